@@ -16,6 +16,10 @@ type OperationProgress struct {
 	Units string
 	// Description is what happens right now, for people.
 	Description string
+	// LastLines are the last lines that the work has written, wherever it is done, separated by line breaks: what people need if it
+	// fails. The last 20 of them, or 2048 bytes, are kept. Empty means that there is nothing new. Only the asynchronous kinds of this
+	// project send them.
+	LastLines string
 	// Started and Updated are when the operation began and when the rest was last true; zero when not known.
 	Started time.Time
 	Updated time.Time

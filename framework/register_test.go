@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/hostapi"
@@ -49,6 +51,10 @@ func newPolicy(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
 }
 
 func newWriter(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
+	return nil, errors.New("never made")
+}
+
+func newMover(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
 	return nil, errors.New("never made")
 }
 
@@ -125,6 +131,20 @@ func TestRegisterAllRefusesMistakes(t *testing.T) {
 		"objects that are not resources": {
 			[]framework.Registration{mwv1.Register("a.b/c", newWriter, mwv1.WithObjects("pods", "*", "deployments.apps/v1"))},
 			`"deployments.apps/v1" is not a resource; want its plural name and group`,
+		},
+		"a time of operations for a kind that starts none": {
+			[]framework.Registration{biav1.Register("a.b/c", newAction, framework.WithStallTimeout(time.Minute))},
+			"WithStallTimeout is for kinds that start operations",
+		},
+		"no time for operations": {
+			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithOperationTimeout(0))}, "WithOperationTimeout(0s): want at least 1s",
+		},
+		"a negative time for operations": {
+			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithStallTimeout(-time.Hour))}, "WithStallTimeout(-1h0m0s): want at least 1s",
+		},
+		"more time without progress than in all": {
+			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithStallTimeout(time.Hour), framework.WithOperationTimeout(time.Hour))},
+			"WithStallTimeout(1h0m0s): want less than the 1h0m0s of WithOperationTimeout",
 		},
 		"one kind with two interfaces": {
 			[]framework.Registration{
@@ -211,6 +231,20 @@ func TestPluginInfoHasAllKindsWithVersionsAndSchemas(t *testing.T) {
 		"ManifestWriter 1 example.io/w pods,deployments.apps",
 		"QueueAdmission 1 example.io/a ", "QueueAdmission 1 example.io/b " + schema,
 	}, told)
+}
+
+func TestPluginInfoHasTheLimitsOfOperations(t *testing.T) {
+	t.Parallel()
+	conn := serve(t,
+		abiav1.Register("example.io/a", newMover, framework.WithOperationTimeout(12*time.Hour), framework.WithStallTimeout(10*time.Minute)),
+		abiav1.Register("example.io/b", newMover),
+	)
+	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
+	require.NoError(t, err)
+	require.Equal(t, 12*time.Hour, answer.GetPlugins()[0].GetOperationTimeout().AsDuration())
+	require.Equal(t, 10*time.Minute, answer.GetPlugins()[0].GetStallTimeout().AsDuration())
+	require.Nil(t, answer.GetPlugins()[1].OperationTimeout)
+	require.Nil(t, answer.GetPlugins()[1].StallTimeout)
 }
 
 func TestConstructorIsCalledOnceAtFirstCall(t *testing.T) {

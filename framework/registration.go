@@ -1,6 +1,10 @@
 package framework
 
-import "github.com/cleat-dev/cleat/framework/internal/glue"
+import (
+	"time"
+
+	"github.com/cleat-dev/cleat/framework/internal/glue"
+)
 
 // Registration is one thing that a process declares: an implementation under a name, which the Register function of a
 // kind's package returns, or what WithVersion returns. Serve takes registrations.
@@ -14,6 +18,17 @@ func (r Registration) Name() string { return glue.Registration(r).Name() }
 
 // Option changes how an implementation is registered; see WithConfig.
 type Option glue.Option
+
+// WithOperationTimeout declares how long an operation of the action may take, from its start to its end; at least a second. The server then
+// cancels it. What the user configures for the action, or for all, comes first, and the itemOperationTimeout of a Backup or Restore may
+// end the operation earlier. It is for the kinds whose actions start operations.
+func WithOperationTimeout(longest time.Duration) Option {
+	return Option(glue.OperationTimeout(longest))
+}
+
+// WithStallTimeout declares how long an operation of the action may go on without progress: none of the numbers, the units and the
+// description changes. It is less than that of WithOperationTimeout, and otherwise alike.
+func WithStallTimeout(longest time.Duration) Option { return Option(glue.StallTimeout(longest)) }
 
 // WithVersion returns a registration that declares the plugin's version, in the author's own style. Without it the
 // version is that of the binary's main module, if the binary was built from a version. Pass it to Serve once.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
@@ -64,6 +65,16 @@ func Selector[A interface {
 	GetResourceSelector() *shared.ResourceSelector
 }](answer A) (framework.ResourceSelector, error) {
 	return reply.Selector(answer.GetResourceSelector())
+}
+
+// ProgressAndLines converts the reply to a Progress call that has the last lines of the work too.
+func ProgressAndLines[A interface {
+	GetProgress() *shared.OperationProgress
+	GetLastLines() string
+}](answer A) (framework.OperationProgress, error) {
+	progress, err := reply.Progress(answer.GetProgress())
+	progress.LastLines = hostapi.LastLines(answer.GetLastLines())
+	return progress, err
 }
 
 // Progress converts the reply to a Progress call.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
@@ -36,6 +38,10 @@ type Described struct {
 	AdapterOf string
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
 	Objects []string
+	// OperationTimeout and StallTimeout are the longest times of an operation of an action: to its end, and without progress. Zero
+	// means that the author declares none.
+	OperationTimeout time.Duration
+	StallTimeout     time.Duration
 }
 
 // Listed returns the implementations as lines of a list.
@@ -117,6 +123,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 		}
 		d.Plugins[at].ConfigSchema, d.Plugins[at].AdapterOf = plugin.GetConfigSchema(), plugin.GetAdapterOf()
 		d.Plugins[at].Objects = plugin.GetObjects()
+		d.Plugins[at].OperationTimeout, d.Plugins[at].StallTimeout = plugin.GetOperationTimeout().AsDuration(), plugin.GetStallTimeout().AsDuration()
 	}
 	return nil
 }
@@ -142,6 +149,11 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 	}
 	for _, resource := range plugin.GetObjects() {
 		if err := reply.Line("objects of "+wire+" "+plugin.GetName(), resource); err != nil {
+			return Listed{}, err
+		}
+	}
+	for field, limit := range map[string]*durationpb.Duration{"operation_timeout": plugin.GetOperationTimeout(), "stall_timeout": plugin.GetStallTimeout()} {
+		if _, err := reply.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
 			return Listed{}, err
 		}
 	}

@@ -3,11 +3,13 @@ package versioning_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -76,6 +78,7 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 						{Kind: "BackupItemAction", Version: 2, Name: "a.b/z", ConfigSchema: []byte(`{"type":"object"}`)},
 						{Kind: "QueueAdmission", Version: 1, Name: "a.b/x"},
 						{Kind: "QueueAdmission", Version: 7, Name: "a.b/x"},
+						{Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/w", OperationTimeout: durationpb.New(time.Hour), StallTimeout: durationpb.New(time.Minute)},
 					},
 				},
 			},
@@ -87,6 +90,7 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 					{Listed: versioning.Listed{Kind: "ObjectStore", Name: "a.b/y"}},
 					{Listed: versioning.Listed{Kind: "QueueAdmission", Name: "a.b/x"}},
 					{Listed: versioning.Listed{Kind: "QueueAdmissionV7", Name: "a.b/x"}},
+					{Listed: versioning.Listed{Kind: "AsyncBackupItemAction", Name: "a.b/w"}, OperationTimeout: time.Hour, StallTimeout: time.Minute},
 				},
 			},
 		},
@@ -120,7 +124,13 @@ func TestInvalidPluginInfoIsRejected(t *testing.T) {
 		"objects of ManifestWriter a.b/c is empty":                       plugins(&plugininfov1.Plugin{Kind: "ManifestWriter", Version: 1, Name: "a.b/c", Objects: []string{"pods", ""}}),
 		"config schema of QueueAdmissionV2 a.b/c is not a JSON object":   plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
 		`plugin_version "1\n2" has control characters, want one line`:    {PluginVersion: "1\n2"},
-		"framework_version is empty":                                     {FrameworkVersion: " "},
+		"stall_timeout of AsyncBackupItemAction a.b/c is -1s": plugins(&plugininfov1.Plugin{
+			Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/c", StallTimeout: durationpb.New(-time.Second),
+		}),
+		"operation_timeout of AsyncBackupItemAction a.b/c is not a duration": plugins(&plugininfov1.Plugin{
+			Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/c", OperationTimeout: &durationpb.Duration{Seconds: 1, Nanos: -1},
+		}),
+		"framework_version is empty": {FrameworkVersion: " "},
 	} {
 		_, err := describer{info: info}.describe(t)
 		require.ErrorIs(t, err, versioning.ErrInvalidReply)

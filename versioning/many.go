@@ -48,10 +48,12 @@ func (m *Many) Answered(err error) error {
 // learns why.
 func ManyProgress[A interface {
 	GetProgress() map[string]*shared.OperationProgress
+	GetLastLines() map[string]string
 }](answer A) (map[string]framework.OperationProgress, error) {
 	all := make(map[string]framework.OperationProgress, len(answer.GetProgress()))
 	for id, received := range answer.GetProgress() {
 		if progress, err := reply.Progress(received); err == nil {
+			progress.LastLines = hostapi.LastLines(answer.GetLastLines()[id])
 			all[id] = progress
 		}
 	}

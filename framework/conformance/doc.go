@@ -36,6 +36,7 @@
 //	info-answers                must    Process
 //	info-consistent             must    Process
 //	info-schema                 must    Process
+//	info-limits                 must    Process
 //	served                      must    any
 //	unknown-name                must    any
 //	action-applies-to           must    all actions

@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/register"
+	"github.com/cleat-dev/cleat/framework/internal/tail"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 )
 
@@ -83,6 +84,9 @@ type Handlers[H any] = glue.Handlers[H]
 func Register[H any](kind Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error), options ...framework.Option) framework.Registration {
 	return register.New(kind, name, construct, options)
 }
+
+// LastLines returns the end of the lines that a plugin reports for an operation, as much of it as is kept. What is cut off is marked.
+func LastLines(text string) string { return tail.Lines(text) }
 
 // Pieces returns the pieces in which an object is sent to or from an ObjectStore: all but the last are full.
 func Pieces(object io.Reader) iter.Seq2[[]byte, error] { return wire.Pieces(object) }

@@ -82,6 +82,7 @@ type encoded struct {
 	NTotal          int64           `json:"nTotal,omitempty"`
 	Units           string          `json:"units,omitempty"`
 	Description     string          `json:"description,omitempty"`
+	LastLines       string          `json:"lastLines,omitempty"`
 	Started         time.Time       `json:"started,omitzero"`
 	Updated         time.Time       `json:"updated,omitzero"`
 }
@@ -93,7 +94,7 @@ func Encode(operation *Operation) ([]byte, error) {
 		Format: format, ID: operation.ID, Runner: operation.Runner, Key: operation.Key, Input: operation.Input,
 		Owner: operation.Owner, Heartbeat: operation.Heartbeat, Attempt: operation.Attempt, CancelRequested: operation.CancelRequested,
 		Completed: progress.Completed, Err: progress.Err, NCompleted: progress.NCompleted, NTotal: progress.NTotal,
-		Units: progress.Units, Description: progress.Description, Started: progress.Started, Updated: progress.Updated,
+		Units: progress.Units, Description: progress.Description, LastLines: progress.LastLines, Started: progress.Started, Updated: progress.Updated,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode operation %s: %w", operation.ID, err)
@@ -124,7 +125,7 @@ func Decode(content []byte) (*Operation, error) {
 		Owner: e.Owner, Heartbeat: e.Heartbeat, Attempt: e.Attempt, CancelRequested: e.CancelRequested,
 		Progress: framework.OperationProgress{
 			Completed: e.Completed, Err: e.Err, NCompleted: e.NCompleted, NTotal: e.NTotal,
-			Units: e.Units, Description: e.Description, Started: e.Started, Updated: e.Updated,
+			Units: e.Units, Description: e.Description, LastLines: e.LastLines, Started: e.Started, Updated: e.Updated,
 		},
 	}, nil
 }

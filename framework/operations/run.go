@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/tail"
 )
 
 // Run is the work on one operation in this process. Its methods are safe for concurrent use.
@@ -21,8 +23,9 @@ type Run struct {
 
 	mu       sync.Mutex
 	progress framework.OperationProgress
-	unsaved  error // why the result of the work is not stored yet
-	over     bool  // set when the store has the progress, because the work is stored as completed or another process has it
+	output   string // the end of what was written to Output
+	unsaved  error  // why the result of the work is not stored yet
+	over     bool   // set when the store has the progress, because the work is stored as completed or another process has it
 }
 
 // ID returns the id of the operation.
@@ -53,11 +56,35 @@ func (r *Run) Describe(description string) {
 	r.progress.Updated = time.Now().UTC()
 }
 
+// Output returns a writer for what the work writes for people, such as the output of a program. The server shows its last lines if the
+// operation fails; see framework.OperationProgress.LastLines. Nothing is written elsewhere, and Write never fails.
+func (r *Run) Output() io.Writer { return output{r} }
+
+type output struct{ run *Run }
+
+// Write implements io.Writer.
+func (o output) Write(text []byte) (int, error) {
+	r := o.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.output + string(text[max(0, len(text)-2*tail.MaxBytes):])
+	r.output = kept[max(0, len(kept)-2*tail.MaxBytes):] // more than is reported, so that it shows where it was cut
+	return len(text), nil
+}
+
+// snapshot returns the progress. The caller holds mu.
+func (r *Run) snapshot() framework.OperationProgress {
+	if r.output != "" {
+		r.progress.LastLines = tail.Lines(r.output)
+	}
+	return r.progress
+}
+
 // current returns the progress, and false if the caller has to read it from the store.
 func (r *Run) current() (progress framework.OperationProgress, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.progress, !r.over, r.unsaved
+	return r.snapshot(), !r.over, r.unsaved
 }
 
 // touch returns the progress, updated now.
@@ -65,7 +92,7 @@ func (r *Run) touch() framework.OperationProgress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress.Updated = time.Now().UTC()
-	return r.progress
+	return r.snapshot()
 }
 
 func (r *Run) setUnsaved(err error) {

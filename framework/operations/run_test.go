@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -77,6 +78,34 @@ type logging struct {
 func (l *logging) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 	id, err := l.runner.Start(ctx, input.Key, volume{})
 	return abiav1.NewStartOutput(nil).WithOperation(id), err
+}
+
+func TestLastLinesOfOutputAreReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newResources()
+		p := newProcess(store, func(_ context.Context, _ volume, run *operations.Run) error {
+			for i := range 1000 {
+				_, err := fmt.Fprintf(run.Output(), "read block %d\n", i)
+				require.NoError(t, err)
+			}
+			n, err := run.Output().Write(bytes.Repeat([]byte("x"), 1<<20))
+			require.NoError(t, err)
+			require.Equal(t, 1<<20, n)
+			fmt.Fprint(run.Output(), "\nblock 1000 ")
+			fmt.Fprint(run.Output(), "cannot be \xff read\n")
+			return errors.New("disk full")
+		})
+		id := mustStart(t, p, "k")
+		synctest.Wait()
+		want := "..." + strings.Repeat("x", 2048-len("\nblock 1000 cannot be \uFFFD read")) + "\nblock 1000 cannot be \uFFFD read"
+		progress := mustProgress(t, p, id)
+		require.Equal(t, []string{"disk full", want}, []string{progress.Err, progress.LastLines})
+		p.Close()
+		next := newProcess(store, until(nil))
+		defer next.Close()
+		require.Equal(t, want, mustProgress(t, next, id).LastLines, "the next process reports them too")
+	})
 }
 
 func TestLogNamesOperationAndRun(t *testing.T) {

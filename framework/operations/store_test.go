@@ -134,7 +134,7 @@ func (r *resources) setFault(fault func(call, id string) error) {
 func operation(key string) *operations.Operation {
 	return &operations.Operation{
 		ID: operations.ID("test", key), Runner: "test", Key: key, Input: []byte(`{"a":1}`), Owner: "me", Attempt: 1,
-		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copying"},
+		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copying", LastLines: "block 1"},
 	}
 }
 

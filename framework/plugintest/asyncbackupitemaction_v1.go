@@ -41,7 +41,7 @@ func (a asyncBackupItemActionV1) Start(ctx context.Context, input *abiav1.StartI
 }
 
 func (a asyncBackupItemActionV1) Progress(ctx context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
-	return a.progress(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
+	return a.progressAndLines(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.name, OperationId: input.OperationID, Backup: encode(input.Backup),
 	}))
 }

@@ -42,7 +42,7 @@ func (a asyncRestoreItemActionV1) Start(ctx context.Context, input *ariav1.Start
 }
 
 func (a asyncRestoreItemActionV1) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
-	return a.progress(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
+	return a.progressAndLines(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.name, OperationId: input.OperationID, Restore: encode(input.Restore),
 	}))
 }

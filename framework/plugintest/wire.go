@@ -53,6 +53,17 @@ func (t target) progress(answer interface {
 	}, t.wrap(err)
 }
 
+// progressAndLines returns the answer of Progress of a kind that has the last lines too.
+func (t target) progressAndLines(answer interface {
+	GetProgress() *shared.OperationProgress
+	GetLastLines() string
+}, err error,
+) (framework.OperationProgress, error) {
+	progress, err := t.progress(answer, err)
+	progress.LastLines = answer.GetLastLines()
+	return progress, err
+}
+
 // receivedItems returns the identifiers in a message, or nil for none.
 func receivedItems(sent []*shared.ResourceIdentifier) []framework.ResourceIdentifier {
 	if len(sent) == 0 {

@@ -142,7 +142,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	runner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine, Manifests: s.policies.Manifests,
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
-		Journals: journals, Snapshotters: s.opener, Records: records, VolumeSnapshots: volumeSnapshots,
+		Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records, VolumeSnapshots: volumeSnapshots,
 		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}
 	workers := max(1, o.ConcurrentBackups)
@@ -196,12 +196,12 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	restoring := restores.Controller{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine,
 		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
-		LogOptions: logs, SpoolDir: s.scratch, Journals: journals, Snapshotters: s.opener, Records: records,
+		LogOptions: logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
 	}
 	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restoring, restoreRuns.StopOnRequest())
 	dryRestoring := restoring
-	dryRestoring.Journals, dryRestoring.Hooks, dryRestoring.Log = nil, nil, log(run.RestoreDryRunController)
+	dryRestoring.Journals, dryRestoring.Monitor, dryRestoring.Hooks, dryRestoring.Log = nil, nil, nil, log(run.RestoreDryRunController)
 	r.add(run.RestoreDryRunController, &velerov1.Restore{}, dryRunsAtOnce, &restores.DryRuns{
 		Controller: &dryRestoring, Harmless: c.File.Plugins.DryRun,
 	}, restoreRuns.StopOnRequest())

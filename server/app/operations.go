@@ -51,13 +51,12 @@ const leftoversController = "operations-leftovers"
 
 // operationLimits returns the limits of the operations of an action. Those on volumes of pods take no longer than files.
 func operationLimits(configured config.Operations, files time.Duration) func(action string) operation.Limits {
-	known := func(d config.Duration) time.Duration { return max(0, d.Std()) } // None is negative
 	return func(action string) operation.Limits {
 		limits := configured.Of(action)
-		timeout := known(limits.Timeout)
-		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout == 0 || files < timeout) {
+		timeout := limits.Timeout.Std()
+		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout <= 0 || files < timeout) {
 			timeout = files
 		}
-		return operation.Limits{Timeout: timeout, Stall: known(limits.StallTimeout), Grace: known(limits.CancelGrace)}
+		return operation.Limits{Timeout: timeout, Stall: limits.StallTimeout.Std(), Grace: limits.CancelGrace.Std()}
 	}
 }

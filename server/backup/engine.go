@@ -37,13 +37,13 @@ func newEngine(deps Deps, req Request) *engine {
 		e.dry = newDryRun()
 	}
 	e.turns = e.newTurns()
-	e.operations = itemaction.NewOperations(req.Journal, e.now)
+	e.operations = itemaction.NewOperations(req.Journal, req.Followed, e.now)
 	return e
 }
 
 func (e *engine) result() *Result {
 	result := e.record.result()
-	result.Operations = e.operations.All()
+	result.Operations = e.operations.Complete()
 	result.Collection = e.collection()
 	if e.hooks != nil {
 		result.Hooks = e.hooks.Status()

@@ -69,6 +69,8 @@ type Request struct {
 	BlockActions []itemblockaction.Action
 	// Journal records the operations that actions start; nil records nothing.
 	Journal *operation.Journal
+	// Followed gets each operation when it was started; nil if none is followed yet.
+	Followed *operation.Group
 	// Manifest, unless nil, gets the items as they are archived.
 	Manifest Manifest
 	// Policy is the resource policy that the spec refers to; nil if it refers to none.

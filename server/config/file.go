@@ -56,7 +56,7 @@ type Operations struct {
 	Plugins      map[string]OperationLimits `yaml:"plugins"` // by the names of the actions
 }
 
-// OperationLimits bound an operation. Zero is the default, and None no limit.
+// OperationLimits bound an operation. Zero is what the author of its action declares, and None no limit.
 type OperationLimits struct {
 	Timeout      Duration `yaml:"timeout"`      // a ceiling for spec.itemOperationTimeout
 	StallTimeout Duration `yaml:"stallTimeout"` // without progress

@@ -58,10 +58,15 @@ func TestOperationsAreInTheJournalAsSoonAsTheyCanBe(t *testing.T) {
 			found := func() []operation.Recorded {
 				journal, err := journals.Load(t.Context(), "u-1")
 				require.NoError(t, err)
-				return journal.Starts()
+				all := journal.Starts()
+				for i := range all {
+					require.False(t, all[i].Began.IsZero())
+					all[i].Began = time.Time{}
+				}
+				return all
 			}
 			journal := journals.New(&operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "nightly", UID: "u-1", JSON: []byte(`{}`)})
-			operations := itemaction.NewOperations(journal, time.Now)
+			operations := itemaction.NewOperations(journal, nil, time.Now)
 			nothing := func() (string, []framework.ResourceIdentifier, error) { return "taken", nil, nil }
 			if test.id == "taken" {
 				require.NoError(t, operations.Call(t.Context(), starter(versioning.NoOperations), db, sent, nothing))
@@ -93,6 +98,44 @@ func TestOperationsAreInTheJournalAsSoonAsTheyCanBe(t *testing.T) {
 				}
 			}
 			require.Equal(t, test.after, left)
+		})
+	}
+}
+
+// idle are the actions of a monitor that does not run.
+type idle struct{ operation.Plugins }
+
+func (idle) Declared(*operation.Owner, string) operation.Limits { return operation.Limits{} }
+
+func TestOperationsAreFollowedOnceTheyAreKnown(t *testing.T) {
+	t.Parallel()
+	web := framework.ResourceIdentifier{Resource: "pods", Namespace: "shop", Name: "web"}
+	sent := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`)
+	owner := &operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "nightly", UID: "u-1", JSON: []byte(`{}`)}
+	for name, starts := range map[string]versioning.Starts{"unkeyed": versioning.Unkeyed, "keyed": versioning.Keyed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fake.NewFakeClient()
+			journal := operation.NewJournals(api, api, "velero", hclog.NewNullLogger()).New(owner)
+			monitor, err := operation.NewMonitor(idle{}, operation.Options{Log: hclog.NewNullLogger()})
+			require.NoError(t, err)
+			call := func(group *operation.Group, now time.Time) []operation.Operation {
+				operations := itemaction.NewOperations(journal, group, func() time.Time { return now })
+				require.NoError(t, operations.Call(t.Context(), starter(starts), web, sent, func() (string, []framework.ResourceIdentifier, error) {
+					require.Zero(t, group.Counts())
+					return "op-1", nil, nil
+				}))
+				require.Equal(t, operation.Counts{Attempted: 1}, group.Counts(), "before the run has ended")
+				return operations.Complete()
+			}
+			first := call(monitor.Begin(owner, nil, 0), time.Now())
+			require.Len(t, first, 1)
+			again := call(monitor.Begin(owner, nil, 0), time.Now().Add(time.Hour))
+			if starts == versioning.Keyed {
+				require.WithinDuration(t, first[0].Created, again[0].Created, time.Minute, "it is the operation of the former attempt")
+			} else {
+				require.WithinDuration(t, first[0].Created.Add(time.Hour), again[0].Created, time.Minute)
+			}
 		})
 	}
 }

@@ -27,10 +27,11 @@ type Starter interface {
 }
 
 // Operations are those that the actions of one run have started. Each is in the journal as soon as it can be: with a key before
-// the action is called, without one right after. The methods are safe for concurrent use.
+// the action is called, without one right after. It is followed from then on. The methods are safe for concurrent use.
 type Operations struct {
-	journal *operation.Journal
-	now     func() time.Time
+	journal  *operation.Journal
+	followed *operation.Group
+	now      func() time.Time
 
 	// Set by EndedWith.
 	ended    bool
@@ -53,9 +54,9 @@ type expected struct {
 // started identifies an operation.
 type started struct{ action, id string }
 
-// NewOperations returns the operations of a run that has none yet. The journal may be nil.
-func NewOperations(journal *operation.Journal, now func() time.Time) *Operations {
-	return &Operations{journal: journal, now: now, item: map[started]framework.ResourceIdentifier{}}
+// NewOperations returns the operations of a run that has none yet. The journal and the group, to which they are added, may be nil.
+func NewOperations(journal *operation.Journal, followed *operation.Group, now func() time.Time) *Operations {
+	return &Operations{journal: journal, followed: followed, now: now, item: map[started]framework.ResourceIdentifier{}}
 }
 
 // EndedWith says that all operations of the run have ended. From then on it is an error if an action starts another one, which is in the
@@ -97,7 +98,7 @@ func (o *Operations) Call(
 	}
 	id, post, err := attended(ctx, action, on, execute)
 	if err == nil && id != "" {
-		err = o.add(action, on, id, post)
+		err = o.add(action, on, id, post, entry.Began())
 	}
 	switch {
 	case errors.Is(err, errEnded):
@@ -120,7 +121,7 @@ func attended(
 
 // started takes up an operation without a key.
 func (o *Operations) started(ctx context.Context, action Starter, on framework.ResourceIdentifier, sent []byte, id string, post []framework.ResourceIdentifier) error {
-	late := o.add(action, on, id, post)
+	late := o.add(action, on, id, post, time.Time{})
 	if late != nil && !errors.Is(late, errEnded) {
 		return late
 	}
@@ -136,8 +137,8 @@ func (o *Operations) started(ctx context.Context, action Starter, on framework.R
 	return late
 }
 
-// add adds an operation, unless the action has answered with it before for the same item.
-func (o *Operations) add(action Starter, on framework.ResourceIdentifier, id string, post []framework.ResourceIdentifier) error {
+// add adds an operation, unless the action has answered with it before for the same item. created is zero if it was created just now.
+func (o *Operations) add(action Starter, on framework.ResourceIdentifier, id string, post []framework.ResourceIdentifier, created time.Time) error {
 	key := started{action.Name(), id}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,18 +151,23 @@ func (o *Operations) add(action Starter, on framework.ResourceIdentifier, id str
 	if o.ended {
 		return fmt.Errorf("%s started operation %s: %w", action.Name(), id, errEnded)
 	}
+	if created.IsZero() {
+		created = o.now()
+	}
 	o.item[key] = on
-	o.all = append(o.all, operation.Operation{
-		Action: action.Name(), ID: id, Item: on, PostOperationItems: post, Created: o.now(), Status: operation.Status{Phase: operation.New},
-	})
+	started := operation.Operation{
+		Action: action.Name(), ID: id, Item: on, PostOperationItems: post, Created: created, Status: operation.Status{Phase: operation.New},
+	}
+	o.all = append(o.all, started)
+	o.followed.Add(started)
 	return nil
 }
 
-// All returns the operations, sorted.
-func (o *Operations) All() []operation.Operation {
+// Complete returns the operations as they are now, sorted. No action must be called any more.
+func (o *Operations) Complete() []operation.Operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.SortedFunc(slices.Values(o.all), operation.Operation.Compare)
+	return o.followed.Complete(slices.SortedFunc(slices.Values(o.all), operation.Operation.Compare))
 }
 
 // startOf returns what is recorded of a call.

@@ -31,7 +31,7 @@ func TestOperationsAreCollectedOnce(t *testing.T) {
 	for version, starts := range map[string]versioning.Starts{"unkeyed": versioning.Unkeyed, "keyed": versioning.Keyed} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			operations := itemaction.NewOperations(nil, func() time.Time { return at })
+			operations := itemaction.NewOperations(nil, nil, func() time.Time { return at })
 			call := func(name, id string, failure error) error {
 				sent := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `"}}`
 				return operations.Call(t.Context(), starter(starts), pod(name), []byte(sent), func() (string, []framework.ResourceIdentifier, error) {
@@ -49,14 +49,14 @@ func TestOperationsAreCollectedOnce(t *testing.T) {
 			require.Equal(t, []operation.Operation{
 				{Action: "a.io/copy", ID: "op-1", Item: pod("db"), PostOperationItems: post, Created: at, Status: operation.Status{Phase: operation.New}},
 				{Action: "a.io/copy", ID: "op-2", Item: pod("web"), PostOperationItems: post, Created: at, Status: operation.Status{Phase: operation.New}},
-			}, operations.All())
+			}, operations.Complete())
 		})
 	}
 }
 
 func TestActionWithAKeyIsNotCalledForAnItemThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
-	operations := itemaction.NewOperations(nil, time.Now)
+	operations := itemaction.NewOperations(nil, nil, time.Now)
 	for _, sent := range []string{"garbage", `{"kind":"Pod","metadata":{}}`} {
 		err := operations.Call(context.Background(), starter(versioning.Keyed), framework.ResourceIdentifier{}, []byte(sent),
 			func() (string, []framework.ResourceIdentifier, error) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // File is the content of the itemoperations.json.gz of a backup or restore, as Velero encodes it. Its zero value is that of a
@@ -43,6 +44,7 @@ type fileStatus struct {
 	NTotal         int64        `json:"nTotal,omitempty"`
 	OperationUnits string       `json:"operationUnits,omitempty"`
 	Description    string       `json:"description,omitempty"`
+	LastLines      string       `json:"lastLines,omitempty"` // of a failed one; Velero has no such field
 	Created        *metav1.Time `json:"created,omitempty"`
 	Started        *metav1.Time `json:"started,omitempty"`
 	Updated        *metav1.Time `json:"updated,omitempty"`
@@ -52,6 +54,10 @@ type fileStatus struct {
 func NewFile(owner *Owner, operations []Operation) File {
 	file := make(File, 0, len(operations))
 	for _, o := range operations {
+		lines := ""
+		if o.Phase == Failed {
+			lines = o.LastLines
+		}
 		spec := fileSpec{ResourceIdentifier: o.Item, OperationID: o.ID}
 		if owner.Kind == OfRestore {
 			spec.RestoreName, spec.RestoreUID, spec.RestoreItemAction = owner.Name, owner.UID, o.Action
@@ -60,7 +66,7 @@ func NewFile(owner *Owner, operations []Operation) File {
 			spec.PostOperationItems = &o.PostOperationItems
 		}
 		file = append(file, fileEntry{Spec: spec, Status: fileStatus{
-			Phase: o.Phase, Error: o.Error, NCompleted: o.NCompleted, NTotal: o.NTotal, OperationUnits: o.Units, Description: o.Description,
+			Phase: o.Phase, Error: o.Error, NCompleted: o.NCompleted, NTotal: o.NTotal, OperationUnits: o.Units, Description: o.Description, LastLines: lines,
 			Created: encodeTime(o.Created), Started: encodeTime(o.Started), Updated: encodeTime(o.Updated),
 		}})
 	}
@@ -130,7 +136,7 @@ func (r fileEntry) operation(owner *Owner) (Operation, error) {
 		Action: action, ID: r.Spec.OperationID, Item: id, Created: decodeTime(r.Status.Created),
 		Status: Status{
 			Phase: r.Status.Phase, Error: r.Status.Error, NCompleted: r.Status.NCompleted, NTotal: r.Status.NTotal,
-			Units: r.Status.OperationUnits, Description: r.Status.Description,
+			Units: r.Status.OperationUnits, Description: r.Status.Description, LastLines: hostapi.LastLines(r.Status.LastLines),
 			Started: decodeTime(r.Status.Started), Updated: decodeTime(r.Status.Updated),
 		},
 	}

@@ -33,6 +33,16 @@ const (
 
 func second(n int) time.Time { return time.Date(2026, 3, 4, 12, 0, n, 0, time.UTC) }
 
+func TestLastLinesInAFileAreCut(t *testing.T) {
+	t.Parallel()
+	var file operation.File
+	content := strings.Replace(backupFile, `"error":"disk full"`, `"error":"disk full","lastLines":"`+strings.Repeat(`x\n`, 100)+`"`, 1)
+	require.NoError(t, json.Unmarshal([]byte(content), &file))
+	all, err := file.Operations(&operation.Owner{Kind: operation.OfBackup, Name: "nightly", UID: "u-1"})
+	require.NoError(t, err)
+	require.Equal(t, "..."+strings.Repeat("\nx", 20), all[0].LastLines)
+}
+
 func TestFileIsVeleros(t *testing.T) {
 	t.Parallel()
 	for kind, test := range map[string]struct {

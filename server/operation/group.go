@@ -10,15 +10,18 @@ import (
 	"github.com/cleat-dev/cleat/server/shorten"
 )
 
-// Group is the operations of one owner, which a Monitor follows. It is safe for concurrent use.
+// Group is the operations of one owner, which a Monitor follows. It is safe for concurrent use. A nil Group follows nothing.
 type Group struct {
 	monitor *Monitor
 	owner   *Owner
-	all     []*tracked // sorted
+	timeout time.Duration // of each operation
 	done    chan struct{}
 
 	// Guarded by the monitor's mu.
+	all       []*tracked // sorted
 	open      int
+	growing   bool  // operations may be added, and nobody waits for the end of one
+	cancelled error // why all are cancelled, nil if they are not
 	forgotten bool
 	revision  Revision
 	noticed   map[[2]string]time.Time // by action and reason
@@ -37,6 +40,78 @@ type Revision struct {
 	Ends    uint64 // of operations
 }
 
+// Add adds an operation that the owner's run has started, unless the group has it. It must not be called after Complete.
+func (g *Group) Add(o Operation) {
+	if g == nil {
+		return
+	}
+	m := g.monitor
+	m.mu.Lock()
+	defer m.unlock()
+	at, found := slices.BinarySearchFunc(g.all, o, func(t *tracked, o Operation) int { return t.Compare(o) })
+	if found || g.forgotten {
+		return
+	}
+	m.groups[g.owner.UID] = g // the first one
+	now, t := time.Now(), &tracked{Operation: o, group: g, index: -1}
+	g.all = slices.Insert(g.all, at, t)
+	g.revision.Changes++
+	if !m.track(t, now) {
+		return
+	}
+	m.schedule(t, now.Add(m.pace(t, now)), 0)
+	if g.cancelled != nil {
+		m.cancel(t, outcomeCancelled, cancelledBecause+g.cancelled.Error(), now)
+	}
+}
+
+// Complete ends the additions: these are the operations that the owner's run has started, and for whose ends it waits from now on. Complete
+// returns them as they are now. Others, of a former attempt, are not followed any more.
+func (g *Group) Complete(operations []Operation) []Operation {
+	if g == nil {
+		return operations
+	}
+	m, now := g.monitor, time.Now()
+	m.mu.Lock()
+	defer m.unlock()
+	kept := slices.SortedFunc(slices.Values(operations), Operation.Compare)
+	g.all = slices.DeleteFunc(g.all, func(t *tracked) bool {
+		at, keep := slices.BinarySearchFunc(kept, t.Operation, Operation.Compare)
+		if keep { // what the run was answered, and what has become of it
+			kept[at].Status = t.Status
+			t.Operation = kept[at]
+		} else {
+			m.leave(t)
+		}
+		return !keep
+	})
+	g.growing = false
+	for i, t := range g.all {
+		if t.index >= 0 { // otherwise it is being called, or has ended
+			m.spread(t, i, now)
+		}
+	}
+	g.closeIfDone()
+	return kept
+}
+
+// Forget is Monitor.Forget for the owner of the group.
+func (g *Group) Forget() {
+	if g == nil {
+		return
+	}
+	g.monitor.mu.Lock()
+	defer g.monitor.unlock()
+	g.monitor.forget(g)
+}
+
+// closeIfDone closes done if all operations have ended and none can be added. The caller holds the monitor's mu.
+func (g *Group) closeIfDone() {
+	if g.open == 0 && !g.growing {
+		close(g.done)
+	}
+}
+
 // Owner returns the owner of the operations.
 func (g *Group) Owner() *Owner { return g.owner }
 
@@ -50,6 +125,20 @@ func (g *Group) Operations() ([]Operation, Revision) {
 		all[i].PostOperationItems = slices.Clone(t.PostOperationItems)
 	}
 	return all, g.revision
+}
+
+// Counts returns how many operations there are, and how many have ended.
+func (g *Group) Counts() Counts {
+	if g == nil {
+		return Counts{}
+	}
+	g.monitor.mu.Lock()
+	defer g.monitor.mu.Unlock()
+	var c Counts
+	for _, t := range g.all {
+		c.add(t.Phase)
+	}
+	return c
 }
 
 // Followed returns all operations as they are now, sorted. Their PostOperationItems are not to be changed.
@@ -73,12 +162,19 @@ func (g *Group) Revision() Revision {
 	return g.revision
 }
 
-// Cancel cancels all open operations, once. The reason is in the errors of those that fail because of it.
+// Cancel cancels all open operations, once, and those that are added later. The reason is in the errors of those that fail because of
+// it.
 func (g *Group) Cancel(reason error) {
+	if g == nil {
+		return
+	}
 	g.monitor.mu.Lock()
 	defer g.monitor.unlock()
 	if g.forgotten {
 		return
+	}
+	if g.cancelled == nil {
+		g.cancelled = reason
 	}
 	now := time.Now()
 	for _, t := range g.all {
@@ -116,6 +212,9 @@ func (t *tracked) take(p framework.OperationProgress) {
 	}
 	if description := limited(p.Description, maxDescription); description != t.Description {
 		t.Description = description
+	}
+	if p.LastLines != "" && p.LastLines != t.LastLines {
+		t.LastLines = p.LastLines
 	}
 	if t.Phase == New && (!p.Started.IsZero() || p.NCompleted != 0) {
 		t.Phase = InProgress

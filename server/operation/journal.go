@@ -39,6 +39,7 @@ type entry struct {
 	Start
 	keyed bool
 	order int
+	began time.Time     // zero in records of former versions
 	ids   []string      // of the operations that were started; more than one only if the action breaks its contract
 	open  map[call]bool // calls whose answers are not known
 }
@@ -52,12 +53,22 @@ type call struct {
 // Recorded is an operation that an action was asked to start.
 type Recorded struct {
 	Start
-	ID    string // "" if it is not known whether the operation was started
-	Keyed bool   // the action returns the same operation if it is asked again
+	ID    string    // "" if it is not known whether the operation was started
+	Keyed bool      // the action returns the same operation if it is asked again
+	Began time.Time // when the action was asked first; zero if that is not on record
 }
 
 // InDoubt reports whether it is not known whether the operation was started.
 func (r Recorded) InDoubt() bool { return r.ID == "" }
+
+// Operation returns a recorded operation that has an ID. now is its creation if that is not on record.
+func (r Recorded) Operation(now time.Time) Operation {
+	o := Operation{Action: r.Action, ID: r.ID, Item: r.Item, Created: r.Began, Status: Status{Phase: New}}
+	if o.Created.IsZero() {
+		o.Created = now
+	}
+	return o
+}
 
 // Owner returns the backup or restore whose journal this is, as it was when the journal began.
 func (j *Journal) Owner() *Owner {
@@ -86,10 +97,10 @@ func (j *Journal) Starts() []Recorded {
 	var all []Recorded
 	for _, e := range slices.SortedFunc(maps.Values(j.entries), func(a, b *entry) int { return cmp.Compare(a.order, b.order) }) {
 		for _, id := range e.ids {
-			all = append(all, Recorded{Start: e.Start, ID: id, Keyed: e.keyed})
+			all = append(all, Recorded{Start: e.Start, ID: id, Keyed: e.keyed, Began: e.began})
 		}
 		if len(e.open) > 0 {
-			all = append(all, Recorded{Start: e.Start, Keyed: e.keyed})
+			all = append(all, Recorded{Start: e.Start, Keyed: e.keyed, Began: e.began})
 		}
 	}
 	return all
@@ -105,11 +116,11 @@ func (j *Journal) Begin(ctx context.Context, s Start) (*Entry, error) {
 		return nil, err
 	}
 	j.mu.Lock()
-	c := j.nextCall()
+	c, now := j.nextCall(), time.Now()
 	e := j.entry(s, true)
-	e.open[c] = true
+	e.begins(c, now)
 	j.mu.Unlock()
-	err := j.commit(ctx, true, record{Call: c.number, Begin: begun(s, true)}.encode())
+	err := j.commit(ctx, true, record{Call: c.number, Begin: begun(s, true, now)}.encode())
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
@@ -129,10 +140,12 @@ func (j *Journal) Started(ctx context.Context, s Start, id string) error {
 		return err
 	}
 	j.mu.Lock()
-	c := j.nextCall()
-	j.entry(s, false).answered(id)
+	c, now := j.nextCall(), time.Now()
+	e := j.entry(s, false)
+	e.begins(c, now)
+	e.answered(id)
 	j.mu.Unlock()
-	return j.commit(ctx, false, record{Call: c.number, Begin: begun(s, false), End: &end{ID: id}}.encode())
+	return j.commit(ctx, false, record{Call: c.number, Begin: begun(s, false, now), End: &end{ID: id}}.encode())
 }
 
 // Flush returns when all that was recorded is durable.
@@ -160,6 +173,14 @@ func (j *Journal) entry(s Start, keyed bool) *entry {
 	return e
 }
 
+// begins records a call. Calls before it count only if they have, or may have, started an operation.
+func (e *entry) begins(c call, at time.Time) {
+	if len(e.open) == 0 && len(e.ids) == 0 {
+		e.began = at
+	}
+	e.open[c] = true
+}
+
 // answered records the answer of an action: an id, or "" if there was nothing to start. It resolves all doubts, because the
 // answer is the same for each call.
 func (e *entry) answered(id string) {
@@ -175,6 +196,16 @@ type Entry struct {
 	entry   *entry
 	call    call
 	once    sync.Once
+}
+
+// Began returns when the action was asked first for the operation, maybe by a former attempt. It is zero if that is not on record.
+func (e *Entry) Began() time.Time {
+	if e == nil {
+		return time.Time{}
+	}
+	e.journal.mu.Lock()
+	defer e.journal.mu.Unlock()
+	return e.entry.began
 }
 
 // End records the answer of the action: the id of the operation, or "" if none was started. The record becomes durable with

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -545,4 +546,38 @@ func FuzzJournal(f *testing.F) {
 			require.NoError(t, err)
 		}
 	})
+}
+
+func TestJournalHasTheTimeOfTheFirstCall(t *testing.T) {
+	t.Parallel()
+	a := newAPI()
+	before := time.Now().Truncate(time.Second)
+	j := open(t, a.journals())
+	begin(t, j, "kept").End("op-1", nil)
+	begin(t, j, "lost")
+	begin(t, j, "refused").End("", errors.New("not now"))
+	require.NoError(t, j.Started(t.Context(), startOf("unkeyed"), "op-2"))
+	require.NoError(t, j.Flush(t.Context()))
+	first := map[string]time.Time{}
+	for _, r := range open(t, a.journals()).Starts() {
+		first[r.Item.Name] = r.Began
+		require.False(t, r.Began.Before(before), r.Item.Name)
+		require.Equal(t, r.Began, r.Operation(time.Time{}).Created)
+	}
+	require.Len(t, first, 3)
+
+	// A later attempt is answered with the same operations.
+	page := a.pages(t)[0]
+	for key, lines := range page.Data {
+		page.Data[key] = regexp.MustCompile(`"at":"[^"]*"`).ReplaceAllString(lines, `"at":"2020-01-01T00:00:00Z"`)
+	}
+	require.NoError(t, a.Update(t.Context(), &page))
+	again := open(t, a.journals())
+	for name, old := range map[string]bool{"kept": true, "lost": true, "refused": false, "new": false} {
+		e := begin(t, again, name)
+		require.Equal(t, old, e.Began().Year() == 2020, name)
+		e.End("op-"+name, nil)
+	}
+	former := operation.Recorded{Start: startOf("of a former version"), ID: "op-3"}
+	require.Equal(t, before, former.Operation(before).Created)
 }

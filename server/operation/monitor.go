@@ -26,7 +26,9 @@ const (
 	DefaultGrace = time.Minute
 
 	quickest   = 100 * time.Millisecond // pace of a new operation
+	unhurried  = time.Second            // pace of a new operation while nobody waits for its end
 	slowing    = 20                     // the pace is the age divided by this
+	stallPolls = 4                      // polls in the time that an operation has without progress
 	concurrent = 4                      // calls of one action
 	gathering  = 5                      // a call may be early by the pace divided by this, to be made along with others
 	sweepEvery = time.Second            // time between two checks for time-outs
@@ -41,9 +43,12 @@ type Plugins interface {
 	// ProgressOfMany returns the progress of some of the operations, by their ids. Progress is called for the others.
 	ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress, error)
 	Cancel(ctx context.Context, owner *Owner, action, id string) error
+	// Declared returns the limits that the author of an action has declared, without Grace. It must not block.
+	Declared(owner *Owner, action string) Limits
 }
 
-// Limits are the times that an action has for an operation. Zero is no limit, except for Grace.
+// Limits are the times that an action has for an operation. In what is configured, zero stands for what the author of the action has declared,
+// and a negative time for no limit.
 type Limits struct {
 	Timeout time.Duration // from its creation to its end
 	Stall   time.Duration // without progress
@@ -53,7 +58,7 @@ type Limits struct {
 // Options configure a Monitor. Only Log is required.
 type Options struct {
 	Frequency time.Duration              // the longest time between two polls of an operation; DefaultFrequency if zero
-	Limits    func(action string) Limits // nil: none
+	Limits    func(action string) Limits // as configured; nil: none
 	// Ended is called after an operation of an owner has ended. It must not block.
 	Ended func(owner *Owner)
 	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is cancelled
@@ -123,44 +128,77 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// Follow follows the operations of owner to their ends. The time-out counts from the creation of each; zero is none. If
-// the owner is followed already, that group is returned and the other arguments do not count.
+// Begin returns a group for the operations of an owner whose run starts them. It follows those that are given, of a former attempt, and each that
+// is added later; Group.Complete ends the additions. The time-out counts from the creation of each; zero is none. A group that the owner
+// had before is forgotten. A nil Monitor returns a nil Group.
+func (m *Monitor) Begin(owner *Owner, operations []Operation, timeout time.Duration) *Group {
+	if m == nil {
+		return nil
+	}
+	m.Forget(owner.UID)
+	m.mu.Lock()
+	defer m.unlock()
+	g := &Group{monitor: m, owner: owner, timeout: timeout, growing: true, done: make(chan struct{})}
+	m.fill(g, operations)
+	return g
+}
+
+// Follow follows the operations of owner to their ends. The time-out is as for Begin. If the owner is followed already, that group is
+// returned and the other arguments do not count.
 func (m *Monitor) Follow(owner *Owner, operations []Operation, timeout time.Duration) *Group {
 	m.mu.Lock()
 	defer m.unlock()
 	if g, ok := m.groups[owner.UID]; ok {
 		return g
 	}
-	g := &Group{monitor: m, owner: owner, all: make([]*tracked, len(operations)), done: make(chan struct{})}
+	g := &Group{monitor: m, owner: owner, timeout: timeout, done: make(chan struct{})}
 	m.groups[owner.UID] = g
-	now := time.Now()
-	slots := make([]tracked, len(operations))
-	for i, o := range slices.SortedFunc(slices.Values(operations), Operation.Compare) {
-		t := &slots[i]
-		*t = tracked{Operation: o, group: g, index: -1}
-		g.all[i] = t
-		if o.Phase.Ended() {
-			continue
-		}
-		limits := m.options.Limits(o.Action)
-		// Times are relative to now by the monotonic clock, so that later changes of the clock do not count.
-		t.followed, t.progressed = now, now
-		t.created = now.Add(-max(0, now.Round(0).Sub(o.Created.Round(0))))
-		t.timeout = shorter(timeout, limits.Timeout)
-		t.stall, t.grace = limits.Stall, cmp.Or(limits.Grace, DefaultGrace)
-		g.open++
-		t.lane = m.lane(o.Action)
-		t.lane.open++
-		// The first polls of many old operations are spread, so that later ones are as well.
-		m.schedule(t, now.Add(m.pace(t, now)*time.Duration(i)/time.Duration(len(operations))), 0)
-	}
-	if g.open == 0 {
-		close(g.done)
-	}
+	m.fill(g, operations)
+	g.closeIfDone()
 	return g
 }
 
-// Group returns the operations of an owner that Follow was called with, or nil.
+// fill adds operations to a group that has none. The caller holds mu.
+func (m *Monitor) fill(g *Group, operations []Operation) {
+	if len(operations) > 0 {
+		m.groups[g.owner.UID] = g
+	}
+	now := time.Now()
+	slots := make([]tracked, len(operations))
+	g.all = make([]*tracked, len(operations))
+	for i, o := range slices.SortedFunc(slices.Values(operations), Operation.Compare) {
+		slots[i] = tracked{Operation: o, group: g, index: -1}
+		g.all[i] = &slots[i]
+		if m.track(g.all[i], now) {
+			m.spread(g.all[i], i, now)
+		}
+	}
+}
+
+// track begins to follow an operation, and reports whether it has to be polled: not if it has ended. The caller holds mu.
+func (m *Monitor) track(t *tracked, now time.Time) bool {
+	if t.Phase.Ended() {
+		return false
+	}
+	limits, declared := m.options.Limits(t.Action), m.plugins.Declared(t.group.owner, t.Action)
+	// Times are relative to now by the monotonic clock, so that later changes of the clock do not count.
+	t.followed, t.progressed = now, now
+	t.created = now.Add(-max(0, now.Round(0).Sub(t.Created.Round(0))))
+	t.timeout = shorter(t.group.timeout, cmp.Or(limits.Timeout, declared.Timeout))
+	t.stall, t.grace = max(0, cmp.Or(limits.Stall, declared.Stall)), cmp.Or(max(0, limits.Grace), DefaultGrace)
+	t.group.open++
+	t.lane = m.lane(t.Action)
+	t.lane.open++
+	return true
+}
+
+// spread schedules the next poll of the operation at a position of its group. The polls of many old operations are spread, so that
+// later ones are as well. The caller holds mu.
+func (m *Monitor) spread(t *tracked, position int, now time.Time) {
+	m.schedule(t, now.Add(m.pace(t, now)*time.Duration(position)/time.Duration(len(t.group.all))), 0)
+}
+
+// Group returns the operations of an owner that are followed, or nil.
 func (m *Monitor) Group(uid types.UID) *Group {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,17 +218,28 @@ func (m *Monitor) Groups() []*Group {
 func (m *Monitor) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.unlock()
-	g, ok := m.groups[uid]
-	if !ok {
-		return
+	if g, ok := m.groups[uid]; ok {
+		m.forget(g)
 	}
-	delete(m.groups, uid)
+}
+
+// forget is Forget for a group. The caller holds mu.
+func (m *Monitor) forget(g *Group) {
+	if m.groups[g.owner.UID] == g {
+		delete(m.groups, g.owner.UID)
+	}
 	g.forgotten = true
 	for _, t := range g.all {
-		if !t.Phase.Ended() {
-			m.drop(t)
-		}
+		m.leave(t)
 	}
+}
+
+// leave ends the monitoring of an operation. The caller holds mu.
+func (m *Monitor) leave(t *tracked) {
+	if !t.Phase.Ended() && !t.left {
+		m.drop(t)
+	}
+	t.left = true
 }
 
 func shorter(a, b time.Duration) time.Duration {
@@ -213,6 +262,7 @@ type tracked struct {
 	stall      time.Duration
 	grace      time.Duration
 
+	left   bool    // it is not followed any more
 	ending *ending // nil unless it is to be cancelled
 	// stopPoll ends the poll that is under way; nil if there is none.
 	stopPoll context.CancelFunc
@@ -278,11 +328,18 @@ func (m *Monitor) unlock() {
 
 // pace returns the time between two polls of an operation.
 func (m *Monitor) pace(t *tracked, now time.Time) time.Duration {
-	age := now.Sub(t.created)
-	if t.ending != nil {
+	age, least := now.Sub(t.created), quickest
+	switch {
+	case t.ending != nil:
 		age = now.Sub(t.ending.since)
+	case t.group.growing:
+		least = unhurried
 	}
-	return min(max(age/slowing, quickest), m.options.Frequency)
+	pace := min(max(age/slowing, least), m.options.Frequency)
+	if t.stall > 0 { // progress must not be seen too late
+		pace = min(pace, max(t.stall/stallPolls, quickest))
+	}
+	return pace
 }
 
 // schedule puts an operation in the queue of its lane, or moves it there. The caller holds mu.
@@ -301,6 +358,7 @@ func (m *Monitor) schedule(t *tracked, due time.Time, early time.Duration) {
 // drop ends the work on an operation. The caller holds mu.
 func (m *Monitor) drop(t *tracked) {
 	l := t.lane
+	t.group.open--
 	if t.index >= 0 {
 		heap.Remove(&l.queue, t.index)
 	}
@@ -388,7 +446,7 @@ func (m *Monitor) callMany(all []*tracked) {
 	}
 	for _, t := range all {
 		t.stopPoll = nil
-		if t.Phase.Ended() || t.group.forgotten {
+		if t.Phase.Ended() || t.left {
 			continue // meanwhile
 		}
 		progress, answered := answers[t.ID]
@@ -423,7 +481,7 @@ func (m *Monitor) call(t *tracked) {
 	now := time.Now()
 	m.mu.Lock()
 	t.stopPoll = nil
-	if t.Phase.Ended() || t.group.forgotten {
+	if t.Phase.Ended() || t.left {
 		return // meanwhile
 	}
 	t.asked, t.alone = true, err != nil
@@ -512,16 +570,16 @@ func (m *Monitor) update(t *tracked, p framework.OperationProgress, now time.Tim
 // end ends an operation. The caller holds mu.
 func (m *Monitor) end(t *tracked, phase Phase, outcome, text string) {
 	t.Phase, t.Error = phase, text
+	if phase == Completed {
+		t.LastLines = ""
+	}
 	t.trouble, t.ending = "", nil
 	m.drop(t)
 	g := t.group
-	g.open--
 	g.revision.Changes++
 	g.revision.Ends++
 	m.ended = append(m.ended, g.owner)
-	if g.open == 0 {
-		close(g.done)
-	}
+	g.closeIfDone()
 	m.metrics.ended(t.Action, outcome, time.Since(t.created))
 	m.options.Log.Debug("operation ended", "owner", g.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "outcome", outcome, "error", text)
 }

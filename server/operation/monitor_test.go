@@ -30,6 +30,7 @@ type actions struct {
 	progress func(ctx context.Context, action, id string) (framework.OperationProgress, error)
 	cancel   func(ctx context.Context, action, id string) error
 	atOnce   func(action string) int // nil: none
+	declared operation.Limits
 	many     func(ctx context.Context, owner *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error)
 }
 
@@ -43,6 +44,9 @@ func (a actions) Cancel(ctx context.Context, _ *operation.Owner, action, id stri
 	return a.cancel(ctx, action, id)
 }
 
+// Declared implements operation.Plugins.
+func (a actions) Declared(*operation.Owner, string) operation.Limits { return a.declared }
+
 // AtOnce implements operation.Plugins.
 func (a actions) AtOnce(_ *operation.Owner, action string) int {
 	if a.atOnce == nil {
@@ -54,6 +58,88 @@ func (a actions) AtOnce(_ *operation.Owner, action string) int {
 // ProgressOfMany implements operation.Plugins.
 func (a actions) ProgressOfMany(ctx context.Context, owner *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
 	return a.many(ctx, owner, action, ids)
+}
+
+func TestConfiguredLimitsComeBeforeThoseOfTheAuthor(t *testing.T) {
+	t.Parallel()
+	const minute, hour = time.Minute, time.Hour
+	for name, test := range map[string]struct {
+		configured, declared operation.Limits
+		own                  time.Duration // of the backup
+		timedOut, stalled    time.Duration // after which it ends; 0 if it does not
+	}{
+		"none":                       {},
+		"of the author":              {declared: operation.Limits{Timeout: hour}, timedOut: hour},
+		"without progress":           {declared: operation.Limits{Timeout: hour, Stall: minute}, stalled: minute},
+		"configured":                 {configured: operation.Limits{Timeout: 2 * hour}, declared: operation.Limits{Timeout: hour}, timedOut: 2 * hour},
+		"configured, no progress":    {configured: operation.Limits{Stall: 2 * minute}, declared: operation.Limits{Stall: minute}, stalled: 2 * minute},
+		"lifted":                     {configured: operation.Limits{Timeout: -1, Stall: -1}, declared: operation.Limits{Timeout: hour, Stall: minute}},
+		"lifted, but not the backup": {configured: operation.Limits{Timeout: -1}, declared: operation.Limits{Timeout: hour}, own: 3 * hour, timedOut: 3 * hour},
+		"of the backup":              {declared: operation.Limits{Timeout: hour}, own: minute, timedOut: minute},
+		"beyond that of the backup":  {declared: operation.Limits{Timeout: hour}, own: 3 * hour, timedOut: hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				plugins, _ := endless()
+				plugins.declared = test.declared
+				m := run(t, plugins, operation.Options{Limits: func(string) operation.Limits { return test.configured }})
+				g := m.Begin(nightly(), nil, test.own)
+				g.Add(newOperation("a.io/copy", "op-1"))
+				began := time.Now()
+				g.Complete([]operation.Operation{only(g)})
+				select {
+				case <-g.Done():
+				case <-time.After(24 * time.Hour):
+				}
+				limit := max(test.timedOut, test.stalled)
+				if limit == 0 {
+					require.Equal(t, operation.InProgress, only(g).Phase)
+					return
+				}
+				require.InDelta(t, limit.Seconds(), time.Since(began).Seconds(), 15)
+				why := "timed out after " + limit.String()
+				if test.stalled > 0 {
+					why = "made no progress for " + limit.String()
+				}
+				require.Contains(t, only(g).Error, why)
+			})
+		})
+	}
+}
+
+func TestLastLinesOfFailedOperationsAreKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reported sync.Map
+		m := run(t, actions{
+			progress: func(_ context.Context, _, id string) (framework.OperationProgress, error) {
+				p, _ := reported.Load(id)
+				return p.(framework.OperationProgress), nil
+			},
+		}, operation.Options{})
+		var all []operation.Operation
+		for _, id := range []string{"failed", "done", "open"} {
+			all = append(all, newOperation("a.io/copy", id))
+			reported.Store(id, framework.OperationProgress{LastLines: "reading " + id})
+		}
+		g := m.Follow(nightly(), all, 0)
+		time.Sleep(time.Minute)
+		before := g.Revision()
+		reported.Store("failed", framework.OperationProgress{Completed: true, Err: "disk full"})
+		reported.Store("done", framework.OperationProgress{Completed: true, LastLines: "all is read"})
+		time.Sleep(time.Minute)
+		require.Greater(t, g.Revision().Changes, before.Changes)
+		lines, stored := map[string]string{}, map[string]string{}
+		now, _ := g.Operations()
+		read, err := operation.NewFile(nightly(), now).Operations(nightly())
+		require.NoError(t, err)
+		for i := range now {
+			lines[now[i].ID], stored[read[i].ID] = now[i].LastLines, read[i].LastLines
+		}
+		require.Equal(t, map[string]string{"failed": "reading failed", "done": "", "open": "reading open"}, lines, "no lines are no news")
+		require.Equal(t, map[string]string{"failed": "reading failed", "done": "", "open": ""}, stored)
+	})
 }
 
 // run returns a running monitor.

@@ -40,7 +40,9 @@ func TestTroubleIsAnnouncedOnce(t *testing.T) {
 				defer mu.Unlock()
 				all = append(all, n)
 			},
-			Limits: func(string) operation.Limits { return operation.Limits{Stall: 3 * time.Hour, Grace: 10 * time.Minute} },
+			Limits: func(string) operation.Limits {
+				return operation.Limits{Stall: 3 * time.Hour, Grace: 10 * time.Minute}
+			},
 		})
 		var operations []operation.Operation
 		for i := range 50 {

@@ -68,9 +68,36 @@ type Status struct {
 	NTotal      int64
 	Units       string
 	Description string
+	LastLines   string    // of the work, while it goes on and if it has failed
 	Started     time.Time // zero if the plugin has not reported it
 	Updated     time.Time // likewise
 }
+
+// Counts are numbers of operations.
+type Counts struct{ Attempted, Completed, Failed int }
+
+// Count counts operations.
+func Count(all []Operation) Counts {
+	var c Counts
+	for i := range all {
+		c.add(all[i].Phase)
+	}
+	return c
+}
+
+func (c *Counts) add(p Phase) {
+	c.Attempted++
+	switch p {
+	case Completed:
+		c.Completed++
+	case Failed:
+		c.Failed++
+	default:
+	}
+}
+
+// Open returns how many have not ended.
+func (c Counts) Open() int { return c.Attempted - c.Completed - c.Failed }
 
 // Compare orders operations by action, item and ID.
 func (o Operation) Compare(other Operation) int {

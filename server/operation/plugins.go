@@ -74,6 +74,19 @@ func (p plugins) Cancel(ctx context.Context, owner *Owner, action, id string) er
 	return a.Cancel(ctx, id, owner.JSON)
 }
 
+// Declared implements Plugins.
+func (p plugins) Declared(owner *Owner, action string) Limits {
+	index := p.backup.Entry
+	if owner.Kind == OfRestore {
+		index = p.restore.Entry
+	}
+	entry, err := index(action)
+	if err != nil {
+		return Limits{}
+	}
+	return Limits{Timeout: entry.OperationTimeout, Stall: entry.StallTimeout}
+}
+
 func (p plugins) action(owner *Owner, name string) (follower, error) {
 	if owner.Kind == OfRestore {
 		return p.restore.Named(name)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -28,6 +29,7 @@ type begin struct {
 	Item   framework.ResourceIdentifier `json:"item"`
 	Sent   json.RawMessage              `json:"sent,omitempty"`
 	Keyed  bool                         `json:"keyed,omitempty"`
+	At     time.Time                    `json:"at,omitzero"`
 }
 
 // end without an ID says that there was nothing to start.
@@ -36,8 +38,8 @@ type end struct {
 	Refused bool   `json:"refused,omitempty"` // by an error: says nothing about former calls with the same key
 }
 
-func begun(s Start, keyed bool) *begin {
-	return &begin{Action: s.Action, Item: s.Item, Sent: s.Sent, Keyed: keyed}
+func begun(s Start, keyed bool, at time.Time) *begin {
+	return &begin{Action: s.Action, Item: s.Item, Sent: s.Sent, Keyed: keyed, At: at.UTC().Truncate(time.Second)}
 }
 
 func (b *begin) start() Start { return Start{Action: b.Action, Item: b.Item, Sent: b.Sent} }
@@ -104,7 +106,7 @@ func (j *Journal) replayLine(calls map[call]*entry, attempt string, encoded []by
 			return err
 		}
 		calls[c] = j.entry(b.start(), b.Keyed)
-		calls[c].open[c] = true
+		calls[c].begins(c, b.At)
 	}
 	e, known := calls[c]
 	switch {

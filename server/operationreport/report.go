@@ -17,6 +17,9 @@ func OfMonitor(monitor *operation.Monitor, keys []string, now time.Time) *server
 			continue
 		}
 		all := group.Followed()
+		if len(all) == 0 {
+			continue
+		}
 		rows := make([]serverreport.Operation, len(all))
 		for i := range all {
 			rows[i] = row(&all[i].Operation)
@@ -41,11 +44,15 @@ func OfFile(owner *operation.Owner, file operation.File) serverreport.Operations
 }
 
 func row(o *operation.Operation) serverreport.Operation {
-	return serverreport.Operation{
+	row := serverreport.Operation{
 		Plugin: o.Action, ID: o.ID, Resource: o.Item.GroupResource(), Namespace: o.Item.Namespace, Name: o.Item.Name,
 		Phase: string(o.Phase), Done: o.NCompleted, Total: o.NTotal, Units: o.Units, Description: o.Description,
 		Created: encodable(o.Created), Started: encodable(o.Started), Updated: encodable(o.Updated), Error: o.Error,
 	}
+	if o.Phase == operation.Failed {
+		row.LastLines = o.LastLines
+	}
+	return row
 }
 
 // encodable returns t, and the zero time for one that has no form in JSON, as a damaged file may contain it.

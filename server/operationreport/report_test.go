@@ -30,9 +30,14 @@ func copying(id string, phase operation.Phase) operation.Operation {
 	}
 }
 
+// noPlugins are not called, because the monitor does not run.
+type noPlugins struct{ operation.Plugins }
+
+func (noPlugins) Declared(*operation.Owner, string) operation.Limits { return operation.Limits{} }
+
 func TestOfMonitor(t *testing.T) {
 	t.Parallel()
-	m, err := operation.NewMonitor(nil, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
+	m, err := operation.NewMonitor(noPlugins{}, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
 	require.NoError(t, err)
 	now := time.Unix(60, 0)
 	require.Equal(t, &serverreport.Operations{Time: now}, operationreport.OfMonitor(m, nil, now))
@@ -65,6 +70,11 @@ func TestOfFile(t *testing.T) {
 	of := operationreport.OfFile(b, file)
 	require.Len(t, of.Operations, 2)
 	require.Contains(t, of.Problem, "has no operationID")
+	require.Empty(t, of.Operations[0].LastLines)
+	failed := copying("failed", operation.Failed)
+	failed.LastLines = "disk full"
+	of = operationreport.OfFile(b, operation.NewFile(b, []operation.Operation{failed}))
+	require.Equal(t, "disk full", of.Operations[0].LastLines)
 	_, err := json.Marshal(of)
 	require.NoError(t, err)
 }

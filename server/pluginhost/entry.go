@@ -1,6 +1,10 @@
 package pluginhost
 
-import "github.com/cleat-dev/cleat/server/pluginhost/process"
+import (
+	"time"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
+)
 
 // Entry describes a plugin: one name of one kind at one version of one binary, or a file that has none.
 type Entry struct {
@@ -34,6 +38,9 @@ type Entry struct {
 	Concurrency int
 	// ConfigSchema is the JSON Schema of the config that the plugin takes; nil when there is none.
 	ConfigSchema []byte
+	// OperationTimeout and StallTimeout are the limits that the author of an action declares for its operations; zero is none.
+	OperationTimeout time.Duration
+	StallTimeout     time.Duration
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
 	Objects []string
 	// Process is the process that sessions share, as it is now.

@@ -18,8 +18,9 @@ type Index[H any] struct {
 }
 
 type found[H any] struct {
-	hub H
-	err error
+	hub   H
+	entry Entry
+	err   error
 }
 
 // NewIndex returns an index of kinds that have the same hub. A name that is used for several of them means the first.
@@ -29,6 +30,17 @@ func NewIndex[H any](plugins Plugins, kinds ...versioning.Kind[H]) *Index[H] {
 
 // Named returns the current plugin with the given name, as the function Named does. The error is that for the last kind.
 func (x *Index[H]) Named(name string) (H, error) {
+	f := x.find(name)
+	return f.hub, f.err
+}
+
+// Entry returns the entry of the plugin that Named returns, without its processes.
+func (x *Index[H]) Entry(name string) (Entry, error) {
+	f := x.find(name)
+	return f.entry, f.err
+}
+
+func (x *Index[H]) find(name string) found[H] {
 	current := x.plugins.catalog()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -36,14 +48,16 @@ func (x *Index[H]) Named(name string) (H, error) {
 		x.catalog, x.found = current, map[string]found[H]{}
 	}
 	if f, known := x.found[name]; known {
-		return f.hub, f.err
+		return f
 	}
 	var f found[H]
 	for _, kind := range x.kinds {
 		if f.hub, f.err = Named(x.plugins, kind, name); f.err == nil {
+			r, err := current.find(kind.Name, kind.Name, name)
+			f.entry, f.err = r.Entry, err
 			break
 		}
 	}
 	x.found[name] = f
-	return f.hub, f.err
+	return f
 }

@@ -3,6 +3,7 @@ package pluginreport
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -52,7 +53,10 @@ func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginR
 		if !r.Matches(p, text) {
 			continue
 		}
-		p.Details = &serverreport.Details{ConfigSchema: entries[i].ConfigSchema}
+		p.Details = &serverreport.Details{
+			ConfigSchema:     entries[i].ConfigSchema,
+			OperationTimeout: declared(entries[i].OperationTimeout), StallTimeout: declared(entries[i].StallTimeout),
+		}
 		s.addSum(r, p)
 		if ask := appliesTo[i]; ask != nil {
 			selector, err := ask(ctx)
@@ -64,6 +68,14 @@ func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginR
 		}
 	}
 	return r.Only(text)
+}
+
+// declared returns a time as text, "" for none.
+func declared(limit time.Duration) string {
+	if limit == 0 {
+		return ""
+	}
+	return limit.String()
 }
 
 // addSum adds the sum of the file and whether the lock contains it.

@@ -41,6 +41,8 @@ type Request struct {
 	Actions []restoreitemaction.Action
 	// Journal records the operations that actions start; nil records nothing.
 	Journal *operation.Journal
+	// Followed gets each operation when it was started; nil if none is followed yet.
+	Followed *operation.Group
 	// Modifiers are the rules that spec.resourceModifier refers to; nil if it refers to none.
 	Modifiers *modifiers.Rules
 	// Rules are the filters of the policy that spec.resourcePolicy refers to.
@@ -98,7 +100,7 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		snapshots:    req.Snapshots,
 		tracker:      newTracker(),
 		pool:         newPool(options.Workers),
-		operations:   itemaction.NewOperations(req.Journal, time.Now),
+		operations:   itemaction.NewOperations(req.Journal, req.Followed, time.Now),
 		waiter:       ready.NewWaiter(options.PollInterval),
 		state:        newState(req.Progress),
 	}

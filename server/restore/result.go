@@ -31,7 +31,7 @@ func (e *engine) result() *Result {
 	found := e.results.Results()
 	sortMessages(&found.Errors)
 	sortMessages(&found.Warnings)
-	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.operations.All(), Gaps: e.state.gaps}
+	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.operations.Complete(), Gaps: e.state.gaps}
 }
 
 // sortMessages makes the order of messages independent of the order in which workers finished.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/waits"
 )
 
@@ -23,12 +24,20 @@ const (
 	WaitsPeriod = 5 * time.Second
 )
 
-// Progress writes the progress of a run to status.progress of its custom resource, and what the run waits for to an annotation.
+// Progress writes the progress of a run to the status of its custom resource: the numbers of items to status.progress, and those of its
+// operations beside it. What the run waits for is written to an annotation.
 type Progress[T any] struct {
 	done, total atomic.Int64
+	operations  atomic.Pointer[operation.Group] // nil group if there are none
 	quit        chan struct{}
 	ended       chan struct{}
 	newest      *T // the state after the last write
+}
+
+// progress is what a write says.
+type progress struct {
+	done, total int64
+	operations  operation.Counts
 }
 
 // Set sets the number of items that are done and that there are. It is safe for concurrent use and never blocks.
@@ -37,9 +46,16 @@ func (p *Progress[T]) Set(done, total int) {
 	p.total.Store(int64(total))
 }
 
+// Operations sets the operations of the run.
+func (p *Progress[T]) Operations(group *operation.Group) { p.operations.Store(group) }
+
+func (p *Progress[T]) now() progress {
+	return progress{p.done.Load(), p.total.Load(), p.operations.Load().Counts()}
+}
+
 // Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
-// items that are done. What is waited for with ctx is logged to log, and written too. If the object does not exist any more, or another process has taken it up, Follow stops and calls end with
-// ErrDeleted or ErrTakenUp.
+// items that are done. What is waited for with ctx is logged to log, and written too. If the object does not exist any more, or
+// another process has taken it up, Follow stops and calls end with ErrDeleted or ErrTakenUp.
 func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, end func(cause error)) *Progress[T] {
 	p := &Progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
 	obj := P(p.newest) // used by the goroutine only, until it has ended
@@ -49,7 +65,7 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 		defer close(p.ended)
 		ticker := time.NewTicker(progressPeriod)
 		defer ticker.Stop()
-		var before [2]int64
+		var before progress
 		var written time.Time
 		for {
 			select {
@@ -59,7 +75,7 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 				return
 			case <-ticker.C:
 			}
-			now, waiting := [2]int64{p.done.Load(), p.total.Load()}, WaitsText(list)
+			now, waiting := p.now(), WaitsText(list)
 			same := waiting == obj.GetAnnotations()[velerov1.WaitsAnnotation]
 			if now == before && (same || time.Since(written) < WaitsPeriod) {
 				continue
@@ -82,9 +98,9 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 // writeProgress writes the progress and what is waited for, and updates obj to the new state. If another client has changed the object, it updates obj
 // too, and the progress has to be written again. It returns ErrDeleted if the object does not exist any more and ErrTakenUp if
 // another process has taken it up.
-func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, progress [2]int64, waiting string) error {
+func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, now progress, waiting string) error {
 	after := P(obj.DeepCopy())
-	err := c.Patch(ctx, after, progressPatch(obj, doneKey, progress, waiting))
+	err := c.Patch(ctx, after, progressPatch(obj, doneKey, now, waiting))
 	var there error
 	// The API server rejects the uid of another object of that name as a forbidden change.
 	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
@@ -111,7 +127,7 @@ func (p *Progress[T]) End() *T {
 }
 
 // progressPatch returns a merge patch of the progress and of what is waited for that applies only to this state of the object.
-func progressPatch(object client.Object, doneKey string, progress [2]int64, waiting string) client.Patch {
+func progressPatch(object client.Object, doneKey string, now progress, waiting string) client.Patch {
 	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
 	if waiting != object.GetAnnotations()[velerov1.WaitsAnnotation] {
 		annotation := &waiting
@@ -121,8 +137,17 @@ func progressPatch(object client.Object, doneKey string, progress [2]int64, wait
 		metadata["annotations"] = map[string]*string{velerov1.WaitsAnnotation: annotation}
 	}
 	patch := map[string]any{"metadata": metadata}
-	if progress != [2]int64{} {
-		patch["status"] = map[string]any{"progress": map[string]any{"totalItems": progress[1], doneKey: progress[0]}}
+	if now != (progress{}) {
+		operations := "backupItemOperations"
+		if _, restore := object.(*velerov1.Restore); restore {
+			operations = "restoreItemOperations"
+		}
+		patch["status"] = map[string]any{
+			"progress":               map[string]any{"totalItems": now.total, doneKey: now.done},
+			operations + "Attempted": now.operations.Attempted,
+			operations + "Completed": now.operations.Completed,
+			operations + "Failed":    now.operations.Failed,
+		}
 	}
 	data, err := json.Marshal(patch)
 	if err != nil { // strings and numbers always encode

@@ -5,10 +5,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -27,6 +29,48 @@ func TestProgressIsWritten(t *testing.T) {
 	require.Equal(t, velerov1.BackupProgress{TotalItems: 10, ItemsBackedUp: 3}, *there.Status.Progress)
 	require.Equal(t, velerov1.BackupPhaseInProgress, there.Status.Phase)
 	require.Equal(t, there.ResourceVersion, newest.ResourceVersion, "so that the next write of the phase meets no conflict")
+}
+
+// busy are actions whose operations go on, and one of which has failed.
+type busy struct{ operation.Plugins }
+
+func (busy) Declared(*operation.Owner, string) operation.Limits { return operation.Limits{} }
+
+// startedOperations returns a group of four operations: one has failed, one has completed.
+func startedOperations(t *testing.T, owner *operation.Owner) *operation.Group {
+	t.Helper()
+	m, err := operation.NewMonitor(busy{}, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
+	require.NoError(t, err)
+	group := m.Begin(owner, nil, 0)
+	for id, phase := range map[string]operation.Phase{"a": operation.New, "b": operation.InProgress, "c": operation.Completed, "d": operation.Failed} {
+		group.Add(operation.Operation{Action: "a.io/copy", ID: id, Status: operation.Status{Phase: phase}})
+	}
+	return group
+}
+
+func TestProgressCountsOperations(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	want := operation.Counts{Attempted: 4, Completed: 1, Failed: 1}
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
+	c.Add(t, b)
+	ofBackup := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	ofBackup.Operations(startedOperations(t, run.OwnerOfBackup(b)))
+	require.Eventually(t, func() bool {
+		var there velerov1.Backup
+		return c.Get(t.Context(), client.ObjectKeyFromObject(b), &there) == nil && run.OperationsOfBackup(&there) == want
+	}, 30e9, 50e6)
+	require.Equal(t, want, run.OperationsOfBackup(ofBackup.End()))
+
+	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "r"}, Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}}
+	c.Add(t, r)
+	ofRestore := run.Follow(t.Context(), c.Cluster, r, "itemsRestored", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	ofRestore.Operations(startedOperations(t, run.OwnerOfRestore(r)))
+	require.Eventually(t, func() bool {
+		var there velerov1.Restore
+		return c.Get(t.Context(), client.ObjectKeyFromObject(r), &there) == nil && run.OperationsOfRestore(&there) == want
+	}, 30e9, 50e6)
+	require.Equal(t, want, run.OperationsOfRestore(ofRestore.End()))
 }
 
 func TestProgressReportsADeletedObject(t *testing.T) {

@@ -171,10 +171,13 @@ func printOperations(d *layout.Description, r Run, report *serverreport.Operatio
 	}
 	d.Gap()
 	text := fmt.Sprintf("%d of %d completed successfully, %d failed", counted.Completed, counted.Attempted(), counted.Failed)
-	if counted.Open > 0 {
+	switch {
+	case counted.Open > 0 && r.Failed():
+		text += fmt.Sprintf(", %d cancelled because the %s failed", counted.Open, r.Kind)
+	case counted.Open > 0:
 		text += fmt.Sprintf(", %d open", counted.Open)
 	}
-	if report == nil {
+	if report == nil && !r.Failed() {
 		text += " (specify --details for more information)"
 	}
 	d.Pairs([2]string{r.Title() + " Item Operations", text})
@@ -188,7 +191,22 @@ func printOperations(d *layout.Description, r Run, report *serverreport.Operatio
 	table.Head = table.Head[1:]
 	var out strings.Builder
 	_ = table.Print(&out) // a strings.Builder returns no error
-	d.Indented(1, func() { d.Text(out.String()) })
+	d.Indented(1, func() {
+		d.Text(out.String())
+		for i := range report.Owners {
+			for j := range report.Owners[i].Operations {
+				printLastLines(d, &report.Owners[i].Operations[j])
+			}
+		}
+	})
+}
+
+// printLastLines writes what the work of a failed operation has written last.
+func printLastLines(d *layout.Description, o *serverreport.Operation) {
+	if o.LastLines == "" {
+		return
+	}
+	d.Section(fmt.Sprintf("Last lines of %s for %s", layout.OneLine(o.Plugin), itemOf(o)), func() { d.Text(o.LastLines) })
 }
 
 // maxNote is the length in bytes of a note in a table.

@@ -40,7 +40,9 @@ func operationsAtNoon() *serverreport.Operations {
 			moving("cart", "Completed", 100*mebi, 100*mebi),
 			moving("data", "InProgress", 512*mebi, 2048*mebi, func(o *serverreport.Operation) { o.Description = "copying part 7" }),
 			moving("new", "New", 0, 0, func(o *serverreport.Operation) { o.Units = "" }),
-			moving("old", "Failed", 1, 7*mebi, func(o *serverreport.Operation) { o.Error = "disk\nfull\x1b[2J" }),
+			moving("old", "Failed", 1, 7*mebi, func(o *serverreport.Operation) {
+				o.Error, o.LastLines = "disk\nfull\x1b[2J", "reading block 7\n\x1b[2Jno space left"
+			}),
 			moving("stuck", "InProgress", 300*mebi, 600*mebi, func(o *serverreport.Operation) {
 				o.Trouble, o.Cancelled = "plugin is gone", "timed out after 4h0m0s"
 			}),
@@ -178,6 +180,11 @@ func TestDescribeOperations(t *testing.T) {
 	document := NewBackupDescription(b)
 	document.Operations = operationsAtNoon().Only("Backup", "1")
 	statustest.Golden(t, "describe_backup_operations.txt", document.Print)
+
+	b.Status.Phase = velerov1.BackupPhaseFailed
+	var failed strings.Builder
+	require.NoError(t, NewBackupDescription(b).Print(&failed))
+	require.Contains(t, failed.String(), "\nBackup Item Operations:  1 of 5 completed successfully, 1 failed, 3 cancelled because the backup failed\n")
 
 	r := &velerov1.Restore{Status: velerov1.RestoreStatus{
 		Phase: velerov1.RestorePhaseCompleted, RestoreItemOperationsAttempted: 2, RestoreItemOperationsCompleted: 2,

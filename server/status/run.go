@@ -130,6 +130,14 @@ func (r Run) Waits() bool {
 	return phase == velerov1.BackupPhaseWaitingForPluginOperations || phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 }
 
+// Starts reports whether the run is at work and has started operations, which go on beside it.
+func (r Run) Starts() bool {
+	return velerov1.BackupPhase(r.Phase) == velerov1.BackupPhaseInProgress && r.Operations.Attempted() > 0
+}
+
+// Failed reports whether the run has failed as a whole. Its open operations are then cancelled.
+func (r Run) Failed() bool { return velerov1.BackupPhase(r.Phase) == velerov1.BackupPhaseFailed }
+
 // Cancellation returns what happens when the run is cancelled, and an error if there is nothing to cancel any more.
 func (r Run) Cancellation() (string, error) {
 	phase := velerov1.BackupPhase(r.Phase)

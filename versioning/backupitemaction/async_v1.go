@@ -61,7 +61,7 @@ func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, err
 func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Backup: backup,
-	}, versioning.Progress)
+	}, versioning.ProgressAndLines)
 }
 
 func (a asyncV1) ProgressOfMany(ctx context.Context, operationIDs []string, backup []byte) (map[string]framework.OperationProgress, error) {

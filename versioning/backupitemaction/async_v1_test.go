@@ -3,6 +3,7 @@ package backupitemaction_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,7 +100,7 @@ func TestExecuteStartsAsynchronousAction(t *testing.T) {
 				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}), nil
 		},
 		progress: framework.OperationProgress{
-			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
+			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying", LastLines: "write: no space\n",
 			Started: at, Updated: at.Add(time.Second),
 		},
 		cancel: func(operationID, backup string) (bool, error) {
@@ -124,7 +125,7 @@ func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	progress, err := action.Progress(t.Context(), "copy-1", []byte(backup))
 	require.NoError(t, err)
 	require.Equal(t, framework.OperationProgress{
-		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of nightly",
+		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of nightly", LastLines: "write: no space",
 		Started: at, Updated: at.Add(time.Second),
 	}, progress)
 	require.NoError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)))
@@ -196,14 +197,15 @@ func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 
 func TestProgressOfManyLeavesOutWhatFails(t *testing.T) {
 	t.Parallel()
-	action := authorAsync(t, copier{progress: framework.OperationProgress{NCompleted: 3, Description: "copying"}})
+	action := authorAsync(t, copier{progress: framework.OperationProgress{NCompleted: 3, Description: "copying", LastLines: "block 7"}})
 	require.Equal(t, 64, action.AtOnce())
 	owner := []byte(`{"metadata":{"name":"nightly"}}`)
 	require.EventuallyWithT(t, func(c *assert.CollectT) { // slow ones are left out as well
 		answers, err := action.ProgressOfMany(t.Context(), []string{"copy-1", "", "broken", "copy-2"}, owner)
 		require.NoError(c, err)
 		require.Equal(c, map[string]framework.OperationProgress{
-			"copy-1": {NCompleted: 3, Description: "copying copy-1 of nightly"}, "copy-2": {NCompleted: 3, Description: "copying copy-2 of nightly"},
+			"copy-1": {NCompleted: 3, Description: "copying copy-1 of nightly", LastLines: "block 7"},
+			"copy-2": {NCompleted: 3, Description: "copying copy-2 of nightly", LastLines: "block 7"},
 		}, answers)
 	}, 5*time.Minute, time.Millisecond)
 	_, err := action.Progress(t.Context(), "broken", owner)
@@ -211,6 +213,16 @@ func TestProgressOfManyLeavesOutWhatFails(t *testing.T) {
 	_, err = action.ProgressOfMany(t.Context(), make([]string, action.AtOnce()+1), owner)
 	require.ErrorIs(t, err, versioning.ErrInvalid)
 	require.Equal(t, 64, action.AtOnce())
+}
+
+func TestLastLinesAreCut(t *testing.T) {
+	t.Parallel()
+	action := rawAsync{progress: &asyncbackupitemactionv1.ProgressResponse{
+		Progress: &shared.OperationProgress{}, LastLines: strings.Repeat("line\r\n", 1<<16),
+	}}.hub(t)
+	progress, err := action.Progress(t.Context(), "copy-1", nil)
+	require.NoError(t, err)
+	require.Equal(t, "..."+strings.Repeat("\nline", 20), progress.LastLines)
 }
 
 func TestProgressOfManyIsOptional(t *testing.T) {

@@ -62,7 +62,7 @@ func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
 func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Restore: restore,
-	}, versioning.Progress)
+	}, versioning.ProgressAndLines)
 }
 
 func (a asyncV1) ProgressOfMany(ctx context.Context, operationIDs []string, restore []byte) (map[string]framework.OperationProgress, error) {

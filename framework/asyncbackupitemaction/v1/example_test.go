@@ -3,6 +3,7 @@ package v1_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -63,6 +64,12 @@ func Example() {
 	registration := abiav1.Register("example.io/mover", newMover)
 	fmt.Println(registration.Kind(), registration.Name())
 	// Output: AsyncBackupItemAction example.io/mover
+}
+
+func ExampleRegister() {
+	registration := abiav1.Register("example.io/mover", newMover, framework.WithOperationTimeout(12*time.Hour), framework.WithStallTimeout(30*time.Minute))
+	fmt.Println(registration.Name())
+	// Output: example.io/mover
 }
 
 func ExampleStartOutput() {

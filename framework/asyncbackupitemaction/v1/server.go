@@ -9,13 +9,13 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
+	"github.com/cleat-dev/cleat/framework/internal/tail"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
-	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
 func kind() glue.Kind[AsyncBackupItemAction] {
-	return glue.Kind[AsyncBackupItemAction]{Wire: "AsyncBackupItemAction", Bind: bind}
+	return glue.Kind[AsyncBackupItemAction]{Wire: "AsyncBackupItemAction", Bind: bind, Operations: true}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[AsyncBackupItemAction]) {
@@ -89,18 +89,18 @@ func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.Prog
 	if err != nil {
 		return nil, err
 	}
-	return &asyncbackupitemactionv1.ProgressResponse{Progress: wire.Progress(progress)}, nil
+	return &asyncbackupitemactionv1.ProgressResponse{Progress: wire.Progress(progress), LastLines: tail.Lines(progress.LastLines)}, nil
 }
 
 func (s *server) ProgressOfMany(ctx context.Context, req *asyncbackupitemactionv1.ProgressOfManyRequest) (*asyncbackupitemactionv1.ProgressOfManyResponse, error) {
-	progress, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*shared.OperationProgress, error) {
-		reply, err := s.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Backup: req.GetBackup()})
-		return reply.GetProgress(), err
+	replies, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*asyncbackupitemactionv1.ProgressResponse, error) {
+		return s.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Backup: req.GetBackup()})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &asyncbackupitemactionv1.ProgressOfManyResponse{Progress: progress}, nil
+	progress, lines := wire.ManyProgress(replies)
+	return &asyncbackupitemactionv1.ProgressOfManyResponse{Progress: progress, LastLines: lines}, nil
 }
 
 func (s *server) Cancel(ctx context.Context, req *asyncbackupitemactionv1.CancelRequest) (*asyncbackupitemactionv1.CancelResponse, error) {

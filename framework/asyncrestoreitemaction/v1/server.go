@@ -9,13 +9,13 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
+	"github.com/cleat-dev/cleat/framework/internal/tail"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
-	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
 func kind() glue.Kind[AsyncRestoreItemAction] {
-	return glue.Kind[AsyncRestoreItemAction]{Wire: "AsyncRestoreItemAction", Bind: bind}
+	return glue.Kind[AsyncRestoreItemAction]{Wire: "AsyncRestoreItemAction", Bind: bind, Operations: true}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[AsyncRestoreItemAction]) {
@@ -101,18 +101,18 @@ func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.Pro
 	if err != nil {
 		return nil, err
 	}
-	return &asyncrestoreitemactionv1.ProgressResponse{Progress: wire.Progress(progress)}, nil
+	return &asyncrestoreitemactionv1.ProgressResponse{Progress: wire.Progress(progress), LastLines: tail.Lines(progress.LastLines)}, nil
 }
 
 func (s *server) ProgressOfMany(ctx context.Context, req *asyncrestoreitemactionv1.ProgressOfManyRequest) (*asyncrestoreitemactionv1.ProgressOfManyResponse, error) {
-	progress, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*shared.OperationProgress, error) {
-		reply, err := s.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Restore: req.GetRestore()})
-		return reply.GetProgress(), err
+	replies, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*asyncrestoreitemactionv1.ProgressResponse, error) {
+		return s.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Restore: req.GetRestore()})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &asyncrestoreitemactionv1.ProgressOfManyResponse{Progress: progress}, nil
+	progress, lines := wire.ManyProgress(replies)
+	return &asyncrestoreitemactionv1.ProgressOfManyResponse{Progress: progress, LastLines: lines}, nil
 }
 
 func (s *server) Cancel(ctx context.Context, req *asyncrestoreitemactionv1.CancelRequest) (*asyncrestoreitemactionv1.CancelResponse, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 func kind() glue.Kind[BackupItemAction] {
-	return glue.Kind[BackupItemAction]{Wire: "BackupItemActionV2", Bind: bind}
+	return glue.Kind[BackupItemAction]{Wire: "BackupItemActionV2", Bind: bind, Operations: true}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[BackupItemAction]) {

@@ -7,6 +7,9 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 )
@@ -32,13 +35,21 @@ func newInfo(c *catalog) *info {
 		answer.Plugins = append(answer.Plugins, &plugininfov1.Plugin{
 			Kind: kind, Version: int32(min(version, math.MaxInt32)), Name: served.name,
 			ConfigSchema: served.details.config.Schema(), AdapterOf: served.details.adapterOf,
-			Objects: served.details.objects,
+			Objects: served.details.objects, OperationTimeout: sentLimit(served.details.operationTimeout), StallTimeout: sentLimit(served.details.stallTimeout),
 		})
 	}
 	slices.SortFunc(answer.Plugins, func(a, b *plugininfov1.Plugin) int {
 		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetVersion(), b.GetVersion()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return &info{catalog: c, answer: answer}
+}
+
+// sentLimit returns a declared time in its wire form, nil if it is not declared.
+func sentLimit(limit *time.Duration) *durationpb.Duration {
+	if limit == nil {
+		return nil
+	}
+	return durationpb.New(*limit)
 }
 
 func (i *info) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {

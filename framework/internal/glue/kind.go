@@ -16,6 +16,8 @@ type Kind[H any] struct {
 	Wire string
 	// Bind registers the kind's gRPC service, which finds its implementations in handlers.
 	Bind func(registrar grpc.ServiceRegistrar, handlers *Handlers[H])
+	// Operations reports whether its calls may start operations that go on after them.
+	Operations bool
 	// HasInit reports whether a call of Init sends the configuration before all other calls.
 	HasInit bool
 	// HostKeys are the keys that the host adds to the configuration in Init. A config type needs no fields for them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -33,6 +34,8 @@ type details struct {
 	config    *ConfigType
 	adapterOf string
 	objects   []string
+
+	operationTimeout, stallTimeout *time.Duration
 }
 
 // WithConfig declares the configuration of an implementation.
@@ -43,6 +46,36 @@ func AdapterOf(kind string) Option { return func(d *details) { d.adapterOf = kin
 
 // Objects declares the resources whose objects a manifest writer gets.
 func Objects(resources []string) Option { return func(d *details) { d.objects = resources } }
+
+// OperationTimeout declares how long an operation of an action may take.
+func OperationTimeout(longest time.Duration) Option {
+	return func(d *details) { d.operationTimeout = &longest }
+}
+
+// StallTimeout declares how long an operation of an action may go on without progress.
+func StallTimeout(longest time.Duration) Option {
+	return func(d *details) { d.stallTimeout = &longest }
+}
+
+// shortestLimit is the shortest time that an author may declare for operations. Hosts look at them every few seconds.
+const shortestLimit = time.Second
+
+// checkLimits returns an error if the declared times of operations make no sense. starts is set for kinds that start operations.
+func (d *details) checkLimits(starts bool) error {
+	for name, limit := range map[string]*time.Duration{"WithOperationTimeout": d.operationTimeout, "WithStallTimeout": d.stallTimeout} {
+		switch {
+		case limit == nil:
+		case !starts:
+			return fmt.Errorf("%s is for kinds that start operations, which this one does not", name)
+		case *limit < shortestLimit:
+			return fmt.Errorf("%s(%s): want at least %s", name, *limit, shortestLimit)
+		}
+	}
+	if d.operationTimeout != nil && d.stallTimeout != nil && *d.stallTimeout >= *d.operationTimeout {
+		return fmt.Errorf("WithStallTimeout(%s): want less than the %s of WithOperationTimeout", *d.stallTimeout, *d.operationTimeout)
+	}
+	return nil
+}
 
 // checkObjects returns an error if the declared resources are not names of resources.
 func checkObjects(resources []string) error {
@@ -71,6 +104,9 @@ func NewRegistration[H any](kind Kind[H], name string, construct Constructor[H],
 			return errors.New("the constructor is nil")
 		}
 		if err := checkObjects(d.objects); err != nil {
+			return err
+		}
+		if err := d.checkLimits(kind.Operations); err != nil {
 			return err
 		}
 		if d.config != nil && d.config.err != nil {

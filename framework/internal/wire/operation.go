@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Progress returns progress in its wire form.
+// Progress returns progress in its wire form, without LastLines.
 func Progress(progress framework.OperationProgress) *shared.OperationProgress {
 	return &shared.OperationProgress{
 		Completed:      progress.Completed,
@@ -22,6 +22,22 @@ func Progress(progress framework.OperationProgress) *shared.OperationProgress {
 		Started:        sentInstant(progress.Started),
 		Updated:        sentInstant(progress.Updated),
 	}
+}
+
+// ManyProgress returns replies to calls of Progress, by the ids of the operations, as the parts of one reply.
+func ManyProgress[R interface {
+	GetProgress() *shared.OperationProgress
+	GetLastLines() string
+}](replies map[string]R,
+) (progress map[string]*shared.OperationProgress, lines map[string]string) {
+	progress, lines = make(map[string]*shared.OperationProgress, len(replies)), map[string]string{}
+	for id, reply := range replies {
+		progress[id] = reply.GetProgress()
+		if last := reply.GetLastLines(); last != "" {
+			lines[id] = last
+		}
+	}
+	return progress, lines
 }
 
 // sentInstant returns at in its wire form, nil for an unknown time.

@@ -15,7 +15,7 @@ import (
 )
 
 func kind() glue.Kind[RestoreItemAction] {
-	return glue.Kind[RestoreItemAction]{Wire: "RestoreItemActionV2", Bind: bind}
+	return glue.Kind[RestoreItemAction]{Wire: "RestoreItemActionV2", Bind: bind, Operations: true}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[RestoreItemAction]) {

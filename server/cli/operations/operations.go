@@ -25,8 +25,8 @@ func NewCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operations",
 		Short: "Show how far the asynchronous operations of plugins are",
-		Long: "Show the asynchronous operations that plugins have started for backups and restores: how far each one is, at which pace, the\n" +
-			"time left, and what is wrong with it. The numbers are those of the plugins. With -w, continue until ctrl-c: on a terminal the\n" +
+		Long: "Show the asynchronous operations that plugins have started for backups and restores, from their start: how far each one is, at which\n" +
+			"pace, the time left, and what is wrong with it. The numbers are those of the plugins. With -w, continue until ctrl-c: on a terminal the\n" +
 			"table is updated, elsewhere each operation that begins, ends, or gets into trouble is a line. With -o json, each change is a line\n" +
 			"that holds all operations.",
 		Example: "  cleat operations\n  cleat operations -w --backup nightly\n  cleat operations -o json",
@@ -115,7 +115,7 @@ func (q *query) ask(ctx context.Context) (status.Operations, error) {
 // fetchers is how many files are downloaded at once.
 const fetchers = 8
 
-// stored returns the operations in the files of the backups and restores that wait for some.
+// stored returns what is stored of the operations of the backups and restores that wait for some, or start some.
 func (q *query) stored(ctx context.Context) (*serverreport.Operations, error) {
 	var backups velerov1.BackupList
 	var restores velerov1.RestoreList
@@ -129,7 +129,7 @@ func (q *query) stored(ctx context.Context) (*serverreport.Operations, error) {
 	var waiting []waiter
 	keys := q.keys()
 	add := func(run status.Run, object client.Object, location string) {
-		if run.Waits() && (len(keys) == 0 || slices.Contains(keys, serverreport.OwnerKey(run.Kind, run.Name))) {
+		if (run.Waits() || run.Starts()) && (len(keys) == 0 || slices.Contains(keys, serverreport.OwnerKey(run.Kind, run.Name))) {
 			waiting = append(waiting, waiter{run, object, location})
 		}
 	}
@@ -155,7 +155,7 @@ func (q *query) stored(ctx context.Context) (*serverreport.Operations, error) {
 	return serverreport.NewOperations(time.Now(), owners), ctx.Err()
 }
 
-// waiter is a backup or restore that waits for operations.
+// waiter is a backup or restore that has operations.
 type waiter struct {
 	run      status.Run
 	object   client.Object

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -109,10 +110,18 @@ func (w *waiter) apply(event watch.Event) (ended bool, err error) {
 	}
 }
 
-// show shows the state of the object and reports whether it has ended. While it waits for operations, those are counted.
+// show shows the state of the object and reports whether it has ended. While it waits for operations, those are counted; before, they are
+// mentioned.
 func (w *waiter) show() bool {
 	now := w.object.state()
 	state := command.State{Phase: now.Phase, What: "items", Done: now.Done, Total: now.Total, Waiting: now.Waiting}
+	if now.Starts() {
+		state.Detail = fmt.Sprintf("%d of %s ended", now.Operations.Ended(), layout.Count(now.Operations.Attempted(), "operation"))
+		if w.amount != "" {
+			state.Detail += ", " + w.amount
+		}
+		w.ask(now)
+	}
 	if now.Waits() {
 		state = command.State{Phase: now.Phase, What: "operations", Done: now.Operations.Ended(), Total: now.Operations.Attempted(), Detail: w.amount, Waiting: now.Waiting}
 		w.ask(now)

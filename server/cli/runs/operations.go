@@ -15,7 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// StoredOperations returns the operations of a run as the server has stored them last. location is that of its files.
+// StoredOperations returns the operations of a run as the server has stored them last. While the run goes on, that is their number, in its
+// status. location is that of its files.
 func (d *Downloads) StoredOperations(
 	ctx context.Context, cluster *command.Cluster, run status.Run, uid types.UID, location string,
 ) serverreport.OperationsOf {
@@ -23,7 +24,11 @@ func (d *Downloads) StoredOperations(
 	if run.Kind == "restore" {
 		kind, target = operation.OfRestore, velerov1.DownloadTargetKindRestoreItemOperations
 	}
-	file, err := fetch[operation.File](ctx, d, cluster, target, run.Name, location)
+	var file operation.File
+	err := fmt.Errorf("the %s is in progress: until its files are stored, only the server shows each operation", run.Kind)
+	if !run.Starts() {
+		file, err = fetch[operation.File](ctx, d, cluster, target, run.Name, location)
+	}
 	if err != nil {
 		of := serverreport.OperationsOf{Kind: kind, Name: run.Name, UID: uid, Problem: err.Error(), Summary: run.Operations}
 		of.Silent = of.Open
@@ -35,14 +40,14 @@ func (d *Downloads) StoredOperations(
 }
 
 // LoadOperations returns the operations of a run, if details are wanted and there are any: those that the server follows now, or those
-// that it has stored. What cannot be found out is mentioned in problems.
+// that it has stored, which are none of a run that has failed. What cannot be found out is mentioned in problems.
 func (f Files) LoadOperations(
 	ctx context.Context, run status.Run, uid types.UID, location string,
 ) (report *serverreport.Operations, problems []string) {
 	if !f.details || run.Operations.Attempted() == 0 {
 		return nil, nil
 	}
-	if run.Waits() {
+	if run.Waits() || run.Starts() || run.Failed() && run.Operations.Open > 0 {
 		live, err := f.cluster.Operations(ctx, f.downloads.timeout, serverreport.OwnerKey(run.Kind, run.Name))
 		if err == nil {
 			if report = live.Only(run.Title(), uid); len(report.Owners) > 0 {
@@ -51,6 +56,9 @@ func (f Files) LoadOperations(
 		} else {
 			problems = append(problems, fmt.Sprintf("how far the operations are now, beyond what is stored: %v", err))
 		}
+	}
+	if run.Failed() {
+		return nil, problems
 	}
 	stored := f.downloads.StoredOperations(ctx, f.cluster, run, uid, location)
 	if stored.Problem != "" {

@@ -64,6 +64,7 @@ func TestAcceptAsync_BucketAway(t *testing.T) {
 	server := s.serve(append(w.args, "--store-validation-frequency", "1s")...)
 	s.available()
 	shop := s.beginWork("b", "keyed", 0, "length", "held", "after", "none")
+	s.awaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
 	s.eventually("the operation is followed", func(context.Context) (bool, error) {
 		polled, err := filepath.Glob(filepath.Join(w.dir, "polled", "*"))
 		return len(polled) == 1, err

@@ -49,6 +49,7 @@ type Controller struct {
 	Plugins      run.Plugins
 	Manifests    *policy.Manifests
 	Journals     *operation.Journals // nil for none
+	Monitor      *operation.Monitor  // nil in dry runs
 	Snapshotters run.Snapshotters
 	Records      *snapshot.Records // nil for none
 	// VolumeSnapshots removes what an attempt before has left; nil only without Records.
@@ -238,6 +239,7 @@ func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Bac
 		}
 		claim.Set(b)
 		b.Status.StartTimestamp, b.Status.Progress = run.Timestamp(r.Now()), nil
+		run.CountOperationsOfBackup(b, operation.Counts{})
 		return nil
 	})
 	return location, rules, err
@@ -281,6 +283,7 @@ func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov
 	work := work{Controller: r, run: active, backup: b, location: location, policy: rules, log: log}
 	end := work.do()
 	if end == nil {
+		work.operations.Forget()
 		server.Info("the backup is left to the next server", "reason", context.Cause(active.Ctx))
 		return ctrl.Result{}, nil
 	}

@@ -213,7 +213,7 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 	}
 	log.Info("dry run of a backup started", "storageLocation", w.location.Name)
 	err = run.CatchPanics(log, func() (err error) {
-		result, err = w.collect(progress.Set, io.Discard)
+		result, err = w.collect(progress, io.Discard)
 		return err
 	})
 	if w.description != nil {

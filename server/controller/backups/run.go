@@ -38,7 +38,8 @@ type work struct {
 	accepted *backup.Accepted                          // nil if it accepts no dry run
 	dryRun   func(*pluginhost.Session) *dryrun.Actions // nil for a real backup
 
-	description *description // nil until the engine runs
+	operations  *operation.Group // nil until the engine runs, and in a dry run
+	description *description     // nil until the engine runs
 }
 
 // do runs the engine, uploads the archive at the same time, and returns the change of status that follows, nil if the run is left
@@ -53,7 +54,7 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	}
 	var result *backup.Result
 	err = run.CatchPanics(w.log.Logger(), func() (err error) {
-		result, err = w.collect(progress.Set, upload.Contents())
+		result, err = w.collect(progress, upload.Contents())
 		return err
 	})
 	*w.backup = *progress.End()
@@ -122,14 +123,20 @@ func (w *work) failed(err error) (end func(*velerov1.Backup)) {
 	if w.run.IsLeft(w.backup) {
 		return nil
 	}
-	return run.FailedBackup(w.run.Reason(err), w.Now())
+	failed, counts := run.FailedBackup(w.run.Reason(err), w.Now()), w.operations.Counts()
+	return func(b *velerov1.Backup) {
+		failed(b)
+		run.CountOperationsOfBackup(b, counts)
+	}
 }
 
-func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
-	journal, err := run.OpenJournal(w.run.Ctx, w.Journals, run.OwnerOfBackup(w.backup), w.backup)
+func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Writer) (*backup.Result, error) {
+	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfBackup(w.backup), w.backup, w.backup.Spec.ItemOperationTimeout.Duration)
 	if err != nil {
 		return nil, err
 	}
+	w.operations = followed
+	progress.Operations(followed)
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
 	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name, kinds.ItemBlockAction().Name,
@@ -152,7 +159,8 @@ func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.R
 		Accepted: w.accepted,
 		Log:      w.log.Logger(),
 		Journal:  journal,
-		Progress: show,
+		Followed: followed,
+		Progress: progress.Set,
 	}
 	if w.dryRun != nil {
 		request.DryRun = w.dryRun(session)
@@ -176,7 +184,7 @@ func endOfRun(result *backup.Result, now time.Time) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		b.Status.Warnings = result.Results.Warnings.Count()
 		b.Status.Errors = result.Results.Errors.Count()
-		b.Status.BackupItemOperationsAttempted = len(result.Operations)
+		run.CountOperationsOfBackup(b, operation.Count(result.Operations))
 		b.Status.HookStatus = &result.Hooks
 		b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted = len(result.Snapshots), 0
 		for _, s := range result.Snapshots {

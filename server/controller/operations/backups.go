@@ -58,7 +58,7 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults,
 			remove: func(ctx context.Context) error { return objects.RemovePartial(ctx, b.Name, b.UID) },
 		},
-		counted: counts{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed},
+		counted: run.OperationsOfBackup(b),
 	}
 	return r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
 		return r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
@@ -70,9 +70,7 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 
 // setBackup writes the counts, and the namespaces that are taken, into the status.
 func setBackup(b *velerov1.Backup, all []operation.Operation) {
-	c := count(all)
-	b.Status.BackupItemOperationsAttempted = c.attempted
-	b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed = c.completed, c.failed
+	run.CountOperationsOfBackup(b, operation.Count(all))
 	queue.Occupy(b, operation.Namespaces(all))
 }
 

@@ -171,29 +171,36 @@ func (r *Leftovers) unknown(ctx context.Context, owner *operation.Owner, journal
 	if err != nil || invalid != nil {
 		return nil, nil
 	}
-	return missing(all, journal), nil
+	return beyond(all, journal.Starts()), nil
 }
 
 // cancel cancels operations and reports whether all have ended. Otherwise it returns when to look again.
 func (r *Leftovers) cancel(ctx context.Context, owner *operation.Owner, left []operation.Recorded, now state) (gone bool, again time.Duration, err error) {
-	followed := leftOf(owner)
-	if now == lost { // it may have waited for them
+	var all []operation.Operation
+	if now == lost { // its run has followed them, or it has waited for them
 		if group := r.Monitor.Group(owner.UID); group != nil {
-			followed = owner
+			group.Cancel(errLeftOver)
+			all, _ = group.Operations()
+			left = beyond(all, left)
 		}
 	}
-	group := r.Monitor.Group(followed.UID)
-	if group == nil {
-		all, err := r.resolve(ctx, owner, left)
-		if err != nil || len(all) == 0 {
-			return err == nil, 0, err
+	group := r.Monitor.Group(leftOf(owner).UID)
+	if group == nil && len(left) > 0 {
+		known, err := r.resolve(ctx, owner, left)
+		if err != nil {
+			return false, 0, err
 		}
-		r.Log.Warn("cancelling operations that nobody waits for", owner.Kind, owner.Namespace+"/"+owner.Name, "operations", len(all))
-		group = r.Monitor.Follow(followed, all, 0)
+		if len(known) > 0 {
+			r.Log.Warn("cancelling operations that nobody waits for", owner.Kind, owner.Namespace+"/"+owner.Name, "operations", len(known))
+		}
+		group = r.Monitor.Follow(leftOf(owner), known, 0) // even if there are none, so that nobody asks again
 	}
-	group.Cancel(errLeftOver)
-	all, _ := group.Operations()
-	if count(all).open() > 0 {
+	if group != nil {
+		group.Cancel(errLeftOver)
+		beside, _ := group.Operations()
+		all = append(all, beside...)
+	}
+	if operation.Count(all).Open() > 0 {
 		return false, writePause, nil
 	}
 	for _, o := range failures(all) {
@@ -220,7 +227,7 @@ func (r *Leftovers) resolve(ctx context.Context, owner *operation.Owner, left []
 		if l.ID == "" {
 			continue
 		}
-		all = append(all, operation.Operation{Action: l.Action, ID: l.ID, Item: l.Item, Created: r.Now(), Status: operation.Status{Phase: operation.New}})
+		all = append(all, l.Operation(r.Now()))
 	}
 	return all, nil
 }

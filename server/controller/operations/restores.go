@@ -52,11 +52,11 @@ func (r *Restores) reconcile(ctx context.Context, restore *velerov1.Restore) (ct
 			putOperations: objects.PutRestoreItemOperations, putResults: objects.PutRestoreResults,
 			remove: func(ctx context.Context) error { return objects.DeleteRestore(ctx, restore.Name) },
 		},
-		counted: counts{restore.Status.RestoreItemOperationsAttempted, restore.Status.RestoreItemOperationsCompleted, restore.Status.RestoreItemOperationsFailed},
+		counted: run.OperationsOfRestore(restore),
 	}
 	return r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
 		return r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
-			setRestore(restore, all)
+			run.CountOperationsOfRestore(restore, operation.Count(all))
 			return nil
 		})
 	}, func(ctx context.Context, all []operation.Operation, errs int) error {
@@ -87,20 +87,13 @@ func (c *Common) objectsOf(ctx context.Context, restore *velerov1.Restore) (*sto
 	return c.Stores.Open(ctx, location)
 }
 
-// setRestore writes the counts into the status.
-func setRestore(restore *velerov1.Restore, all []operation.Operation) {
-	c := count(all)
-	restore.Status.RestoreItemOperationsAttempted = c.attempted
-	restore.Status.RestoreItemOperationsCompleted, restore.Status.RestoreItemOperationsFailed = c.completed, c.failed
-}
-
 // end moves a restore on to Finalizing.
 func (r *Restores) end(ctx context.Context, restore *velerov1.Restore, all []operation.Operation, errs int) error {
 	uid := restore.UID
 	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		partially := errs > 0 || restore.Status.Phase == velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed
 		if all != nil {
-			setRestore(restore, all)
+			run.CountOperationsOfRestore(restore, operation.Count(all))
 		}
 		restore.Status.Errors += errs
 		restore.Status.Phase = velerov1.RestorePhaseFinalizing

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,28 +52,9 @@ type Common struct {
 // written says what was last written about a backup or restore.
 type written struct {
 	at       time.Time
-	counts   counts
+	counts   operation.Counts
 	revision operation.Revision // of the group
 }
-
-// counts are the numbers in the status of a backup or restore.
-type counts struct{ attempted, completed, failed int }
-
-func count(all []operation.Operation) counts {
-	c := counts{attempted: len(all)}
-	for i := range all {
-		switch all[i].Phase {
-		case operation.Completed:
-			c.completed++
-		case operation.Failed:
-			c.failed++
-		default:
-		}
-	}
-	return c
-}
-
-func (c counts) open() int { return c.attempted - c.completed - c.failed }
 
 // files are the stored files of a backup or restore that describe its operations.
 type files struct {
@@ -89,7 +71,7 @@ type waiting struct {
 	owner   *operation.Owner
 	timeout time.Duration
 	files   files
-	counted counts // in the status
+	counted operation.Counts // in the status
 	// unrecorded is set for a backup that another kind of server has run: the namespaces of its operations are not recorded.
 	unrecorded bool
 }
@@ -112,7 +94,7 @@ func (c *Common) wait(
 		return ctrl.Result{}, err
 	}
 	all, again, err := c.report(ctx, w, group, setCounts)
-	if err != nil || count(all).open() > 0 {
+	if err != nil || operation.Count(all).Open() > 0 {
 		return ctrl.Result{RequeueAfter: again}, err
 	}
 	if err := c.addFailures(ctx, w, all); err != nil {
@@ -158,15 +140,20 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	if err == nil {
 		err = invalid
 	}
-	if err == nil && len(all) < w.counted.attempted {
-		err = fmt.Errorf("it has %d operations, want the %d in the status", len(all), w.counted.attempted)
+	if err == nil && len(all) < w.counted.Attempted {
+		err = fmt.Errorf("it has %d operations, want the %d in the status", len(all), w.counted.Attempted)
 	}
 	if err != nil {
 		c.Log.Error("the file of the operations cannot be used as it is", w.owner.Kind, w.owner.Name, "error", err, "journal", journal != nil)
 		if journal == nil {
 			return nil, fmt.Errorf("%w: %w", errUnknown, err)
 		}
-		return withJournal(all, journal, c.Now()), nil
+		for _, start := range beyond(all, journal.Starts()) {
+			if !start.InDoubt() {
+				all = append(all, start.Operation(c.Now()))
+			}
+		}
+		return all, nil
 	}
 	if journal == nil {
 		return all, c.adopt(ctx, w.owner, all)
@@ -174,21 +161,9 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	return all, nil
 }
 
-// withJournal adds the operations in the journal that are not in all. Their time-outs count from now.
-func withJournal(all []operation.Operation, journal *operation.Journal, now time.Time) []operation.Operation {
-	for _, missing := range missing(all, journal) {
-		if !missing.InDoubt() {
-			all = append(all, operation.Operation{
-				Action: missing.Action, ID: missing.ID, Item: missing.Item, Created: now, Status: operation.Status{Phase: operation.New},
-			})
-		}
-	}
-	return all
-}
-
-// missing returns what is in the journal and not in all. A start in doubt is not missing if all has an operation of its action for
+// beyond returns the starts whose operations are not in all. A start in doubt is not one of them if all has an operation of its action for
 // its item.
-func missing(all []operation.Operation, journal *operation.Journal) []operation.Recorded {
+func beyond(all []operation.Operation, starts []operation.Recorded) []operation.Recorded {
 	type key struct{ action, item, id string }
 	known := map[key]bool{}
 	for i := range all {
@@ -196,13 +171,7 @@ func missing(all []operation.Operation, journal *operation.Journal) []operation.
 		known[key{o.Action, o.Item.String(), o.ID}] = true
 		known[key{o.Action, o.Item.String(), ""}] = true
 	}
-	var left []operation.Recorded
-	for _, r := range journal.Starts() {
-		if !known[key{r.Action, r.Item.String(), r.ID}] {
-			left = append(left, r)
-		}
-	}
-	return left
+	return slices.DeleteFunc(starts, func(r operation.Recorded) bool { return known[key{r.Action, r.Item.String(), r.ID}] })
 }
 
 // adopters is how many operations are recorded at once; they share writes.
@@ -225,11 +194,11 @@ func (c *Common) adopt(ctx context.Context, owner *operation.Owner, all []operat
 // returns the current operations, and when to call again, 0 if only an event leads to the next call.
 func (c *Common) report(ctx context.Context, w *waiting, group *operation.Group, setCounts func(context.Context, []operation.Operation) error) ([]operation.Operation, time.Duration, error) {
 	all, revision := group.Operations()
-	now, counted := c.Now(), count(all)
+	now, counted := c.Now(), operation.Count(all)
 	last := c.last(w.owner.UID)
 	due := last.at.Add(progressPause)
 	switch {
-	case counted.open() == 0:
+	case counted.Open() == 0:
 		due = now
 	case counted != last.counts:
 		due = last.at.Add(writePause)
@@ -242,7 +211,7 @@ func (c *Common) report(ctx context.Context, w *waiting, group *operation.Group,
 	if err := put(ctx, c, w, w.files.putOperations, operation.NewFile(w.owner, all)); err != nil {
 		return nil, 0, err
 	}
-	if counted.open() > 0 && (counted != w.counted || w.unrecorded) {
+	if counted.Open() > 0 && (counted != w.counted || w.unrecorded) {
 		if err := setCounts(ctx, all); err != nil {
 			return nil, 0, err
 		}

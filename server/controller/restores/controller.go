@@ -39,6 +39,7 @@ type Controller struct {
 	StoreOutage          time.Duration // how long a run waits for its object store
 	Plugins              run.Plugins
 	Journals             *operation.Journals // nil for none
+	Monitor              *operation.Monitor  // nil in dry runs
 	Snapshotters         run.Snapshotters
 	Records              *snapshot.Records
 	Engine               Engine
@@ -150,6 +151,7 @@ func (r *Controller) takeUp(ctx context.Context, active *run.Run, restore *veler
 		return source{}, nil
 	}
 	claim.Set(restore)
+	run.CountOperationsOfRestore(restore, operation.Counts{})
 	return src, nil
 }
 
@@ -167,6 +169,7 @@ func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source
 	work := work{Controller: r, run: active, object: restore, source: src, log: log, server: server}
 	end := work.do()
 	if end == nil {
+		work.operations.Forget()
 		server.Info("the restore is left to the next server", "reason", context.Cause(active.Ctx))
 		return nil
 	}

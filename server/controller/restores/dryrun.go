@@ -173,7 +173,7 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 	}
 	log.Info("dry run of a restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 	err = run.CatchPanics(log, func() (err error) {
-		result, err = w.apply(objects, progress.Set)
+		result, err = w.apply(objects, progress)
 		return err
 	})
 	if err != nil {

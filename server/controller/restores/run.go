@@ -31,6 +31,8 @@ type work struct {
 	log    *runlog.Log
 	server hclog.Logger
 	dryRun func(*pluginhost.Session) *restore.DryRun // nil for a real restore
+
+	operations *operation.Group // nil until the engine runs, and in a dry run
 }
 
 // do reads the archive, runs the engine and stores the log, the results and the resource list. It returns the change of
@@ -53,7 +55,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 
 	result := new(restore.Result)
 	err = run.CatchPanics(log, func() error {
-		done, err := w.apply(objects, progress.Set)
+		done, err := w.apply(objects, progress)
 		if done != nil {
 			result = done
 		}
@@ -78,8 +80,10 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 			}
 		}
 		forgetHooks(w.Hooks, w.object, w.server)
+		counts := w.operations.Counts()
 		return func(r *velerov1.Restore) {
 			countRestore(r, result)
+			run.CountOperationsOfRestore(r, counts)
 			r.Status.HookStatus = &hooks.Status
 			run.FailedRestore(reason, w.Now())(r)
 		}
@@ -102,7 +106,7 @@ func (w *work) follow() *run.Progress[velerov1.Restore] {
 }
 
 // apply unpacks the archive and runs the engine.
-func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore.Result, error) {
+func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Restore]) (*restore.Result, error) {
 	contents, err := w.open(objects)
 	if err != nil {
 		return nil, err
@@ -116,10 +120,12 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 	if err != nil {
 		return nil, err
 	}
-	journal, err := run.OpenJournal(w.run.Ctx, w.Journals, run.OwnerOfRestore(w.object), w.object)
+	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfRestore(w.object), w.object, w.object.Spec.ItemOperationTimeout.Duration)
 	if err != nil {
 		return nil, err
 	}
+	w.operations = followed
+	progress.Operations(followed)
 	hooks, err := w.beginHooks()
 	if err != nil {
 		return nil, err
@@ -139,7 +145,8 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 		Resumed:   run.ClaimOf(w.object).Attempt > 1,
 		Log:       w.log.Logger(),
 		Journal:   journal,
-		Progress:  show,
+		Followed:  followed,
+		Progress:  progress.Set,
 	}
 	if w.dryRun != nil {
 		request.DryRun = w.dryRun(session)
@@ -246,7 +253,7 @@ func endOfRun(result *restore.Result, hooks int) func(*velerov1.Restore) {
 	return func(r *velerov1.Restore) {
 		countRestore(r, result)
 		r.Status.HookStatus = &velerov1.HookStatus{HooksAttempted: hooks}
-		r.Status.RestoreItemOperationsAttempted = len(result.Operations)
+		run.CountOperationsOfRestore(r, operation.Count(result.Operations))
 		waits, partially := len(result.Operations) > 0, r.Status.Errors > 0
 		switch {
 		case waits && partially:

@@ -119,6 +119,14 @@ func printOffered(d *layout.Description, p *serverreport.Plugin) {
 			)
 		})
 	}
+	if p.OperationTimeout != "" || p.StallTimeout != "" {
+		d.Section("Limits of operations, unless configured", func() {
+			d.Pairs(
+				[2]string{"Timeout", layout.OneLine(layout.OrNone(p.OperationTimeout))},
+				[2]string{"Without progress", layout.OneLine(layout.OrNone(p.StallTimeout))},
+			)
+		})
+	}
 	if len(p.ConfigSchema) > 0 {
 		d.Section("Config schema", func() { d.Text(layout.IndentJSON(p.ConfigSchema)) })
 	}

@@ -65,6 +65,7 @@ type Operation struct {
 	Started     time.Time `json:"started,omitzero"`
 	Updated     time.Time `json:"updated,omitzero"`
 	Error       string    `json:"error,omitempty"`     // of a failed one
+	LastLines   string    `json:"lastLines,omitempty"` // that its work has written, likewise
 	Cancelled   string    `json:"cancelled,omitempty"` // why it is being cancelled
 	Trouble     string    `json:"trouble,omitempty"`   // why the plugin cannot be asked for it
 }

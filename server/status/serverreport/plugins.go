@@ -175,7 +175,10 @@ type Details struct {
 	Locked       bool            `json:"locked"`           // the lock contains the file with this sum
 	ConfigSchema json.RawMessage `json:"configSchema,omitempty"`
 	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use or available
-	Problem      string          `json:"problem,omitempty"`   // why some details are missing
+	// OperationTimeout and StallTimeout are what the author of an action declares for its operations, as Go writes durations: "4h0m0s".
+	OperationTimeout string `json:"operationTimeout,omitempty"`
+	StallTimeout     string `json:"stallTimeout,omitempty"`
+	Problem          string `json:"problem,omitempty"` // why some details are missing
 }
 
 // Selector selects the items of an action, as framework.ResourceSelector does.

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -31,6 +32,24 @@ func processDefects() map[string]defect {
 				return answer, change(answer)
 			}
 		}}
+	}
+	onAsync := func(change func(*plugininfov1.Plugin)) defect {
+		return defect{plant: func(p *program) {
+			p.kinds = []string{"AsyncBackupItemAction"}
+			p.info = func(answer *plugininfov1.GetPluginInfoResponse) (*plugininfov1.GetPluginInfoResponse, error) {
+				change(answer.GetPlugins()[0])
+				return answer, nil
+			}
+		}}
+	}
+	onLimits := func(longest, stall time.Duration) defect {
+		return onAsync(func(plugin *plugininfov1.Plugin) {
+			for limit, to := range map[time.Duration]**durationpb.Duration{longest: &plugin.OperationTimeout, stall: &plugin.StallTimeout} {
+				if limit != 0 {
+					*to = durationpb.New(limit)
+				}
+			}
+		})
 	}
 	var calls atomic.Int64
 	return map[string]defect{
@@ -182,6 +201,18 @@ func processDefects() map[string]defect {
 		"info-schema/no schema": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
 			answer.Plugins[0].ConfigSchema = []byte(`{"type":3}`)
 			return nil
+		}),
+		"info-limits/of another kind": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			for _, plugin := range answer.GetPlugins() {
+				plugin.OperationTimeout = durationpb.New(time.Hour)
+			}
+			return nil
+		}),
+		"info-limits/negative":            onLimits(0, -time.Minute),
+		"info-limits/too short":           onLimits(time.Millisecond, 0),
+		"info-limits/the wrong way round": onLimits(time.Minute, time.Hour),
+		"info-limits/invalid": onAsync(func(plugin *plugininfov1.Plugin) {
+			plugin.OperationTimeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
 		}),
 		"served": {plant: func(p *program) {
 			p.kinds, p.skip = []string{"BackupItemAction", "DeleteItemAction"}, "DeleteItemAction"

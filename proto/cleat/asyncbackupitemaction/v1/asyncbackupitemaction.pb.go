@@ -331,7 +331,10 @@ func (x *ProgressRequest) GetBackup() []byte {
 type ProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never absent.
-	Progress      *shared.OperationProgress `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	Progress *shared.OperationProgress `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	// The last lines that the work has written, wherever it is done, separated by newlines. A host keeps the end of them, 20
+	// lines or 2048 bytes, and shows them if the operation fails. Empty when there is nothing new.
+	LastLines     string `protobuf:"bytes,2,opt,name=last_lines,json=lastLines,proto3" json:"last_lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +374,13 @@ func (x *ProgressResponse) GetProgress() *shared.OperationProgress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *ProgressResponse) GetLastLines() string {
+	if x != nil {
+		return x.LastLines
+	}
+	return ""
 }
 
 // ProgressOfManyRequest identifies operations of one backup.
@@ -441,7 +451,9 @@ func (x *ProgressOfManyRequest) GetBackup() []byte {
 type ProgressOfManyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By operation_id.
-	Progress      map[string]*shared.OperationProgress `protobuf:"bytes,1,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Progress map[string]*shared.OperationProgress `protobuf:"bytes,1,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// As in ProgressResponse, by operation_id. Those that have none are left out.
+	LastLines     map[string]string `protobuf:"bytes,2,rep,name=last_lines,json=lastLines,proto3" json:"last_lines,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,6 +491,13 @@ func (*ProgressOfManyResponse) Descriptor() ([]byte, []int) {
 func (x *ProgressOfManyResponse) GetProgress() map[string]*shared.OperationProgress {
 	if x != nil {
 		return x.Progress
+	}
+	return nil
+}
+
+func (x *ProgressOfManyResponse) GetLastLines() map[string]string {
+	if x != nil {
+		return x.LastLines
 	}
 	return nil
 }
@@ -615,18 +634,25 @@ const file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc = 
 	"\x0fProgressRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup\"L\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"k\n" +
 	"\x10ProgressResponse\x128\n" +
-	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\"l\n" +
+	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\x12\x1d\n" +
+	"\n" +
+	"last_lines\x18\x02 \x01(\tR\tlastLines\"l\n" +
 	"\x15ProgressOfManyRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12#\n" +
 	"\roperation_ids\x18\x02 \x03(\tR\foperationIds\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xd5\x01\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xf9\x02\n" +
 	"\x16ProgressOfManyResponse\x12`\n" +
-	"\bprogress\x18\x01 \x03(\v2D.cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntryR\bprogress\x1aY\n" +
+	"\bprogress\x18\x01 \x03(\v2D.cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntryR\bprogress\x12d\n" +
+	"\n" +
+	"last_lines\x18\x02 \x03(\v2E.cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.LastLinesEntryR\tlastLines\x1aY\n" +
 	"\rProgressEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
-	"\x05value\x18\x02 \x01(\v2\x1c.generated.OperationProgressR\x05value:\x028\x01\"b\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.generated.OperationProgressR\x05value:\x028\x01\x1a<\n" +
+	"\x0eLastLinesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
@@ -652,7 +678,7 @@ func file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP
 	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescData
 }
 
-var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_goTypes = []any{
 	(*AppliesToRequest)(nil),          // 0: cleat.asyncbackupitemaction.v1.AppliesToRequest
 	(*AppliesToResponse)(nil),         // 1: cleat.asyncbackupitemaction.v1.AppliesToResponse
@@ -665,32 +691,34 @@ var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_goTypes = []
 	(*CancelRequest)(nil),             // 8: cleat.asyncbackupitemaction.v1.CancelRequest
 	(*CancelResponse)(nil),            // 9: cleat.asyncbackupitemaction.v1.CancelResponse
 	nil,                               // 10: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry
-	(*shared.ResourceSelector)(nil),   // 11: generated.ResourceSelector
-	(*shared.ResourceIdentifier)(nil), // 12: generated.ResourceIdentifier
-	(*shared.OperationProgress)(nil),  // 13: generated.OperationProgress
+	nil,                               // 11: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.LastLinesEntry
+	(*shared.ResourceSelector)(nil),   // 12: generated.ResourceSelector
+	(*shared.ResourceIdentifier)(nil), // 13: generated.ResourceIdentifier
+	(*shared.OperationProgress)(nil),  // 14: generated.OperationProgress
 }
 var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_depIdxs = []int32{
-	11, // 0: cleat.asyncbackupitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
-	12, // 1: cleat.asyncbackupitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
-	12, // 2: cleat.asyncbackupitemaction.v1.StartResponse.post_operation_items:type_name -> generated.ResourceIdentifier
-	13, // 3: cleat.asyncbackupitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
+	12, // 0: cleat.asyncbackupitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
+	13, // 1: cleat.asyncbackupitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
+	13, // 2: cleat.asyncbackupitemaction.v1.StartResponse.post_operation_items:type_name -> generated.ResourceIdentifier
+	14, // 3: cleat.asyncbackupitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
 	10, // 4: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.progress:type_name -> cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry
-	13, // 5: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry.value:type_name -> generated.OperationProgress
-	0,  // 6: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:input_type -> cleat.asyncbackupitemaction.v1.AppliesToRequest
-	2,  // 7: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:input_type -> cleat.asyncbackupitemaction.v1.StartRequest
-	4,  // 8: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:input_type -> cleat.asyncbackupitemaction.v1.ProgressRequest
-	6,  // 9: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.ProgressOfMany:input_type -> cleat.asyncbackupitemaction.v1.ProgressOfManyRequest
-	8,  // 10: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:input_type -> cleat.asyncbackupitemaction.v1.CancelRequest
-	1,  // 11: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:output_type -> cleat.asyncbackupitemaction.v1.AppliesToResponse
-	3,  // 12: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:output_type -> cleat.asyncbackupitemaction.v1.StartResponse
-	5,  // 13: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:output_type -> cleat.asyncbackupitemaction.v1.ProgressResponse
-	7,  // 14: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.ProgressOfMany:output_type -> cleat.asyncbackupitemaction.v1.ProgressOfManyResponse
-	9,  // 15: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:output_type -> cleat.asyncbackupitemaction.v1.CancelResponse
-	11, // [11:16] is the sub-list for method output_type
-	6,  // [6:11] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	11, // 5: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.last_lines:type_name -> cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.LastLinesEntry
+	14, // 6: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry.value:type_name -> generated.OperationProgress
+	0,  // 7: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:input_type -> cleat.asyncbackupitemaction.v1.AppliesToRequest
+	2,  // 8: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:input_type -> cleat.asyncbackupitemaction.v1.StartRequest
+	4,  // 9: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:input_type -> cleat.asyncbackupitemaction.v1.ProgressRequest
+	6,  // 10: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.ProgressOfMany:input_type -> cleat.asyncbackupitemaction.v1.ProgressOfManyRequest
+	8,  // 11: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:input_type -> cleat.asyncbackupitemaction.v1.CancelRequest
+	1,  // 12: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:output_type -> cleat.asyncbackupitemaction.v1.AppliesToResponse
+	3,  // 13: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:output_type -> cleat.asyncbackupitemaction.v1.StartResponse
+	5,  // 14: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:output_type -> cleat.asyncbackupitemaction.v1.ProgressResponse
+	7,  // 15: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.ProgressOfMany:output_type -> cleat.asyncbackupitemaction.v1.ProgressOfManyResponse
+	9,  // 16: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:output_type -> cleat.asyncbackupitemaction.v1.CancelResponse
+	12, // [12:17] is the sub-list for method output_type
+	7,  // [7:12] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_init() }
@@ -704,7 +732,7 @@ func file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc), len(file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

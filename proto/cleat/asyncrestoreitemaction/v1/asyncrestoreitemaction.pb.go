@@ -340,7 +340,10 @@ func (x *ProgressRequest) GetRestore() []byte {
 type ProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never absent.
-	Progress      *shared.OperationProgress `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	Progress *shared.OperationProgress `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	// The last lines that the work has written, wherever it is done, separated by newlines. A host keeps the end of them, 20
+	// lines or 2048 bytes, and shows them if the operation fails. Empty when there is nothing new.
+	LastLines     string `protobuf:"bytes,2,opt,name=last_lines,json=lastLines,proto3" json:"last_lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +383,13 @@ func (x *ProgressResponse) GetProgress() *shared.OperationProgress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *ProgressResponse) GetLastLines() string {
+	if x != nil {
+		return x.LastLines
+	}
+	return ""
 }
 
 // ProgressOfManyRequest identifies operations of one restore.
@@ -450,7 +460,9 @@ func (x *ProgressOfManyRequest) GetRestore() []byte {
 type ProgressOfManyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By operation_id.
-	Progress      map[string]*shared.OperationProgress `protobuf:"bytes,1,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Progress map[string]*shared.OperationProgress `protobuf:"bytes,1,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// As in ProgressResponse, by operation_id. Those that have none are left out.
+	LastLines     map[string]string `protobuf:"bytes,2,rep,name=last_lines,json=lastLines,proto3" json:"last_lines,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +500,13 @@ func (*ProgressOfManyResponse) Descriptor() ([]byte, []int) {
 func (x *ProgressOfManyResponse) GetProgress() map[string]*shared.OperationProgress {
 	if x != nil {
 		return x.Progress
+	}
+	return nil
+}
+
+func (x *ProgressOfManyResponse) GetLastLines() map[string]string {
+	if x != nil {
+		return x.LastLines
 	}
 	return nil
 }
@@ -625,18 +644,25 @@ const file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDesc 
 	"\x0fProgressRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x18\n" +
-	"\arestore\x18\x03 \x01(\fR\arestore\"L\n" +
+	"\arestore\x18\x03 \x01(\fR\arestore\"k\n" +
 	"\x10ProgressResponse\x128\n" +
-	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\"n\n" +
+	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\x12\x1d\n" +
+	"\n" +
+	"last_lines\x18\x02 \x01(\tR\tlastLines\"n\n" +
 	"\x15ProgressOfManyRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12#\n" +
 	"\roperation_ids\x18\x02 \x03(\tR\foperationIds\x12\x18\n" +
-	"\arestore\x18\x03 \x01(\fR\arestore\"\xd6\x01\n" +
+	"\arestore\x18\x03 \x01(\fR\arestore\"\xfb\x02\n" +
 	"\x16ProgressOfManyResponse\x12a\n" +
-	"\bprogress\x18\x01 \x03(\v2E.cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntryR\bprogress\x1aY\n" +
+	"\bprogress\x18\x01 \x03(\v2E.cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntryR\bprogress\x12e\n" +
+	"\n" +
+	"last_lines\x18\x02 \x03(\v2F.cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.LastLinesEntryR\tlastLines\x1aY\n" +
 	"\rProgressEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
-	"\x05value\x18\x02 \x01(\v2\x1c.generated.OperationProgressR\x05value:\x028\x01\"d\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.generated.OperationProgressR\x05value:\x028\x01\x1a<\n" +
+	"\x0eLastLinesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x18\n" +
@@ -662,7 +688,7 @@ func file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZ
 	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescData
 }
 
-var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_goTypes = []any{
 	(*AppliesToRequest)(nil),          // 0: cleat.asyncrestoreitemaction.v1.AppliesToRequest
 	(*AppliesToResponse)(nil),         // 1: cleat.asyncrestoreitemaction.v1.AppliesToResponse
@@ -675,31 +701,33 @@ var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_goTypes = 
 	(*CancelRequest)(nil),             // 8: cleat.asyncrestoreitemaction.v1.CancelRequest
 	(*CancelResponse)(nil),            // 9: cleat.asyncrestoreitemaction.v1.CancelResponse
 	nil,                               // 10: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry
-	(*shared.ResourceSelector)(nil),   // 11: generated.ResourceSelector
-	(*shared.ResourceIdentifier)(nil), // 12: generated.ResourceIdentifier
-	(*shared.OperationProgress)(nil),  // 13: generated.OperationProgress
+	nil,                               // 11: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.LastLinesEntry
+	(*shared.ResourceSelector)(nil),   // 12: generated.ResourceSelector
+	(*shared.ResourceIdentifier)(nil), // 13: generated.ResourceIdentifier
+	(*shared.OperationProgress)(nil),  // 14: generated.OperationProgress
 }
 var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_depIdxs = []int32{
-	11, // 0: cleat.asyncrestoreitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
-	12, // 1: cleat.asyncrestoreitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
-	13, // 2: cleat.asyncrestoreitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
+	12, // 0: cleat.asyncrestoreitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
+	13, // 1: cleat.asyncrestoreitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
+	14, // 2: cleat.asyncrestoreitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
 	10, // 3: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.progress:type_name -> cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry
-	13, // 4: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry.value:type_name -> generated.OperationProgress
-	0,  // 5: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:input_type -> cleat.asyncrestoreitemaction.v1.AppliesToRequest
-	2,  // 6: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:input_type -> cleat.asyncrestoreitemaction.v1.StartRequest
-	4,  // 7: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:input_type -> cleat.asyncrestoreitemaction.v1.ProgressRequest
-	6,  // 8: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.ProgressOfMany:input_type -> cleat.asyncrestoreitemaction.v1.ProgressOfManyRequest
-	8,  // 9: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:input_type -> cleat.asyncrestoreitemaction.v1.CancelRequest
-	1,  // 10: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:output_type -> cleat.asyncrestoreitemaction.v1.AppliesToResponse
-	3,  // 11: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:output_type -> cleat.asyncrestoreitemaction.v1.StartResponse
-	5,  // 12: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:output_type -> cleat.asyncrestoreitemaction.v1.ProgressResponse
-	7,  // 13: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.ProgressOfMany:output_type -> cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse
-	9,  // 14: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:output_type -> cleat.asyncrestoreitemaction.v1.CancelResponse
-	10, // [10:15] is the sub-list for method output_type
-	5,  // [5:10] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	11, // 4: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.last_lines:type_name -> cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.LastLinesEntry
+	14, // 5: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry.value:type_name -> generated.OperationProgress
+	0,  // 6: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:input_type -> cleat.asyncrestoreitemaction.v1.AppliesToRequest
+	2,  // 7: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:input_type -> cleat.asyncrestoreitemaction.v1.StartRequest
+	4,  // 8: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:input_type -> cleat.asyncrestoreitemaction.v1.ProgressRequest
+	6,  // 9: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.ProgressOfMany:input_type -> cleat.asyncrestoreitemaction.v1.ProgressOfManyRequest
+	8,  // 10: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:input_type -> cleat.asyncrestoreitemaction.v1.CancelRequest
+	1,  // 11: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:output_type -> cleat.asyncrestoreitemaction.v1.AppliesToResponse
+	3,  // 12: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:output_type -> cleat.asyncrestoreitemaction.v1.StartResponse
+	5,  // 13: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:output_type -> cleat.asyncrestoreitemaction.v1.ProgressResponse
+	7,  // 14: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.ProgressOfMany:output_type -> cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse
+	9,  // 15: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:output_type -> cleat.asyncrestoreitemaction.v1.CancelResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_init() }
@@ -713,7 +741,7 @@ func file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDesc), len(file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

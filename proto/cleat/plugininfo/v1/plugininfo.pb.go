@@ -9,6 +9,7 @@ package plugininfov1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -144,7 +145,12 @@ type Plugin struct {
 	AdapterOf string `protobuf:"bytes,5,opt,name=adapter_of,json=adapterOf,proto3" json:"adapter_of,omitempty"`
 	// For a ManifestWriter: the resources whose whole objects it gets, "pods" or "deployments.apps", or "*" for all.
 	// Empty if it needs none.
-	Objects       []string `protobuf:"bytes,6,rep,name=objects,proto3" json:"objects,omitempty"`
+	Objects []string `protobuf:"bytes,6,rep,name=objects,proto3" json:"objects,omitempty"`
+	// For an action that starts operations: the longest time that one may take from its start to its end, unless the user
+	// configures another. Absent when the author states none. A host may end operations earlier.
+	OperationTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=operation_timeout,json=operationTimeout,proto3" json:"operation_timeout,omitempty"`
+	// Likewise: the longest time that an operation may go on without progress; less than operation_timeout.
+	StallTimeout  *durationpb.Duration `protobuf:"bytes,8,opt,name=stall_timeout,json=stallTimeout,proto3" json:"stall_timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +223,20 @@ func (x *Plugin) GetAdapterOf() string {
 func (x *Plugin) GetObjects() []string {
 	if x != nil {
 		return x.Objects
+	}
+	return nil
+}
+
+func (x *Plugin) GetOperationTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.OperationTimeout
+	}
+	return nil
+}
+
+func (x *Plugin) GetStallTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.StallTimeout
 	}
 	return nil
 }
@@ -509,12 +529,12 @@ var File_cleat_plugininfo_v1_plugininfo_proto protoreflect.FileDescriptor
 
 const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"\n" +
-	"$cleat/plugininfo/v1/plugininfo.proto\x12\x13cleat.plugininfo.v1\"\x16\n" +
+	"$cleat/plugininfo/v1/plugininfo.proto\x12\x13cleat.plugininfo.v1\x1a\x1egoogle/protobuf/duration.proto\"\x16\n" +
 	"\x14GetPluginInfoRequest\"\xa2\x01\n" +
 	"\x15GetPluginInfoResponse\x12%\n" +
 	"\x0eplugin_version\x18\x01 \x01(\tR\rpluginVersion\x12+\n" +
 	"\x11framework_version\x18\x02 \x01(\tR\x10frameworkVersion\x125\n" +
-	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\xa8\x01\n" +
+	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\xb0\x02\n" +
 	"\x06Plugin\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
@@ -522,7 +542,9 @@ const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12\x1d\n" +
 	"\n" +
 	"adapter_of\x18\x05 \x01(\tR\tadapterOf\x12\x18\n" +
-	"\aobjects\x18\x06 \x03(\tR\aobjects\"q\n" +
+	"\aobjects\x18\x06 \x03(\tR\aobjects\x12F\n" +
+	"\x11operation_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10operationTimeout\x12>\n" +
+	"\rstall_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\fstallTimeout\"q\n" +
 	"\x15ValidateConfigRequest\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
@@ -566,21 +588,24 @@ var file_cleat_plugininfo_v1_plugininfo_proto_goTypes = []any{
 	(*ConfigProblem)(nil),          // 5: cleat.plugininfo.v1.ConfigProblem
 	(*ConfigureRequest)(nil),       // 6: cleat.plugininfo.v1.ConfigureRequest
 	(*ConfigureResponse)(nil),      // 7: cleat.plugininfo.v1.ConfigureResponse
+	(*durationpb.Duration)(nil),    // 8: google.protobuf.Duration
 }
 var file_cleat_plugininfo_v1_plugininfo_proto_depIdxs = []int32{
 	2, // 0: cleat.plugininfo.v1.GetPluginInfoResponse.plugins:type_name -> cleat.plugininfo.v1.Plugin
-	5, // 1: cleat.plugininfo.v1.ValidateConfigResponse.problems:type_name -> cleat.plugininfo.v1.ConfigProblem
-	0, // 2: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:input_type -> cleat.plugininfo.v1.GetPluginInfoRequest
-	3, // 3: cleat.plugininfo.v1.PluginInfoService.ValidateConfig:input_type -> cleat.plugininfo.v1.ValidateConfigRequest
-	6, // 4: cleat.plugininfo.v1.PluginInfoService.Configure:input_type -> cleat.plugininfo.v1.ConfigureRequest
-	1, // 5: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:output_type -> cleat.plugininfo.v1.GetPluginInfoResponse
-	4, // 6: cleat.plugininfo.v1.PluginInfoService.ValidateConfig:output_type -> cleat.plugininfo.v1.ValidateConfigResponse
-	7, // 7: cleat.plugininfo.v1.PluginInfoService.Configure:output_type -> cleat.plugininfo.v1.ConfigureResponse
-	5, // [5:8] is the sub-list for method output_type
-	2, // [2:5] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	8, // 1: cleat.plugininfo.v1.Plugin.operation_timeout:type_name -> google.protobuf.Duration
+	8, // 2: cleat.plugininfo.v1.Plugin.stall_timeout:type_name -> google.protobuf.Duration
+	5, // 3: cleat.plugininfo.v1.ValidateConfigResponse.problems:type_name -> cleat.plugininfo.v1.ConfigProblem
+	0, // 4: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:input_type -> cleat.plugininfo.v1.GetPluginInfoRequest
+	3, // 5: cleat.plugininfo.v1.PluginInfoService.ValidateConfig:input_type -> cleat.plugininfo.v1.ValidateConfigRequest
+	6, // 6: cleat.plugininfo.v1.PluginInfoService.Configure:input_type -> cleat.plugininfo.v1.ConfigureRequest
+	1, // 7: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:output_type -> cleat.plugininfo.v1.GetPluginInfoResponse
+	4, // 8: cleat.plugininfo.v1.PluginInfoService.ValidateConfig:output_type -> cleat.plugininfo.v1.ValidateConfigResponse
+	7, // 9: cleat.plugininfo.v1.PluginInfoService.Configure:output_type -> cleat.plugininfo.v1.ConfigureResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_cleat_plugininfo_v1_plugininfo_proto_init() }

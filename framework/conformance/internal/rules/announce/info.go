@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
@@ -107,6 +109,31 @@ func checkSchemas(_ context.Context, s *suite.Subject) error {
 		}
 		if _, err := suite.CompileSchema(plugin.GetConfigSchema()); err != nil {
 			return fmt.Errorf("config schema of %s %s: %w", plugin.GetKind(), plugin.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func checkLimits(_ context.Context, s *suite.Subject) error {
+	if err := needsInfo(s); err != nil {
+		return err
+	}
+	starting := wire.KindsWhere(func(k wire.ActionKind) bool { return k.Progress != nil })
+	for _, plugin := range s.Info.GetPlugins() {
+		kind, longest, stall := hostapi.WireKind(plugin.GetKind(), int(plugin.GetVersion())), plugin.GetOperationTimeout(), plugin.GetStallTimeout()
+		for field, limit := range map[string]*durationpb.Duration{"operation_timeout": longest, "stall_timeout": stall} {
+			switch {
+			case limit == nil:
+			case !slices.Contains(starting, kind):
+				return fmt.Errorf("%s of %s %s: the kind starts no operations", field, kind, plugin.GetName())
+			case limit.CheckValid() != nil:
+				return fmt.Errorf("%s of %s %s: %w", field, kind, plugin.GetName(), limit.CheckValid())
+			case limit.AsDuration() < time.Second:
+				return fmt.Errorf("%s of %s %s is %s", field, kind, plugin.GetName(), limit.AsDuration())
+			}
+		}
+		if longest != nil && stall != nil && stall.AsDuration() >= longest.AsDuration() {
+			return fmt.Errorf("stall_timeout of %s %s is %s, and operation_timeout %s", kind, plugin.GetName(), stall.AsDuration(), longest.AsDuration())
 		}
 	}
 	return nil

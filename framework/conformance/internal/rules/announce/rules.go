@@ -59,6 +59,11 @@ func announceRules() []suite.Rule {
 			Text: "A config schema in PluginInfo is a JSON Schema of an object. The host validates the config of users by it.",
 		},
 		{
+			ID: "info-limits", Kinds: whole, Check: checkLimits,
+			Text: "The timeouts of operations in PluginInfo are those of actions that start operations. They are durations of at least a second, and " +
+				"the one without progress is shorter than the other.",
+		},
+		{
 			ID: "served", Kinds: []string{suite.AnyKind}, Check: checkServed,
 			Text: "The service of each announced kind and version is served.",
 		},

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -17,8 +18,12 @@ import (
 
 func main() {
 	framework.Serve(
-		abiav1.Register("example.io/worker", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) { return backups{}, nil }),
-		ariav1.Register("example.io/worker", func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) { return restores{}, nil }),
+		registerBackups("worker", "keyed"),
+		registerRestores("worker", "keyed"),
+		registerBackups("limited", "limited", framework.WithOperationTimeout(3*time.Second)),
+		registerRestores("limited", "limited", framework.WithOperationTimeout(3*time.Second)),
+		registerBackups("stalling", "stalling", framework.WithOperationTimeout(time.Hour), framework.WithStallTimeout(2*time.Second)),
+		registerRestores("stalling", "stalling", framework.WithOperationTimeout(time.Hour), framework.WithStallTimeout(2*time.Second)),
 		biav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return keyless{}, nil }),
 		riav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 			return keylessRestores{}, nil
@@ -26,14 +31,26 @@ func main() {
 	)
 }
 
+func registerBackups(name, worker string, options ...framework.Option) framework.Registration {
+	return abiav1.Register("example.io/"+name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+		return backups{worker}, nil
+	}, options...)
+}
+
+func registerRestores(name, worker string, options ...framework.Option) framework.Registration {
+	return ariav1.Register("example.io/"+name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
+		return restores{worker}, nil
+	}, options...)
+}
+
 func selector(worker string) framework.ResourceSelector {
 	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}, LabelSelector: "worker=" + worker}
 }
 
-type backups struct{}
+type backups struct{ worker string }
 
-func (backups) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return selector("keyed"), nil
+func (b backups) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector(b.worker), nil
 }
 
 func (backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
@@ -52,10 +69,10 @@ func (backups) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
 	return cancel(ctx, input.OperationID)
 }
 
-type restores struct{}
+type restores struct{ worker string }
 
-func (restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return selector("keyed"), nil
+func (r restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector(r.worker), nil
 }
 
 func (restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {

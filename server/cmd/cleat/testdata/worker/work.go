@@ -113,6 +113,18 @@ func hang(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// await returns when a file is there, or ctx ends.
+func await(ctx context.Context, file string) error {
+	for !exists(file) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 func start(ctx context.Context, run, key string, item *unstructured.Unstructured) (string, error) {
 	annotations := item.GetAnnotations()
 	as := annotations["work/as"]
@@ -138,6 +150,10 @@ func start(ctx context.Context, run, key string, item *unstructured.Unstructured
 		return "", errors.New("refused as requested")
 	case "hangs in Start":
 		return "", hang(ctx)
+	case "waits in Start":
+		if err := await(ctx, "go"); err != nil {
+			return "", err
+		}
 	case "same id":
 		o.ID = "the-same"
 	case "long id":
@@ -186,6 +202,9 @@ func progress(ctx context.Context, id string) (framework.OperationProgress, erro
 	p := framework.OperationProgress{
 		NTotal: 1000, NCompleted: int64(min(1000, 1000*age.Seconds()/max(o.Length.Seconds(), 1e-9))), Units: "bytes", Description: "working",
 		Started: o.Started, Updated: time.Now(),
+	}
+	if o.As == "fails" || o.As == "silent" {
+		p.LastLines = "reading block 7\nblock 7 cannot be read\x1b[2J\n"
 	}
 	cancelled := exists("cancelled/" + id)
 	switch {
