@@ -32,7 +32,7 @@ func TestAcceptAuthor_Logs(t *testing.T) {
 	started := make(chan struct{}, runs)
 	for run := range runs {
 		all.Go(func() {
-			session := h.Session(logs[run].logger())
+			session := h.Session("", logs[run].logger())
 			defer session.Close()
 			action := actionNamed(t, session, "example.io/behave")
 			if _, err := execute(t.Context(), action, "pid"); err != nil {

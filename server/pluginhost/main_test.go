@@ -219,7 +219,7 @@ func (h *testHost) behave(t *testing.T) backupitemaction.Action {
 // action returns the action with this name, in a session that lasts for the test.
 func (h *testHost) action(t *testing.T, name string) backupitemaction.Action {
 	t.Helper()
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	t.Cleanup(session.Close)
 	return actionNamed(t, session, name)
 }

@@ -114,7 +114,7 @@ func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.R
 	if err != nil {
 		return nil, err
 	}
-	session := w.Plugins.Session(w.log.Logger())
+	session := w.Plugins.Session(string(w.backup.UID), w.log.Logger())
 	defer session.Close()
 	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name, kinds.ItemBlockAction().Name,
 		kinds.ManifestWriter().Name)
@@ -202,6 +202,7 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
 	}
 	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	w.Logs.Late(operation.OfBackup, w.backup)
 	log, err := w.log.Reader()
 	if err != nil {
 		w.Log.Warn("cannot store the log of the backup", "backup", w.backup.Name, "error", err)

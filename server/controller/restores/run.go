@@ -84,6 +84,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		}
 	}
 	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	w.Logs.Late(operation.OfRestore, w.object)
 	w.put(objects, result)
 	attempted := 0
 	if hooks := w.Hooks.Of(w.object.UID); hooks != nil {
@@ -116,7 +117,7 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 	if err != nil {
 		return nil, err
 	}
-	session := w.Plugins.Session(w.log.Logger())
+	session := w.Plugins.Session(string(w.object.UID), w.log.Logger())
 	defer session.Close()
 	absent := session.WarnOfAbsent(kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name)
 	ctx := session.Trace(w.run.Ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
