@@ -21,8 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// Two runs call one process at the same time. What it logs for a call is in the log of the run that made the call, and what it
-// logs for itself is in both.
+// Two runs call one process at the same time. What it logs for a call is in the log of the run that made the call.
 func TestAcceptAuthor_Logs(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)

@@ -224,9 +224,9 @@ func (h *testHost) action(t *testing.T, name string) backupitemaction.Action {
 	return actionNamed(t, session, name)
 }
 
-func actionNamed(t *testing.T, session *Session, name string) backupitemaction.Action {
+func actionNamed(t *testing.T, in Plugins, name string) backupitemaction.Action {
 	t.Helper()
-	for _, action := range All(session, kinds.BackupItemActions()...) {
+	for _, action := range All(in, kinds.BackupItemActions()...) {
 		if action.Name() == name {
 			return action
 		}

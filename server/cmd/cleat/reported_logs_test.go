@@ -75,7 +75,7 @@ func TestAcceptReported_LogsOfOperations(t *testing.T) {
 	s.awaitLogs("restore", "back", `msg="worker: half way"`)
 	s.requestCancel(&velerov1.Restore{}, "back")
 	s.awaitRestore("back", velerov1.RestorePhasePartiallyFailed)
-	logged = s.awaitLogs("restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="[INFO] printed: stopped restore/`+blue+`-copy/keyless"`,
+	logged = s.awaitLogs("restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="[INFO] printed: stopped restore/`+blue+`/keyless"`,
 		`msg="cancelling an operation"`, `msg="operation ended"`, "was cancelled")
 	require.Equal(t, 1, strings.Count(logged, `msg="worker: stopped"`))
 	require.NotContains(t, logged, "backup/"+blue)

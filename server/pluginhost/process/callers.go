@@ -1,6 +1,8 @@
 package process
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +14,8 @@ const lateness = time.Second
 
 // callers are the runs for which a process works. A line that does not name its run belongs to one of them.
 type callers struct {
+	isOpen func(run string) bool // whether the log of the run is open; without one, a run does not wait any more
+
 	mu    sync.Mutex
 	byRun map[string]*caller // "" has the calls of no run
 }
@@ -32,6 +36,7 @@ func (c *callers) begin(of calls.Caller) {
 	}
 	known, ok := c.byRun[of.Run]
 	if !ok {
+		c.forget()
 		known = &caller{}
 		c.byRun[of.Run] = known
 	}
@@ -60,21 +65,21 @@ func (c *callers) settle(run string) {
 }
 
 // only returns the run to which a line that was just read belongs: the only one that has a call in flight, had one a moment ago, or waits
-// for work. It returns "" if there are several or none. A run whose log is not open any more does not wait.
-func (c *callers) only(isOpen func(run string) bool) string {
+// for work. It returns "" if there are several or none.
+func (c *callers) only() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found []string
-	for run, known := range c.byRun {
-		known.waits = known.waits && isOpen(run)
-		if known.calls > 0 || known.waits || time.Since(known.ended) < lateness {
-			found = append(found, run)
-		} else {
-			delete(c.byRun, run)
-		}
+	c.forget()
+	if found := slices.Collect(maps.Keys(c.byRun)); len(found) == 1 {
+		return found[0]
 	}
-	if len(found) != 1 {
-		return ""
-	}
-	return found[0]
+	return ""
+}
+
+// forget removes the runs for which the process does not work any more. The caller holds mu.
+func (c *callers) forget() {
+	maps.DeleteFunc(c.byRun, func(run string, known *caller) bool {
+		known.waits = known.waits && c.isOpen(run)
+		return known.calls == 0 && !known.waits && time.Since(known.ended) >= lateness
+	})
 }

@@ -62,6 +62,7 @@ func (g *Pool) Supervise(l *Launch) *Supervisor {
 	return &Supervisor{
 		launch: l, pool: g, log: log, idle: g.config.IdleAfter,
 		breaker: breaker{policy: g.config.Restart}, turn: make(chan struct{}, 1),
+		callers: callers{isOpen: func(run string) bool { return g.logOf(run) != nil }},
 	}
 }
 

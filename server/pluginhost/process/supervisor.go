@@ -345,7 +345,7 @@ func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 func (s *Supervisor) line(l output.Line) {
 	of := l.Run
 	if of == "" {
-		of = s.callers.only(func(run string) bool { return s.pool.logOf(run) != nil })
+		of = s.callers.only()
 	}
 	if log := s.pool.logOf(of); log != nil {
 		path := s.launch.Binary.Path

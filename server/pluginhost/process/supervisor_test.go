@@ -63,14 +63,13 @@ func TestLinesGoToTheRunThatTheyBelongTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			logs := map[string]*bytes.Buffer{a: {}, b: {}, server: {}}
-			s := &Supervisor{log: logTo(logs[server]), launch: &Launch{Binary: &Binary{Path: "/plugins/p"}}, pool: &Pool{config: PoolConfig{
-				LogOf: func(run string) hclog.Logger {
-					if log, open := logs[run]; open {
-						return logTo(log)
-					}
-					return nil
-				},
-			}}}
+			pool := NewPool(t.Context(), PoolConfig{Log: logTo(logs[server]), LogOf: func(run string) hclog.Logger {
+				if log, open := logs[run]; open {
+					return logTo(log)
+				}
+				return nil
+			}})
+			s := pool.Supervise(&Launch{Binary: &Binary{Path: "/plugins/p"}})
 			for _, step := range test.before {
 				step(&s.callers)
 			}
