@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
-// lateness is how long after the reply to a call a line that the call has written may be read.
-const lateness = time.Second
+// lateness is how long after the reply to a call a line that the call has written may be read. On a busy machine that takes seconds.
+const lateness = drainTime
 
 // callers are the runs for which a process works. A line that does not name its run belongs to one of them.
 type callers struct {

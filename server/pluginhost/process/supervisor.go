@@ -360,9 +360,12 @@ func (s *Supervisor) Drain(of string) {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
+	caller := calls.Caller{Run: of}
+	s.callers.begin(caller)
 	if r != nil {
 		r.drain()
 	}
+	s.callers.end(caller)
 	s.callers.settle(of)
 }
 
