@@ -120,7 +120,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
 	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, log("snapshots"))
 	following := &operations.Common{
-		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected, Log: log("operations"), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected, Logs: c.logs, SpoolDir: s.scratch, Log: log("operations"), Now: time.Now,
 	}
 	if err := addOperations(&r, c, s, following); err != nil {
 		return err
@@ -141,7 +141,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	backupEngine, refresh := newBackupEngine(c, resources, references)
 	runner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine, Manifests: s.policies.Manifests,
-		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
+		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs, Logs: c.logs,
 		Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records, VolumeSnapshots: volumeSnapshots,
 		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}
@@ -162,7 +162,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	finalizer := &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
 		Manifests: s.policies.Manifests, References: references,
-		Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
+		Logs: c.logs, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
 	deleter := &deletions.Controller{
@@ -196,17 +196,18 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	restoring := restores.Controller{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine,
 		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
-		LogOptions: logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
+		LogOptions: logs, Logs: c.logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
 	}
 	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restoring, restoreRuns.StopOnRequest())
 	dryRestoring := restoring
-	dryRestoring.Journals, dryRestoring.Monitor, dryRestoring.Hooks, dryRestoring.Log = nil, nil, nil, log(run.RestoreDryRunController)
+	dryRestoring.Journals, dryRestoring.Monitor, dryRestoring.Hooks, dryRestoring.Logs = nil, nil, nil, nil
+	dryRestoring.Log = log(run.RestoreDryRunController)
 	r.add(run.RestoreDryRunController, &velerov1.Restore{}, dryRunsAtOnce, &restores.DryRuns{
 		Controller: &dryRestoring, Harmless: c.File.Plugins.DryRun,
 	}, restoreRuns.StopOnRequest())
 	ending := &restores.Finalizer{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Hooks: restoreHooks, ResourceTimeout: o.ResourceTimeout, LogOptions: logs, Metrics: collected,
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Hooks: restoreHooks, ResourceTimeout: o.ResourceTimeout, LogOptions: logs, Logs: c.logs, Metrics: collected,
 		Log: log(run.RestoreFinalizerController), Now: time.Now,
 	}
 	if o.HasFeature(config.EnableCSI) {

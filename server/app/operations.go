@@ -19,9 +19,10 @@ import (
 // addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and restores.
 func addOperations(r *registrar, c Config, s services, common *operations.Common) (err error) {
 	wakes := new(operations.Wakes)
+	c.logs.OnLate(wakes.Wake)
 	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host), operation.Options{
 		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations, c.Options.FSBackupTimeout),
-		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, Metrics: s.registry,
+		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, LogOf: c.logs.Of, Metrics: s.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("make the monitor of operations: %w", err)

@@ -113,7 +113,7 @@ func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Features: c.Options.Features,
-		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
+		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"), Logs: c.logs.Of,
 		Order: p.Order, Concurrency: p.Concurrency, Rescan: p.Rescan.Std(),
 		EnvironmentRule: p.Environment.Rule(), Environment: environment(p.Variables),
 		Configs: configs(p.Config),

@@ -38,6 +38,8 @@ type Config struct {
 	Self       string
 	PluginArgs []string
 	Log        hclog.Logger
+
+	logs *run.Logs // of backups and restores; nil without a server
 }
 
 // Serve runs the server until ctx ends; backups and restores at work then get their grace period. It checks the
@@ -73,6 +75,7 @@ func Serve(ctx context.Context, c Config) error {
 	}
 	defer stopSpans()
 	registry := prometheus.NewRegistry()
+	c.logs = &run.Logs{JSON: c.Options.LogFormat == "json", Server: c.Log, Now: time.Now}
 	pluginsChanged := make(chan event.GenericEvent, 1)
 	plugins, err := NewHost(ctx, c, registry, spans, func() {
 		select {

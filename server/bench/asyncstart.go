@@ -151,7 +151,7 @@ func (b *starting) engine(ctx context.Context, of *velerov1.Backup) (took time.D
 		return 0, 0, err
 	}
 	defer host.Close()
-	session := host.Session(hclog.NewNullLogger())
+	session := host.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	request := backup.Request{
 		Backup: of, Actions: pluginhost.All(session, kinds.BackupItemActions()...), Concurrency: pluginhost.Concurrency(session, kinds.BackupItemActions()...),

@@ -158,7 +158,7 @@ func newCallSite(ctx context.Context) (_ *callSite, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.session = s.host.Session(hclog.NewNullLogger())
+	s.session = s.host.Session("", hclog.NewNullLogger())
 	echo, conn, err := startBare(exec.Command(filepath.Join(s.dir, "bareecho")))
 	if err != nil {
 		return nil, err

@@ -63,8 +63,11 @@ type Options struct {
 	Ended func(owner *Owner)
 	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is cancelled
 	// because its time is over. For many operations of one owner and action, it is called once a minute. It must not block.
-	Notice  func(Notice)
-	Log     hclog.Logger
+	Notice func(Notice)
+	Log    hclog.Logger
+	// LogOf returns the open log of the run of an owner, by UID, which gets the lines about its operations; nil if there is none. It must
+	// not block. nil: there are none.
+	LogOf   func(uid string) hclog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
 
@@ -313,6 +316,16 @@ func (m *Monitor) lane(action string) *lane {
 	return l
 }
 
+// log returns the log for lines about the operations of an owner.
+func (m *Monitor) log(owner *Owner) hclog.Logger {
+	if m.options.LogOf != nil {
+		if log := m.options.LogOf(string(owner.UID)); log != nil {
+			return log
+		}
+	}
+	return m.options.Log
+}
+
 // unlock releases mu and announces what has happened.
 func (m *Monitor) unlock() {
 	ended, notices := m.ended, m.notices
@@ -543,7 +556,7 @@ func (m *Monitor) failed(t *tracked, err error, now time.Time) {
 	} else {
 		l.logged, l.loggedAt = text, now
 	}
-	m.options.Log.Log(level, "an operation could not be asked for its progress or cancelled, trying again until it times out",
+	m.log(t.group.owner).Log(level, "an operation could not be asked for its progress or cancelled, trying again until it times out",
 		"owner", t.group.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "error", err)
 }
 
@@ -581,7 +594,11 @@ func (m *Monitor) end(t *tracked, phase Phase, outcome, text string) {
 	m.ended = append(m.ended, g.owner)
 	g.closeIfDone()
 	m.metrics.ended(t.Action, outcome, time.Since(t.created))
-	m.options.Log.Debug("operation ended", "owner", g.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "outcome", outcome, "error", text)
+	level, fields := hclog.Info, []any{"owner", g.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "outcome", outcome}
+	if phase == Failed {
+		level, fields = hclog.Warn, append(fields, "error", text)
+	}
+	m.log(g.owner).Log(level, "operation ended", fields...)
 }
 
 // cancel begins to cancel an open operation. The caller holds mu.
@@ -590,7 +607,7 @@ func (m *Monitor) cancel(t *tracked, outcome, reason string, now time.Time) {
 		return
 	}
 	t.ending = &ending{outcome: outcome, reason: reason, since: now}
-	m.options.Log.Warn("cancelling an operation", "owner", t.group.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "reason", reason)
+	m.log(t.group.owner).Warn("cancelling an operation", "owner", t.group.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "reason", reason)
 	if t.index >= 0 {
 		m.schedule(t, now, 0)
 	} else if t.stopPoll != nil {

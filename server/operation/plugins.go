@@ -12,7 +12,7 @@ import (
 )
 
 // NewPlugins returns the actions of a host. Each call goes to the plugin that has the name at that time, so a plugin that was replaced or
-// restarted continues the operations of the former one. What plugins log goes to the server's log.
+// restarted continues the operations of the former one. The calls are made on behalf of the run of the owner.
 func NewPlugins(host *pluginhost.Host) Plugins {
 	return plugins{
 		// A name that is used for both kinds means the one that is made for operations.
@@ -41,7 +41,7 @@ func (p plugins) Progress(ctx context.Context, owner *Owner, action, id string) 
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
-	return a.Progress(ctx, id, owner.JSON)
+	return a.Progress(owner.calls(ctx), id, owner.JSON)
 }
 
 // AtOnce implements Plugins.
@@ -59,7 +59,7 @@ func (p plugins) ProgressOfMany(ctx context.Context, owner *Owner, action string
 	if err != nil {
 		return nil, err
 	}
-	return a.ProgressOfMany(ctx, ids, owner.JSON)
+	return a.ProgressOfMany(owner.calls(ctx), ids, owner.JSON)
 }
 
 // Cancel implements Plugins.
@@ -71,7 +71,7 @@ func (p plugins) Cancel(ctx context.Context, owner *Owner, action, id string) er
 	if a.Starts() == versioning.NoOperations { // its Cancel does nothing
 		return versioning.ErrNoOperations
 	}
-	return a.Cancel(ctx, id, owner.JSON)
+	return a.Cancel(owner.calls(ctx), id, owner.JSON)
 }
 
 // Declared implements Plugins.
@@ -92,4 +92,9 @@ func (p plugins) action(owner *Owner, name string) (follower, error) {
 		return p.restore.Named(name)
 	}
 	return p.backup.Named(name)
+}
+
+// calls returns the context for calls about the operations of an owner.
+func (o *Owner) calls(ctx context.Context) context.Context {
+	return pluginhost.ForOperations(ctx, string(o.UID))
 }

@@ -17,7 +17,7 @@ func TestPluginThatDiesWhileItIsAskedIsAskedAgain(t *testing.T) {
 	h := newTestHost(t, pluginDir(t, "list-dies-4"), func(c *Config) { c.Rescan = -1 })
 	require.Empty(t, h.refused())
 	require.Equal(t, 5, h.journalCount("start"))
-	session := h.Session(h.log.logger())
+	session := h.Session("", h.log.logger())
 	t.Cleanup(session.Close)
 	require.Empty(t, session.WarnOfAbsent(kinds.BackupItemAction().Name))
 	_, err := execute(t.Context(), h.behave(t), "nothing")
@@ -45,7 +45,7 @@ func TestQuarantinedPluginIsAskedAgainLater(t *testing.T) {
 	for round, starts := range []int{5, 10} {
 		require.Equal(t, starts, h.journalCount("start"))
 		require.Equal(t, "list plugins: plugin /plugins/list-dies-12 died during ListPlugins: exit status 9", strings.Split(h.refused(), ";")[0])
-		session, log := h.Session(h.log.logger()), "the plugins of "+h.dir+"/list-dies-12 are not in force, because it is quarantined: "
+		session, log := h.Session("", h.log.logger()), "the plugins of "+h.dir+"/list-dies-12 are not in force, because it is quarantined: "
 		absent := session.WarnOfAbsent(kinds.BackupItemAction().Name)
 		require.Len(t, absent, 1)
 		require.True(t, strings.HasPrefix(absent[0], log), absent[0])
@@ -69,7 +69,7 @@ func TestQuarantinedPluginIsLeftAloneForTheCoolDown(t *testing.T) {
 func TestAbsentPluginsAreThoseOfTheKinds(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "lists-nonsense"), nil)
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	t.Cleanup(session.Close)
 	require.Equal(t, []string{
 		`BackupItemAction noslash of ` + h.dir + `/lists-nonsense is not in force, because it is quarantined: plugin name "noslash" must be "domain/name", like "example.io/stamp"`,

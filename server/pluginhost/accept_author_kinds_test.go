@@ -105,7 +105,7 @@ func requireAuthoredInThisServer(t *testing.T, dir string) {
 		used = append(used, wire.Kind)
 	}
 	require.ElementsMatch(t, plugininit.Kinds(), used)
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	t.Cleanup(session.Close)
 	for _, kind := range used {
 		t.Run(kind, func(t *testing.T) {

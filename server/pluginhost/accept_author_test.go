@@ -21,8 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// Two runs call one process at the same time. What it logs for a call is in the log of the run that made the call, and what it
-// logs for itself is in both.
+// Two runs call one process at the same time. What it logs for a call is in the log of the run that made the call.
 func TestAcceptAuthor_Logs(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
@@ -32,7 +31,7 @@ func TestAcceptAuthor_Logs(t *testing.T) {
 	started := make(chan struct{}, runs)
 	for run := range runs {
 		all.Go(func() {
-			session := h.Session(logs[run].logger())
+			session := h.Session("", logs[run].logger())
 			defer session.Close()
 			action := actionNamed(t, session, "example.io/behave")
 			if _, err := execute(t.Context(), action, "pid"); err != nil {

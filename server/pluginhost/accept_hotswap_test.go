@@ -58,7 +58,7 @@ func versionOf(ctx context.Context, action backupitemaction.Action) (int, error)
 // seen returns the version that a new run sees, 0 if it does not see the plugin.
 func (h *testHost) seen(t *testing.T) int {
 	t.Helper()
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	for _, action := range All(session, kinds.BackupItemActions()...) {
 		if action.Name() == "example.io/behave" {
@@ -178,7 +178,7 @@ func testSwapUnderLoad(t *testing.T) {
 
 // run makes some calls in one session and returns the version in all replies.
 func (h *testHost) run(ctx context.Context, calls int) (int, error) {
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	first := 0
 	for range calls {
@@ -226,7 +226,7 @@ func testSwapInARun(t *testing.T) {
 	path := filepath.Join(dir, "behave")
 	version(t, path, 1)
 	h := newTestHost(t, dir, nil)
-	early, late := h.Session(hclog.NewNullLogger()), h.Session(hclog.NewNullLogger())
+	early, late := h.Session("", hclog.NewNullLogger()), h.Session("", hclog.NewNullLogger())
 	action := actionNamed(t, early, "example.io/behave")
 	first := processOf(t, action)
 	forked, err := execute(t.Context(), action, "fork")
@@ -388,7 +388,7 @@ func testSwapAVolume(t *testing.T) {
 	}
 	publish(1)
 	h := newTestHost(t, dir, nil)
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	for generation := 2; generation < 6; generation++ {
 		publish(generation)

@@ -195,7 +195,7 @@ func (h *testHost) requireNegotiated(t *testing.T, test negotiation) {
 	require.Equal(t, test.want, got)
 
 	require.NoError(t, os.RemoveAll(h.journal))
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	for _, action := range All(session, backupActionsWithV3()) {
 		_, err := execute(t.Context(), action, "nothing")

@@ -247,7 +247,7 @@ func (f fault) run(t *testing.T) {
 		}
 	})
 	s := &scene{testHost: h, log: &lines{}, metrics: metrics}
-	session := h.Session(s.log.logger())
+	session := h.Session("", s.log.logger())
 	defer session.Close()
 	s.action, s.end = actionNamed(t, session, "example.io/behave"), session.Close
 
@@ -314,7 +314,7 @@ func testManyPlugins(t *testing.T) {
 		files = append(files, fmt.Sprintf("named-%03d", i))
 	}
 	h := newTestHost(t, pluginDir(t, files...), nil)
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	actions := All(session, kinds.BackupItemActions()...)
 	require.Len(t, actions, len(files))

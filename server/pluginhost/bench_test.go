@@ -20,7 +20,7 @@ func BenchmarkExecute(b *testing.B) {
 			})
 			require.NoError(b, err)
 			defer host.Close()
-			session := host.Session(hclog.NewNullLogger())
+			session := host.Session("", hclog.NewNullLogger())
 			defer session.Close()
 			action := All(session, kinds.BackupItemActions()...)[0]
 			b.ReportAllocs()

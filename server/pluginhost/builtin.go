@@ -33,13 +33,15 @@ type builtInSet struct {
 	known         calls.Answers
 	offer         offer
 	configure     func(conn grpc.ClientConnInterface) error // new instances; see configs
-	services      *inProcess                                // logging to the server's log; nil when there are none
+	services      *inProcess                                // not of a session; nil when there are none
+	logs          *logs
 }
 
-// instantiate returns new instances of all built-ins, callable in process. They log to log.
+// instantiate returns new instances of all built-ins, callable in process. What they log for a run that has an open log goes there,
+// and everything else to log.
 func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
 	services := newInProcess()
-	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: log, Features: b.features}, b.registrations...); err != nil {
+	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: routed{Logger: log, logs: b.logs}, Features: b.features}, b.registrations...); err != nil {
 		return nil, err
 	}
 	if err := b.configure(services); err != nil {
@@ -55,6 +57,7 @@ func (b *builtInSet) bound(services grpc.ClientConnInterface, plugin string) *bo
 
 // Invoke implements grpc.ClientConnInterface.
 func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	ctx = calls.Marked(ctx)
 	call := b.table.Call(method).Within(ctx)
 	if !call.Constant {
 		return b.invoke(ctx, call, method, args, reply, opts)
@@ -71,6 +74,7 @@ func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, ar
 
 // NewStream implements grpc.ClientConnInterface.
 func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx = calls.Marked(ctx)
 	call := b.table.Call(method).Within(ctx)
 	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
 	inner := b.inner

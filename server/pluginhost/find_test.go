@@ -40,7 +40,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, admitted.Admitted)
 
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	writer, err := Named(session, kinds.ManifestWriter(), "cleat.dev/item-list")
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestActionsRunInConfiguredOrder(t *testing.T) {
 			h := newTestHost(t, dir, func(c *Config) {
 				c.BuiltIns, c.Order = builtIns("cleat.dev/own"), strings.Fields(test.order)
 			})
-			session := h.Session(hclog.NewNullLogger())
+			session := h.Session("", hclog.NewNullLogger())
 			defer session.Close()
 			require.Equal(t, test.want, strings.Join(names(All(session, kinds.BackupItemActions()...)), " "))
 			require.Equal(t, strings.Contains(test.order, "nobody"), strings.Contains(h.log.String(), `[WARN]  the order of plugins names some that were not found: names=["example.io/nobody"]`), h.log.String())

@@ -57,8 +57,11 @@ type Config struct {
 	Environment     []string
 	// Configs are the configurations of actions, JSON of an object, by the names of their plugins. An action gets its own after
 	// each start of its process, before other calls. A process with an action that refuses it cannot be used.
-	Configs   map[string][]byte
-	Log       hclog.Logger
+	Configs map[string][]byte
+	Log     hclog.Logger
+	// Logs returns the open log of a run that has no session, by its identity, and nil if there is none. It must not block. nil
+	// means that there are none.
+	Logs      func(run string) hclog.Logger
 	Deadlines calls.Deadlines
 	Restart   process.Restart
 	Limits    process.Limits
@@ -116,6 +119,7 @@ type Host struct {
 	history   *history
 	scanner   scanner
 	locations locations
+	logs      *logs
 
 	environment Environment
 }
@@ -142,15 +146,17 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	observer := calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
 	table := calls.NewTable(cfg.Deadlines, cfg.Kinds)
 	variables, withheld := cfg.EnvironmentRule.Environ(os.Environ(), cfg.Environment...)
+	logs := &logs{others: cfg.Logs}
 	configs := configs{known: cfg.Kinds, byName: cfg.Configs}
 	h := &Host{
 		log: cfg.Log, table: table, observer: observer, directory: directory,
 		environment: Environment{Rule: cfg.EnvironmentRule, Withheld: withheld},
 		pool: process.NewPool(ctx, process.PoolConfig{
-			Log: cfg.Log, Clock: cfg.Clock, Calls: table, Restart: cfg.Restart, Limits: cfg.Limits,
+			Log: cfg.Log, LogOf: logs.of, Clock: cfg.Clock, Calls: table, Restart: cfg.Restart, Limits: cfg.Limits,
 			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: variables, Observer: observer,
 		}),
-		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer},
+		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer, logs: logs},
+		logs:     logs,
 		history: &history{
 			log: cfg.Log, kinds: cfg.Kinds, atOnce: cfg.Concurrency, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},

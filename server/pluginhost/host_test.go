@@ -107,7 +107,7 @@ func TestEntriesShowUsedAndUnusedPlugins(t *testing.T) {
 		{Command: nothing, Note: "it lists no plugins"},
 	}, entries)
 	require.Contains(t, h.Entries()[3].Quarantined, `must start with a DNS subdomain`)
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	require.Len(t, All(session, kinds.BackupItemActions()...), 1)
 	require.Empty(t, All(session, kinds.RestoreItemActions()...))
@@ -194,7 +194,7 @@ func TestBuiltInsRunBeforeBinaries(t *testing.T) {
 		c.BuiltIns = builtIns("cleat.dev/second", "cleat.dev/first", "example.io/behave")
 	})
 	var log lines
-	session := h.Session(log.logger())
+	session := h.Session("", log.logger())
 	defer session.Close()
 	actions := All(session, kinds.BackupItemActions()...)
 	require.Equal(t, []string{"cleat.dev/first", "cleat.dev/second", "example.io/behave", "example.io/fine", "example.io/async"}, names(actions))

@@ -68,7 +68,7 @@ func testLockChanges(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
 	h := lockedHost(t, dir, lock, nil)
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	old := actionNamed(t, session, "example.io/behave")
 	first := processOf(t, old)
@@ -105,7 +105,7 @@ func testLockChanges(t *testing.T) {
 
 	relocked(t, dir, lock, func(l *pluginlock.Lock) { l.Plugins = nil })
 	require.NoError(t, h.Rescan(t.Context()))
-	again := h.Session(hclog.NewNullLogger())
+	again := h.Session("", hclog.NewNullLogger())
 	defer again.Close()
 	require.Empty(t, All(again, kinds.BackupItemActions()...))
 	require.Equal(t, 3, strings.Count(h.reasons(), "it is not in the lock"))

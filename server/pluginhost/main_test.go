@@ -219,14 +219,14 @@ func (h *testHost) behave(t *testing.T) backupitemaction.Action {
 // action returns the action with this name, in a session that lasts for the test.
 func (h *testHost) action(t *testing.T, name string) backupitemaction.Action {
 	t.Helper()
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	t.Cleanup(session.Close)
 	return actionNamed(t, session, name)
 }
 
-func actionNamed(t *testing.T, session *Session, name string) backupitemaction.Action {
+func actionNamed(t *testing.T, in Plugins, name string) backupitemaction.Action {
 	t.Helper()
-	for _, action := range All(session, kinds.BackupItemActions()...) {
+	for _, action := range All(in, kinds.BackupItemActions()...) {
 		if action.Name() == name {
 			return action
 		}

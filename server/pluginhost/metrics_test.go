@@ -151,7 +151,7 @@ func TestBuiltInCallsHaveMetrics(t *testing.T) {
 	require.NoError(t, err)
 	defer host.Close()
 	for range 2 {
-		session := host.Session(hclog.NewNullLogger())
+		session := host.Session("", hclog.NewNullLogger())
 		action := All(session, kinds.BackupItemActions()...)[0]
 		_, err = action.AppliesTo(t.Context())
 		require.NoError(t, err)

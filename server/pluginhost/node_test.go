@@ -60,7 +60,7 @@ func nodeHost(t *testing.T, environment ...string) *testHost {
 func (h *testHost) nodeActions(t *testing.T) (backupitemaction.Action, restoreitemaction.Action, *lines) {
 	t.Helper()
 	log := &lines{}
-	session := h.Session(log.logger())
+	session := h.Session("", log.logger())
 	t.Cleanup(session.Close)
 	copies, checks := All(session, kinds.BackupItemActions()...), All(session, kinds.RestoreItemActions()...)
 	require.Len(t, copies, 1, "%+v", h.Entries())

@@ -91,7 +91,7 @@ func choose[H any](in Plugins, kind versioning.Kind[H], what, name string) (choi
 
 func (h *Host) catalog() *catalog { return h.history.now().catalog }
 
-// conn returns a connection for calls outside of a session. What the plugin logs goes to the server's log.
+// conn returns a connection for calls outside of a session. They are made on behalf of the run that ForRun has set, if any.
 func (h *Host) conn(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
 		return from.supervisor.Conn(plugin, nil)
@@ -101,11 +101,10 @@ func (h *Host) conn(from *source, plugin string) grpc.ClientConnInterface {
 
 func (s *Session) catalog() *catalog { return s.plugins.catalog }
 
-// conn returns a connection for calls of the session. From the first call on, the process logs to the session's log.
+// conn returns a connection for calls of the session.
 func (s *Session) conn(from *source, plugin string) grpc.ClientConnInterface {
 	c := &sessionConn{session: s, plugin: plugin}
 	if from.supervisor != nil {
-		c.run = s.run
 		c.inner = from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
 	} else {
 		c.inner = s.host.builtIns.bound(s.builtInServices(), plugin)

@@ -108,7 +108,7 @@ func TestErrorsOfPluginAreReturnedUnchanged(t *testing.T) {
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 	require.Equal(t, pid, processOf(t, action), "none of that is a reason to restart")
 
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	garbage := actionNamed(t, session, "example.io/garbage")
 	_, err = execute(t.Context(), garbage, "nothing")
@@ -304,7 +304,7 @@ func TestIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Clock, c.IdleAfter = clock, time.Minute })
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	action := actionNamed(t, session, "example.io/behave")
 	first := processOf(t, action)
 	clock.Step(time.Hour)
@@ -324,7 +324,7 @@ func TestProcessRestoresOneItemAtATime(t *testing.T) {
 	restore := []byte(`{"apiVersion":"velero.io/v1","kind":"Restore","metadata":{"name":"r","namespace":"velero"}}`)
 	var calls sync.WaitGroup
 	for range 2 { // two sessions share the process
-		session := h.Session(hclog.NewNullLogger())
+		session := h.Session("", hclog.NewNullLogger())
 		defer session.Close()
 		actions := All(session, kinds.RestoreItemActions()...)
 		require.Len(t, actions, 1)
@@ -344,8 +344,8 @@ func TestPluginLinesGoToLogsOfItsSessions(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	var own, idle lines
-	session := h.Session(own.logger())
-	other := h.Session(idle.logger())
+	session := h.Session("", own.logger())
+	other := h.Session("", idle.logger())
 	_, err := execute(t.Context(), actionNamed(t, session, "example.io/behave"), "log")
 	require.NoError(t, err)
 	session.Close()
@@ -375,7 +375,7 @@ func TestOutputNeverBlocksPlugin(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, "behave"), nil)
 			var log lines
-			session := h.Session(log.logger())
+			session := h.Session("", log.logger())
 			defer session.Close()
 			action := actionNamed(t, session, "example.io/behave")
 			var calls sync.WaitGroup

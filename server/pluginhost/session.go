@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"sync"
@@ -11,18 +12,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
 // Session is the view that one run has of the plugins. It shows those that existed when the run began, even if their files are
-// replaced later. The processes are shared with other sessions. A session decides which log their lines go to, and remembers the
-// replies to AppliesTo.
+// replaced later. The processes are shared with other sessions. A session has the log of the run, and remembers the replies to
+// AppliesTo.
 type Session struct {
 	host    *Host
 	log     hclog.Logger
-	run     string // identifies the session to plugins, whose lines name it
+	run     string // identity of the run, which the lines of plugins name
 	plugins *generation
 
 	mu       sync.Mutex
@@ -33,15 +33,17 @@ type Session struct {
 	spans    []trace.Span
 }
 
-// Session begins the view of a run that logs to log. From a plugin's first call on until Close, the lines of
-// its process go to log instead of the host's log; log is expected to pass them on to the host's log. Plugins that are built on the
-// framework mark the lines of a call with the run that made it; such a line goes to the log of that session only. All other
-// lines go to the logs of all sessions that use the process at the time.
-func (h *Host) Session(log hclog.Logger) *Session {
-	return &Session{
-		host: h, log: log, run: rand.Text(), plugins: h.history.hold(),
+// Session begins the view of a run that logs to log. run is the identity of the run, "" for one that has none elsewhere. Until Close,
+// what plugins write for the run goes to log instead of the host's log; log is expected to pass it on to the host's log. Plugins that
+// are built on the framework mark the lines of a call with the run that made it. A line without a mark belongs to the run only if
+// no other run has a call in that process at the time, or waits for its work there.
+func (h *Host) Session(run string, log hclog.Logger) *Session {
+	s := &Session{
+		host: h, log: log, run: cmp.Or(run, rand.Text()), plugins: h.history.hold(),
 		attached: map[*process.Supervisor]struct{}{},
 	}
+	h.logs.add(s)
+	return s
 }
 
 // Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close. Calls
@@ -71,14 +73,16 @@ func (s *Session) Close() {
 		span.End()
 	}
 	for supervised := range attached {
-		supervised.Detach(s)
+		supervised.Drain(s.run)
+		supervised.Unpin()
 	}
 	if !again {
+		s.host.logs.remove(s)
 		s.host.history.leave(s.plugins)
 	}
 }
 
-// attach sends the lines of a process to the session's log, once.
+// attach keeps a process alive when idle, until Close.
 func (s *Session) attach(to *process.Supervisor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +90,7 @@ func (s *Session) attach(to *process.Supervisor) {
 		return
 	}
 	s.attached[to] = struct{}{}
-	to.Attach(s, s.run, s.log)
+	to.Pin()
 }
 
 // builtInServices returns the built-ins of this session: instances that log to its log.
@@ -104,26 +108,17 @@ func (s *Session) builtInServices() grpc.ClientConnInterface {
 	return s.builtIns
 }
 
-// sessionConn remembers the replies to constant calls: the selector of an action holds for a whole run, even if its process
-// is restarted.
+// sessionConn makes calls on behalf of the run. It remembers the replies to constant calls: the selector of an action holds for a whole
+// run, even if its process is restarted.
 type sessionConn struct {
 	session *Session
 	plugin  string
-	run     string // sent with each call; empty for built-ins in process, which log to the session's log by themselves
 	inner   grpc.ClientConnInterface
-}
-
-// forRun returns the context for a call of the session.
-func (c *sessionConn) forRun(ctx context.Context) context.Context {
-	if c.run == "" {
-		return ctx
-	}
-	return hostapi.ForRun(ctx, c.run)
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	ctx = c.forRun(ctx)
+	ctx = ForRun(ctx, c.session.run)
 	ask := func() error { return c.inner.Invoke(ctx, method, args, reply, opts...) }
 	if !c.session.host.table.Call(method).Constant {
 		return ask()
@@ -133,7 +128,7 @@ func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any
 
 // NewStream implements grpc.ClientConnInterface.
 func (c *sessionConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.inner.NewStream(c.forRun(ctx), desc, method, opts...)
+	return c.inner.NewStream(ForRun(ctx, c.session.run), desc, method, opts...)
 }
 
 // brokenConn fails every call with its error.

@@ -52,7 +52,7 @@ func TestCallsHaveSpansThatPluginsCanContinue(t *testing.T) {
 	t.Parallel()
 	provider, spans := recorder(t)
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Tracer = provider })
-	session := h.Session(hclog.NewNullLogger())
+	session := h.Session("", hclog.NewNullLogger())
 	ctx := session.Trace(t.Context(), "Backup", "velero/nightly")
 	action := actionNamed(t, session, "example.io/behave")
 	for range 2 {
@@ -156,7 +156,7 @@ func TestBuiltInsReceiveTraceContext(t *testing.T) {
 			host, err := New(t.Context(), config)
 			require.NoError(t, err)
 			defer host.Close()
-			session := host.Session(hclog.NewNullLogger())
+			session := host.Session("", hclog.NewNullLogger())
 			defer session.Close()
 			_, err = execute(session.Trace(t.Context(), "Restore", "velero/r"), All(session, kinds.BackupItemActions()...)[0], "nothing")
 			require.NoError(t, err)

@@ -110,7 +110,7 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 func stockNamed[H interface{ Name() string }](t *testing.T, h *testHost, kind versioning.Kind[H], name string) (H, *lines) {
 	t.Helper()
 	log := &lines{}
-	session := h.Session(log.logger())
+	session := h.Session("", log.logger())
 	t.Cleanup(session.Close)
 	for _, implementation := range All(session, kind) {
 		if implementation.Name() == name {

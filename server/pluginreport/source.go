@@ -45,7 +45,7 @@ func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginR
 	r := s.report(entries)
 	environment := s.Host.Environment()
 	r.Environment, r.Withheld = string(environment.Rule), environment.Withheld
-	session := s.Host.Session(s.Log)
+	session := s.Host.Session("", s.Log)
 	defer session.Close()
 	appliesTo := actions(session, r.Plugins)
 	for i := range r.Plugins {

@@ -45,7 +45,7 @@ func (s *shelf) store(artifacts []Artifact) error {
 
 func (s *site) session(t *testing.T) *pluginhost.Session {
 	t.Helper()
-	session := s.host.Session(hclog.New(&hclog.LoggerOptions{Output: s.log, Name: "backup", DisableTime: true}))
+	session := s.host.Session("", hclog.New(&hclog.LoggerOptions{Output: s.log, Name: "backup", DisableTime: true}))
 	t.Cleanup(session.Close)
 	return session
 }

@@ -40,7 +40,7 @@ func newWaitsHost(t *testing.T) *waitsHost {
 	})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
-	session := host.Session(testLog(t))
+	session := host.Session("", testLog(t))
 	t.Cleanup(session.Close)
 	actions := pluginhost.All(session, kinds.RestoreItemActions()...)
 	require.Len(t, actions, 2)

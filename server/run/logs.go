@@ -46,5 +46,5 @@ func ReportGaps(recorder events.EventRecorder, object client.Object, action stri
 
 // Plugins opens the session of a run, with its view of the plugins.
 type Plugins interface {
-	Session(log hclog.Logger) *pluginhost.Session
+	Session(run string, log hclog.Logger) *pluginhost.Session
 }

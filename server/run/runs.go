@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/waits"
 )
 
@@ -82,9 +83,9 @@ type Run struct {
 }
 
 // Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the run
-// at once. End must be called after the last write.
+// at once. Calls of plugins with the contexts of the run are made on its behalf. End must be called after the last write.
 func (r *Runs) Begin(server context.Context, uid types.UID) *Run {
-	server = waits.With(server, waits.New())
+	server = pluginhost.ForRun(waits.With(server, waits.New()), string(uid))
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(server))
 	final, cancelFinal := context.WithCancelCause(context.WithoutCancel(server))
 	ignoreServer := context.AfterFunc(server, func() {

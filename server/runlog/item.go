@@ -29,13 +29,17 @@ func Restored(log hclog.Logger, item Item) {
 // to the log of the run only: in that of the server it would hide the others.
 func write(log hclog.Logger, item Item, before, between, after string) {
 	l, ok := log.(*logger)
+	var to *Log
+	if ok {
+		to, ok = l.to.(*Log)
+	}
 	if !ok {
 		log.Info(fmt.Sprintf("%s%d%s%d%s", before, item.Done, between, item.Total, after),
 			"resource", item.Resource, "namespace", item.Namespace, "name", item.Name)
 		return
 	}
 	if l.enabled(hclog.Info) {
-		l.log.writeItem(item, before, between, after)
+		to.writeItem(item, before, between, after)
 	}
 }
 

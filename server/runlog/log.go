@@ -24,6 +24,13 @@ type Options struct {
 	Now func() time.Time
 }
 
+func (o Options) format() func(line) []byte {
+	if o.JSON {
+		return formatJSON
+	}
+	return formatText
+}
+
 // Log is the log of one run. It writes lines to a compressed temporary file, which exists until Close, and to the server's log.
 // If writing to the file fails, Reader returns the first error.
 type Log struct {
@@ -56,10 +63,7 @@ func New(opts Options, fields ...any) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("set up the compression of the log: %w", err), file.Close(), os.Remove(file.Name()))
 	}
-	l := &Log{tee: opts.Tee, format: formatText, now: opts.Now, fields: fields, json: opts.JSON, file: file, gz: compressor}
-	if opts.JSON {
-		l.format = formatJSON
-	}
+	l := &Log{tee: opts.Tee, format: opts.format(), now: opts.Now, fields: fields, json: opts.JSON, file: file, gz: compressor}
 	l.own = ownFields(l.json, line{args: fields}.fields())
 	return l, nil
 }
@@ -67,7 +71,7 @@ func New(opts Options, fields ...any) (*Log, error) {
 // Logger returns a logger that writes to the log and to the server's log. After Reader or Close it writes only to the server's
 // log.
 func (l *Log) Logger() hclog.Logger {
-	return &logger{log: l, level: l.tee.GetLevel(), args: l.fields}
+	return &logger{to: l, level: l.tee.GetLevel(), args: l.fields}
 }
 
 // Reader ends the log and returns its compressed content. The caller must close the reader. Reader may be called several times.
@@ -106,16 +110,19 @@ func (l *Log) finish() {
 
 // write writes one line to both logs.
 func (l *Log) write(name string, level hclog.Level, msg string, args []any) {
-	tee := l.tee
-	if name != "" {
-		tee = tee.Named(name)
-	}
-	tee.Log(level, msg, args...)
-
+	logNamed(l.tee, name, level, msg, args)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.finished || l.err != nil {
 		return
 	}
 	_, l.err = l.gz.Write(l.format(line{time: l.now(), level: level, name: name, msg: msg, args: args}))
+}
+
+// logNamed writes one line to the server's log.
+func logNamed(tee hclog.Logger, name string, level hclog.Level, msg string, args []any) {
+	if name != "" {
+		tee = tee.Named(name)
+	}
+	tee.Log(level, msg, args...)
 }

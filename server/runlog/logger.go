@@ -8,12 +8,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// logger is an hclog.Logger that writes to a Log.
+// logger is an hclog.Logger that writes to a Log or a Late.
 type logger struct {
-	log   *Log
+	to    lineWriter
 	name  string
 	level hclog.Level
 	args  []any
+}
+
+type lineWriter interface {
+	write(name string, level hclog.Level, msg string, args []any)
 }
 
 var _ hclog.Logger = (*logger)(nil)
@@ -23,7 +27,7 @@ func (l *logger) Log(level hclog.Level, msg string, args ...any) {
 	if !l.enabled(level) {
 		return
 	}
-	l.log.write(l.name, level, msg, slices.Concat(l.args, args))
+	l.to.write(l.name, level, msg, slices.Concat(l.args, args))
 }
 
 func (l *logger) enabled(level hclog.Level) bool {

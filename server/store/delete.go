@@ -58,6 +58,18 @@ func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) e
 	return s.removeUnfinished(ctx, name, owned)
 }
 
+// RemoveTraces is RemovePartial for a backup that was deleted: the log goes too.
+func (s *Store) RemoveTraces(ctx context.Context, name string, uid types.UID) error {
+	if err := s.RemovePartial(ctx, name, uid); err != nil {
+		return err
+	}
+	stored, err := s.BackupExists(ctx, name)
+	if err != nil || stored {
+		return err
+	}
+	return s.DeleteBackup(ctx, name)
+}
+
 // removeUnfinished removes an incomplete backup, velero-backup.json first, but keeps the log. If that file exists and is
 // not owned, the directory belongs to another backup, and removeUnfinished does nothing. It ignores the cancellation of
 // ctx. A failure is ErrNotCleaned.

@@ -82,7 +82,7 @@ func TestPluginCallsReachReceiver(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer host.Close()
-	session := host.Session(hclog.NewNullLogger())
+	session := host.Session("", hclog.NewNullLogger())
 	_, err = pluginhost.All(session, kinds.BackupItemActions()...)[0].Execute(session.Trace(t.Context(), "Backup", "velero/nightly"),
 		[]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`), []byte(`{}`))
 	require.NoError(t, err)

@@ -124,7 +124,7 @@ func newHost(t *testing.T, dir string) host {
 func (h host) weigher(t *testing.T, announced string) (itemweigher.Weigher, *log, bool) {
 	t.Helper()
 	session := &log{}
-	s := h.Session(session.logger())
+	s := h.Session("", session.logger())
 	t.Cleanup(s.Close)
 	for _, weigher := range pluginhost.All(s, kinds.ItemWeigher()) {
 		if weigher.Name() == "example.io/"+announced {

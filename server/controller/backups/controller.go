@@ -59,6 +59,7 @@ type Controller struct {
 	ServerVersion   ServerVersion
 	Defaults        Defaults
 	LogOptions      run.LogOptions
+	Logs            *run.Logs            // nil for dry runs
 	Events          events.EventRecorder // nil for none
 	Metrics         *metrics.Metrics
 	Log             hclog.Logger
@@ -280,10 +281,12 @@ func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov
 			server.Warn("could not remove the temporary file of the log", "error", err)
 		}
 	}()
+	r.Logs.Begin(b.UID, log.Logger())
 	work := work{Controller: r, run: active, backup: b, location: location, policy: rules, log: log}
 	end := work.do()
 	if end == nil {
 		work.operations.Forget()
+		r.Logs.End(b.UID)
 		server.Info("the backup is left to the next server", "reason", context.Cause(active.Ctx))
 		return ctrl.Result{}, nil
 	}
@@ -312,6 +315,9 @@ func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*veler
 		r.Metrics.BackupRan(b)
 	}
 	r.ends.written(b)
+	if err != nil || run.BackupPhase(b) == velerov1.BackupPhaseFailed {
+		r.Logs.End(b.UID)
+	}
 	return ctrl.Result{}, nil
 }
 

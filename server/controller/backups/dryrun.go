@@ -95,7 +95,7 @@ func (r *DryRuns) removeFiles(ctx context.Context, b *velerov1.Backup) error {
 	if err != nil {
 		return err
 	}
-	return deleteOthers(ctx, objects, b.Name)
+	return objects.RemoveTraces(ctx, b.Name, b.UID)
 }
 
 // carryOut begins and ends one dry run, unless it is left to another server.

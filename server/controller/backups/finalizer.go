@@ -21,6 +21,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/reference"
 	"github.com/cleat-dev/cleat/server/run"
@@ -42,6 +43,7 @@ type Finalizer struct {
 	// Manifests describe a backup again that has changed after its operations, with what References finds.
 	Manifests  *policy.Manifests
 	References *reference.Table
+	Logs       *run.Logs
 	Metrics    *metrics.Metrics
 	Log        hclog.Logger
 	Now        func() time.Time
@@ -126,17 +128,19 @@ func (r *Finalizer) forget(ctx context.Context, key client.ObjectKey, log hclog.
 	if r.deleted[key] == b {
 		delete(r.deleted, key)
 	}
+	r.Logs.End(b.UID)
 	return nil
 }
 
 // finalize stores velero-backup.json with the final phase and then writes the phase.
 func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
+	ctx = pluginhost.ForRun(ctx, string(b.UID))
 	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: b.Status.CompletionTimestamp}
 	if status.CompletionTimestamp == nil { // Velero decides it here
 		status.CompletionTimestamp = run.Timestamp(r.Now())
 	}
 	status.Errors, status.Warnings = b.Status.Errors, b.Status.Warnings
-	switch err := r.store(ctx, b, &status, log); {
+	switch err := r.store(ctx, b, &status); {
 	case errors.Is(err, run.ErrLocationNotFound):
 		status.Phase = velerov1.BackupPhasePartiallyFailed
 		status.FailureReason = fmt.Sprintf("finalize the backup: %v", err)
@@ -147,6 +151,9 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 		end(b, status)
 		return nil
 	})
+	if err == nil || run.Superseded(err) {
+		r.Logs.End(b.UID)
+	}
 	if err == nil {
 		log.Info("the backup has ended", "phase", b.Status.Phase, "reason", b.Status.FailureReason)
 		r.Metrics.BackupEnded(b)
@@ -165,17 +172,22 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 	}
 }
 
-// store refreshes the archive and overwrites velero-backup.json with the backup in its final status. Each attempt writes the same, also
+// store completes the files of the backup, its log last.
+func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus) error {
+	objects, err := locationOf(ctx, r.Cluster, r.Stores, b)
+	if err != nil {
+		return err
+	}
+	late := r.Logs.Late(operation.OfBackup, b)
+	if err := r.settle(ctx, b, objects, status, late.Logger()); err != nil {
+		return err
+	}
+	return run.StoreLate(ctx, late, b.Name, r.SpoolDir, objects.AppendBackupLog)
+}
+
+// settle refreshes the archive and overwrites velero-backup.json with the backup in its final status. Each attempt writes the same, also
 // that of a server that was stopped and goes on.
-func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus, log hclog.Logger) error {
-	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
-	if err != nil {
-		return err
-	}
-	objects, err := r.Stores.Open(ctx, location)
-	if err != nil {
-		return err
-	}
+func (r *Finalizer) settle(ctx context.Context, b *velerov1.Backup, objects *store.Store, status *velerov1.BackupStatus, log hclog.Logger) error {
 	operations, err := r.operations(ctx, b, objects)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func TestFinalizerEndsABackupWithoutLocation(t *testing.T) {
 		}
 	}
 	c.Add(t, controllertest.NewBackup("good", in(velerov1.BackupPhaseFinalizing)), controllertest.NewBackup("bad", in(velerov1.BackupPhaseFailed)))
-	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 	for _, name := range []string{"good", "bad"} {
 		_, err := r.Reconcile(t.Context(), c.Request(name))
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestFinalizerTriesAFailingStoreAgain(t *testing.T) {
 	c.Add(t, controllertest.NewLocation("default"), controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
 	}))
-	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 	_, err := r.Reconcile(t.Context(), c.Request("b"))
 	require.ErrorContains(t, err, "the bucket is on fire")
 	require.Equal(t, velerov1.BackupPhaseFinalizing, c.Backup(t, "b").Status.Phase)
@@ -73,7 +73,7 @@ func TestFinalizerDeletesTheFilesOfADeletedBackup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+			r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 			b := controllertest.NewBackup(name, controllertest.InPhase(tt.phase), func(b *velerov1.Backup) {
 				b.Namespace, b.Spec.StorageLocation = c.Namespace, "default"
 				if tt.partial {

@@ -47,7 +47,7 @@ func (r *Finalizer) refresh(ctx context.Context, b *velerov1.Backup, objects *st
 	if !slices.ContainsFunc(operations, func(o operation.Operation) bool { return len(o.PostOperationItems) > 0 }) {
 		return nil
 	}
-	session := r.Plugins.Session(log)
+	session := r.Plugins.Session(string(b.UID), log)
 	defer session.Close()
 	refreshed, err := r.Engine(session.Trace(ctx, "Backup", b.Namespace+"/"+b.Name), backup.Request{
 		Backup:      b.DeepCopy(),

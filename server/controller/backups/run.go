@@ -137,7 +137,7 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 	}
 	w.operations = followed
 	progress.Operations(followed)
-	session := w.Plugins.Session(w.log.Logger())
+	session := w.Plugins.Session(string(w.backup.UID), w.log.Logger())
 	defer session.Close()
 	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name, kinds.ItemBlockAction().Name,
 		kinds.ManifestWriter().Name)
@@ -226,6 +226,7 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
 	}
 	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	w.Logs.Late(operation.OfBackup, w.backup)
 	log, err := w.log.Reader()
 	if err != nil {
 		w.Log.Warn("cannot store the log of the backup", "backup", w.backup.Name, "error", err)

@@ -328,7 +328,7 @@ func (r *Controller) deleteStored(ctx context.Context, record *audit, location *
 
 // callPlugins has plugins remove what they stored for the items of the backup.
 func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, objects *store.Store, log hclog.Logger) error {
-	session := r.Plugins.Session(log)
+	session := r.Plugins.Session(string(backup.UID), log)
 	defer session.Close()
 	session.WarnOfAbsent(kinds.DeleteItemAction().Name)
 	return r.Engine(session.Trace(ctx, "Backup", backup.Namespace+"/"+backup.Name), deletion.Request{

@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
 )
@@ -27,7 +28,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if b.DeletionTimestamp != nil || phase != velerov1.BackupPhaseWaitingForPluginOperations && phase != velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed {
 		return ctrl.Result{}, nil
 	}
-	again, err := r.reconcile(ctx, &b)
+	again, err := r.reconcile(pluginhost.ForRun(ctx, string(b.UID)), &b)
 	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
@@ -55,8 +56,8 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 		files: files{
 			objects: objects, name: b.Name,
 			operations: velerov1.DownloadTargetKindBackupItemOperations, results: velerov1.DownloadTargetKindBackupResults,
-			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults,
-			remove: func(ctx context.Context) error { return objects.RemovePartial(ctx, b.Name, b.UID) },
+			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults, appendLog: objects.AppendBackupLog,
+			remove: func(ctx context.Context) error { return objects.RemoveTraces(ctx, b.Name, b.UID) },
 		},
 		counted: run.OperationsOfBackup(b),
 	}
@@ -94,10 +95,6 @@ func (r *Backups) end(ctx context.Context, b *velerov1.Backup, all []operation.O
 	if err == nil || run.Superseded(err) {
 		r.forget(uid)
 	}
-	if err == nil {
-		r.Log.Info("all operations have ended", "backup", b.Namespace+"/"+b.Name, "operations", b.Status.BackupItemOperationsAttempted,
-			"completed", b.Status.BackupItemOperationsCompleted, "failed", b.Status.BackupItemOperationsFailed)
-	}
 	return err
 }
 
@@ -112,6 +109,7 @@ func (r *Backups) giveUp(ctx context.Context, b *velerov1.Backup, reason error) 
 	})
 	if err == nil {
 		r.Metrics.BackupEnded(b)
+		r.Logs.End(b.UID)
 		r.Log.Error("the backup does not wait for its operations any more", "backup", b.Namespace+"/"+b.Name, "reason", reason)
 	}
 	return err

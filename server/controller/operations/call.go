@@ -25,6 +25,7 @@ type starter struct {
 
 // Start implements Starter. The action gets the identity of the item as the item, because only the key counts.
 func (s starter) Start(ctx context.Context, owner *operation.Owner, start operation.Start) (string, error) {
+	ctx = pluginhost.ForRun(ctx, string(owner.UID))
 	if owner.Kind == operation.OfRestore {
 		action, err := s.restore.Named(start.Action)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -28,7 +29,7 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if restore.DeletionTimestamp != nil || phase != velerov1.RestorePhaseWaitingForPluginOperations && phase != velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed {
 		return ctrl.Result{}, nil
 	}
-	again, err := r.reconcile(ctx, &restore)
+	again, err := r.reconcile(pluginhost.ForRun(ctx, string(restore.UID)), &restore)
 	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
@@ -49,7 +50,7 @@ func (r *Restores) reconcile(ctx context.Context, restore *velerov1.Restore) (ct
 		files: files{
 			objects: objects, name: restore.Name,
 			operations: velerov1.DownloadTargetKindRestoreItemOperations, results: velerov1.DownloadTargetKindRestoreResults,
-			putOperations: objects.PutRestoreItemOperations, putResults: objects.PutRestoreResults,
+			putOperations: objects.PutRestoreItemOperations, putResults: objects.PutRestoreResults, appendLog: objects.AppendRestoreLog,
 			remove: func(ctx context.Context) error { return objects.DeleteRestore(ctx, restore.Name) },
 		},
 		counted: run.OperationsOfRestore(restore),
@@ -104,10 +105,6 @@ func (r *Restores) end(ctx context.Context, restore *velerov1.Restore, all []ope
 	})
 	if err == nil || run.Superseded(err) {
 		r.forget(uid)
-	}
-	if err == nil {
-		r.Log.Info("all operations have ended", "restore", restore.Namespace+"/"+restore.Name, "operations", restore.Status.RestoreItemOperationsAttempted,
-			"completed", restore.Status.RestoreItemOperationsCompleted, "failed", restore.Status.RestoreItemOperationsFailed)
 	}
 	return err
 }

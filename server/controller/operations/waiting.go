@@ -23,6 +23,7 @@ import (
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -42,6 +43,8 @@ type Common struct {
 	Journals *operation.Journals
 	Events   events.EventRecorder // nil for none
 	Metrics  *metrics.Metrics
+	Logs     *run.Logs
+	SpoolDir string // for temporary files; empty means that of the system
 	Log      hclog.Logger
 	Now      func() time.Time
 
@@ -62,6 +65,7 @@ type files struct {
 	name                      string
 	operations, results       velerov1.DownloadTargetKind
 	putOperations, putResults func(ctx context.Context, name string, content io.ReadSeeker) error
+	appendLog                 func(ctx context.Context, name, dir string, lines io.ReadSeeker) error
 	remove                    func(ctx context.Context) error // removes what was stored after the backup or restore was deleted
 }
 
@@ -82,6 +86,7 @@ func (c *Common) wait(
 	ctx context.Context, w *waiting, setCounts func(context.Context, []operation.Operation) error,
 	end func(ctx context.Context, all []operation.Operation, errs int) error,
 ) (ctrl.Result, error) {
+	late := c.Logs.Late(w.owner.Kind, w.object)
 	group, err := c.follow(ctx, w)
 	if errors.Is(err, errUnknown) {
 		c.trouble(w.object, "OperationsUnknown", err.Error())
@@ -94,15 +99,21 @@ func (c *Common) wait(
 		return ctrl.Result{}, err
 	}
 	all, again, err := c.report(ctx, w, group, setCounts)
+	if err == nil && operation.Count(all).Open() > 0 {
+		var due time.Duration
+		due, err = c.storeLate(ctx, w, late)
+		if again == 0 || due > 0 && due < again {
+			again = due
+		}
+	}
 	if err != nil || operation.Count(all).Open() > 0 {
 		return ctrl.Result{RequeueAfter: again}, err
 	}
 	if err := c.addFailures(ctx, w, all); err != nil {
 		return ctrl.Result{}, err
 	}
-	for _, o := range failures(all) {
-		c.Log.Warn("an operation has failed", w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name, "plugin", o.Action, "item", o.Item.String(), "operation", o.ID, "error", o.Error)
-	}
+	ended := operation.Count(all)
+	late.Logger().Info("all operations have ended", "operations", ended.Attempted, "completed", ended.Completed, "failed", ended.Failed)
 	return ctrl.Result{}, end(ctx, all, len(failures(all)))
 }
 
@@ -273,6 +284,28 @@ func put[T any](ctx context.Context, c *Common, w *waiting, to func(context.Cont
 	if err := store.PutJSON(ctx, to, w.files.name, content); err != nil {
 		return err
 	}
+	return c.mustExist(ctx, w)
+}
+
+// storeLate adds what was logged since the log was stored, if that is due, and returns when to call again, 0 if nothing waits. Those lines
+// of which the server is killed before are in its own log only.
+func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (again time.Duration, err error) {
+	due := late.Due()
+	switch wait := due.Sub(c.Now()); {
+	case due.IsZero():
+		return 0, nil
+	case wait > 0:
+		return wait, nil
+	}
+	if err := run.StoreLate(ctx, late, w.files.name, c.SpoolDir, w.files.appendLog); err != nil {
+		c.Log.Warn("could not add lines to the stored log, trying again", w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name, "error", err)
+		return max(time.Second, late.Due().Sub(c.Now())), nil
+	}
+	return 0, c.mustExist(ctx, w)
+}
+
+// mustExist is called after a file was stored. If the other files were deleted meanwhile, it removes that one and returns run.ErrNotFound.
+func (c *Common) mustExist(ctx context.Context, w *waiting) error {
 	switch deleted, err := c.isDeleted(ctx, w); {
 	case err != nil:
 		return fmt.Errorf("look whether the %s still exists: %w", w.owner.Kind, err)

@@ -47,6 +47,7 @@ type Controller struct {
 	ItemOperationTimeout time.Duration
 	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
 	LogOptions           run.LogOptions
+	Logs                 *run.Logs            // nil for dry runs
 	SpoolDir             string               // for unpacked archives; empty means the system's directory of temporary files
 	Events               events.EventRecorder // nil for none
 	Metrics              *metrics.Metrics
@@ -166,10 +167,12 @@ func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source
 			server.Warn("could not remove the temporary file of the log", "error", err)
 		}
 	}()
+	r.Logs.Begin(restore.UID, log.Logger())
 	work := work{Controller: r, run: active, object: restore, source: src, log: log, server: server}
 	end := work.do()
 	if end == nil {
 		work.operations.Forget()
+		r.Logs.End(restore.UID)
 		server.Info("the restore is left to the next server", "reason", context.Cause(active.Ctx))
 		return nil
 	}
@@ -183,6 +186,9 @@ func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func
 		end(restore)
 		return nil
 	})
+	if err != nil || run.RestorePhase(restore) == velerov1.RestorePhaseFailed {
+		r.Logs.End(restore.UID)
+	}
 	switch {
 	case errors.Is(err, run.ErrNotFound):
 		log.Info("the restore was deleted while it was in progress")

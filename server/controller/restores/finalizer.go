@@ -15,6 +15,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/hook"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/store"
@@ -34,6 +36,7 @@ type Finalizer struct {
 	ResourceTimeout time.Duration
 	// LogOptions are for the hooks that a former server has left.
 	LogOptions run.LogOptions
+	Logs       *run.Logs
 	Metrics    *metrics.Metrics
 	Log        hclog.Logger
 	Now        func() time.Time
@@ -76,6 +79,7 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 
 // finalize waits for the volumes and the hooks of the restore, and then writes the final phase.
 func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) (ctrl.Result, error) {
+	ctx = pluginhost.ForRun(ctx, string(restore.UID))
 	hooks, err := r.hooksOf(ctx, restore)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -100,6 +104,9 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 			return ctrl.Result{}, fmt.Errorf("store what became of the hooks: %w", err)
 		}
 	}
+	if err := r.storeLate(ctx, restore, log); err != nil {
+		return ctrl.Result{}, fmt.Errorf("complete the log of the restore: %w", err)
+	}
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
 		if failed := outcome.Errors.Count() + unbound.Count(); failed > 0 {
@@ -110,6 +117,9 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 		restore.Status.CompletionTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
+	if err == nil || run.Superseded(err) {
+		r.Logs.End(restore.UID)
+	}
 	if err == nil {
 		forgetHooks(r.Hooks, restore, log)
 		r.waits.forget(restore.UID)
@@ -117,6 +127,19 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 		r.Metrics.RestoreEnded(restore)
 	}
 	return ctrl.Result{}, err
+}
+
+// storeLate adds what was logged since the log was stored.
+func (r *Finalizer) storeLate(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
+	late := r.Logs.Late(operation.OfRestore, restore)
+	if late.Due().IsZero() {
+		return nil
+	}
+	objects, err := r.files(ctx, restore, log)
+	if err != nil || objects == nil {
+		return err
+	}
+	return run.StoreLate(ctx, late, restore.Name, r.LogOptions.Dir, objects.AppendRestoreLog)
 }
 
 // remove stops the run of a deleted restore, deletes its files and then removes the finalizer.
@@ -130,6 +153,7 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 	}
 	forgetHooks(r.Hooks, restore, log)
 	r.waits.forget(restore.UID)
+	r.Logs.End(restore.UID)
 	if err := r.removeFiles(ctx, restore, log); err != nil {
 		return ctrl.Result{}, fmt.Errorf("delete the files of the deleted restore: %w", err)
 	}

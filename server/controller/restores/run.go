@@ -89,6 +89,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		}
 	}
 	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	w.Logs.Late(operation.OfRestore, w.object)
 	storing := w.follow()
 	w.put(objects, result)
 	*w.object = *storing.End()
@@ -130,7 +131,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	if err != nil {
 		return nil, err
 	}
-	session := w.Plugins.Session(w.log.Logger())
+	session := w.Plugins.Session(string(w.object.UID), w.log.Logger())
 	defer session.Close()
 	absent := session.WarnOfAbsent(kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name)
 	ctx := session.Trace(w.run.Ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())

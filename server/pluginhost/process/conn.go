@@ -27,6 +27,7 @@ func (s *Supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	ctx = calls.Marked(ctx)
 	call := c.supervisor.pool.config.Calls.Call(method).Within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
 	died, ok := errors.AsType[*calls.DiedError](err)
@@ -68,6 +69,7 @@ func (c *conn) invoke(ctx context.Context, r *run, call calls.Call, method strin
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx = calls.Marked(ctx)
 	call := c.supervisor.pool.config.Calls.Call(method).Within(ctx)
 	r, err := c.acquire(ctx, call)
 	if err != nil {
@@ -86,15 +88,18 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	})
 }
 
-// acquire gets a process to call.
+// acquire gets a process to call. What the process writes from its start until release may belong to the call.
 func (c *conn) acquire(ctx context.Context, call calls.Call) (*run, error) {
 	if c.onCall != nil {
 		c.onCall()
 	}
+	caller := calls.CallerOf(ctx)
+	c.supervisor.callers.begin(caller)
 	r, err := c.supervisor.acquire(ctx, c.plugin, call)
 	if err == nil {
 		return r, nil
 	}
+	c.supervisor.callers.end(caller)
 	if cause := context.Cause(ctx); cause != nil {
 		err = calls.Interrupted(call, cause)
 	}
@@ -104,6 +109,7 @@ func (c *conn) acquire(ctx context.Context, call calls.Call) (*run, error) {
 
 // release gives the process back after a call that ended with err.
 func (c *conn) release(ctx context.Context, r *run, call calls.Call, err error) {
+	defer c.supervisor.callers.end(calls.CallerOf(ctx))
 	if err == nil {
 		c.supervisor.release(r, call.Works() && ctx.Err() == nil)
 		return

@@ -20,6 +20,7 @@ import (
 // PoolConfig is what all processes of a Pool have in common.
 type PoolConfig struct {
 	Log         hclog.Logger
+	LogOf       func(run string) hclog.Logger // nil for a run without an open log; may be nil
 	Clock       clock.WithDelayedExecution
 	Calls       *calls.Table
 	Restart     Restart
@@ -61,7 +62,16 @@ func (g *Pool) Supervise(l *Launch) *Supervisor {
 	return &Supervisor{
 		launch: l, pool: g, log: log, idle: g.config.IdleAfter,
 		breaker: breaker{policy: g.config.Restart}, turn: make(chan struct{}, 1),
+		callers: callers{isOpen: func(run string) bool { return g.logOf(run) != nil }},
 	}
+}
+
+// logOf returns the open log of a run, nil if there is none.
+func (g *Pool) logOf(run string) hclog.Logger {
+	if run == "" || g.config.LogOf == nil {
+		return nil
+	}
+	return g.config.LogOf(run)
 }
 
 // Life returns a context that ends when the pool closes.

@@ -30,7 +30,7 @@ type Supervisor struct {
 	log    hclog.Logger
 
 	turn    chan struct{} // holds the call that is to be alone
-	readers readers       // whose logs get the lines of the process
+	callers callers
 
 	mu       sync.Mutex
 	idle     time.Duration // unused for so long, the process is stopped; negative means never
@@ -340,32 +340,33 @@ func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	}()
 }
 
-// line passes on one line of the process's output. A line of a call goes to the log of the session that made it, any other
-// line to the logs of all sessions that use the process. Those logs pass it on to the server's log. Without such a session
-// the line goes to the server's log.
+// line passes on one line of the process's output. A line that names a run goes to the log of that run, and a line that names
+// none to the log of the only run that it can belong to. Those logs pass it on to the server's log, which gets all other lines.
 func (s *Supervisor) line(l output.Line) {
-	if !s.readers.line(l) {
-		s.log.Log(l.Level, l.Message, l.Args...)
+	of := l.Run
+	if of == "" {
+		of = s.callers.only()
 	}
+	if log := s.pool.logOf(of); log != nil {
+		path := s.launch.Binary.Path
+		log.With("cmd", path, "pluginName", filepath.Base(path)).Log(l.Level, l.Message, l.Args...)
+		return
+	}
+	s.log.Log(l.Level, l.Message, l.Args...)
 }
 
-// Attach sends the lines of the process to log, until Detach, and keeps the process alive when idle. Lines that name a run
-// are sent only if it is run.
-func (s *Supervisor) Attach(owner any, run string, log hclog.Logger) {
-	s.readers.add(owner, run, log.With("cmd", s.launch.Binary.Path, "pluginName", filepath.Base(s.launch.Binary.Path)))
-	s.Pin()
-}
-
-// Detach ends Attach; what the process has written until now is still delivered.
-func (s *Supervisor) Detach(owner any) {
+// Drain waits until the lines are passed on that the process has written for a run, whose calls have ended.
+func (s *Supervisor) Drain(of string) {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
+	caller := calls.Caller{Run: of}
+	s.callers.begin(caller)
 	if r != nil {
 		r.drain()
 	}
-	s.readers.remove(owner)
-	s.Unpin()
+	s.callers.end(caller)
+	s.callers.settle(of)
 }
 
 // Pin keeps the process alive when idle, until Unpin.
@@ -391,45 +392,4 @@ func (s *Supervisor) Ready(ctx context.Context, plugin string) error {
 	}
 	s.release(r, false)
 	return nil
-}
-
-// readers are the logs of the sessions that have called into a process.
-type readers struct {
-	mu   sync.RWMutex
-	logs map[any]reader
-}
-
-// reader is the log of one session, and the identity of its run.
-type reader struct {
-	run string
-	log hclog.Logger
-}
-
-func (r *readers) add(owner any, run string, log hclog.Logger) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.logs == nil {
-		r.logs = map[any]reader{}
-	}
-	r.logs[owner] = reader{run: run, log: log}
-}
-
-func (r *readers) remove(owner any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.logs, owner)
-}
-
-// line passes on a line and reports whether any session reads it.
-func (r *readers) line(l output.Line) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	read := false
-	for _, to := range r.logs {
-		if l.Run == "" || l.Run == to.run {
-			to.log.Log(l.Level, l.Message, l.Args...)
-			read = true
-		}
-	}
-	return read
 }

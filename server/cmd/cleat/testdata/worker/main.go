@@ -1,6 +1,6 @@
 // Command worker is a plugin whose operations live in the directory that $WORK_DIR names, as those of a vendor's controller live in
 // custom resources: any process of the plugin knows them, and they go on by themselves. What an operation does is in annotations of
-// its item, "work/length", which is "held" or a duration, and "work/as". Each start, cancellation and end is noted.
+// its item, "work/length", which is "held" or a duration, "work/logs" and "work/as". Each start, cancellation and end is noted.
 package main
 
 import (

@@ -30,6 +30,15 @@ type operation struct {
 	Started time.Time
 	Length  time.Duration
 	Held    bool // it goes on until the file "finish" is there
+	Logs    bool // each call about it logs a line, and prints another one
+}
+
+// log logs what a call about the operation does.
+func (o *operation) log(ctx context.Context, what string) {
+	if o.Logs {
+		framework.Log(ctx).Info("worker: "+what, "item", o.Item)
+		fmt.Fprintf(os.Stderr, "[INFO] printed: %s %s\n", what, o.Item)
+	}
 }
 
 // lasts reports whether the operation goes on.
@@ -136,7 +145,7 @@ func start(ctx context.Context, run, key string, item *unstructured.Unstructured
 	}
 	o := operation{Key: key, Item: run + "/" + item.GetNamespace() + "/" + item.GetName(), As: as, Started: time.Now()}
 	sum := sha256.Sum256([]byte(cmp.Or(key, rand.Text())))
-	o.ID = hex.EncodeToString(sum[:8])
+	o.ID, o.Logs = hex.EncodeToString(sum[:8]), annotations["work/logs"] != ""
 	var err error
 	if o.Held = annotations["work/length"] == "held"; !o.Held {
 		if o.Length, err = time.ParseDuration(cmp.Or(annotations["work/length"], "1s")); err != nil {
@@ -232,6 +241,7 @@ func progress(ctx context.Context, id string) (framework.OperationProgress, erro
 	case cancelled:
 		p.Completed, p.Err = true, "cancelled"
 	case o.lasts():
+		o.log(ctx, "half way")
 		return p, nil
 	case o.As == "fails":
 		p.Completed, p.Err = true, "failed as requested"
@@ -241,6 +251,7 @@ func progress(ctx context.Context, id string) (framework.OperationProgress, erro
 	if o.As == "goes back" && exists("ended/"+id) {
 		p.Completed = false
 	}
+	o.log(ctx, "ended")
 	_, err = once("ended/"+id, nil)
 	return p, err
 }
@@ -253,6 +264,7 @@ func cancel(ctx context.Context, id string) error {
 	if err := note("cancel", id, o.Item); err != nil {
 		return err
 	}
+	o.log(ctx, "stopped")
 	switch o.As {
 	case "cannot be cancelled":
 		return framework.ErrCannotCancel

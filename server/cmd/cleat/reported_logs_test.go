@@ -1,0 +1,82 @@
+package main_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// awaitLogs waits until the log of a "backup" or "restore" has all texts, and returns it.
+func (s *site) awaitLogs(kind, name string, texts ...string) (log string) {
+	s.t.Helper()
+	s.eventually(kind+" "+name+" has logged "+strings.Join(texts, ", "), func(context.Context) (bool, error) {
+		var err error
+		if log, _, err = s.run(kind, "logs", name); err != nil {
+			return false, err
+		}
+		for _, text := range texts {
+			if !strings.Contains(log, text) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return log
+}
+
+// TestAcceptReported_LogsOfOperations has the operations of one tenant log while a backup of another one has a session with the same
+// process, also after the server was killed. Each line is in the log of the backup or restore that it belongs to, and in no other.
+func TestAcceptReported_LogsOfOperations(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	w := s.work()
+	server := s.serve(w.args...)
+	s.available()
+	blue, green := s.workload(1), s.workload(1)
+	s.item(blue, "held", "keyed", "length", "held", "logs", "yes", "in", "backup")
+	s.item(blue, "keyless", "keyless", "length", "1h", "logs", "yes", "in", "restore")
+	s.item(green, "stuck", "keyed", "as", "hangs in Start", "logs", "yes")
+	s.beginBackupOf("blue", blue)
+	s.awaitBackup("blue", velerov1.BackupPhaseWaitingForPluginOperations)
+	logged := s.awaitLogs("backup", "blue", `msg="worker: half way"`, `msg="[INFO] printed: half way backup/`+blue+`/held"`)
+	require.Contains(t, logged, `msg="backup stored"`)
+
+	s.beginBackupOf("green", green)
+	s.awaitBackup("green", velerov1.BackupPhaseInProgress)
+	lines := strings.Count(logged, "worker: half way")
+	s.eventually("more lines come while the other backup calls the process", func(context.Context) (bool, error) {
+		logged = s.awaitLogs("backup", "blue")
+		return strings.Count(logged, "worker: half way") > lines+1, nil
+	})
+	server.kill()
+	s.serve(w.args...)
+	s.eventually("the next server goes on with the log", func(context.Context) (bool, error) {
+		now := s.awaitLogs("backup", "blue")
+		return strings.HasPrefix(now, logged) && strings.Count(now, "worker: half way") > strings.Count(logged, "worker: half way"), nil
+	})
+	s.requestCancel(&velerov1.Backup{}, "green")
+	s.awaitBackup("green", velerov1.BackupPhaseFailed)
+	w.finish()
+	s.awaitBackup("blue", velerov1.BackupPhaseCompleted)
+	logged = s.awaitLogs("backup", "blue", `msg="worker: ended"`, `msg="operation ended"`, `msg="all operations have ended"`)
+	for _, once := range []string{`msg="backup started"`, `msg="backup stored"`, `msg="worker: ended"`, `msg="operation ended"`, `msg="all operations have ended"`} {
+		require.Equal(t, 1, strings.Count(logged, once), once)
+	}
+	require.NotContains(t, logged, green)
+	other := s.awaitLogs("backup", "green", `msg="backup failed"`)
+	require.NotContains(t, other, blue)
+
+	s.restoreTo("back", "blue", blue, blue+"-copy")
+	s.awaitRestore("back", velerov1.RestorePhaseWaitingForPluginOperations)
+	s.awaitLogs("restore", "back", `msg="worker: half way"`)
+	s.requestCancel(&velerov1.Restore{}, "back")
+	s.awaitRestore("back", velerov1.RestorePhasePartiallyFailed)
+	logged = s.awaitLogs("restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="[INFO] printed: stopped restore/`+blue+`/keyless"`,
+		`msg="cancelling an operation"`, `msg="operation ended"`, "was cancelled")
+	require.Equal(t, 1, strings.Count(logged, `msg="worker: stopped"`))
+	require.NotContains(t, logged, "backup/"+blue)
+}
