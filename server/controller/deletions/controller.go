@@ -160,7 +160,8 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 }
 
 // begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the backup
-// does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even with an error.
+// does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even with an error, and its
+// location with run.ErrLocationAway.
 func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
@@ -183,7 +184,7 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 		err = refusal("cannot delete backup because " + run.LocationProblem(location))
 	}
 	if err != nil {
-		return backup, nil, err
+		return backup, location, err
 	}
 	if err := r.label(ctx, request, backup); err != nil {
 		return backup, nil, err
