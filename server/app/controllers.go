@@ -116,7 +116,8 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
 	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, log("snapshots"))
 	following := &operations.Common{
-		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected, Log: log("operations"), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected,
+		StoreOutage: o.StoreOutageTimeout, Log: log("operations"), Now: time.Now,
 	}
 	if err := addOperations(&r, c, s, following); err != nil {
 		return err

@@ -22,17 +22,17 @@ const (
 // maxRefusal is the longest text about a failure in an annotation.
 const maxRefusal = 1000
 
-// GiveUp reports whether the end of a run, which failed with failure, is not attempted again: the object store of the location
+// GiveUp reports whether the end of a run, which failed with failure, is not attempted again: the object store, which ask asks,
 // answers, and has refused the end for longer than limit. An object store that does not answer is waited for without a limit.
 //
 // GiveUp writes what the run waits for, why, and since when to the object, once for each of the two, so that the limit holds for
 // later servers as well. Messages of object stores differ from attempt to attempt, so that writing each would never end.
-func (c *Cluster) GiveUp(ctx context.Context, stores Stores, object client.Object, location string, failure error, limit time.Duration, now time.Time) (bool, error) {
+func (c *Cluster) GiveUp(ctx context.Context, object client.Object, ask func(context.Context) error, failure error, limit time.Duration, now time.Time) (bool, error) {
 	if ctx.Err() != nil {
 		return false, nil
 	}
 	waitsFor := waitsForAnswer
-	if c.answers(ctx, stores, location) {
+	if answers(ctx, ask) {
 		waitsFor = waitsForConsent
 	}
 	since, err := c.noteWait(ctx, object, waitsFor, failure, now)
@@ -42,25 +42,44 @@ func (c *Cluster) GiveUp(ctx context.Context, stores Stores, object client.Objec
 	return waitsFor == waitsForConsent && now.Sub(since) >= limit, nil
 }
 
-// answers reports whether the object store of a location answers.
-func (c *Cluster) answers(ctx context.Context, stores Stores, name string) bool {
+func answers(ctx context.Context, ask func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	location, err := c.GetLocation(ctx, name)
-	if err != nil {
-		return false
-	}
-	objects, err := stores.Open(ctx, location)
-	return err == nil && objects.Validate(ctx) == nil
+	return ask(ctx) == nil
 }
 
-// Note writes to the object what its end waits for and why, unless it says so already.
+// Ask returns a function that asks whether the object store of a location answers.
+func (c *Cluster) Ask(stores Stores, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		location, err := c.GetLocation(ctx, name)
+		if err != nil {
+			return err
+		}
+		objects, err := stores.Open(ctx, location)
+		if err != nil {
+			return err
+		}
+		return objects.Validate(ctx)
+	}
+}
+
+// Note writes to the object what it waits for and why, unless it waits for something already.
 func (c *Cluster) Note(ctx context.Context, object client.Object, waitsFor string, because error, now time.Time) error {
-	if ctx.Err() != nil {
+	if _, waits := object.GetAnnotations()[velerov1.WaitsAnnotation]; waits || ctx.Err() != nil || Superseded(because) {
 		return nil
 	}
 	_, err := c.noteWait(ctx, object, waitsFor, because, now)
 	return err
+}
+
+// Unnote removes what the object waits for, if it waits.
+func (c *Cluster) Unnote(ctx context.Context, object client.Object) error {
+	if _, waits := object.GetAnnotations()[velerov1.WaitsAnnotation]; !waits {
+		return nil
+	}
+	before, _ := object.DeepCopyObject().(client.Object)
+	SetWaits(object, "")
+	return client.IgnoreNotFound(c.Patch(ctx, object, client.MergeFrom(before)))
 }
 
 // noteWait writes what the object waits for, unless it says so already. It returns since when it does.

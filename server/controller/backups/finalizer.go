@@ -163,7 +163,7 @@ func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure e
 	if errors.Is(failure, run.ErrLocationNotFound) {
 		return nil
 	}
-	end, err := r.GiveUp(ctx, r.Stores, b, b.Spec.StorageLocation, failure, r.StoreOutage, r.Now())
+	end, err := r.GiveUp(ctx, b, r.Ask(r.Stores, b.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
 	if err != nil || !end {
 		return errors.Join(failure, err)
 	}

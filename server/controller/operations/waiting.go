@@ -41,8 +41,10 @@ type Common struct {
 	Journals *operation.Journals
 	Events   events.EventRecorder // nil for none
 	Metrics  *metrics.Metrics
-	Log      hclog.Logger
-	Now      func() time.Time
+	// StoreOutage is how long what has ended waits for an object store that answers but refuses its files.
+	StoreOutage time.Duration
+	Log         hclog.Logger
+	Now         func() time.Time
 
 	mu      sync.Mutex
 	written map[types.UID]written
@@ -112,16 +114,34 @@ func (c *Common) wait(
 		return ctrl.Result{}, err
 	}
 	all, again, err := c.report(ctx, w, group, setCounts)
-	if err != nil || count(all).open() > 0 {
-		return ctrl.Result{RequeueAfter: again}, err
+	if err == nil && count(all).open() > 0 {
+		return ctrl.Result{RequeueAfter: again}, nil
 	}
-	if err := c.addFailures(ctx, w, all); err != nil {
-		return ctrl.Result{}, err
+	if err == nil {
+		err = c.addFailures(ctx, w, all)
+	}
+	if err != nil {
+		refused, noted := c.GiveUp(ctx, w.object, w.files.objects.Validate, err, c.StoreOutage, c.Now())
+		if noted != nil || !refused || count(all).open() > 0 {
+			return ctrl.Result{}, errors.Join(err, noted)
+		}
+		text := fmt.Sprintf("what became of the operations is not stored: %v", err)
+		c.trouble(w.object, "OperationsNotStored", text)
+		c.Log.Error(text, w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name)
+		return ctrl.Result{}, end(ctx, all, len(failures(all))+1)
 	}
 	for _, o := range failures(all) {
 		c.Log.Warn("an operation has failed", w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name, "plugin", o.Action, "item", o.Item.String(), "operation", o.ID, "error", o.Error)
 	}
 	return ctrl.Result{}, end(ctx, all, len(failures(all)))
+}
+
+// explain writes to the object why it could not be looked after, or removes that.
+func (c *Common) explain(ctx context.Context, object client.Object, err error) error {
+	if err == nil {
+		return c.Unnote(ctx, object)
+	}
+	return errors.Join(err, client.IgnoreNotFound(c.Note(ctx, object, "its operations to be looked after", err, c.Now())))
 }
 
 // follow lets the monitor follow the operations, from the first call on, and cancels them if that is requested.
@@ -240,11 +260,11 @@ func (c *Common) report(ctx context.Context, w *waiting, group *operation.Group,
 		return all, wait, nil
 	}
 	if err := put(ctx, c, w, w.files.putOperations, operation.NewFile(w.owner, all)); err != nil {
-		return nil, 0, err
+		return all, 0, err
 	}
 	if counted.open() > 0 && (counted != w.counted || w.unrecorded) {
 		if err := setCounts(ctx, all); err != nil {
-			return nil, 0, err
+			return all, 0, err
 		}
 	}
 	c.remember(w.owner.UID, written{at: now, counts: counted, revision: revision})

@@ -138,7 +138,7 @@ func (r *Finalizer) endAnyway(ctx context.Context, restore *velerov1.Restore, fa
 	if err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup); err != nil {
 		return errors.Join(failure, err) // without a backup there is nothing to store
 	}
-	end, err := r.GiveUp(ctx, r.Stores, restore, backup.Spec.StorageLocation, failure, r.StoreOutage, r.Now())
+	end, err := r.GiveUp(ctx, restore, r.Ask(r.Stores, backup.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
 	if err != nil || !end {
 		return errors.Join(failure, err)
 	}
