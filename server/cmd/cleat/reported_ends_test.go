@@ -85,6 +85,7 @@ func TestAcceptReported_CasesEnds(t *testing.T) {
 	t.Run("metrics of a schedule end with it and its backups", metricsEnd)
 	t.Run("a long name of a schedule is the same in all metrics", longNameInMetrics)
 	t.Run("a backup that is refused says why and ends", refusedBackupEnds)
+	t.Run("a backup whose operations have ended is refused, says why and ends", refusedOperationsEnd)
 	t.Run("a refused backup ends after a restart, too", refusedBackupEndsAfterRestart)
 }
 
@@ -221,6 +222,27 @@ func refusedBackupEndsAfterRestart(t *testing.T) {
 	s.setWaits(b, waits)
 	s.serve("--store-outage-timeout", "1h")
 	s.awaitBackup("whole", velerov1.BackupPhasePartiallyFailed)
+}
+
+// refusedOperationsEnd shows the same for the file of operations, which is written again when they have ended.
+func refusedOperationsEnd(t *testing.T) {
+	t.Parallel()
+	s, censor := newCensoredSite(t)
+	w := s.work()
+	censor.set(rewrites())
+	s.serve(append(w.args, "--store-outage-timeout", "10s")...)
+	s.available()
+	s.beginWork("b", "keyed", 0, "length", "held", "after", "none")
+	s.awaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
+	w.finish()
+	s.eventually("the reason is shown", func(context.Context) (bool, error) {
+		out, _, err := s.run("backup", "describe", "b")
+		return err == nil && strings.Contains(out, "WaitingForPluginOperations") && strings.Contains(out, "the object is locked"), nil
+	})
+	b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
+	require.Contains(t, b.Status.FailureReason, "the object is locked")
+	require.Equal(t, 1, b.Status.BackupItemOperationsCompleted)
+	s.awaitNoJournals()
 }
 
 // setWaits writes what a backup waits for.
