@@ -86,7 +86,8 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 	}
 	m.snapshots = snapshots("volume_snapshot", "Snapshots of volumes", "schedule")
 	m.csiSnapshots = snapshots("csi_snapshot", "CSI snapshots of volumes", "schedule", "backupName")
-	m.vectors = append(all, m.backupDurations)
+	all = append(all, m.backupDurations)
+	m.vectors = all
 	m.existing = newExisting(reader, namespace)
 	if err := registry.Register(m); err != nil {
 		return nil, err
