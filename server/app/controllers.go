@@ -81,12 +81,9 @@ type services struct {
 // addControllers adds all controllers to mgr, which starts them.
 func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	o := c.Options
-	collected, err := metrics.New(s.registry)
+	collected, err := metrics.New(s.registry, mgr.GetClient(), c.Namespace)
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
-	}
-	if err := metrics.CountExisting(s.registry, mgr.GetClient(), c.Namespace); err != nil {
-		return fmt.Errorf("register the metrics of what exists: %w", err)
 	}
 	queueMetrics, err := backupqueue.NewMetrics(s.registry)
 	if err != nil {
@@ -100,7 +97,6 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	locations := &location.Reconciler{
 		Client: mgr.GetClient(), Opener: s.opener, Log: c.Log.Named("backup-storage-location"), Now: time.Now,
 		Frequency: o.StoreValidationFrequency, DefaultLocation: o.DefaultBackupStorageLocation,
-		Observe: collected.LocationValidated,
 	}
 	if err := locations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up controller backup-storage-location: %w", err)
@@ -120,7 +116,8 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
 	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, log("snapshots"))
 	following := &operations.Common{
-		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected, Logs: c.logs, SpoolDir: s.scratch, Log: log("operations"), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected,
+		Logs: c.logs, SpoolDir: s.scratch, StoreOutage: o.StoreOutageTimeout, Log: log("operations"), Now: time.Now,
 	}
 	if err := addOperations(&r, c, s, following); err != nil {
 		return err
@@ -162,7 +159,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	finalizer := &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
 		Manifests: s.policies.Manifests, References: references,
-		Logs: c.logs, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
+		Logs: c.logs, Metrics: collected, StoreOutage: o.StoreOutageTimeout, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
 	deleter := &deletions.Controller{
@@ -208,7 +205,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}, restoreRuns.StopOnRequest())
 	ending := &restores.Finalizer{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Hooks: restoreHooks, ResourceTimeout: o.ResourceTimeout, LogOptions: logs, Logs: c.logs, Metrics: collected,
-		Log: log(run.RestoreFinalizerController), Now: time.Now,
+		StoreOutage: o.StoreOutageTimeout, Log: log(run.RestoreFinalizerController), Now: time.Now,
 	}
 	if o.HasFeature(config.EnableCSI) {
 		ending.VolumeSnapshots = volumeSnapshots

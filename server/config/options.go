@@ -128,7 +128,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.ClientBurst, "client-burst", o.ClientBurst, "requests to the API server above client-qps for a short time")
 	flags.IntVar(&o.ClientPageSize, "client-page-size", o.ClientPageSize, "objects in one page of a list; 0 for all at once")
 	flags.DurationVar(&o.APIOutageTimeout, "api-outage-timeout", o.APIOutageTimeout, "how long backups and restores in progress wait for an API server that does not respond, before they fail")
-	flags.DurationVar(&o.StoreOutageTimeout, "store-outage-timeout", o.StoreOutageTimeout, "how long backups, restores and deletions in progress try again what an object store fails to do, before they fail; 0 for not at all, as Velero does")
+	flags.DurationVar(&o.StoreOutageTimeout, "store-outage-timeout", o.StoreOutageTimeout, "how long backups, restores and deletions try again what an object store fails to do, before they fail, or end without what it refuses; 0 for not at all")
 	flags.StringSliceVar(&o.DisableControllers, "disable-controllers", o.DisableControllers, "controllers not to run")
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
 	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")

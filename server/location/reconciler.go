@@ -47,7 +47,7 @@ type Reconciler struct {
 	Frequency time.Duration
 	// DefaultLocation is the name of the location that becomes the default if there is none. It may be empty.
 	DefaultLocation string
-	// Observe is called with the result of each validation, for metrics. It may be nil.
+	// Observe is called with the result of each validation. It may be nil.
 	Observe func(location string, available bool)
 	// AskPause is the least time between two validations that Ask requests; 0 for five seconds.
 	AskPause time.Duration

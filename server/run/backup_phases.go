@@ -113,13 +113,23 @@ func BackupBusy(phase velerov1.BackupPhase) bool {
 // DeletedInPhaseAnnotation is the former phase of a Deleting backup.
 const DeletedInPhaseAnnotation = "cleat.dev/deleted-in-phase"
 
+// SettledPhase returns the phase of a backup or, for a Deleting one, the phase before. For one that another server has begun to
+// delete, the phase before is not known: it counts as PartiallyFailed if its run has ended.
+func SettledPhase(b *velerov1.Backup) velerov1.BackupPhase {
+	phase := BackupPhase(b)
+	if phase != velerov1.BackupPhaseDeleting {
+		return phase
+	}
+	before := velerov1.BackupPhase(b.Annotations[DeletedInPhaseAnnotation])
+	if before == "" && b.Status.CompletionTimestamp != nil {
+		before = velerov1.BackupPhasePartiallyFailed
+	}
+	return before
+}
+
 // NeverStored reports whether a backup was never started and so has no files.
 func NeverStored(b *velerov1.Backup) bool {
-	phase := BackupPhase(b)
-	if phase == velerov1.BackupPhaseDeleting {
-		phase = velerov1.BackupPhase(b.Annotations[DeletedInPhaseAnnotation])
-	}
-	switch phase {
+	switch SettledPhase(b) {
 	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation:
 		return true
 	default:

@@ -88,6 +88,9 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
 	}
+	if why := doc.Backup.Annotations[velerov1.DeletionFailureAnnotation]; why != "" && status.Phase == velerov1.BackupPhaseDeleting {
+		lines = append(lines, [2]string{"Deletion failed", layout.OneLine(why) + "; what is left of the backup can be restored, and deleted again"})
+	}
 	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)}, [2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
 	printWaits(d, doc.Backup)
 	printValidationErrors(d, doc.Backup, status.ValidationErrors)

@@ -45,8 +45,10 @@ type Finalizer struct {
 	References *reference.Table
 	Logs       *run.Logs
 	Metrics    *metrics.Metrics
-	Log        hclog.Logger
-	Now        func() time.Time
+	// StoreOutage is how long a backup waits for an object store that answers but refuses its last files.
+	StoreOutage time.Duration
+	Log         hclog.Logger
+	Now         func() time.Time
 
 	mu      sync.Mutex
 	deleted map[client.ObjectKey]*velerov1.Backup // before they were finalized; their files are still to be deleted
@@ -140,12 +142,13 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 		status.CompletionTimestamp = run.Timestamp(r.Now())
 	}
 	status.Errors, status.Warnings = b.Status.Errors, b.Status.Warnings
-	switch err := r.store(ctx, b, &status); {
-	case errors.Is(err, run.ErrLocationNotFound):
+	if err := r.store(ctx, b, &status); err != nil {
+		err = fmt.Errorf("finalize the backup: %w", err)
+		if err := r.endAnyway(ctx, b, err); err != nil {
+			return err
+		}
 		status.Phase = velerov1.BackupPhasePartiallyFailed
-		status.FailureReason = fmt.Sprintf("finalize the backup: %v", err)
-	case err != nil:
-		return fmt.Errorf("finalize the backup: %w", err)
+		status.FailureReason = err.Error()
 	}
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		end(b, status)
@@ -159,6 +162,22 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 		r.Metrics.BackupEnded(b)
 	}
 	return err
+}
+
+// endAnyway returns nil if a backup ends although failure keeps its last files from the object storage: the location is gone, or it
+// has refused them for too long. The other files are stored. Otherwise endAnyway returns failure, for another attempt.
+func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure error) error {
+	if errors.Is(failure, run.ErrLocationNotFound) {
+		return nil
+	}
+	end, err := r.GiveUp(ctx, b, r.Ask(r.Stores, b.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
+	if err != nil || !end {
+		return errors.Join(failure, err)
+	}
+	if r.VolumeSnapshots == nil {
+		return nil
+	}
+	return r.VolumeSnapshots.Keep(ctx, b.UID) // the backup can be restored
 }
 
 // end adds the end of a backup to its status.

@@ -46,10 +46,20 @@ func TestFinalizerTriesAFailingStoreAgain(t *testing.T) {
 	c.Add(t, controllertest.NewLocation("default"), controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
 	}))
-	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
-	_, err := r.Reconcile(t.Context(), c.Request("b"))
-	require.ErrorContains(t, err, "the bucket is on fire")
-	require.Equal(t, velerov1.BackupPhaseFinalizing, c.Backup(t, "b").Status.Phase)
+	now := controllertest.Noon()
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
+	for range 3 { // however long it lasts
+		_, err := r.Reconcile(t.Context(), c.Request("b"))
+		require.ErrorContains(t, err, "the bucket is on fire")
+		b := c.Backup(t, "b")
+		require.Equal(t, velerov1.BackupPhaseFinalizing, b.Status.Phase)
+		waits, err := velerov1.WaitsOf(b)
+		require.NoError(t, err)
+		require.Equal(t, "the object store to answer", waits.Oldest[0].For)
+		require.Contains(t, waits.Oldest[0].Because, "the bucket is on fire")
+		require.Equal(t, run.Timestamp(controllertest.Noon()).UTC(), waits.Oldest[0].Since.UTC(), "of the first failure")
+		now = now.Add(time.Hour)
+	}
 }
 
 // The files of a backup that is deleted before it was finalized are deleted as soon as the store works. A backup that may have been

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,6 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/deletion"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -65,6 +67,8 @@ const (
 	// waitForRestores is how long a deletion waits until the restores of the backup are deleted, beside an outage of the store.
 	waitForRestores = time.Minute
 	restoresPoll    = 250 * time.Millisecond
+
+	maxFailure = 4000 // bytes of a reason in an annotation
 )
 
 // refusal is a permanent reason not to delete a backup.
@@ -99,7 +103,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if errors.Is(err, run.ErrLocationAway) {
 		log.Debug("the deletion goes on when the backup storage location is available")
-		return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
+		return ctrl.Result{RequeueAfter: run.WaitDelay}, r.wait(ctx, request, "waits: "+run.LocationProblem(location))
 	}
 	if _, refused := errors.AsType[refusal](err); refused {
 		record.report(r.Log, r.Events, outcomeRefused, err)
@@ -120,8 +124,31 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	default:
 		record.report(r.Log, r.Events, outcomeFailed, err)
+		if err := r.noteFailure(ctx, backup, err); err != nil {
+			return ctrl.Result{}, err
+		}
 		return ctrl.Result{RequeueAfter: keepRequest}, r.process(ctx, request, err)
 	}
+}
+
+// noteFailure writes to the backup why its deletion has failed, which outlives the request.
+func (r *Controller) noteFailure(ctx context.Context, backup *velerov1.Backup, reason error) error {
+	before := backup.DeepCopy()
+	metav1.SetMetaDataAnnotation(&backup.ObjectMeta, velerov1.DeletionFailureAnnotation, shorten.Text(reason.Error(), maxFailure))
+	if err := r.Patch(ctx, backup, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write to the backup why its deletion has failed: %w", err)
+	}
+	return nil
+}
+
+// wait writes to the request what it waits for.
+func (r *Controller) wait(ctx context.Context, request *velerov1.DeleteBackupRequest, reason string) error {
+	if slices.Equal(request.Status.Errors, []string{reason}) {
+		return nil
+	}
+	before := request.DeepCopy()
+	request.Status.Errors = []string{reason}
+	return client.IgnoreNotFound(r.Patch(ctx, request, client.MergeFrom(before)))
 }
 
 // expire deletes a request when it is old enough.
@@ -133,7 +160,8 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 }
 
 // begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the backup
-// does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even with an error.
+// does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even with an error, and its
+// location with run.ErrLocationAway.
 func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
@@ -148,7 +176,7 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 	if run.BackupBusy(run.BackupPhase(backup)) {
 		return backup, nil, refusal("backup is still in progress")
 	}
-	if err := r.unused(ctx, backup); err != nil {
+	if err := r.unused(ctx, request, backup); err != nil {
 		return backup, nil, err
 	}
 	location, err := r.writableLocation(ctx, backup)
@@ -156,7 +184,7 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 		err = refusal("cannot delete backup because " + run.LocationProblem(location))
 	}
 	if err != nil {
-		return backup, nil, err
+		return backup, location, err
 	}
 	if err := r.label(ctx, request, backup); err != nil {
 		return backup, nil, err
@@ -198,9 +226,9 @@ func (r *Controller) backup(ctx context.Context, reader client.Reader, request *
 }
 
 // unused refuses to delete a backup while a restore reads it, because the restore would stay incomplete. A restore that
-// starts after this check finds the backup Deleting or is stopped before its backup is deleted.
-func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error {
-	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting {
+// starts after this check finds the request or is stopped before its backup is deleted.
+func (r *Controller) unused(ctx context.Context, request *velerov1.DeleteBackupRequest, backup *velerov1.Backup) error {
+	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
 		return nil
 	}
 	restores, err := r.restoresOf(ctx, backup)
@@ -268,6 +296,7 @@ func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRe
 	request.Labels[velerov1.BackupNameLabel] = velerov1.ValidLabelValue(backup.Name)
 	request.Labels[velerov1.BackupUIDLabel] = string(backup.UID)
 	request.Status.Phase = velerov1.DeleteBackupRequestPhaseInProgress
+	request.Status.Errors = nil // it does not wait any more
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("set the request's phase to InProgress: %w", err)
 	}

@@ -140,6 +140,9 @@ func TestRefusedDeletionHasAReason(t *testing.T) {
 			if tt.phase != "" {
 				require.Equal(t, tt.phase, c.Backup(t, backup).Status.Phase)
 			}
+			if tt.phase == velerov1.BackupPhaseDeleting {
+				require.Contains(t, c.Backup(t, backup).Annotations[velerov1.DeletionFailureAnnotation], tt.want)
+			}
 
 			r.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
 			_, err = r.Reconcile(t.Context(), c.Request(request.Name))
@@ -172,7 +175,26 @@ func TestBegunDeletionWaitsForItsLocation(t *testing.T) {
 	require.Equal(t, run.WaitDelay, result.RequeueAfter)
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
 	require.Equal(t, velerov1.DeleteBackupRequestPhaseInProgress, request.Status.Phase)
-	require.Empty(t, request.Status.Errors)
+	require.Len(t, request.Status.Errors, 1)
+	require.Contains(t, request.Status.Errors[0], "waits: ")
+	require.Contains(t, request.Status.Errors[0], "BackupStorageLocation broken is in Unavailable status")
+}
+
+// A backup whose deletion has failed can be restored, and is then not deleted by another request.
+func TestBackupThatIsRestoredAfterAFailedDeletionIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t,
+		controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseDeleting)),
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
+		&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
+	r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+	_, err := r.Reconcile(t.Context(), c.Request("d"))
+	require.NoError(t, err)
+	var request velerov1.DeleteBackupRequest
+	require.NoError(t, c.Get(t.Context(), c.Request("d").NamespacedName, &request))
+	require.Contains(t, request.Status.Errors, "restore r from this backup is InProgress; delete the backup when it has ended, or delete the restore first")
+	require.NoError(t, c.Get(t.Context(), c.Request("r").NamespacedName, &velerov1.Restore{}))
 }
 
 func TestBackupInUseByARestoreIsNotDeleted(t *testing.T) {

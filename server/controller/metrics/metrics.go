@@ -4,25 +4,23 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // Metrics are the metrics of backups, deletions, restores, schedules and locations. All but those of locations have the
-// label schedule, which is empty for objects without a schedule. Methods of a nil *Metrics do nothing.
+// label schedule, which is empty for objects without a schedule. What a restart must not change is computed from the objects that
+// exist; a time series ends with its schedule and the backups and restores of that. Methods of a nil *Metrics do nothing.
 type Metrics struct {
-	backupAttempts    *prometheus.CounterVec
-	backupSuccesses   *prometheus.CounterVec
-	backupPartial     *prometheus.CounterVec
-	backupFailures    *prometheus.CounterVec
-	backupInvalids    *prometheus.CounterVec
-	backupWarnings    *prometheus.CounterVec
-	backupDurations   *prometheus.HistogramVec
-	backupItems       *prometheus.GaugeVec
-	backupItemErrors  *prometheus.GaugeVec
-	backupLastSuccess *prometheus.GaugeVec
-	backupArchive     *prometheus.GaugeVec
-	backupLastStatus  *prometheus.GaugeVec
+	backupAttempts  *prometheus.CounterVec
+	backupSuccesses *prometheus.CounterVec
+	backupPartial   *prometheus.CounterVec
+	backupFailures  *prometheus.CounterVec
+	backupInvalids  *prometheus.CounterVec
+	backupWarnings  *prometheus.CounterVec
+	backupDurations *prometheus.HistogramVec
+	backupArchive   *prometheus.GaugeVec
 
 	deletionAttempts  *prometheus.CounterVec
 	deletionSuccesses *prometheus.CounterVec
@@ -39,12 +37,14 @@ type Metrics struct {
 
 	scheduleIntervals *prometheus.GaugeVec
 
-	locations *prometheus.GaugeVec // label backup_location_name
+	vectors  []vector
+	existing existing
 }
 
-// New registers the metrics.
-func New(registry prometheus.Registerer) (*Metrics, error) {
-	var all []prometheus.Collector
+// New registers the metrics. Those of the objects that exist in a namespace are computed with reader when they are asked for, so it
+// should read from a cache.
+func New(registry prometheus.Registerer, reader client.Reader, namespace string) (*Metrics, error) {
+	var all []vector
 	counter := func(name, help string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name, Help: help}, []string{"schedule"})
 		all = append(all, c)
@@ -56,17 +56,13 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		return g
 	}
 	m := &Metrics{
-		backupAttempts:    counter("backup_attempt_total", "Backups that were started."),
-		backupSuccesses:   counter("backup_success_total", "Backups that ended Completed."),
-		backupPartial:     counter("backup_partial_failure_total", "Backups that ended PartiallyFailed."),
-		backupFailures:    counter("backup_failure_total", "Backups that ended Failed."),
-		backupInvalids:    counter("backup_validation_failure_total", "Backups that failed validation."),
-		backupWarnings:    counter("backup_warning_total", "Backups that ended with warnings."),
-		backupItems:       gauge("backup_items_total", "Items of the last backup."),
-		backupItemErrors:  gauge("backup_items_errors", "Errors of the last backup."),
-		backupLastSuccess: gauge("backup_last_successful_timestamp", "When the last Completed backup ended, in Unix seconds."),
-		backupArchive:     gauge("backup_tarball_size_bytes", "Size of the archive of the last backup that was stored."),
-		backupLastStatus:  gauge("backup_last_status", "1 when the last backup ended Completed, 0 otherwise."),
+		backupAttempts:  counter("backup_attempt_total", "Backups that were started."),
+		backupSuccesses: counter("backup_success_total", "Backups that ended Completed."),
+		backupPartial:   counter("backup_partial_failure_total", "Backups that ended PartiallyFailed."),
+		backupFailures:  counter("backup_failure_total", "Backups that ended Failed."),
+		backupInvalids:  counter("backup_validation_failure_total", "Backups that failed validation."),
+		backupWarnings:  counter("backup_warning_total", "Backups that ended with warnings."),
+		backupArchive:   gauge("backup_tarball_size_bytes", "Size of the archive of the last backup that was stored."),
 		backupDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "velero", Name: "backup_duration_seconds", Help: "Time from the start to the end of a backup.",
 			Buckets: []float64{1, 5, 15, 60, 300, 600, 900, 1800, 3600, 7200, 14400},
@@ -90,13 +86,11 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	}
 	m.snapshots = snapshots("volume_snapshot", "Snapshots of volumes", "schedule")
 	m.csiSnapshots = snapshots("csi_snapshot", "CSI snapshots of volumes", "schedule", "backupName")
-	m.locations = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: "velero", Name: "backup_location_status_gauge", Help: "1 when the backup storage location is available, 0 otherwise.",
-	}, []string{"backup_location_name"})
-	for _, c := range append(all, m.backupDurations, m.locations) {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
+	all = append(all, m.backupDurations)
+	m.vectors = all
+	m.existing = newExisting(reader, namespace)
+	if err := registry.Register(m); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -110,7 +104,13 @@ func (c *snapshotCounters) add(attempted, succeeded int, labels ...string) {
 	c.failed.WithLabelValues(labels...).Add(float64(max(0, attempted-succeeded)))
 }
 
+// scheduleOf returns the label schedule of all metrics: the name of the schedule, shortened to that of a label.
 func scheduleOf(b *velerov1.Backup) string { return b.Labels[velerov1.ScheduleNameLabel] }
+
+// scheduleOfRestore returns the name as scheduleOf does.
+func scheduleOfRestore(r *velerov1.Restore) string {
+	return velerov1.ValidLabelValue(r.Spec.ScheduleName)
+}
 
 // BackupStarted counts the start of a backup.
 func (m *Metrics) BackupStarted(b *velerov1.Backup) {
@@ -123,7 +123,6 @@ func (m *Metrics) BackupStarted(b *velerov1.Backup) {
 func (m *Metrics) BackupInvalid(b *velerov1.Backup) {
 	if m != nil {
 		m.backupInvalids.WithLabelValues(scheduleOf(b)).Inc()
-		m.backupLastStatus.WithLabelValues(scheduleOf(b)).Set(0)
 	}
 }
 
@@ -132,10 +131,6 @@ func (m *Metrics) BackupRan(b *velerov1.Backup) {
 	if m == nil {
 		return
 	}
-	if b.Status.Progress != nil {
-		m.backupItems.WithLabelValues(scheduleOf(b)).Set(float64(b.Status.Progress.TotalItems))
-	}
-	m.backupItemErrors.WithLabelValues(scheduleOf(b)).Set(float64(b.Status.Errors))
 	m.snapshots.add(b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted, scheduleOf(b))
 	if b.Status.Warnings > 0 {
 		m.backupWarnings.WithLabelValues(scheduleOf(b)).Inc()
@@ -157,18 +152,15 @@ func (m *Metrics) BackupEnded(b *velerov1.Backup) {
 	if m == nil {
 		return
 	}
-	schedule, good := scheduleOf(b), 0.0
+	schedule := scheduleOf(b)
 	switch b.Status.Phase {
 	case velerov1.BackupPhaseCompleted:
-		good = 1
 		m.backupSuccesses.WithLabelValues(schedule).Inc()
-		m.backupLastSuccess.WithLabelValues(schedule).Set(float64(b.Status.CompletionTimestamp.Unix()))
 	case velerov1.BackupPhasePartiallyFailed:
 		m.backupPartial.WithLabelValues(schedule).Inc()
 	default:
 		m.backupFailures.WithLabelValues(schedule).Inc()
 	}
-	m.backupLastStatus.WithLabelValues(schedule).Set(good)
 	if attempted := b.Status.CSIVolumeSnapshotsAttempted; attempted > 0 { // otherwise there would be time series for each backup
 		m.csiSnapshots.add(attempted, b.Status.CSIVolumeSnapshotsCompleted, schedule, b.Name)
 	}
@@ -198,6 +190,7 @@ func (m *Metrics) DeletionEnded(b *velerov1.Backup, err error) {
 
 // ScheduleSeen sets the time between the next two backups of a schedule, 0 for a schedule that creates none.
 func (m *Metrics) ScheduleSeen(name string, interval time.Duration) {
+	name = velerov1.ValidLabelValue(name)
 	switch {
 	case m == nil:
 	case interval <= 0:
@@ -210,29 +203,17 @@ func (m *Metrics) ScheduleSeen(name string, interval time.Duration) {
 // ScheduleDeleted removes the metrics of a schedule.
 func (m *Metrics) ScheduleDeleted(name string) { m.ScheduleSeen(name, 0) }
 
-// LocationValidated sets whether a location is available.
-func (m *Metrics) LocationValidated(name string, available bool) {
-	if m == nil {
-		return
-	}
-	value := 0.0
-	if available {
-		value = 1
-	}
-	m.locations.WithLabelValues(name).Set(value)
-}
-
 // RestoreStarted counts the start of a restore.
 func (m *Metrics) RestoreStarted(r *velerov1.Restore) {
 	if m != nil {
-		m.restoreAttempts.WithLabelValues(r.Spec.ScheduleName).Inc()
+		m.restoreAttempts.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }
 
 // RestoreInvalid counts a restore that failed validation.
 func (m *Metrics) RestoreInvalid(r *velerov1.Restore) {
 	if m != nil {
-		m.restoreInvalids.WithLabelValues(r.Spec.ScheduleName).Inc()
+		m.restoreInvalids.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }
 
@@ -250,10 +231,10 @@ func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
 	}
 	switch r.Status.Phase {
 	case velerov1.RestorePhaseCompleted:
-		m.restoreSuccesses.WithLabelValues(r.Spec.ScheduleName).Inc()
+		m.restoreSuccesses.WithLabelValues(scheduleOfRestore(r)).Inc()
 	case velerov1.RestorePhasePartiallyFailed:
-		m.restorePartial.WithLabelValues(r.Spec.ScheduleName).Inc()
+		m.restorePartial.WithLabelValues(scheduleOfRestore(r)).Inc()
 	default:
-		m.restoreFailures.WithLabelValues(r.Spec.ScheduleName).Inc()
+		m.restoreFailures.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }

@@ -32,7 +32,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
-	return again, err
+	return again, r.explain(ctx, &b, err)
 }
 
 func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Result, error) {

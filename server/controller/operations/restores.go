@@ -33,7 +33,7 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
-	return again, err
+	return again, r.explain(ctx, &restore, err)
 }
 
 func (r *Restores) reconcile(ctx context.Context, restore *velerov1.Restore) (ctrl.Result, error) {

@@ -45,8 +45,10 @@ type Common struct {
 	Metrics  *metrics.Metrics
 	Logs     *run.Logs
 	SpoolDir string // for temporary files; empty means that of the system
-	Log      hclog.Logger
-	Now      func() time.Time
+	// StoreOutage is how long what has ended waits for an object store that answers but refuses its files.
+	StoreOutage time.Duration
+	Log         hclog.Logger
+	Now         func() time.Time
 
 	mu      sync.Mutex
 	written map[types.UID]written
@@ -99,22 +101,38 @@ func (c *Common) wait(
 		return ctrl.Result{}, err
 	}
 	all, again, err := c.report(ctx, w, group, setCounts)
-	if err == nil && operation.Count(all).Open() > 0 {
-		var due time.Duration
-		due, err = c.storeLate(ctx, w, late)
+	open := operation.Count(all).Open() > 0
+	if err == nil && open {
+		due, err := c.storeLate(ctx, w, late)
 		if again == 0 || due > 0 && due < again {
 			again = due
 		}
-	}
-	if err != nil || operation.Count(all).Open() > 0 {
 		return ctrl.Result{RequeueAfter: again}, err
 	}
-	if err := c.addFailures(ctx, w, all); err != nil {
-		return ctrl.Result{}, err
+	if err == nil {
+		err = c.addFailures(ctx, w, all)
+	}
+	if err != nil {
+		refused, noted := c.GiveUp(ctx, w.object, w.files.objects.Validate, err, c.StoreOutage, c.Now())
+		if noted != nil || !refused || open {
+			return ctrl.Result{}, errors.Join(err, noted)
+		}
+		text := fmt.Sprintf("what became of the operations is not stored: %v", err)
+		c.trouble(w.object, "OperationsNotStored", text)
+		c.Log.Error(text, w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name)
+		return ctrl.Result{}, end(ctx, all, len(failures(all))+1)
 	}
 	ended := operation.Count(all)
 	late.Logger().Info("all operations have ended", "operations", ended.Attempted, "completed", ended.Completed, "failed", ended.Failed)
 	return ctrl.Result{}, end(ctx, all, len(failures(all)))
+}
+
+// explain writes to the object why it could not be looked after, or removes that.
+func (c *Common) explain(ctx context.Context, object client.Object, err error) error {
+	if err == nil {
+		return c.Unnote(ctx, object)
+	}
+	return errors.Join(err, client.IgnoreNotFound(c.Note(ctx, object, "its operations to be looked after", err, c.Now())))
 }
 
 // follow lets the monitor follow the operations, from the first call on, and cancels them if that is requested.
@@ -220,11 +238,11 @@ func (c *Common) report(ctx context.Context, w *waiting, group *operation.Group,
 		return all, wait, nil
 	}
 	if err := put(ctx, c, w, w.files.putOperations, operation.NewFile(w.owner, all)); err != nil {
-		return nil, 0, err
+		return all, 0, err
 	}
 	if counted.Open() > 0 && (counted != w.counted || w.unrecorded) {
 		if err := setCounts(ctx, all); err != nil {
-			return nil, 0, err
+			return all, 0, err
 		}
 	}
 	c.remember(w.owner.UID, written{at: now, counts: counted, revision: revision})

@@ -36,10 +36,12 @@ type Finalizer struct {
 	ResourceTimeout time.Duration
 	// LogOptions are for the hooks that a former server has left.
 	LogOptions run.LogOptions
-	Logs       *run.Logs
-	Metrics    *metrics.Metrics
-	Log        hclog.Logger
-	Now        func() time.Time
+	// StoreOutage is how long a restore waits for an object store that answers but refuses its last files.
+	StoreOutage time.Duration
+	Logs        *run.Logs
+	Metrics     *metrics.Metrics
+	Log         hclog.Logger
+	Now         func() time.Time
 
 	waits finalWaits
 }
@@ -91,8 +93,12 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 	if !ended {
 		return r.wait(ctx, restore, hooks, log)
 	}
+	var refused error // why the last files are not stored
 	if err := r.storeErrors(ctx, restore, unbound, log); err != nil {
-		return ctrl.Result{}, fmt.Errorf("store what became of the restored volumes: %w", err)
+		refused = fmt.Errorf("store what became of the restored volumes: %w", err)
+		if err := r.endAnyway(ctx, restore, refused); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	var outcome hook.Outcome
 	if hooks != nil {
@@ -101,17 +107,26 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 			return r.wait(ctx, restore, hooks, log)
 		}
 		if err := r.storeHooks(ctx, restore, hooks, outcome, log); err != nil {
-			return ctrl.Result{}, fmt.Errorf("store what became of the hooks: %w", err)
+			refused = fmt.Errorf("store what became of the hooks: %w", err)
+			if err := r.endAnyway(ctx, restore, refused); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 	}
 	if err := r.storeLate(ctx, restore, log); err != nil {
-		return ctrl.Result{}, fmt.Errorf("complete the log of the restore: %w", err)
+		refused = fmt.Errorf("complete the log of the restore: %w", err)
+		if err := r.endAnyway(ctx, restore, refused); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
 		if failed := outcome.Errors.Count() + unbound.Count(); failed > 0 {
 			restore.Status.Phase = velerov1.RestorePhasePartiallyFailed
 			restore.Status.Errors += failed
+		}
+		if refused != nil {
+			restore.Status.Phase, restore.Status.FailureReason = velerov1.RestorePhasePartiallyFailed, refused.Error()
 		}
 		restore.Status.HookStatus = &outcome.Status
 		restore.Status.CompletionTimestamp = run.Timestamp(r.Now())
@@ -142,6 +157,20 @@ func (r *Finalizer) storeLate(ctx context.Context, restore *velerov1.Restore, lo
 	return run.StoreLate(ctx, late, restore.Name, r.LogOptions.Dir, objects.AppendRestoreLog)
 }
 
+// endAnyway returns nil if a restore ends although failure keeps its last files from the object storage, which has refused them for
+// too long. Otherwise it returns failure, for another attempt.
+func (r *Finalizer) endAnyway(ctx context.Context, restore *velerov1.Restore, failure error) error {
+	var backup velerov1.Backup
+	if err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup); err != nil {
+		return errors.Join(failure, err) // without a backup there is nothing to store
+	}
+	end, err := r.GiveUp(ctx, restore, r.Ask(r.Stores, backup.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
+	if err != nil || !end {
+		return errors.Join(failure, err)
+	}
+	return nil
+}
+
 // remove stops the run of a deleted restore, deletes its files and then removes the finalizer.
 func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(restore, restoreFinalizer) {
@@ -155,7 +184,8 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 	r.waits.forget(restore.UID)
 	r.Logs.End(restore.UID)
 	if err := r.removeFiles(ctx, restore, log); err != nil {
-		return ctrl.Result{}, fmt.Errorf("delete the files of the deleted restore: %w", err)
+		failure := fmt.Errorf("delete the files of the deleted restore: %w", err)
+		return ctrl.Result{}, errors.Join(failure, client.IgnoreNotFound(r.Note(ctx, restore, "the object store to delete its files", failure, r.Now())))
 	}
 	before := restore.DeepCopy()
 	controllerutil.RemoveFinalizer(restore, restoreFinalizer)

@@ -107,8 +107,8 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 	if err != nil {
 		return source{}, nil, fmt.Errorf("get backup %s: %w", spec.BackupName, err)
 	}
-	if phase := run.BackupPhase(backup); phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
-		return source{}, []string{fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name, phase)}, nil
+	if problem, err := r.unreadable(ctx, backup); problem != "" || err != nil {
+		return source{}, []string{problem}, err
 	}
 	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
@@ -128,6 +128,28 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 		restore.Labels[velerov1.ScheduleNameLabel] = schedule
 	}
 	return source{backup: backup, location: location}, nil, nil
+}
+
+// unreadable returns why nothing can be restored from a backup, because of its phase, and "" if something can.
+func (r *Controller) unreadable(ctx context.Context, backup *velerov1.Backup) (string, error) {
+	phase := run.SettledPhase(backup)
+	if phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
+		return fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name, run.BackupPhase(backup)), nil
+	}
+	if run.BackupPhase(backup) != velerov1.BackupPhaseDeleting {
+		return "", nil
+	}
+	var requests velerov1.DeleteBackupRequestList
+	if err := r.Live.List(ctx, &requests, client.InNamespace(backup.Namespace)); err != nil {
+		return "", fmt.Errorf("list the requests to delete backup %s: %w", backup.Name, err)
+	}
+	for i := range requests.Items {
+		request := &requests.Items[i]
+		if request.Spec.BackupName == backup.Name && request.Status.Phase != velerov1.DeleteBackupRequestPhaseProcessed {
+			return fmt.Sprintf("backup %s is being deleted, see DeleteBackupRequest %s", backup.Name, request.Name), nil
+		}
+	}
+	return "", nil
 }
 
 // newestOfSchedule returns the name of the Completed backup of a schedule that was started last, or "".

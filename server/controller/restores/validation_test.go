@@ -40,6 +40,19 @@ func TestSourceOfARestore(t *testing.T) {
 		controllertest.NewBackup("new", in("default", "")),
 		controllertest.NewBackup("running", in("default", velerov1.BackupPhaseInProgress)),
 		controllertest.NewBackup("deleting", in("default", velerov1.BackupPhaseDeleting)),
+		controllertest.NewBackup("undeleted", of("undeleted", velerov1.BackupPhaseDeleting, 1), func(b *velerov1.Backup) {
+			b.Annotations = map[string]string{run.DeletedInPhaseAnnotation: string(velerov1.BackupPhaseCompleted)}
+		}),
+		controllertest.NewBackup("half-deleted", in("default", velerov1.BackupPhaseDeleting), func(b *velerov1.Backup) {
+			b.Status.CompletionTimestamp = run.Timestamp(controllertest.Noon())
+		}),
+		&velerov1.DeleteBackupRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: "half-deleted"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "half-deleted"},
+		},
+		&velerov1.DeleteBackupRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: "undeleted"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "undeleted"},
+			Status: velerov1.DeleteBackupRequestStatus{Phase: velerov1.DeleteBackupRequestPhaseProcessed},
+		},
 		controllertest.NewBackup("lost", in("elsewhere", velerov1.BackupPhaseCompleted)),
 		controllertest.NewBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
 	)
@@ -59,6 +72,8 @@ func TestSourceOfARestore(t *testing.T) {
 		"new":                  {backup: "new", wantProblem: "backup new is in phase New, want"},
 		"running":              {backup: "running", wantProblem: "backup running is in phase InProgress, want Completed or PartiallyFailed"},
 		"deleting":             {backup: "deleting", wantProblem: "backup deleting is in phase Deleting, want"},
+		"undeleted":            {backup: "undeleted", wantBackup: "undeleted"},
+		"half deleted":         {backup: "half-deleted", wantProblem: "backup half-deleted is being deleted, see DeleteBackupRequest half-deleted"},
 		"lost location":        {backup: "lost", wantProblem: `backup storage location "elsewhere" of backup lost does not exist`},
 		"broken location":      {backup: "unreachable", wantProblem: "the backup cannot be read: BackupStorageLocation broken is in Unavailable status"},
 	} {
