@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/server/backup/pages"
+	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
@@ -133,6 +134,11 @@ func (e *engine) exclusion(o object, meta item.Meta) string {
 		return "it is being deleted"
 	}
 	return ""
+}
+
+// picks reports whether the filters of the spec select an object, whether or not an action requests it.
+func (e *engine) picks(res discovery.Resource, meta item.Meta) bool {
+	return e.sel.resources.Includes(res) && e.sel.namespaces.Match(meta.Namespace) && e.sel.selects(res, meta) && meta.Labels[excludeLabel] != "true"
 }
 
 // leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server has

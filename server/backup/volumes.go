@@ -234,8 +234,8 @@ func (v *volumes) withoutData() int {
 	return v.without
 }
 
-// isBackedUpByFiles reports whether a pod with the claim of a volume asks for a file system backup of it: by an annotation, or by having
-// none against it where the spec makes them the default.
+// isBackedUpByFiles reports whether a pod that the filters select, and that has the claim of a volume, asks for a file system backup of it: by
+// an annotation, or by having none against it where the spec makes them the default.
 func (e *engine) isBackedUpByFiles(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	claim := pv.Spec.ClaimRef
 	if claim == nil {
@@ -258,6 +258,10 @@ func (e *engine) readClaimsOfPods(ctx context.Context, namespace string, names m
 		return nil
 	}
 	err := e.eachOf(ctx, pages.List{Resource: pods, Namespace: namespace}, func(raw []byte) error {
+		meta, err := item.ParseMeta(raw)
+		if err == nil && !e.picks(pods, meta) {
+			return nil
+		}
 		var pod corev1.Pod
 		if err := json.Unmarshal(raw, &pod); err != nil {
 			return fmt.Errorf("decode a pod: %w", err)

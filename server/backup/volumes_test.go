@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/backup"
@@ -55,6 +56,45 @@ func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 			require.ElementsMatch(t, tt.csi, csi.calls)
 			require.ElementsMatch(t, tt.sphere, sphere.calls)
 			require.ElementsMatch(t, []string{bound, pending}, other.calls)
+		})
+	}
+}
+
+// TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp has two pods with one volume. One of them asks for its files.
+func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) {
+	t.Parallel()
+	config := fixtureWorld(t)
+	const ns = "pods-of-one-volume"
+	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})
+	create(t.Context(), t, config, fixtureObject{"persistentvolumes", "v1", "PersistentVolume", "", ns, nil,
+		`"spec":{"accessModes":["ReadWriteMany"],"capacity":{"storage":"1Gi"},"storageClassName":"none","csi":{"driver":"d","volumeHandle":"h"},"claimRef":{"namespace":"` + ns + `","name":"shared"}}`})
+	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "shared", nil,
+		`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"other","volumeName":"` + ns + `","resources":{"requests":{"storage":"5Gi"}}}`})
+	for name, annotations := range map[string]string{"server": "", "copier": `"annotations":{"backup.velero.io/backup-volumes":"data"}`} {
+		create(t.Context(), t, config, fixtureObject{"pods", "v1", "Pod", ns, name, labelSet{"app": name}, `"metadata":{` + annotations + `},"spec":{"automountServiceAccountToken":false,
+			"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"shared"}}]}`})
+	}
+	for name, tt := range map[string]struct {
+		selector  *metav1.LabelSelector
+		snapshots []string
+	}{
+		"selected":     {nil, nil},
+		"not selected": {&metav1.LabelSelector{MatchLabels: labelSet{"app": "server"}}, []string{ns + "/shared"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			csi := &testAction{name: "velero.io/csi-pvc-backupper", selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
+				execute: func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
+			deps := depsFor(t, config)
+			deps.CSI = true
+			b := take(t.Context(), t, deps, backup.Request{
+				Actions: []backupitemaction.Action{csi, requesting(nil, id("", "persistentvolumeclaims", ns, "shared"))},
+				Backup: newBackup(func(s *spec) {
+					s.IncludedNamespaces, s.LabelSelector, s.SnapshotVolumes = []string{ns}, tt.selector, new(true)
+				}),
+			})
+			require.Zero(t, b.Errors, b.Results.Errors)
+			require.ElementsMatch(t, tt.snapshots, csi.calls)
 		})
 	}
 }

@@ -48,6 +48,15 @@ func podWith(name string, phase corev1.PodPhase, claims ...string) *corev1.Pod {
 	return pod
 }
 
+func labelled(pod *corev1.Pod, app string) *corev1.Pod {
+	pod.Labels = map[string]string{"app": app}
+	return pod
+}
+
+func selecting(app string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+}
+
 func TestBlockOfAClaim(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) framework.ResourceIdentifier {
@@ -56,6 +65,8 @@ func TestBlockOfAClaim(t *testing.T) {
 	for name, test := range map[string]struct {
 		claim string
 		label string // volumeGroupSnapshotLabelKey
+		one   *metav1.LabelSelector
+		or    []*metav1.LabelSelector
 		lists lists
 		want  []framework.ResourceIdentifier
 		err   string
@@ -70,6 +81,14 @@ func TestBlockOfAClaim(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}},
 		}}}, want: append(volume[:1:1], pod("web"))},
+		"pods that the selector selects": {claim: bound("", ""), one: selecting("web"), lists: lists{pods: []*corev1.Pod{
+			labelled(podWith("web", corev1.PodRunning, "data"), "web"), labelled(podWith("cron", corev1.PodRunning, "data"), "cron"), podWith("bare", corev1.PodRunning, "data"),
+		}}, want: append(volume[:1:1], pod("web"))},
+		"pods that one of several selectors selects": {claim: bound("", ""), or: []*metav1.LabelSelector{selecting("web"), selecting("cron")}, lists: lists{pods: []*corev1.Pod{
+			labelled(podWith("web", corev1.PodRunning, "data"), "web"), labelled(podWith("cron", corev1.PodRunning, "data"), "cron"), podWith("bare", corev1.PodRunning, "data"),
+		}}, want: append(volume[:1:1], pod("web"), pod("cron"))},
+		"a selector that does not parse": {claim: bound("", ""), one: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}},
+			err: `which pods mount a claim: label selector of the backup: "Like" is not a valid label selector operator`},
 		"a volume group": {claim: bound(`"group":"db"`, ""), label: "group", lists: lists{claims: map[string][]string{"group=db": {"data", "log"}}},
 			want: append(volume[:1:1], framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "log"})},
 		"groups are not used": {claim: bound(`"group":"db"`, ""), lists: lists{claims: map[string][]string{"=": {"log"}, "group=db": {"log"}}}, want: volume},
@@ -82,7 +101,9 @@ func TestBlockOfAClaim(t *testing.T) {
 			require.NoError(t, err)
 			item := &unstructured.Unstructured{}
 			require.NoError(t, item.UnmarshalJSON([]byte(test.claim)))
-			backup := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}, Spec: velerov1.BackupSpec{VolumeGroupSnapshotLabelKey: test.label}}
+			backup := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}, Spec: velerov1.BackupSpec{
+				VolumeGroupSnapshotLabelKey: test.label, LabelSelector: test.one, OrLabelSelectors: test.or,
+			}}
 			for range 2 {
 				output, err := action.GetRelatedItems(t.Context(), &ibav1.GetRelatedItemsInput{Item: item, Backup: backup})
 				if test.err != "" {
