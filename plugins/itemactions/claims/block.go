@@ -48,7 +48,9 @@ func (b *block) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItem
 	namespace, name := input.Item.GetNamespace(), input.Item.GetName()
 	related := []framework.ResourceIdentifier{{Resource: "persistentvolumes", Name: volume}}
 	run := input.Backup.Namespace + "/" + input.Backup.Name + "/" + string(input.Backup.UID)
-	mounts, err := b.kept.Get(ctx, run+"/"+namespace, func(ctx context.Context) (map[string][]string, error) { return b.mounts(ctx, namespace, &input.Backup.Spec) })
+	mounts, err := b.kept.Get(ctx, run+"/"+namespace, func(ctx context.Context) (map[string][]string, error) {
+		return b.mounts(ctx, namespace, &input.Backup.Spec)
+	})
 	if err != nil {
 		return nil, framework.WithStack(fmt.Errorf("which pods mount a claim: %w", err))
 	}
