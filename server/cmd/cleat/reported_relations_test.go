@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -26,6 +29,10 @@ func TestAcceptReported_Relations(t *testing.T) {
 	s.available()
 
 	ns := s.put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: cove-}}`).GetName()
+	s.eventually("its pods have a service account", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: ns, Name: "default"}, &corev1.ServiceAccount{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
 	s.boundClaim(ns+"-shared", ns, "shared", "Retain")
 	s.boundClaim(ns+"-own", ns, "own", "Retain")
 	pod := func(name, annotations string, claims ...string) {
