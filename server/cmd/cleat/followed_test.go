@@ -81,8 +81,11 @@ func (r *atWork) awaitShown(line string) {
 	r.eventually("the operations show "+line, func(ctx context.Context) (bool, error) {
 		shown := pattern.MatchString(r.must("operations", "--"+r.course, r.name))
 		now, err := r.run(ctx)
+		if err != nil {
+			return false, err
+		}
 		require.Equal(r.t, "InProgress", now.Phase)
-		return shown, err
+		return shown, nil
 	})
 }
 
@@ -131,7 +134,7 @@ func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 		r.awaitShown(`2 of 3 ended, 1 failed +.* \(sum\)`)
 		r.awaitShown(`InProgress +\d+.* B of 1000 B +\d+% +.* configmaps/` + r.shop + `/long +example.io/worker +working$`)
 		r.awaitShown(`Completed +1000 B of 1000 B +100% .*/short `)
-		r.awaitShown(`Failed +.*/limited +example.io/keyless +operation \S+ of example.io/keyless .*timed out`)
+		r.awaitShown(`Failed +.*/limited +example.io/keyless +timed out after 3s`)
 		require.Contains(t, s.must(course, "describe", r.name), " Item Operations:  1 of 3 completed successfully, 1 failed, 1 open (specify --details for more information)\n")
 		described := s.must(course, "describe", r.name, "--details")
 		require.Regexp(t, `(?m)^  InProgress +\d+.* configmaps/`+r.shop+`/long +example.io/worker +working$`, described)
