@@ -1,11 +1,14 @@
 package backup_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/backup"
@@ -61,13 +64,18 @@ func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 }
 
 // TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp has two pods with one volume. One of them asks for its files.
-func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) {
-	t.Parallel()
+func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { //nolint:paralleltest // others count the volumes of the cluster
 	config := fixtureWorld(t)
 	const ns = "pods-of-one-volume"
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})
-	create(t.Context(), t, config, fixtureObject{"persistentvolumes", "v1", "PersistentVolume", "", ns, nil,
-		`"spec":{"accessModes":["ReadWriteMany"],"capacity":{"storage":"1Gi"},"storageClassName":"none","csi":{"driver":"d","volumeHandle":"h"},"claimRef":{"namespace":"` + ns + `","name":"shared"}}`})
+	volume := fixtureObject{"persistentvolumes", "v1", "PersistentVolume", "", ns, nil,
+		`"spec":{"accessModes":["ReadWriteMany"],"capacity":{"storage":"1Gi"},"storageClassName":"none","csi":{"driver":"d","volumeHandle":"h"},"claimRef":{"namespace":"` + ns + `","name":"shared"}}`}
+	create(t.Context(), t, config, volume)
+	t.Cleanup(func() {
+		remove(context.Background(), t, config, volume)
+		_, err := resourceClient(t, config, volume).Patch(context.Background(), volume.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		require.NoError(t, client.IgnoreNotFound(err))
+	})
 	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "shared", nil,
 		`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"other","volumeName":"` + ns + `","resources":{"requests":{"storage":"5Gi"}}}`})
 	for name, annotations := range map[string]string{"server": "", "copier": `"annotations":{"backup.velero.io/backup-volumes":"data"}`} {
@@ -81,8 +89,7 @@ func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) {
 		"selected":     {nil, nil},
 		"not selected": {&metav1.LabelSelector{MatchLabels: labelSet{"app": "server"}}, []string{ns + "/shared"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
 			csi := &testAction{name: "velero.io/csi-pvc-backupper", selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
 				execute: func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
 			deps := depsFor(t, config)
