@@ -62,8 +62,11 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 	t.Parallel()
 	dir, err := builtStockPlugins()
 	require.NoError(t, err)
-	h := newTestHost(t, dir, func(c *Config) { c.Args = serverArguments() })
-
+	host := func(t *testing.T) *testHost {
+		t.Helper()
+		return newTestHost(t, dir, func(c *Config) { c.Args = serverArguments() })
+	}
+	h := host(t)
 	t.Run("are found and negotiated", func(t *testing.T) {
 		t.Parallel()
 		var found []string
@@ -88,14 +91,14 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 	})
 	require.Equal(t, map[string]int{"velero.io/stock-2020-backup": 0, "velero.io/stock-2022-backup": 0, "velero.io/stock-2024": 0},
 		Concurrency(h, kinds.BackupItemActions()...), "they may rely on what Velero does")
-	t.Run("2020 BackupItemAction", func(t *testing.T) { t.Parallel(); stock2020Backup(t, h) })
-	t.Run("2020 RestoreItemAction", func(t *testing.T) { t.Parallel(); stock2020Restore(t, h) })
-	t.Run("2020 ObjectStore", func(t *testing.T) { t.Parallel(); stock2020Store(t, h) })
-	t.Run("2020 VolumeSnapshotter", func(t *testing.T) { t.Parallel(); stock2020Snapshotter(t, h) })
-	t.Run("2022", func(t *testing.T) { t.Parallel(); stock2022(t, h) })
-	t.Run("2024 BackupItemAction", func(t *testing.T) { t.Parallel(); stock2024Backup(t, h) })
-	t.Run("2024 RestoreItemAction", func(t *testing.T) { t.Parallel(); stock2024Restore(t, h) })
-	t.Run("2024 ItemBlockAction", func(t *testing.T) { t.Parallel(); stock2024Block(t, h) })
+	t.Run("2020 BackupItemAction", func(t *testing.T) { t.Parallel(); stock2020Backup(t, host(t)) })
+	t.Run("2020 RestoreItemAction", func(t *testing.T) { t.Parallel(); stock2020Restore(t, host(t)) })
+	t.Run("2020 ObjectStore", func(t *testing.T) { t.Parallel(); stock2020Store(t, host(t)) })
+	t.Run("2020 VolumeSnapshotter", func(t *testing.T) { t.Parallel(); stock2020Snapshotter(t, host(t)) })
+	t.Run("2022", func(t *testing.T) { t.Parallel(); stock2022(t, host(t)) })
+	t.Run("2024 BackupItemAction", func(t *testing.T) { t.Parallel(); stock2024Backup(t, host(t)) })
+	t.Run("2024 RestoreItemAction", func(t *testing.T) { t.Parallel(); stock2024Restore(t, host(t)) })
+	t.Run("2024 ItemBlockAction", func(t *testing.T) { t.Parallel(); stock2024Block(t, host(t)) })
 	t.Run("are started again after they died", func(t *testing.T) { t.Parallel(); stockDies(t, dir) })
 	t.Run("say what they do not like about the command line", func(t *testing.T) {
 		t.Parallel()
@@ -106,15 +109,22 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 	})
 }
 
-// stockNamed returns the plugin of a kind with a name, and the log of the session that calls it.
-func stockNamed[H interface{ Name() string }](t *testing.T, h *testHost, kind versioning.Kind[H], name string) (H, *lines) {
+// stockRun begins a session, and returns its log. A line of these plugins does not name its session: it is in the log only if the process
+// works for no other.
+func stockRun(t *testing.T, h *testHost) (*Session, *lines) {
 	t.Helper()
 	log := &lines{}
 	session := h.Session("", log.logger())
 	t.Cleanup(session.Close)
+	return session, log
+}
+
+// stockNamed returns the plugin of a kind with a name.
+func stockNamed[H interface{ Name() string }](t *testing.T, session *Session, kind versioning.Kind[H], name string) H {
+	t.Helper()
 	for _, implementation := range All(session, kind) {
 		if implementation.Name() == name {
-			return implementation, log
+			return implementation
 		}
 	}
 	require.FailNow(t, "there is no "+kind.Name+" "+name)
@@ -139,7 +149,8 @@ func requireLogged(t *testing.T, log *lines, parts ...string) {
 }
 
 func stock2020Backup(t *testing.T, h *testHost) {
-	action, log := stockNamed[backupitemaction.Action](t, h, kinds.BackupItemAction(), "velero.io/stock-2020-backup")
+	session, log := stockRun(t, h)
+	action := stockNamed[backupitemaction.Action](t, session, kinds.BackupItemAction(), "velero.io/stock-2020-backup")
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, selector)
@@ -164,7 +175,8 @@ func stock2020Backup(t *testing.T, h *testHost) {
 }
 
 func stock2020Restore(t *testing.T, h *testHost) {
-	action, log := stockNamed[restoreitemaction.Action](t, h, kinds.RestoreItemAction(), "velero.io/stock-2020-restore")
+	session, log := stockRun(t, h)
+	action := stockNamed[restoreitemaction.Action](t, session, kinds.RestoreItemAction(), "velero.io/stock-2020-restore")
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, selector)
@@ -214,7 +226,8 @@ func stock2020Store(t *testing.T, h *testHost) {
 }
 
 func stock2020Snapshotter(t *testing.T, h *testHost) {
-	snapshotter, log := stockNamed[volumesnapshotter.Snapshotter](t, h, kinds.VolumeSnapshotter(), "velero.io/stock-2020")
+	session, log := stockRun(t, h)
+	snapshotter := stockNamed[volumesnapshotter.Snapshotter](t, session, kinds.VolumeSnapshotter(), "velero.io/stock-2020")
 	require.NoError(t, snapshotter.Init(t.Context(), map[string]string{"region": "east"}))
 	volume := stockItem("PersistentVolume", "pv-1")
 	id, err := snapshotter.GetVolumeID(t.Context(), volume)
@@ -237,7 +250,8 @@ func stock2020Snapshotter(t *testing.T, h *testHost) {
 }
 
 func stock2022(t *testing.T, h *testHost) {
-	backup, log := stockNamed[backupitemaction.Action](t, h, kinds.BackupItemAction(), "velero.io/stock-2022-backup")
+	session, log := stockRun(t, h)
+	backup := stockNamed[backupitemaction.Action](t, session, kinds.BackupItemAction(), "velero.io/stock-2022-backup")
 	selector, err := backup.AppliesTo(t.Context())
 	require.NoError(t, err)
 	want := framework.ResourceSelector{IncludedNamespaces: []string{"shop"}, ExcludedResources: []string{"events"}, LabelSelector: "app=web"}
@@ -250,13 +264,13 @@ func stock2022(t *testing.T, h *testHost) {
 	_, err = backup.Execute(t.Context(), stockItem("Pod", strings.Repeat("x", 5<<20)), backupJSON)
 	require.ErrorContains(t, err, "is larger than the 4194304 that the plugin takes", "it has gRPC's own limit")
 
-	restore, log := stockNamed[restoreitemaction.Action](t, h, kinds.RestoreItemAction(), "velero.io/stock-2022-restore")
+	restore := stockNamed[restoreitemaction.Action](t, session, kinds.RestoreItemAction(), "velero.io/stock-2022-restore")
 	restored, err := restore.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}}, restored.AdditionalItems)
 	requireLogged(t, log, "[INFO]  stock restore action runs")
 
-	remove, log := stockNamed[deleteitemaction.Action](t, h, kinds.DeleteItemAction(), "velero.io/stock-2022-delete")
+	remove := stockNamed[deleteitemaction.Action](t, session, kinds.DeleteItemAction(), "velero.io/stock-2022-delete")
 	selector, err = remove.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want, selector)
@@ -266,7 +280,8 @@ func stock2022(t *testing.T, h *testHost) {
 }
 
 func stock2024Backup(t *testing.T, h *testHost) {
-	action, log := stockNamed[backupitemaction.Action](t, h, kinds.BackupItemAction(), "velero.io/stock-2024")
+	session, log := stockRun(t, h)
+	action := stockNamed[backupitemaction.Action](t, session, kinds.BackupItemAction(), "velero.io/stock-2024")
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods", "*.example.io"}}, selector)
@@ -292,7 +307,8 @@ func stock2024Backup(t *testing.T, h *testHost) {
 }
 
 func stock2024Restore(t *testing.T, h *testHost) {
-	action, log := stockNamed[restoreitemaction.Action](t, h, kinds.RestoreItemAction(), "velero.io/stock-2024")
+	session, log := stockRun(t, h)
+	action := stockNamed[restoreitemaction.Action](t, session, kinds.RestoreItemAction(), "velero.io/stock-2024")
 	item := stockItem("Pod", "web")
 	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
 	require.NoError(t, err)
@@ -314,7 +330,8 @@ func stock2024Restore(t *testing.T, h *testHost) {
 }
 
 func stock2024Block(t *testing.T, h *testHost) {
-	action, log := stockNamed[itemblockaction.Action](t, h, kinds.ItemBlockAction(), "velero.io/stock-2024-block")
+	session, log := stockRun(t, h)
+	action := stockNamed[itemblockaction.Action](t, session, kinds.ItemBlockAction(), "velero.io/stock-2024-block")
 	related, err := action.GetRelatedItems(t.Context(), stockItem("Pod", "web"), backupJSON)
 	require.NoError(t, err)
 	require.Equal(t, []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1"}}, related)
