@@ -82,7 +82,7 @@ func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { 
 		create(t.Context(), t, config, fixtureObject{"pods", "v1", "Pod", ns, name, labelSet{"app": name}, `"metadata":{` + annotations + `},"spec":{"automountServiceAccountToken":false,
 			"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"shared"}}]}`})
 	}
-	for name, tt := range map[string]struct {
+	for name, tt := range map[string]struct { //nolint:paralleltest // as above
 		selector  *metav1.LabelSelector
 		snapshots []string
 	}{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,7 @@ func (s *site) over(name, backup string, args ...string) string {
 	s.must(append([]string{"restore", "create", name, "--from-backup", backup, "--wait"}, args...)...)
 	found := readJSON[results.Results](s.t, s, "restores", name, "restore-"+name+"-results.gz")
 	require.Zero(s.t, found.Errors.Count(), "%+v", found.Errors)
-	lines := append(found.Warnings.Velero, found.Warnings.Cluster...)
+	lines := slices.Concat(found.Warnings.Velero, found.Warnings.Cluster)
 	for _, of := range found.Warnings.Namespaces {
 		lines = append(lines, of...)
 	}
