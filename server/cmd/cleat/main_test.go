@@ -44,7 +44,7 @@ type plane struct {
 
 // shared is the control plane of the tests of this package. That with the volumes of a CSI driver is another one, because
 // the resources of snapshots would be part of every other backup.
-var shared, storage plane
+var shared, storage, kitchens plane
 
 // inParallel is the number of tests that run at the same time. Most of their time they wait: for the deadline of a plugin,
 // for a lease, for a server to start.
@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 	_ = os.Setenv("TMPDIR", dir) // a killed server leaves its temporary files
 	_ = os.Setenv("GOGC", "400") // more than a thousand processes with small heaps, which would otherwise collect garbage from their start
 	storage.Options.CSISocket = filepath.Join(dir, "csi.sock")
-	code := max(shared.Main(m), besideVelero.stop(), storage.Stop())
+	code := max(shared.Main(m), besideVelero.stop(), storage.Stop(), kitchens.Stop())
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -35,10 +35,11 @@ type mugs struct {
 
 const mugsGroup = "kitchen.example.io"
 
-// newKitchen returns a site of its own, whose server looks at the served resources only for what its test does.
+// newKitchen returns a site on a control plane of its own: a definition that goes away while another test backs up everything is a warning there. Its
+// server looks at the served resources only for what its test does.
 func newKitchen(t *testing.T) *site {
 	t.Helper()
-	s := newSite(t, "cleat.dev/file")
+	s := newSiteIn(t, kitchens.get(t), "cleat.dev/file")
 	require.NoError(t, apiextensionsv1.AddToScheme(s.client.Scheme()))
 	s.serve("--features", "EnableAPIGroupVersions")
 	s.available()

@@ -47,7 +47,11 @@ func TestAcceptReported_Waits(t *testing.T) {
 func (s *site) awaitWait(kind, name, what string) {
 	s.t.Helper()
 	s.eventually(kind+" "+name+" waits for "+what, func(context.Context) (bool, error) {
-		_, waits, _ := strings.Cut(s.must(kind, "describe", name), "\nWaits for:\n")
+		described, _, err := s.run(kind, "describe", name)
+		if err != nil {
+			return false, err // it may not exist yet
+		}
+		_, waits, _ := strings.Cut(described, "\nWaits for:\n")
 		return strings.Contains(waits, what) && strings.Contains(waits, ", since 20"), nil
 	})
 }
