@@ -120,24 +120,25 @@ func newHost(t *testing.T, dir string) host {
 	return h
 }
 
-// weigher returns the hub over a plugin, or false if the host does not use it. Its lines go to the log.
-func (h host) weigher(t *testing.T, announced string) (itemweigher.Weigher, *log, bool) {
+// weigher returns the hub over a plugin, or false if the host does not use it. Its lines go to the log until end is called.
+func (h host) weigher(t *testing.T, announced string) (_ itemweigher.Weigher, _ *log, end func(), ok bool) {
 	t.Helper()
 	session := &log{}
 	s := h.Session("", session.logger())
 	t.Cleanup(s.Close)
 	for _, weigher := range pluginhost.All(s, kinds.ItemWeigher()) {
 		if weigher.Name() == "example.io/"+announced {
-			return weigher, session, true
+			return weigher, session, s.Close, true
 		}
 	}
-	return nil, session, false
+	return nil, session, s.Close, false
 }
 
 // requireServes weighs two items with a plugin, and requires that it is called once, at the version used.
 func (h host) requireServes(t *testing.T, announced string, used int) {
 	t.Helper()
-	weigher, log, ok := h.weigher(t, announced)
+	weigher, log, end, ok := h.weigher(t, announced)
+	defer end() // the next session has the lines of the process to itself
 	require.Equal(t, used != 0, ok)
 	for _, entry := range h.Entries() {
 		if entry.Name != "example.io/"+announced {
@@ -183,7 +184,7 @@ func testRules(dir string) func(t *testing.T) {
 			{"v3", "items[0] weighs -1 bytes, want no negative number", item("web", -1)},
 			{"v3", "there are 0 weights, want one for each of 1 items", item("lost", 1)},
 		} {
-			weigher, _, ok := h.weigher(t, test.announced)
+			weigher, _, _, ok := h.weigher(t, test.announced)
 			if !ok && test.announced == "v1" {
 				continue
 			}
