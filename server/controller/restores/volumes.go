@@ -72,12 +72,15 @@ func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore
 	}
 	overdue := r.Now().Sub(final.since) > r.ResourceTimeout || velerov1.CancelRequested(restore)
 	ended = true
+	made := map[types.NamespacedName][]int{} // claims by their snapshots
+	for i := range claims {
+		made[snapshotOf(&claims[i])] = append(made[snapshotOf(&claims[i])], i)
+	}
 	for _, vs := range left {
 		waiting, kept := false, false
-		for i := range claims {
+		for _, i := range made[vs] {
 			claim := &claims[i]
 			switch {
-			case !isMadeOf(claim, vs):
 			case states[i] == waitsForPod:
 				kept = true
 				log.Info("the claim gets its volume when a pod uses it, its snapshot is kept for that", "claim", claim.Namespace+"/"+claim.Name, "volumeSnapshot", vs.Name)
@@ -122,22 +125,25 @@ func (r *Finalizer) hasMovedData(ctx context.Context, restore *velerov1.Restore)
 	return false, nil
 }
 
-// isMadeOf reports whether the volume of a claim is made of a snapshot.
-func isMadeOf(claim *corev1.PersistentVolumeClaim, vs types.NamespacedName) bool {
+// snapshotOf returns the VolumeSnapshot of which the volume of a claim is made, zero if there is none.
+func snapshotOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
 	source := claim.Spec.DataSource
-	return claim.Namespace == vs.Namespace && source != nil && source.Kind == "VolumeSnapshot" && source.Name == vs.Name
+	if source == nil || source.Kind != "VolumeSnapshot" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: claim.Namespace, Name: source.Name}
 }
 
 // restoredClaims returns the claims that the restore has created whose volumes have data in the backup or are made of snapshots.
 func (r *Finalizer) restoredClaims(
 	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*snapshot.PVInfo, snapshots []types.NamespacedName,
 ) (claims []corev1.PersistentVolumeClaim, err error) {
-	namespaces := map[string]bool{}
+	namespaces, left := map[string]bool{}, map[types.NamespacedName]bool{}
 	for key := range former {
 		namespaces[key.Namespace] = true
 	}
 	for _, vs := range snapshots {
-		namespaces[vs.Namespace] = true
+		namespaces[vs.Namespace], left[vs] = true, true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		var list corev1.PersistentVolumeClaimList
@@ -151,7 +157,7 @@ func (r *Finalizer) restoredClaims(
 				continue
 			}
 			_, known := former[client.ObjectKeyFromObject(claim)]
-			if known || slices.ContainsFunc(snapshots, func(vs types.NamespacedName) bool { return isMadeOf(claim, vs) }) {
+			if known || left[snapshotOf(claim)] {
 				claims = append(claims, *claim)
 			}
 		}
