@@ -3,12 +3,15 @@ package pluginimage
 import (
 	"archive/tar"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,17 +23,38 @@ import (
 // folder is the directory of an image whose files its container copies to the server.
 const folder = "plugins"
 
-// These limits keep a damaged or hostile image from filling the disk.
-const (
-	mostBytes   = 4 << 30
-	mostFiles   = 200
-	mostEntries = 500_000
-)
+// limits keep a damaged or hostile image from filling the disk and the memory, and from taking the time of the machine.
+type limits struct {
+	layers  int
+	entries int   // of all layers
+	name    int   // bytes of the name of an entry; the kernel takes no longer paths
+	stream  int64 // decompressed bytes of all layers
+	ratio   int64 // decompressed bytes of a layer for each of its bytes, beyond the first slack
+	slack   int64
+
+	files   int   // below the folder, with links
+	removed int   // of them, by a layer
+	bytes   int64 // of these files
+	path    int   // bytes of a path below the folder
+	depth   int   // of such a path
+}
+
+func defaultLimits() limits {
+	return limits{
+		layers: 200, entries: 500_000, name: 4096, stream: 32 << 30, ratio: 100, slack: 1 << 30,
+		files: 200, removed: 2500, bytes: 4 << 30, path: 512, depth: 16,
+	}
+}
+
+// mostConfig is the largest configuration of an image that is read, in bytes.
+const mostConfig = 4 << 20
 
 // File is a file of an image, extracted.
 type File struct {
 	Name   string `json:"path"` // below the plugin directory, with slashes
 	SHA256 string `json:"sha256"`
+	// Executable is set if a server takes the file for a plugin.
+	Executable bool `json:"-"`
 }
 
 // Extract writes the plugin files of the image to an empty directory: those below /plugins, as a container that copies them would see
@@ -44,6 +68,17 @@ func (i *Image) Extract(dir string) ([]File, error) {
 }
 
 func (i *Image) extract(dir string) ([]File, error) {
+	most := defaultLimits()
+	manifest, err := i.image.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	if len(manifest.Layers) > most.layers {
+		return nil, fmt.Errorf("it has %d layers, at most %d are read", len(manifest.Layers), most.layers)
+	}
+	if manifest.Config.Size > mostConfig {
+		return nil, fmt.Errorf("its configuration has %d bytes, at most %d are read", manifest.Config.Size, mostConfig)
+	}
 	config, err := i.image.ConfigFile()
 	if err != nil {
 		return nil, err
@@ -60,7 +95,7 @@ func (i *Image) extract(dir string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := extraction{root: root, links: map[string]string{}, hidden: map[string]bool{}}
+	x := newExtraction(root, most)
 	for _, layer := range slices.Backward(layers) {
 		if err := x.layer(layer); err != nil {
 			return nil, err
@@ -74,12 +109,54 @@ func (i *Image) extract(dir string) ([]File, error) {
 
 // extraction is the state of Extract.
 type extraction struct {
+	most  limits
 	root  *os.Root
-	names []string
+	names map[string]bool
 	links map[string]string // name to the path in the image that it leads to
-	bytes int64
+	bytes int64             // of the files
 
-	hidden map[string]bool // paths that the layers above have removed or replaced
+	entries int
+	stream  int64           // bytes of the layers
+	hidden  map[string]bool // paths of the folder, or above it, that the layers above have removed or replaced
+}
+
+func newExtraction(root *os.Root, most limits) *extraction {
+	return &extraction{most: most, root: root, names: map[string]bool{}, links: map[string]string{}, hidden: map[string]bool{}}
+}
+
+// layer takes the files of a layer.
+func (x *extraction) layer(layer v1.Layer) (err error) {
+	size, err := layer.Size()
+	if err != nil {
+		return fmt.Errorf("read its layers: %w", err)
+	}
+	stream, err := layer.Uncompressed()
+	if err != nil {
+		return fmt.Errorf("read its layers: %w", err)
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	return x.archive(&bounded{Reader: stream, x: x, size: size})
+}
+
+// bounded reads a layer, and fails when it is too long.
+type bounded struct {
+	io.Reader
+	x    *extraction
+	size int64 // compressed
+	read int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.read += int64(n)
+	b.x.stream += int64(n)
+	switch most := b.x.most; {
+	case b.x.stream > most.stream:
+		return n, fmt.Errorf("the layers have more than %d bytes", most.stream)
+	case b.read > most.slack && b.read/most.ratio > b.size:
+		return n, fmt.Errorf("a layer of %d bytes has more than %d times as many when it is decompressed", b.size, most.ratio)
+	}
+	return n, err
 }
 
 // Names by which a layer removes what is in the layers below it.
@@ -88,16 +165,12 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// layer takes the files of a layer that no layer above it has hidden.
-func (x *extraction) layer(layer v1.Layer) (err error) {
-	stream, err := layer.Uncompressed()
-	if err != nil {
-		return fmt.Errorf("read its layers: %w", err)
-	}
-	defer func() { err = errors.Join(err, stream.Close()) }()
+// archive takes the files of a layer that no layer above it has hidden. Its work is linear in the length of the layer: what is not in the
+// folder is skipped, and paths in it are short.
+func (x *extraction) archive(stream io.Reader) error {
 	var removed []string // in the layers below
 	archive := tar.NewReader(stream)
-	for range mostEntries {
+	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			for _, at := range removed {
@@ -109,13 +182,20 @@ func (x *extraction) layer(layer v1.Layer) (err error) {
 		if err != nil {
 			return fmt.Errorf("read its layers: %w", err)
 		}
+		if x.entries++; x.entries > x.most.entries {
+			return fmt.Errorf("its layers have more than %d files", x.most.entries)
+		}
+		if len(header.Name) > x.most.name || len(header.Linkname) > x.most.name {
+			return fmt.Errorf("its file %.40q... has a name or a target of more than %d bytes", header.Name, x.most.name)
+		}
 		at := path.Clean("/" + header.Name)
 		dir, base := path.Split(at)
-		switch {
+		switch dir = path.Clean(dir); {
+		case !concerns(at):
 		case base == opaque:
-			removed = append(removed, path.Clean(dir))
+			removed = append(removed, dir)
 		case strings.HasPrefix(base, whiteout):
-			removed = append(removed, dir+strings.TrimPrefix(base, whiteout))
+			removed = append(removed, path.Join(dir, strings.TrimPrefix(base, whiteout)))
 		case x.hides(at):
 		default:
 			if err := x.entry(at, header, archive); err != nil {
@@ -125,18 +205,31 @@ func (x *extraction) layer(layer v1.Layer) (err error) {
 				removed = append(removed, at)
 			}
 		}
+		if len(removed) > x.most.removed {
+			return fmt.Errorf("a layer removes more than %d files below /%s", x.most.removed, folder)
+		}
 	}
-	return fmt.Errorf("a layer has more than %d files", mostEntries)
 }
 
-// hides reports whether a layer above has removed or replaced a path, or a directory above it.
+// concerns reports whether an entry is in the folder, or is the folder, or may remove it.
+func concerns(at string) bool {
+	if strings.HasPrefix(at, "/"+folder+"/") || at == "/"+folder {
+		return true
+	}
+	return at == "/"+whiteout+folder || at == "/"+opaque
+}
+
+// hides reports whether a layer above has removed or replaced a path of the folder, or a directory above it.
 func (x *extraction) hides(at string) bool {
+	if len(at) > len("/"+folder+"/")+x.most.path {
+		return false // it is refused
+	}
 	for ; at != "/"; at = path.Dir(at) {
 		if x.hidden[at] {
 			return true
 		}
 	}
-	return false
+	return x.hidden["/"]
 }
 
 // entry takes a file if it is below the folder.
@@ -148,11 +241,20 @@ func (x *extraction) entry(at string, header *tar.Header, content io.Reader) err
 	if !inside {
 		return nil
 	}
+	if err := x.checkName(relative); err != nil {
+		return err
+	}
+	if len(x.names)+len(x.links) == x.most.files && header.Typeflag != tar.TypeDir {
+		return fmt.Errorf("it has more than %d files below /%s", x.most.files, folder)
+	}
 	switch header.Typeflag {
 	case tar.TypeDir:
-		return x.root.MkdirAll(relative, 0o755)
+		return nil // made for its files
 	case tar.TypeReg:
-		return x.write(relative, header.Mode, content)
+		if isSparse(header) {
+			return fmt.Errorf("its %s is stored as a sparse file; the image has to have it whole", at)
+		}
+		return x.write(relative, header.Mode&0o111 != 0, content)
 	case tar.TypeSymlink:
 		target := header.Linkname
 		if !path.IsAbs(target) {
@@ -168,30 +270,79 @@ func (x *extraction) entry(at string, header *tar.Header, content io.Reader) err
 	}
 }
 
-// write writes a file that only its owner can change.
-func (x *extraction) write(relative string, mode int64, content io.Reader) (err error) {
-	if len(x.names) == mostFiles {
-		return fmt.Errorf("it has more than %d files below /%s", mostFiles, folder)
-	}
-	if dir := path.Dir(relative); dir != "." {
-		if err := x.root.MkdirAll(dir, 0o755); err != nil {
-			return err
+// isSparse reports whether the archive has only parts of a file.
+func isSparse(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
 		}
 	}
-	file, err := x.root.OpenFile(relative, os.O_WRONLY|os.O_CREATE|os.O_EXCL, os.FileMode(mode&0o755|0o600))
+	return false
+}
+
+// element is what a file or directory of an image may be called: names that mean the same to each file system and shell. None is hidden.
+var element = regexp.MustCompile(`^[A-Za-z0-9_@][A-Za-z0-9._+@-]*$`)
+
+// checkName returns an error if an image must not bring a file or directory with this path below the folder.
+func (x *extraction) checkName(relative string) error {
+	if len(relative) > x.most.path || strings.Count(relative, "/") >= x.most.depth {
+		return fmt.Errorf("its /%s/%.40s... has more than %d bytes or is more than %d directories deep", folder, relative, x.most.path, x.most.depth)
+	}
+	for name := range strings.SplitSeq(relative, "/") {
+		if !element.MatchString(name) || strings.HasSuffix(name, ".") {
+			return fmt.Errorf("its /%s/%s is called %q: names of files for a server have letters, digits and . _ + @ - only, and do not begin or end with a dot",
+				folder, relative, name)
+		}
+		if reserved(name) {
+			return fmt.Errorf("its /%s/%s is called %q: that says which plugins a server may run, so no image can bring it", folder, relative, name)
+		}
+	}
+	return nil
+}
+
+// reserved reports whether a name is one by which a server, or this package, decides.
+func reserved(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.EqualFold(path.Ext(name), path.Ext(pluginlock.FileName))
+}
+
+// write writes a file that only its owner can change, and everybody can read.
+func (x *extraction) write(relative string, executable bool, content io.Reader) (err error) {
+	if err := x.makeDir(path.Dir(relative)); err != nil {
+		return err
+	}
+	file, err := x.root.OpenFile(relative, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	n, err := io.Copy(file, io.LimitReader(content, mostBytes-x.bytes+1))
+	n, err := io.Copy(file, io.LimitReader(content, x.most.bytes-x.bytes+1))
 	if err != nil {
 		return fmt.Errorf("read /%s/%s: %w", folder, relative, err)
 	}
-	if x.bytes += n; x.bytes > mostBytes {
-		return fmt.Errorf("its files below /%s have more than %d bytes", folder, int64(mostBytes))
+	if x.bytes += n; x.bytes > x.most.bytes {
+		return fmt.Errorf("its files below /%s have more than %d bytes", folder, x.most.bytes)
 	}
-	x.names = append(x.names, relative)
-	return file.Sync()
+	x.names[relative] = true
+	mode := os.FileMode(0o644)
+	if executable {
+		mode = 0o755
+	}
+	return errors.Join(file.Chmod(mode), file.Sync())
+}
+
+// makeDir makes a directory that everybody can read, whatever the umask is.
+func (x *extraction) makeDir(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if err := x.makeDir(path.Dir(dir)); err != nil {
+		return err
+	}
+	err := x.root.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return errors.Join(err, x.root.Chmod(dir, 0o755))
 }
 
 // follow replaces links by the files that they lead to.
@@ -204,7 +355,7 @@ func (x *extraction) follow() error {
 			}
 		}
 		relative, inside := strings.CutPrefix(target, "/"+folder+"/")
-		if !inside || !slices.Contains(x.names, relative) {
+		if !inside || !x.names[relative] {
 			return fmt.Errorf("its /%s/%s is a link to %s, which is no file below /%s; the image has to have the file itself", folder, link, x.links[link], folder)
 		}
 		if err := x.copy(relative, link); err != nil {
@@ -224,23 +375,22 @@ func (x *extraction) copy(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return x.write(to, int64(info.Mode().Perm()), source)
+	return x.write(to, info.Mode()&0o111 != 0, source)
 }
 
 // finish checks the files and returns them, sorted.
 func (x *extraction) finish(platform v1.Platform) ([]File, error) {
-	slices.Sort(x.names)
 	files := make([]File, 0, len(x.names))
 	executables := 0
-	for _, relative := range x.names {
-		sum, executable, err := x.check(relative, platform)
+	for _, relative := range slices.Sorted(maps.Keys(x.names)) {
+		file, err := x.check(relative, platform)
 		if err != nil {
 			return nil, fmt.Errorf("its /%s/%s: %w", folder, relative, err)
 		}
-		if executable {
+		if file.Executable {
 			executables++
 		}
-		files = append(files, File{Name: relative, SHA256: sum})
+		files = append(files, file)
 	}
 	if executables == 0 {
 		return nil, fmt.Errorf("it has no executable files below /%s, so it is no image of plugins", folder)
@@ -248,22 +398,22 @@ func (x *extraction) finish(platform v1.Platform) ([]File, error) {
 	return files, nil
 }
 
-// check returns the sum of a file, and whether it is executable.
-func (x *extraction) check(relative string, platform v1.Platform) (sum string, executable bool, err error) {
-	file, err := x.root.Open(filepath.FromSlash(relative))
+// check returns a file with its sum.
+func (x *extraction) check(relative string, platform v1.Platform) (File, error) {
+	file, err := x.root.Open(relative)
 	if err != nil {
-		return "", false, err
+		return File{}, err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return "", false, err
+		return File{}, err
 	}
 	if err := checkMachine(file, platform); err != nil {
-		return "", false, err
+		return File{}, err
 	}
-	sum, err = pluginlock.Sum(file)
-	return sum, info.Mode()&0o111 != 0, err
+	sum, err := pluginlock.Sum(file)
+	return File{Name: relative, SHA256: sum, Executable: info.Mode()&0o111 != 0 || strings.HasSuffix(relative, ".exe")}, err
 }
 
 // machines are the values of ELF for the architectures of Go.
@@ -275,12 +425,17 @@ func machines() map[string]elf.Machine {
 
 // checkMachine returns an error if a file is a program for another machine, whatever the image says of itself.
 func checkMachine(file io.ReaderAt, platform v1.Platform) error {
-	program, err := elf.NewFile(file)
-	if err != nil {
+	const machineAt = 18
+	header := make([]byte, machineAt+2)
+	if _, err := file.ReadAt(header, 0); err != nil || string(header[:len(elf.ELFMAG)]) != elf.ELFMAG {
 		return nil //nolint:nilerr // it is a script, or a program of another system
 	}
-	if want, known := machines()[platform.Architecture]; known && program.Machine != want {
-		return fmt.Errorf("it is a program for another architecture (%s), although the image is for %s; use an image that is built for it", program.Machine, platform)
+	is := elf.Machine(binary.LittleEndian.Uint16(header[machineAt:]))
+	if elf.Data(header[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		is = elf.Machine(binary.BigEndian.Uint16(header[machineAt:]))
+	}
+	if want, known := machines()[platform.Architecture]; known && is != want {
+		return fmt.Errorf("it is a program for another architecture (%s), although the image is for %s; use an image that is built for it", is, platform)
 	}
 	return nil
 }

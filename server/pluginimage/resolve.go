@@ -20,6 +20,7 @@ import (
 type Image struct {
 	Ref      string // as the user has named it
 	Digest   v1.Hash
+	ByTag    bool // of a registry, which decides what the tag stands for
 	platform v1.Platform
 	image    v1.Image
 
@@ -29,8 +30,9 @@ type Image struct {
 
 // Resolver finds images.
 type Resolver struct {
-	Platform v1.Platform
-	Silence  Silence // for how long a registry may send nothing
+	Platform  v1.Platform
+	Silence   Silence // for how long a registry may send nothing
+	PlainHTTP bool    // allows a registry to be asked without TLS; one on this machine may be anyway
 }
 
 // Resolve finds an image: a directory is an OCI layout, a file a tarball as "docker save" writes it, and anything else names an image of a
@@ -59,24 +61,29 @@ func local(ref string) bool {
 }
 
 func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
-	ref, err := name.ParseReference(text)
+	var parse []name.Option
+	if r.PlainHTTP {
+		parse = append(parse, name.Insecure)
+	}
+	ref, err := name.ParseReference(text, parse...)
 	if err != nil {
 		return nil, fmt.Errorf("want REGISTRY/NAME:TAG or @sha256:..., or a path that begins with ./ or /: %w", err)
 	}
 	options := []remote.Option{
-		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(r.Silence.transport()), remote.WithPlatform(r.Platform),
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(r.transport()), remote.WithPlatform(r.Platform),
 	}
 	head, err := remote.Get(ref, options...)
 	if err != nil {
 		return nil, err
 	}
-	image := &Image{Ref: text, Digest: head.Digest, platform: r.Platform, repository: new(ref.Context()), options: options}
+	_, byDigest := ref.(name.Digest)
+	image := &Image{Ref: text, Digest: head.Digest, ByTag: !byDigest, platform: r.Platform, repository: new(ref.Context()), options: options}
 	if head.MediaType.IsIndex() {
 		index, err := head.ImageIndex()
 		if err != nil {
 			return nil, err
 		}
-		image.image, err = r.choose(index)
+		image.image, err = r.choose(index, mostNested)
 		return image, err
 	}
 	// The image is read by its digest from here on, whatever becomes of the tag.
@@ -93,7 +100,7 @@ func (r Resolver) layout(path string) (*Image, error) {
 		return nil, fmt.Errorf("read %s as an OCI layout: %w", path, err)
 	}
 	image := &Image{Ref: path, platform: r.Platform}
-	if image.image, err = r.choose(index); err != nil {
+	if image.image, err = r.choose(index, mostNested); err != nil {
 		return nil, fmt.Errorf("OCI layout %s: %w", path, err)
 	}
 	image.Digest, err = image.image.Digest()
@@ -110,11 +117,28 @@ func (r Resolver) tarball(path string) (*Image, error) {
 	return image, err
 }
 
-// choose returns the image of an index that is for the platform. An index may hold an index for it.
-func (r Resolver) choose(index v1.ImageIndex) (v1.Image, error) {
+// These limits hold for indexes of images, which a registry makes up as it likes.
+const (
+	mostNested    = 2    // indexes in an index, in one another
+	mostPlatforms = 1000 // entries of an index
+	mostInner     = 10   // indexes among them
+)
+
+// choose returns the image of an index that is for the platform. An index may hold an index for it, in so many levels.
+func (r Resolver) choose(index v1.ImageIndex, levels int) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		return nil, err
+	}
+	inner := 0
+	for i := range manifest.Manifests {
+		if manifest.Manifests[i].MediaType.IsIndex() {
+			inner++
+		}
+	}
+	if len(manifest.Manifests) > mostPlatforms || inner > mostInner || inner > 0 && levels == 0 {
+		return nil, fmt.Errorf("the index has more than %d entries, %d indexes, or %d levels of indexes; name the image for %s by its digest",
+			mostPlatforms, mostInner, mostNested, r.Platform)
 	}
 	var others []string
 	for i := range manifest.Manifests {
@@ -125,7 +149,7 @@ func (r Resolver) choose(index v1.ImageIndex) (v1.Image, error) {
 			if err != nil {
 				return nil, err
 			}
-			if image, err := r.choose(inner); err == nil {
+			if image, err := r.choose(inner, levels-1); err == nil {
 				return image, nil
 			} else if !errors.Is(err, errPlatform) {
 				return nil, err
@@ -133,7 +157,7 @@ func (r Resolver) choose(index v1.ImageIndex) (v1.Image, error) {
 		case !entry.MediaType.IsImage():
 		case entry.Platform == nil && len(manifest.Manifests) == 1, entry.Platform != nil && entry.Platform.Satisfies(r.Platform):
 			return index.Image(entry.Digest)
-		case entry.Platform != nil:
+		case entry.Platform != nil && len(others) < 20:
 			others = append(others, entry.Platform.String())
 		}
 	}

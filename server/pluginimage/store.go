@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/cleat-dev/cleat/server/pluginlock"
@@ -44,6 +45,9 @@ func OpenStore(dir string) (*Store, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the plugin directory %s: %w", dir, err), s.Close())
 	}
+	if err := s.clean(); err != nil {
+		return nil, errors.Join(fmt.Errorf("remove what an interrupted command has left: %w", err), s.Close())
+	}
 	data, err := os.ReadFile(s.record())
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -67,6 +71,9 @@ func (s *Store) parse(data []byte) error {
 			if !filepath.IsLocal(filepath.FromSlash(file.Name)) {
 				return fmt.Errorf("file %q of image %s is not below the directory", file.Name, image.Image)
 			}
+			if slices.ContainsFunc(strings.Split(file.Name, "/"), reserved) {
+				return fmt.Errorf("no image has brought file %q", file.Name)
+			}
 		}
 	}
 	return nil
@@ -77,13 +84,34 @@ func (s *Store) Close() error { return s.lock.Close() }
 
 func (s *Store) record() string { return filepath.Join(s.dir, recordName) }
 
-// Stage returns a new directory in the store, in which a host finds nothing. The caller removes it.
+// stages is the pattern of the names of stages.
+const stages = ".pull-*"
+
+// Stage returns a new directory in the store, in which a host finds nothing, and which everybody can read. The caller removes it; if the
+// caller is killed, OpenStore does.
 func (s *Store) Stage() (string, error) {
-	dir, err := os.MkdirTemp(s.dir, ".pull-*")
+	dir, err := os.MkdirTemp(s.dir, stages)
+	if err == nil {
+		err = os.Chmod(dir, 0o755) //nolint:gosec // another user runs what is in it
+	}
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the files of the image: %w", err)
 	}
 	return dir, nil
+}
+
+// clean removes the stages of processes that were killed. No process has a stage now, because the directory is locked.
+func (s *Store) clean() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if left, _ := filepath.Match(stages, entry.Name()); left {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, entry.Name())))
+		}
+	}
+	return err
 }
 
 // CheckNew returns an error if an image cannot be added: because it is there, or a file is there that is not of it.
@@ -125,8 +153,18 @@ func (s *Store) complete(image Installed) bool {
 }
 
 // Add records an image and moves its files from the directory stage to the plugin directory. Each file is moved atomically, so a server
-// never sees a part of it. After a crash, the same call completes what it began.
+// never sees a part of it. After a crash, the same call completes what it began. Programs of the image may have run meanwhile, so Add returns an
+// error if a file has another content than at its extraction.
 func (s *Store) Add(image Installed, stage string) error {
+	for _, file := range image.Files {
+		sum, err := pluginlock.SumFile(filepath.Join(stage, filepath.FromSlash(file.Name)))
+		if err == nil && sum != file.SHA256 {
+			err = fmt.Errorf("file %s was changed after it was taken out of the image", file.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	s.forget(image.Image)
 	s.Images = append(s.Images, image)
 	if err := s.write(); err != nil {
