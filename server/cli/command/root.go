@@ -57,6 +57,9 @@ func explainArgs(cmd *cobra.Command) {
 		}
 		var names []string
 		for _, child := range cmd.Commands() {
+			if child.Hidden {
+				continue
+			}
 			names = append(names, child.Name())
 		}
 		return fmt.Errorf("%w; there are %s", err, strings.Join(names, ", "))

@@ -28,9 +28,10 @@ func newAddCommand(a *command.App) *cobra.Command {
 		Short: "Add the plugins of a container image",
 		Long: "Add an image to the Deployment of the server, as an init container that copies its plugin files, as Velero does. The server's pod\n" +
 			"starts anew.\n\n" +
-			"With --plugin-dir, no cluster is needed: the command pulls the image, takes the files below its /plugins, checks that they work on this\n" +
-			"machine, and moves them into the directory. A running server notices. IMAGE names an image of a registry, or is the path of an OCI\n" +
-			"layout or of a tarball.",
+			"With --plugin-dir, no cluster is needed: the command pulls the image, takes the files below its /plugins, compares them with the lock of\n" +
+			"the directory, checks that they work on this machine, and moves them into the directory. A running server notices. For the check, each\n" +
+			"program is started without rights, environment and network. IMAGE names an image of a registry, or is the path of an OCI layout or of a\n" +
+			"tarball.",
 		Example: `  cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --confirm
   cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --plugin-dir ./plugins
   cleat plugin add registry.example.io/mover@sha256:... --plugin-dir ./plugins --key cosign.pub
@@ -43,8 +44,8 @@ func newAddCommand(a *command.App) *cobra.Command {
 			if add.directory.Path != "" {
 				return add.toDirectory(cmd.Context(), args[0])
 			}
-			if add.key != "" || add.updateLock {
-				return errors.New("--key and --lock are for a directory: use them with --plugin-dir")
+			if add.key != "" || add.updateLock || add.plainHTTP {
+				return errors.New("--key, --lock and --plain-http are for a directory: use them with --plugin-dir")
 			}
 			return add.toCluster(cmd.Context(), args[0], confirm)
 		},
@@ -55,6 +56,7 @@ func newAddCommand(a *command.App) *cobra.Command {
 	flags.BoolVar(&confirm, "confirm", false, "do not ask before the server's pod starts anew")
 	flags.StringVar(&add.key, "key", "", "public key with which cosign verifies the image; an image without a valid signature is refused")
 	flags.BoolVar(&add.updateLock, "lock", false, "write the files into "+pluginlock.FileName+" as well, if there is one")
+	flags.BoolVar(&add.plainHTTP, "plain-http", false, "allow the registry to be asked without TLS; one on this machine may be anyway")
 	flags.DurationVar(&add.silence, "registry-timeout", add.silence, "how long a registry may send nothing")
 	return cmd
 }
@@ -65,6 +67,7 @@ type adding struct {
 	directory  plugindir.Flags
 	pull, key  string
 	updateLock bool
+	plainHTTP  bool
 	silence    time.Duration
 }
 
@@ -96,7 +99,7 @@ func (c *adding) toCluster(ctx context.Context, image string, confirmed bool) er
 // toDirectory takes the plugin files out of an image into a directory.
 func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 	resolver := pluginimage.Resolver{
-		Platform: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, Silence: pluginimage.Silence(c.silence),
+		Platform: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, Silence: pluginimage.Silence(c.silence), PlainHTTP: c.plainHTTP,
 	}
 	image, err := resolver.Resolve(ctx, ref)
 	if err != nil {
@@ -106,6 +109,9 @@ func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 		if err := image.Verify(c.key); err != nil {
 			return err
 		}
+	} else if image.ByTag {
+		fmt.Fprintf(c.app.Err, "Image %s is not verified: its registry decides what the tag stands for. --key verifies a signature; its digest names what you see now: %s\n",
+			ref, image.Digest)
 	}
 	store, err := pluginimage.OpenStore(c.directory.Path)
 	if err != nil {
@@ -124,7 +130,7 @@ func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 	if err := store.CheckNew(added); err != nil {
 		return fmt.Errorf("add %s: %w", ref, err)
 	}
-	if err := c.checkFiles(ctx, stage); err != nil {
+	if err := c.checkFiles(ctx, stage, added.Files); err != nil {
 		return fmt.Errorf("add %s (%s): %w", ref, image.Digest, err)
 	}
 	if err := store.Add(added, stage); err != nil {
@@ -137,33 +143,34 @@ func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 	return nil
 }
 
-// checkFiles starts the files in the directory stage, checks that they are plugins, and compares them with the lock, which it updates if the
-// user wants that.
-func (c *adding) checkFiles(ctx context.Context, stage string) error {
-	staged := c.directory
-	staged.Path = stage
-	found, changes, err := lockDirectory(ctx, c.app, &staged)
+// checkFiles compares the files in the directory stage with the lock. Only then it starts them, to see that they are plugins, and updates the
+// lock if the user wants that.
+func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginimage.File) error {
+	lock, err := c.directory.ReadLock()
 	if err != nil {
 		return err
 	}
-	var problems error
-	for _, broken := range changes.Broken {
-		problems = errors.Join(problems, fmt.Errorf("file %s is not usable: %s", broken.File, broken.Reason))
-	}
-	lock, err := c.directory.ReadLock()
-	if problems != nil || err != nil {
-		return errors.Join(problems, err)
-	}
-	if lock == nil {
-		return nil
-	}
-	for _, plugin := range found.Plugins {
-		if err := lock.Check(plugin.Path, plugin.SHA256); err != nil && !c.updateLock {
-			problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", plugin.Path, err))
+	if lock != nil && !c.updateLock {
+		var problems error
+		for _, file := range files {
+			if !file.Executable {
+				continue
+			}
+			if err := lock.Check(file.Name, file.SHA256); err != nil {
+				problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", file.Name, err))
+			}
+		}
+		if problems != nil {
+			return problems
 		}
 	}
-	if problems != nil || !c.updateLock {
-		return problems
+	stage, err = filepath.Abs(stage)
+	if err != nil {
+		return err
 	}
-	return lock.With(found.Plugins).Write(c.directory.LockPath())
+	found, err := ask(ctx, stage, files, c.directory.Verbose(c.app.Err), func(note string) { fmt.Fprintf(c.app.Err, "Note: %s\n", note) })
+	if err != nil || lock == nil || !c.updateLock {
+		return err
+	}
+	return lock.With(found).Write(c.directory.LockPath())
 }

@@ -18,5 +18,6 @@ func NewCommand(a *command.App) *cobra.Command {
 		newVerifyCommand(a),
 		newInitCommand(a),
 		newTestCommand(a),
+		newAskCommand(a),
 	)
 }

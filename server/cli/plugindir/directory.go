@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -74,6 +75,14 @@ func (f *Flags) Complete(cmd *cobra.Command) error {
 		f.lock = filepath.Join(f.Path, pluginlock.FileName)
 	}
 	return nil
+}
+
+// Verbose returns w if the user wants to see what plugins log, and nil otherwise.
+func (f *Flags) Verbose(w io.Writer) io.Writer {
+	if !f.verbose {
+		return nil
+	}
+	return w
 }
 
 // LockPath returns the path of the lock, which need not exist.

@@ -32,11 +32,19 @@ func pluginImage(t *testing.T, file, program string) v1.Image {
 	t.Helper()
 	content, err := os.ReadFile(programs.Build(t, program))
 	require.NoError(t, err)
+	return imageWith(t, func(w *tar.Writer) {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "plugins/" + file, Mode: 0o755, Size: int64(len(content))}))
+		_, err := w.Write(content)
+		require.NoError(t, err)
+	})
+}
+
+// imageWith returns an image for this machine with one layer.
+func imageWith(t *testing.T, write func(*tar.Writer)) v1.Image {
+	t.Helper()
 	var data bytes.Buffer
 	w := tar.NewWriter(&data)
-	require.NoError(t, w.WriteHeader(&tar.Header{Name: "plugins/" + file, Mode: 0o755, Size: int64(len(content))}))
-	_, err = w.Write(content)
-	require.NoError(t, err)
+	write(w)
 	require.NoError(t, w.Close())
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil })
 	require.NoError(t, err)
