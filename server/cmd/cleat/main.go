@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/restorewait"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // linked is the version of a release, set by the linker.
@@ -42,7 +43,7 @@ func main() {
 	stop()
 	if err != nil {
 		if !command.IsQuiet(err) {
-			fmt.Fprintf(os.Stderr, "cleat: %v\n", err)
+			fmt.Fprintf(os.Stderr, "cleat: %s\n", layout.Printable(err.Error())) // it may quote what others have written
 		}
 		os.Exit(1)
 	}

@@ -12,14 +12,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -27,7 +30,7 @@ import (
 // probed is what a program of an image tries; see testdata/probe.
 type probed struct {
 	Marker, Read, Dial, Socket, Secret string
-	Serve                              bool
+	Serve, Hang                        bool
 }
 
 // adder is somebody who calls "cleat plugin add".
@@ -36,6 +39,7 @@ type adder struct {
 	home, dir, cleat string
 	environment      []string
 	user             *syscall.Credential // nil is that of the test
+	bare             bool                // the kernel gives the user no namespaces
 	registry         string
 	probed           probed
 }
@@ -102,12 +106,73 @@ func (a *adder) probe(serve bool) []byte {
 func (a *adder) run(command string, args ...string) (string, error) {
 	a.t.Helper()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(a.t.Context(), a.cleat, append([]string{"plugin", command, "--plugin-dir", a.dir}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = a.home, a.environment, &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.user}
+	cmd := a.command(command, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	a.t.Logf("plugin %s %s: %v\n%s", command, args, err, &out)
 	return out.String(), err
+}
+
+// command returns the command that run runs.
+func (a *adder) command(command string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(a.t.Context(), a.cleat, append([]string{"plugin", command, "--plugin-dir", a.dir}, args...)...)
+	cmd.Dir, cmd.Env = a.home, a.environment
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.user}
+	if a.bare {
+		cmd.Args = append([]string{"sh", "-c", `echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"`, a.cleat}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+		id := int(a.user.Uid)
+		cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.AmbientCaps = syscall.CLONE_NEWUSER, []uintptr{unix.CAP_SYS_RESOURCE}
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+		cmd.SysProcAttr.GidMappings = cmd.SysProcAttr.UidMappings
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
+	}
+	return cmd
+}
+
+// below returns the processes that a process has started, and those that these have started. Zombies do not count.
+func below(pid int) []int {
+	var pids []int
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, _ := os.ReadFile(path) // fails for one that has ended
+		var state string
+		var parent int
+		_, fields, _ := strings.Cut(string(stat), ") ")
+		if _, err := fmt.Sscan(fields, &state, &parent); err != nil || parent != pid || state == "Z" {
+			continue
+		}
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		pids = append(append(pids, child), below(child)...)
+	}
+	return pids
+}
+
+// TestAcceptSecurity_PluginAddKilled kills the command while it waits for a program. Neither that nor its files are left.
+func TestAcceptSecurity_PluginAddKilled(t *testing.T) {
+	t.Parallel()
+	a := newAdder(t, -1)
+	a.probed.Hang = true
+	image := a.push("hangs", map[string][]byte{"probe": a.probe(false)})
+	cmd := a.command("add", image)
+	require.NoError(t, cmd.Start())
+	var started []int
+	require.Eventually(t, func() bool {
+		started = below(cmd.Process.Pid)
+		return len(started) == 2 // the process without rights, and the program
+	}, 5*time.Minute, 50*time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	for _, pid := range started {
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || bytes.Contains(stat, []byte(") Z "))
+		}, 5*time.Minute, 50*time.Millisecond)
+	}
+	a.probed.Hang = false
+	_, err := a.run("add", a.push("serves", map[string][]byte{"probe": a.probe(true)}))
+	require.NoError(t, err)
+	require.Equal(t, []string{".images.json", "probe"}, a.files(), "what the killed command has left is removed")
 }
 
 // files returns what is in the plugin directory.
@@ -136,6 +201,26 @@ func TestAcceptSecurity_PluginAdd(t *testing.T) {
 			testAddOfPrograms(t, newAdder(t, uid))
 		})
 	}
+}
+
+// TestAcceptSecurity_PluginAddWithoutNamespaces adds an image where the kernel gives the user no namespaces, as in many containers.
+func TestAcceptSecurity_PluginAddWithoutNamespaces(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can take the namespaces from another user")
+	}
+	a := newAdder(t, 64002)
+	a.bare = true
+	out, err := a.run("add", a.push("fails", map[string][]byte{"probe": a.probe(false)}))
+	require.Error(t, err)
+	require.Contains(t, out, "Note: the kernel refuses namespaces")
+	require.Contains(t, out, "user 64002 64002 []")
+	require.Contains(t, out, "capabilities 0 0 new false")
+	require.Contains(t, out, "read false write false others false")
+	require.NotRegexp(t, `environment [^|]*(HOME|KUBECONFIG|AWS)`, out)
+	require.NoFileExists(t, a.probed.Marker)
+	_, err = a.run("add", a.push("serves", map[string][]byte{"probe": a.probe(true)}))
+	require.NoError(t, err)
 }
 
 func testAddOfPrograms(t *testing.T, a *adder) {

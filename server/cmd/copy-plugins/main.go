@@ -8,7 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 )
 
 func main() {
@@ -22,49 +22,55 @@ func main() {
 	}
 }
 
-// copyAll copies the files below from into the directory to, in the order of their names.
+// copyAll copies the files below from into the directory to, in the order of their names. No link leads out of either: the images of other
+// plugins write to the second one as well.
 func copyAll(from, to string) error {
-	if _, err := os.Stat(to); err != nil {
+	target, err := os.OpenRoot(to)
+	if err != nil {
 		return fmt.Errorf("mount the plugin directory of the server at %s: %w", to, err)
 	}
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, relative)
-		if entry.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		return copyFile(path, target)
-	})
-}
-
-// copyFile writes the copy under a name that servers leave alone, and then gives it its own.
-func copyFile(from, to string) (err error) {
-	source, err := os.Open(from)
+	defer target.Close()
+	source, err := os.OpenRoot(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	info, err := source.Stat()
+	return fs.WalkDir(source.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return target.MkdirAll(name, 0o755)
+		}
+		return copyFile(source, target, name)
+	})
+}
+
+// copyFile writes the copy under a name that servers leave alone, and then gives it its own.
+func copyFile(from, to *os.Root, name string) (err error) {
+	info, err := from.Stat(name)
 	if err != nil {
 		return err
 	}
-	part := filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".part")
-	if err := os.RemoveAll(part); err != nil { // of a container that was killed
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file but %s", name, info.Mode().Type())
+	}
+	source, err := from.Open(name)
+	if err != nil {
 		return err
 	}
-	target, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	defer source.Close()
+	part := path.Join(path.Dir(name), "."+path.Base(name)+".part")
+	if err := to.RemoveAll(part); err != nil { // of a container that was killed
+		return err
+	}
+	target, err := to.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(target, source)
 	if err = errors.Join(err, target.Sync(), target.Close()); err != nil {
-		return errors.Join(err, os.Remove(part))
+		return errors.Join(err, to.Remove(part))
 	}
-	return os.Rename(part, to)
+	return to.Rename(part, name)
 }

@@ -27,6 +27,7 @@ type ending struct {
 	Socket string // unix socket to connect to
 	Secret string // text to look for in the environments of all processes
 	Serve  bool   // as a plugin, instead of exiting with an error
+	Hang   bool   // instead of anything else
 }
 
 type action struct {
@@ -43,6 +44,9 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "read the end of the file:", err)
 		os.Exit(4)
+	}
+	if e.Hang {
+		time.Sleep(time.Hour)
 	}
 	report := e.try()
 	_ = os.WriteFile(e.Marker, []byte(strings.Join(report, "\n")), 0o644)
