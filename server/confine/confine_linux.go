@@ -30,7 +30,15 @@ func (s *state) giveAway(temp string) error {
 	if os.Getuid() != 0 {
 		return nil
 	}
-	return os.Chown(temp, nobody, nobody)
+	return asOther(os.Chown(temp, nobody, nobody))
+}
+
+// asOther explains an error of a root that cannot become another user.
+func asOther(err error) error {
+	if err != nil {
+		return fmt.Errorf("root must not run programs that nobody trusts yet, and cannot become user %d: %w; call the command as another user", nobody, err)
+	}
+	return nil
 }
 
 // isolate has a command start with what the first stage needs: a session of its own, which has no terminal, and namespaces. A user who is not
@@ -120,9 +128,8 @@ func (s *state) limit() error {
 // dropRights makes root nobody, and takes the capabilities from any other user. No program that is run later has more rights.
 func dropRights() error {
 	if os.Getuid() == 0 {
-		err := errors.Join(unix.Setgroups(nil), unix.Setresgid(nobody, nobody, nobody), unix.Setresuid(nobody, nobody, nobody))
-		if err != nil {
-			return fmt.Errorf("become user %d: %w; call the command as another user than root", nobody, err)
+		if err := asOther(errors.Join(unix.Setgroups(nil), unix.Setresgid(nobody, nobody, nobody), unix.Setresuid(nobody, nobody, nobody))); err != nil {
+			return err
 		}
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {

@@ -41,7 +41,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		layers: 200, entries: 500_000, name: 4096, stream: 32 << 30, ratio: 100, slack: 1 << 30,
+		layers: 200, entries: 500_000, name: 4096, stream: 8 << 30, ratio: 100, slack: 1 << 30,
 		files: 200, removed: 2500, bytes: 4 << 30, path: 512, depth: 16,
 	}
 }
@@ -95,9 +95,12 @@ func (i *Image) extract(dir string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(layers) != len(manifest.Layers) {
+		return nil, fmt.Errorf("it has %d layers, and its manifest %d", len(layers), len(manifest.Layers))
+	}
 	x := newExtraction(root, most)
-	for _, layer := range slices.Backward(layers) {
-		if err := x.layer(layer); err != nil {
+	for n, layer := range slices.Backward(layers) {
+		if err := x.layer(layer, manifest.Layers[n].Size); err != nil {
 			return nil, err
 		}
 	}
@@ -124,12 +127,8 @@ func newExtraction(root *os.Root, most limits) *extraction {
 	return &extraction{most: most, root: root, names: map[string]bool{}, links: map[string]string{}, hidden: map[string]bool{}}
 }
 
-// layer takes the files of a layer.
-func (x *extraction) layer(layer v1.Layer) (err error) {
-	size, err := layer.Size()
-	if err != nil {
-		return fmt.Errorf("read its layers: %w", err)
-	}
+// layer takes the files of a layer that has size bytes.
+func (x *extraction) layer(layer v1.Layer, size int64) (err error) {
 	stream, err := layer.Uncompressed()
 	if err != nil {
 		return fmt.Errorf("read its layers: %w", err)

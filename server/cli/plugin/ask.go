@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/confine"
 	"github.com/cleat-dev/cleat/server/pluginimage"
 	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
@@ -26,6 +27,8 @@ const (
 	askWithin = 5 * time.Minute
 	// mostAnswer is how much the process without rights may print, in bytes: many times what the files of an image provide.
 	mostAnswer = 4 << 20
+	mostNotes  = 10
+	mostReason = 4 << 10 // bytes of what is printed about a file
 )
 
 // answer is what the process without rights prints. The programs that it starts may have changed it.
@@ -80,8 +83,8 @@ func ask(ctx context.Context, dir string, files []pluginimage.File, verbose io.W
 	if err := json.Unmarshal(printed, &got); err != nil {
 		return nil, fmt.Errorf("decode what the programs provide: %w", err)
 	}
-	for _, text := range got.Notes {
-		note(layout.OneLine(text))
+	for _, text := range got.Notes[:min(len(got.Notes), mostNotes)] {
+		note(shorten.Text(layout.OneLine(text), mostReason))
 	}
 	return got.check(files)
 }
@@ -90,7 +93,7 @@ func ask(ctx context.Context, dir string, files []pluginimage.File, verbose io.W
 func (a *answer) check(files []pluginimage.File) ([]pluginlock.Plugin, error) {
 	var problems error
 	for _, broken := range a.Broken {
-		problems = errors.Join(problems, fmt.Errorf("file %s is not usable: %s", layout.OneLine(broken.File), layout.Printable(broken.Reason)))
+		problems = errors.Join(problems, fmt.Errorf("file %s is not usable: %s", layout.OneLine(shorten.Text(broken.File, mostReason)), layout.Printable(shorten.Text(broken.Reason, mostReason))))
 	}
 	for _, plugin := range a.Plugins {
 		if !slices.ContainsFunc(files, func(f pluginimage.File) bool { return f.Name == plugin.Path && f.SHA256 == plugin.SHA256 }) {
