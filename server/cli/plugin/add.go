@@ -151,17 +151,8 @@ func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginima
 		return err
 	}
 	if lock != nil && !c.updateLock {
-		var problems error
-		for _, file := range files {
-			if !file.Executable {
-				continue
-			}
-			if err := lock.Check(file.Name, file.SHA256); err != nil {
-				problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", file.Name, err))
-			}
-		}
-		if problems != nil {
-			return problems
+		if err := checkLocked(lock, files); err != nil {
+			return err
 		}
 	}
 	stage, err = filepath.Abs(stage)
@@ -173,4 +164,19 @@ func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginima
 		return err
 	}
 	return lock.With(found).Write(c.directory.LockPath())
+}
+
+// checkLocked returns an error unless the lock has all files. It names programs only, and others may be what a program of another image reads.
+func checkLocked(lock *pluginlock.Lock, files []pluginimage.File) error {
+	var problems error
+	for _, file := range files {
+		if !file.Executable {
+			problems = errors.Join(problems, fmt.Errorf("file %s is no program, so the lock cannot name it; if it may be in the directory, add the image with --lock", file.Name))
+			continue
+		}
+		if err := lock.Check(file.Name, file.SHA256); err != nil {
+			problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", file.Name, err))
+		}
+	}
+	return problems
 }
