@@ -34,7 +34,6 @@ const maxHandshake = 16 << 10
 type child struct {
 	binary  *Binary
 	cmd     *exec.Cmd      // set by prepare
-	verify  func() error   // called as soon as it runs; an error kills it
 	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
@@ -123,32 +122,31 @@ func (c *child) Start(context.Context) error {
 func (c *child) fork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.closeInterpreter()
 	if c.killed {
 		return errors.New("stopped before it started")
 	}
 	if err := c.cmd.Start(); err != nil {
 		return c.binary.runError(err)
 	}
-	if err := c.begin(); err != nil {
-		killProcessGroup(c.cmd.Process)
-		_ = wait(c.cmd, func() {})
-		return err
+	if c.memory > 0 {
+		if err := limitMemory(c.cmd.Process.Pid, c.memory); err != nil {
+			killProcessGroup(c.cmd.Process)
+			_ = wait(c.cmd, func() {})
+			return fmt.Errorf("limit its memory: %w", err)
+		}
 	}
 	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid
 	return nil
 }
 
-// begin limits the memory of the new process and verifies what it runs.
-func (c *child) begin() error {
-	if c.memory > 0 {
-		if err := limitMemory(c.cmd.Process.Pid, c.memory); err != nil {
-			return fmt.Errorf("limit its memory: %w", err)
+// closeInterpreter closes what was opened for the command alone.
+func (c *child) closeInterpreter() {
+	for _, file := range c.cmd.ExtraFiles {
+		if file != c.binary.File {
+			_ = file.Close()
 		}
 	}
-	if c.verify != nil {
-		return c.verify()
-	}
-	return nil
 }
 
 // kill kills the process and its group, or prevents its start. If the process runs, first is called before; it may be nil.
