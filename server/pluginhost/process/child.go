@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,12 +29,16 @@ const (
 // maxHandshake is the longest handshake line, in bytes; with a certificate in it, it has about 1 KiB.
 const maxHandshake = 16 << 10
 
+// markVariable marks the processes that a plugin starts, so that those which leave its process group end with it, too.
+const markVariable = "CLEAT_PLUGIN_PROCESS"
+
 // child is an operating system process with its pipes. It implements go-plugin's runner, instead of go-plugin's own, for
 // four reasons: what the process starts ends with it, its stderr may hold anything, its exit status is known even while a
 // grandchild holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
 	cmd     *exec.Cmd      // set by prepare
+	mark    string         // the variable that what it starts inherits; set by prepare
 	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
@@ -67,7 +72,8 @@ func (c *child) prepare(dir string, args, env []string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Env, cmd.SysProcAttr = env, processAttributes()
+	c.mark = markVariable + "=" + rand.Text()
+	cmd.Env, cmd.SysProcAttr = append(env, c.mark), processAttributes()
 	c.cmd = cmd
 	return nil
 }
@@ -108,6 +114,7 @@ func (c *child) Start(context.Context) error {
 
 		c.exit = wait(c.cmd, c.disown) // for processes only: the pipes are files
 		close(c.exited)
+		killMarked(c.mark)
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		readers.Wait()
