@@ -65,8 +65,11 @@ type Config struct {
 	Deadlines calls.Deadlines
 	Restart   process.Restart
 	Limits    process.Limits
-	// Lock lists the binaries of Dir that may run. Without a lock, those may run that only their owner can change.
+	// Lock lists the binaries of Dir that may run. With and without a lock, only those may run that nobody but root and the user of this
+	// process can change.
 	Lock *pluginlock.Lock
+	// Named is set if the user has named Dir and what is there, so that it may run whoever can change it.
+	Named bool
 	// LockPath is the file that Lock was read from, or from which a lock is to be read once it exists. The host reads it
 	// again when it changes; see directory/lockfile.go. Empty: Lock stays as it is.
 	LockPath string
@@ -135,7 +138,7 @@ type Environment struct {
 // invalid, or that ctx has ended.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	cfg = cfg.withDefaults()
-	directory, err := directory.Open(directory.Config{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, IsVolume: cfg.isVolume, Log: cfg.Log})
+	directory, err := directory.Open(directory.Config{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, Named: cfg.Named, IsVolume: cfg.isVolume, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("CLEAT_TEST_SERVE"); dir != "" {
 		serveUntilKilled(dir)
 	}
+	if dir := os.Getenv("CLEAT_TEST_REASON"); dir != "" {
+		printReason(dir, os.Getenv("CLEAT_TEST_LOCKED") == "true")
+	}
 	dir, err := os.MkdirTemp("", "pluginhost")
 	if err != nil {
 		panic(err)

@@ -162,7 +162,8 @@ func (s *scanner) again(from *source) bool {
 
 // open returns the source of the file at path. trust is nil for the server's own binary.
 func (s *scanner) open(path string, args []string, trust *directory.Trust) *source {
-	from := &source{command: path, builtIn: trust == nil, trust: trust, judged: trust}
+	from := &source{command: path, builtIn: trust == nil, trust: trust}
+	from.judged.Store(trust)
 	binary, err := process.OpenBinary(path)
 	if err != nil {
 		from.err = fmt.Errorf("start plugin %s: %w", path, err)
@@ -174,7 +175,7 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 		return s.configs.apply(ctx, conn, from.asked)
 	}}
 	if trust != nil {
-		from.launch.Check = trust.Check
+		from.launch.Check = func(b *process.Binary) (*process.Binary, error) { return from.judged.Load().Check(b) }
 	}
 	from.supervisor = s.pool.Supervise(from.launch)
 	from.process = from.supervisor.Conn("", nil)

@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,9 +19,9 @@ type source struct {
 	command    string
 	builtIn    bool
 	launch     *process.Launch
-	binary     *process.Binary  // nil where it could not be opened, and for built-ins in process
-	trust      *directory.Trust // checked before each start; nil for built-ins
-	judged     *directory.Trust // with which it was last accepted or refused
+	binary     *process.Binary                 // nil where it could not be opened, and for built-ins in process
+	trust      *directory.Trust                // with which it was opened; nil for built-ins
+	judged     atomic.Pointer[directory.Trust] // by which it was last accepted or refused
 	identity   process.Identity
 	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
 	process    grpc.ClientConnInterface // used to ask what it offers; nil when it cannot be asked
@@ -70,17 +71,17 @@ func (s *source) still(file directory.File) bool {
 func (s *source) reconsider(trust *directory.Trust) bool {
 	var refused *process.DistrustError
 	wasRefused := errors.As(s.err, &refused)
-	if s.binary == nil || trust == s.judged && (trust.Locked() || !wasRefused) {
+	if s.binary == nil || trust == s.judged.Load() && (trust.Locked() || !wasRefused) {
 		return false
 	}
-	_, err := trust.Check(s.binary)
+	err := trust.Judge(s.binary)
 	if err == nil && s.err == nil {
 		err = trust.CheckProvides(s.command, s.offer.Listed())
 	}
 	if (err == nil) != (refused == nil) || err != nil && err.Error() != refused.Error() {
 		return true
 	}
-	s.judged = trust
+	s.judged.Store(trust) // its next process starts by these rules
 	return false
 }
 

@@ -12,8 +12,7 @@ import (
 
 func TestPluginsWritableByOthersAreRefused(t *testing.T) {
 	t.Parallel()
-	const reason = `plugin %s is not started: others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s", ` +
-		`or pin what may run with "cleat plugin lock"`
+	const reason = `plugin %s is not started: others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s"`
 	refused := func(what, path, mode string) string {
 		return fmt.Sprintf(reason, "/plugins/vendor/script", what, path, mode, path)
 	}
@@ -22,13 +21,15 @@ func TestPluginsWritableByOthersAreRefused(t *testing.T) {
 		mode os.FileMode
 		want string // empty when it runs
 	}{
-		"the directory, by its group":             {"", 0o775, refused("folder", "/plugins", "drwxrwxr-x")},
-		"the directory, by all":                   {"", 0o757, refused("folder", "/plugins", "drwxr-xrwx")},
-		"the directory, as /tmp":                  {"", 0o777 | os.ModeSticky, refused("folder", "/plugins", "dtrwxrwxrwx")},
-		"a folder in it":                          {"vendor", 0o775, refused("folder", "/plugins/vendor", "drwxrwxr-x")},
+		"the directory, by its group":             {"", 0o775, refused("directory", "/plugins", "drwxrwxr-x")},
+		"the directory, by all":                   {"", 0o757, refused("directory", "/plugins", "drwxr-xrwx")},
+		"the directory, as /tmp":                  {"", 0o777 | os.ModeSticky, ""}, // others cannot replace what is in it
+		"a folder in it":                          {"vendor", 0o775, refused("directory", "/plugins/vendor", "drwxrwxr-x")},
+		"the folder of the file, as /tmp":         {"vendor", 0o777 | os.ModeSticky, refused("directory", "/plugins/vendor", "dtrwxrwxrwx")},
 		"the file":                                {"vendor/script", 0o775, refused("file", "/plugins/vendor/script", "-rwxrwxr-x")},
 		"another folder, which is not on the way": {"another", 0o777, ""},
-		"the folder above the directory":          {"..", 0o777, ""},
+		"the folder above the directory":          {"..", 0o777, refused("directory", "ABOVE", "drwxrwxrwx")},
+		"the folder above the directory, as /tmp": {"..", 0o777 | os.ModeSticky, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +38,7 @@ func TestPluginsWritableByOthersAreRefused(t *testing.T) {
 			mended := filepath.Join(dir, test.path)
 			require.NoError(t, os.Chmod(mended, test.mode))
 			h := newTestHost(t, dir, nil)
-			require.Equal(t, test.want, h.refused())
+			require.Equal(t, strings.ReplaceAll(test.want, "ABOVE", filepath.Dir(dir)), h.refused())
 			if test.want == "" {
 				return
 			}
@@ -59,7 +60,7 @@ func TestFolderOfLinkTargetIsChecked(t *testing.T) {
 	require.NoError(t, os.Symlink(real, path))
 	require.NoError(t, os.Chmod(elsewhere, 0o777))
 	h := newTestHost(t, dir, nil)
-	require.Contains(t, h.refused(), "others than its owner can change the folder "+elsewhere)
+	require.Contains(t, h.refused(), "others than its owner can change the directory "+elsewhere)
 }
 
 func TestPodVolumeMayBeWritable(t *testing.T) {

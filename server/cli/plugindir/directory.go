@@ -102,6 +102,11 @@ func (f *Flags) ReadLock() (*pluginlock.Lock, error) {
 // Open starts a plugin host for the directory, as a server would. The path may also name a single file; without a path,
 // the host has the built-in plugins only. With a lock, it runs only what the lock contains. The caller closes the host.
 func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock) (*pluginreport.Source, error) {
+	return f.open(ctx, a, lock, false)
+}
+
+// open is Open. With named, everything runs, whoever can change it.
+func (f *Flags) open(ctx context.Context, a *command.App, lock *pluginlock.Lock, named bool) (*pluginreport.Source, error) {
 	if _, err := os.Stat(f.Path); f.Path != "" && err != nil {
 		return nil, fmt.Errorf("look for plugins (name their directory with --plugin-dir): %w", err)
 	}
@@ -118,7 +123,7 @@ func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock)
 		server.BuiltIns = a.BuiltIns()
 	}
 	host := app.HostConfig(server)
-	host.Dir, host.Order, host.Lock, host.Rescan = f.Path, f.Order, lock, -1
+	host.Dir, host.Order, host.Lock, host.Rescan, host.Named = f.Path, f.Order, lock, -1, named
 	started, err := pluginhost.New(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("look for plugins: %w", err)
@@ -133,7 +138,7 @@ func (f *Flags) OpenFile(ctx context.Context, a *command.App) (*pluginreport.Sou
 	if err != nil {
 		return nil, err
 	}
-	source, err := f.Open(ctx, a, &pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: ".", SHA256: sum}}})
+	source, err := f.open(ctx, a, &pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: ".", SHA256: sum}}}, true)
 	if err != nil {
 		return nil, err
 	}

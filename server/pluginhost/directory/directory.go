@@ -14,8 +14,10 @@ import (
 type Config struct {
 	// Path is the plugin directory. It may be missing; empty means that there is none.
 	Path string
-	// Lock lists the binaries that may run. nil allows those that only their owner can change.
+	// Lock lists the binaries that may run, of those that only root and the user of this process can change. nil allows all of these.
 	Lock *pluginlock.Lock
+	// Named is set if the user has named Path and what is there, so that it may run whoever can change it.
+	Named bool
 	// LockPath is the file that Lock was read from, or from which one is to be read once it exists. Empty: Lock stays as it is.
 	LockPath string
 	// IsVolume reports whether a directory is a volume of the pod in which the server runs; nil is the real test.
@@ -42,12 +44,12 @@ func Open(cfg Config) (*Directory, error) {
 	if cfg.IsVolume != nil {
 		isVolume = cfg.IsVolume
 	}
-	d := &Directory{path: cfg.Path, log: cfg.Log, trust: newTrust(cfg.Path, cfg.Lock, isVolume, cfg.Log)}
+	d := &Directory{path: cfg.Path, log: cfg.Log, trust: newTrust(cfg, isVolume)}
 	if cfg.LockPath != "" {
 		d.lock.path = absolute(cfg.LockPath)
 	}
 	if cfg.Lock != nil && cfg.LockPath != "" {
-		if err := d.lock.checkFirst(d.trust.volume, d.log); err != nil {
+		if err := d.lock.checkFirst(d.trust, d.log); err != nil {
 			return nil, err
 		}
 	}

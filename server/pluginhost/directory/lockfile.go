@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/owners"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
@@ -88,7 +89,7 @@ func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, proces
 	case !there.Mode().IsRegular(): // opening a pipe would block
 		return nil, process.Identity{}, fmt.Errorf("it is not a regular file but %s", there.Mode().Type())
 	}
-	file, err := os.Open(l.path)
+	file, way, err := owners.Open(l.path)
 	if err != nil {
 		return nil, process.Identity{}, err
 	}
@@ -108,32 +109,26 @@ func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, proces
 	if reflect.DeepEqual(next, current) {
 		return current, seen, nil
 	}
-	return next, seen, l.writers(file)
+	return next, seen, way.Check(isReadOnly)
 }
 
-// writers returns an error if others than the owner can change the lock, which is open as file.
-func (l *lockFile) writers(file *os.File) error {
-	folder := filepath.Dir(l.path)
-	if isReadOnly(folder) && isReadOnly(l.path) {
-		return nil
-	}
-	return otherWriters(file, l.path, []string{folder})
-}
+// isReadOnly reports whether nobody can write there, as in volumes of ConfigMaps and Secrets. Owners and modes say nothing then.
+func isReadOnly(step owners.Step) bool { return step.ReadOnly }
 
-// checkFirst returns an error if others than its owner can change the lock with which the host starts, because whoever can
-// change it decides what runs. On a volume of the pod, which its spec lets others write to, it only logs a warning.
-func (l *lockFile) checkFirst(volume bool, log hclog.Logger) error {
-	file, err := os.Open(l.path)
+// checkFirst returns an error if others can change the lock with which the host starts, because whoever can change it decides what
+// runs. On a volume of the pod, which its spec lets others write to, it only logs a warning.
+func (l *lockFile) checkFirst(trust *Trust, log hclog.Logger) error {
+	file, way, err := owners.Open(l.path)
 	if err != nil {
 		return nil // what was read before is in force, and the first look reports the error
 	}
 	defer file.Close()
-	switch err := l.writers(file); {
-	case err != nil && volume:
+	if err := way.Check(func(s owners.Step) bool { return isReadOnly(s) || trust.inVolume(s) }); err != nil {
+		return fmt.Errorf("the lock does not hold: %w", err)
+	}
+	if err := way.Check(isReadOnly); err != nil {
 		log.Warn("everything that shares this volume of the pod can change the lock, and so what runs; keep the lock in a ConfigMap",
 			"lock", l.path, "error", err)
-	case err != nil:
-		return fmt.Errorf("the lock does not hold: %w", err)
 	}
 	return nil
 }

@@ -18,10 +18,3 @@ func isMountPoint(dir string) bool {
 	}
 	return stat.Attributes_mask&stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
-
-// isReadOnly reports whether the file system of path is mounted read-only, as volumes of ConfigMaps and Secrets are. Modes
-// say nothing then.
-func isReadOnly(path string) bool {
-	var stat unix.Statfs_t
-	return unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
-}

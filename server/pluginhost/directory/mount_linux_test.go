@@ -3,8 +3,6 @@ package directory
 import (
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,22 +17,4 @@ func TestIsMountPoint(t *testing.T) {
 	require.True(t, isMountPoint(link))
 	require.False(t, isMountPoint(dir))
 	require.False(t, isMountPoint(filepath.Join(dir, "missing")))
-}
-
-func TestIsReadOnly(t *testing.T) {
-	t.Parallel()
-	require.False(t, isReadOnly(t.TempDir()))
-	require.False(t, isReadOnly(filepath.Join(t.TempDir(), "missing")))
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	require.NoError(t, err)
-	last := map[string]bool{} // a later mount hides an earlier one
-	for line := range strings.Lines(string(mounts)) {
-		fields := strings.Fields(line)
-		last[fields[1]] = slices.Contains(strings.Split(fields[3], ","), "ro")
-	}
-	for path, readOnly := range last {
-		if _, err := os.Stat(path); err == nil && !strings.Contains(path, `\`) {
-			require.Equal(t, readOnly, isReadOnly(path), path)
-		}
-	}
 }

@@ -2,85 +2,91 @@ package directory
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
+	"github.com/cleat-dev/cleat/server/pluginhost/owners"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Trust decides which binaries of the plugin directory may run. With a lock, these are the ones that it names, with the
-// content that it names; it does not matter who can write to them. Without a lock, these are the ones that only their owner
-// can change.
+// Trust decides which binaries of the plugin directory may run: those that only root and the server's user can change, and of these, with
+// a lock, those that it names, with the content that it names. In a volume of the pod, the pod decides who can write; a lock decides
+// there what the content is.
 type Trust struct {
 	dir    string // absolute
 	lock   *pluginlock.Lock
-	volume bool // dir is a volume of the pod, so that the pod decides who can write to it
+	named  bool   // whoever can change dir, because the user has named it
+	volume string // what dir leads to, if that is a volume of the pod; empty otherwise
 }
 
 // newTrust finds out who can write to the plugin directory.
-func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool, log hclog.Logger) *Trust {
-	t := &Trust{dir: absolute(dir), lock: lock}
+func newTrust(cfg Config, isVolume func(dir string) bool) *Trust {
+	t := &Trust{dir: absolute(cfg.Path), lock: cfg.Lock, named: cfg.Named}
 	info, err := os.Stat(t.dir)
 	if err != nil || !isVolume(t.dir) {
 		return t
 	}
-	t.volume = true
-	if lock != nil || !othersWrite(info) {
+	real, err := filepath.EvalSymlinks(t.dir)
+	if err != nil {
 		return t
 	}
-	log.Warn("everything that shares this volume of the pod can change the plugins; use a lock to pin what may run",
+	t.volume = real
+	if cfg.Lock != nil || info.Mode().Perm()&0o022 == 0 {
+		return t
+	}
+	cfg.Log.Warn("everything that shares this volume of the pod can change the plugins; use a lock to pin what may run",
 		"dir", t.dir, "mode", info.Mode(), "lock", "cleat plugin lock")
 	return t
 }
 
-// Check is called before each start of a binary. The error says why it must not run and what to do. verify is to be called
-// when it runs, and again before its first call; it may be nil.
-func (t *Trust) Check(b *process.Binary) (verify func() error, err error) {
-	if t.lock == nil {
-		if err := t.checkWriters(b); err != nil {
-			return nil, &process.DistrustError{Reason: err}
-		}
-		return nil, nil
+// Check is called before each start of a binary and returns what is to run: the binary, or with a lock a sealed copy of what the lock
+// names. The error says why it must not run and what to do.
+func (t *Trust) Check(b *process.Binary) (*process.Binary, error) {
+	sum, err := t.judge(b)
+	if err != nil || t.lock == nil {
+		return b, err
 	}
-	before, err := b.Now()
-	if err != nil {
-		return nil, err
-	}
-	if err := t.checkSum(b); err != nil {
-		return nil, err
-	}
-	return func() error {
-		if b.Script() && !b.StillThere() { // an interpreter that resolves links has read the other file
-			return &process.DistrustError{Reason: errors.New("it was killed before its first call, because another file took its place while it was started")}
-		}
-		if now, err := b.Now(); err == nil && now == before {
-			return nil
-		}
-		// Replacing the file changes its times too. Nothing can write to a file that runs, so this check is final.
-		if err := t.checkSum(b); err != nil {
-			return fmt.Errorf("it was killed before its first call, because it was changed while it was started: %w", err)
-		}
-		return nil
-	}, nil
+	return b.Seal(sum)
 }
 
-// checkSum returns an error if the content of the file differs from the lock.
-func (t *Trust) checkSum(b *process.Binary) error {
-	sum, err := b.Sum()
+// Judge returns the error that Check would return for a binary as it is now.
+func (t *Trust) Judge(b *process.Binary) error {
+	_, err := t.judge(b)
+	return err
+}
+
+// judge returns the sum of a binary that may run, if there is a lock.
+func (t *Trust) judge(b *process.Binary) (sum string, err error) {
+	if t.lock != nil {
+		if sum, err = b.Sum(); err != nil {
+			return "", err
+		}
+		if err := t.lock.Check(t.relative(b.Path), sum); err != nil {
+			return "", &process.DistrustError{Reason: err}
+		}
+	}
+	if t.named {
+		return sum, nil
+	}
+	way, err := b.Way()
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := t.lock.Check(t.relative(b.Path), sum); err != nil {
-		return &process.DistrustError{Reason: err}
+	if err := way.Check(t.inVolume); err != nil {
+		return "", &process.DistrustError{Reason: err}
 	}
-	return nil
+	if err := b.CheckInterpreter(); errors.As(err, new(*process.DistrustError)) { // other errors are those of the start
+		return "", err
+	}
+	return sum, nil
+}
+
+// inVolume reports whether a step is in a volume of the pod, where anything in the pod may be meant to write.
+func (t *Trust) inVolume(step owners.Step) bool {
+	return t.volume != "" && (step.Path == t.volume || strings.HasPrefix(step.Path, t.volume+string(filepath.Separator)))
 }
 
 // CheckProvides returns an error if what a binary lists differs from the lock.
@@ -126,53 +132,6 @@ func (t *Trust) relative(path string) string {
 		return path
 	}
 	return filepath.ToSlash(relative)
-}
-
-// checkWriters returns an error if others than its owner can replace or change the binary, by the mode of the file, of each
-// folder between it and the plugin directory, and of the folder that a link leads to.
-func (t *Trust) checkWriters(b *process.Binary) error {
-	if t.volume {
-		return nil
-	}
-	var folders []string
-	for folder := filepath.Dir(b.Path); ; folder = filepath.Dir(folder) {
-		folders = append(folders, folder)
-		if !strings.HasPrefix(folder, t.dir+string(filepath.Separator)) {
-			break
-		}
-	}
-	if err := otherWriters(b.File, b.Path, folders); err != nil {
-		return fmt.Errorf(`%w, or pin what may run with "cleat plugin lock"`, err)
-	}
-	return nil
-}
-
-// otherWriters returns an error if others than their owner can change the open file that path leads to, or put another one
-// into one of the folders or into the one that a link leads to.
-func otherWriters(file *os.File, path string, folders []string) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if othersWrite(info) {
-		return writersError("file", path, info)
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		folders = append(folders, filepath.Dir(real))
-	}
-	for _, folder := range folders {
-		info, err := os.Stat(folder)
-		if err == nil && othersWrite(info) { // a folder that was removed cannot be written to
-			return writersError("folder", folder, info)
-		}
-	}
-	return nil
-}
-
-func othersWrite(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
-
-func writersError(what, path string, info fs.FileInfo) error {
-	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s"`, what, path, info.Mode(), path)
 }
 
 // isPodVolume reports whether dir is a volume of the pod in which the server runs. An emptyDir is writable for everything in

@@ -5,17 +5,27 @@ import (
 	"io"
 	"math"
 	"os"
+	"sync"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/owners"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
-// Binary is the file of a plugin, opened when it was found. Every start checks and runs the opened file: another file that
-// takes its path later is another binary. Where the operating system cannot run an open file (other than Linux) the path is
-// run.
+// Binary is the file of a plugin, opened when it was found, or a copy of it that nobody can change; see Seal. Every start checks and
+// runs the open file: another file that takes its path later is another binary. Where the operating system cannot run an open file (other
+// than Linux) the path is run.
 type Binary struct {
-	Path string // absolute; argv[0] of its processes, and what is shown
-	File *os.File
+	Path string   // absolute; argv[0] of its processes, and what is shown
+	File *os.File // what runs; others read it as well, so that it has no offset that anyone may rely on (ReadAt)
 	was  Identity
+	way  owners.Way // when it was opened
+
+	mu     sync.Mutex
+	sealed *Binary // its copy, nil while no process needs one
+	users  int     // of sealed
+
+	sum     string // of a sealed copy
+	release func() // of a sealed copy; nil for the file itself
 }
 
 // Identity identifies one content of one file. It is comparable. It also changes with the mode, name and number of links of
@@ -40,11 +50,11 @@ func (i Identity) MayBeCopy(other Identity) bool {
 
 // OpenBinary opens the file that path leads to now.
 func OpenBinary(path string) (*Binary, error) {
-	file, err := os.Open(path)
+	file, way, err := owners.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	b := &Binary{Path: path, File: file}
+	b := &Binary{Path: path, File: file, way: way}
 	if b.was, err = b.Now(); err != nil {
 		_ = file.Close()
 		return nil, err
@@ -64,25 +74,26 @@ func (b *Binary) Now() (Identity, error) {
 	return IdentityOf(info), nil
 }
 
-// Script reports whether an interpreter runs the file.
-func (b *Binary) Script() bool {
-	start := make([]byte, 2)
-	_, err := b.File.ReadAt(start, 0)
-	return err == nil && string(start) == "#!"
-}
-
-// StillThere reports whether the path still leads to the open file.
-func (b *Binary) StillThere() bool {
+// Way returns the way to the open file as it is now. If the path leads elsewhere by now, it is the way by which the file was opened.
+func (b *Binary) Way() (owners.Way, error) {
 	opened, err := b.File.Stat()
 	if err != nil {
-		return false
+		return nil, fmt.Errorf("look at plugin %s: %w", b.Path, err)
 	}
-	there, err := os.Stat(b.Path)
-	return err == nil && os.SameFile(opened, there)
+	if file, way, err := owners.Open(b.Path); err == nil {
+		defer file.Close()
+		if there, err := file.Stat(); err == nil && os.SameFile(opened, there) {
+			return way, nil
+		}
+	}
+	return b.way.With(opened), nil
 }
 
 // Sum returns the SHA-256 sum of what the file holds now, as a lock has it.
 func (b *Binary) Sum() (string, error) {
+	if b.sum != "" {
+		return b.sum, nil
+	}
 	sum, err := pluginlock.Sum(io.NewSectionReader(b.File, 0, math.MaxInt64))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", b.Path, err)
@@ -90,5 +101,44 @@ func (b *Binary) Sum() (string, error) {
 	return sum, nil
 }
 
+// Seal returns a copy of the file, in memory, that has this sum and that nobody can change. Processes that run at the same time share it;
+// when each of them has closed it, the memory is free. Where the operating system knows no such copies, it is the file itself.
+func (b *Binary) Seal(sum string) (*Binary, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sealed == nil || b.sealed.sum != sum {
+		file, err := b.copyOf(sum)
+		if err != nil {
+			return nil, err
+		}
+		c := &Binary{Path: b.Path, File: file, was: b.was, way: b.way, sum: sum}
+		b.sealed, b.users = c, 0
+		c.release = func() { b.closeCopy(c) }
+	}
+	b.users++
+	return b.sealed, nil
+}
+
+// closeCopy ends one use of a copy.
+func (b *Binary) closeCopy(c *Binary) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sealed != c {
+		return // there is another one; the garbage collector closes this one
+	}
+	if b.users--; b.users == 0 {
+		b.sealed = nil
+		if c.File != b.File {
+			_ = c.File.Close()
+		}
+	}
+}
+
 // Close closes the file. Running processes go on, but none can be started.
-func (b *Binary) Close() error { return b.File.Close() }
+func (b *Binary) Close() error {
+	if b.release != nil {
+		b.release()
+		return nil
+	}
+	return b.File.Close()
+}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,13 +29,16 @@ const (
 // maxHandshake is the longest handshake line, in bytes; with a certificate in it, it has about 1 KiB.
 const maxHandshake = 16 << 10
 
+// markVariable marks the processes that a plugin starts, so that those which leave its process group end with it, too.
+const markVariable = "CLEAT_PLUGIN_PROCESS"
+
 // child is an operating system process with its pipes. It implements go-plugin's runner, instead of go-plugin's own, for
 // four reasons: what the process starts ends with it, its stderr may hold anything, its exit status is known even while a
 // grandchild holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
 	cmd     *exec.Cmd      // set by prepare
-	verify  func() error   // called as soon as it runs; an error kills it
+	mark    string         // the variable that what it starts inherits; set by prepare
 	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
@@ -68,7 +72,8 @@ func (c *child) prepare(dir string, args, env []string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Env, cmd.SysProcAttr = env, processAttributes()
+	c.mark = markVariable + "=" + rand.Text()
+	cmd.Env, cmd.SysProcAttr = append(env, c.mark), processAttributes()
 	c.cmd = cmd
 	return nil
 }
@@ -109,6 +114,7 @@ func (c *child) Start(context.Context) error {
 
 		c.exit = wait(c.cmd, c.disown) // for processes only: the pipes are files
 		close(c.exited)
+		killMarked(c.mark)
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		readers.Wait()
@@ -123,32 +129,31 @@ func (c *child) Start(context.Context) error {
 func (c *child) fork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.closeInterpreter()
 	if c.killed {
 		return errors.New("stopped before it started")
 	}
 	if err := c.cmd.Start(); err != nil {
 		return c.binary.runError(err)
 	}
-	if err := c.begin(); err != nil {
-		killProcessGroup(c.cmd.Process)
-		_ = wait(c.cmd, func() {})
-		return err
+	if c.memory > 0 {
+		if err := limitMemory(c.cmd.Process.Pid, c.memory); err != nil {
+			killProcessGroup(c.cmd.Process)
+			_ = wait(c.cmd, func() {})
+			return fmt.Errorf("limit its memory: %w", err)
+		}
 	}
 	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid
 	return nil
 }
 
-// begin limits the memory of the new process and verifies what it runs.
-func (c *child) begin() error {
-	if c.memory > 0 {
-		if err := limitMemory(c.cmd.Process.Pid, c.memory); err != nil {
-			return fmt.Errorf("limit its memory: %w", err)
+// closeInterpreter closes what was opened for the command alone.
+func (c *child) closeInterpreter() {
+	for _, file := range c.cmd.ExtraFiles {
+		if file != c.binary.File {
+			_ = file.Close()
 		}
 	}
-	if c.verify != nil {
-		return c.verify()
-	}
-	return nil
 }
 
 // kill kills the process and its group, or prevents its start. If the process runs, first is called before; it may be nil.

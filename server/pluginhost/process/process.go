@@ -44,9 +44,9 @@ const (
 type Launch struct {
 	Binary *Binary
 	Args   []string
-	// Check is called before each start, and verify, which may be nil, when the binary runs and before its first call.
-	// An error means that it must not run. nil allows every start.
-	Check func(*Binary) (verify func() error, err error)
+	// Check is called before each start and returns what runs, the binary itself or a sealed copy, which is closed when the process has
+	// ended. An error means that it must not run. nil allows every start.
+	Check func(*Binary) (*Binary, error)
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string
 	// OnStart prepares every new process before it gets its first call. nil when there is nothing to do.
@@ -71,20 +71,36 @@ type process struct {
 // startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then nothing
 // of the process is left. If the process exits by itself the error is a DiedError.
 func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
-	var verify func() error
+	binary := l.Binary
 	if l.Check != nil {
 		var err error
-		if verify, err = l.Check(l.Binary); err != nil {
+		if binary, err = l.Check(l.Binary); err != nil {
 			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.Path, err)
 		}
 	}
+	p, err := runProcess(ctx, binary, l.Args, cfg, o)
+	switch {
+	case binary == l.Binary:
+	case err != nil:
+		_ = binary.Close()
+	default:
+		go func() {
+			<-p.child.done
+			_ = binary.Close()
+		}()
+	}
+	return p, err
+}
+
+// runProcess is startProcess for what was checked.
+func runProcess(ctx context.Context, binary *Binary, args []string, cfg *PoolConfig, o *output.Output) (*process, error) {
 	offered, variable, err := offerTLS()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{path: l.Binary.Path, settings: cfg, output: o}
-	p.child = newChild(l.Binary, p.output)
-	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
+	p := &process{path: binary.Path, settings: cfg, output: o}
+	p.child = newChild(binary, p.output)
+	p.child.memory = cfg.Limits.Memory
 	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  hostapi.Handshake(),
@@ -105,7 +121,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			return p.child, p.child.prepare(dir, l.Args, slices.Concat(cfg.Environment, cmd.Env, []string{variable}))
+			return p.child, p.child.prepare(dir, args, slices.Concat(cfg.Environment, cmd.Env, []string{variable}))
 		},
 	}
 	p.client = plugin.NewClient(p.config)
@@ -159,11 +175,6 @@ func (p *process) connect() error {
 		return err
 	}
 	p.address = address
-	if p.child.verify != nil {
-		if err := p.child.verify(); err != nil {
-			return err
-		}
-	}
 	if !p.encrypted() {
 		p.config.TLSConfig = nil
 	}

@@ -58,8 +58,8 @@ func Find(ctx context.Context, name string) (*Program, error) {
 // beside returns the path of the program called name that came with the plugin, in the directory .cleat-restic beside it, where a host does
 // not look for plugins; or else name.
 func beside(name string) string {
-	plugin, err := os.Executable()
-	if err != nil || name != filepath.Base(name) {
+	plugin := os.Args[0] // by which the host has found it; what runs may be a copy that is nowhere
+	if !filepath.IsAbs(plugin) || name != filepath.Base(name) {
 		return name
 	}
 	path := filepath.Join(filepath.Dir(plugin), ".cleat-restic", name)

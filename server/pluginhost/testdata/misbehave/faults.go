@@ -5,15 +5,25 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // fault holds more ways to misbehave; set adds an annotation to the item in the reply.
 func fault(what string, set func(key, value string)) error {
 	switch what {
-	case "fork away":
+	case "fork a session":
+		child := exec.Command("sleep", "3600")
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := child.Start(); err != nil {
+			return err
+		}
+		set("child", strconv.Itoa(child.Process.Pid))
+	case "fork away", "fork a session away":
 		// The shell exits, so that its child becomes an orphan.
 		shell := exec.Command("sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!")
+		shell.SysProcAttr = &syscall.SysProcAttr{Setsid: what == "fork a session away"}
 		pid, err := shell.Output()
 		if err != nil {
 			return err
