@@ -65,7 +65,7 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
 		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
 	}
-	mover, err := a.Movers.Find(l.spec.mover)
+	mover, err := a.Movers.Find(l.spec.mover, volume)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,9 @@ const maxHandshake = 16 << 10
 // grandchild holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
+	enclose *Enclosure     // nil for none
 	cmd     *exec.Cmd      // set by prepare
+	dir     string         // set by prepare
 	verify  func() error   // called as soon as it runs; an error kills it
 	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
@@ -64,6 +67,11 @@ func newChild(b *Binary, o *output.Output) *child {
 
 // prepare makes the command. dir is a private directory that exists until the process has ended.
 func (c *child) prepare(dir string, args, env []string) error {
+	if c.enclose != nil { // its copy has the path of the binary
+		c.cmd = &exec.Cmd{Path: c.binary.Path, Args: append([]string{c.binary.Path}, args...), SysProcAttr: processAttributes()}
+		c.cmd.Env, c.dir = slices.Concat(env, c.enclose.Environment, []string{"TMPDIR=/tmp"}), dir
+		return nil
+	}
 	cmd, err := c.binary.command(dir, args)
 	if err != nil {
 		return err
@@ -90,10 +98,11 @@ func (c *child) Start(context.Context) error {
 	c.cmd.Stdout, c.cmd.Stderr = stdoutWriter, stderrWriter
 
 	started := make(chan error)
-	go func() {
-		// The kernel ties "dies with its parent" to the thread that forked, so that thread stays here.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+	run := onThread
+	if c.enclose != nil {
+		run = onOwnThread
+	}
+	run(func() {
 		err := c.fork()
 		_, _ = stdoutWriter.Close(), stderrWriter.Close()
 		if err != nil {
@@ -115,8 +124,17 @@ func (c *child) Start(context.Context) error {
 		c.output.Flush()
 		_, _ = stdout.Close(), stderr.Close()
 		c.abandon()
-	}()
+	})
 	return <-started
+}
+
+// onThread runs f in a goroutine that stays on its thread: the kernel ties "dies with its parent" to the thread that forked.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		f()
+	}()
 }
 
 // fork starts the binary, unless it was killed before.
@@ -125,6 +143,11 @@ func (c *child) fork() error {
 	defer c.mu.Unlock()
 	if c.killed {
 		return errors.New("stopped before it started")
+	}
+	if c.enclose != nil {
+		if err := c.enclose.enter(c.binary, c.dir); err != nil {
+			return err
+		}
 	}
 	if err := c.cmd.Start(); err != nil {
 		return c.binary.runError(err)
@@ -145,7 +168,7 @@ func (c *child) begin() error {
 			return fmt.Errorf("limit its memory: %w", err)
 		}
 	}
-	if c.verify != nil {
+	if c.verify != nil && c.enclose == nil { // an enclosed thread does not see the file; it is verified before the first call
 		return c.verify()
 	}
 	return nil
@@ -259,7 +282,14 @@ func (c *child) ID() string {
 func (c *child) PluginToHost(network, address string) (string, string, error) {
 	switch network {
 	case "unix":
-		return network, address, nil
+		if c.enclose == nil {
+			return network, address, nil
+		}
+		path, release, err := socketIn(c.dir, address)
+		if err == nil {
+			go func() { <-c.done; release() }()
+		}
+		return network, path, err
 	case "tcp":
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {

@@ -47,6 +47,8 @@ type Launch struct {
 	// Check is called before each start, and verify, which may be nil, when the binary runs and before its first call.
 	// An error means that it must not run. nil allows every start.
 	Check func(*Binary) (verify func() error, err error)
+	// Enclosure is what the process sees of the file system; nil is everything.
+	Enclosure *Enclosure
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string
 	// OnStart prepares every new process before it gets its first call. nil when there is nothing to do.
@@ -84,7 +86,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	}
 	p := &process{path: l.Binary.Path, settings: cfg, output: o}
 	p.child = newChild(l.Binary, p.output)
-	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
+	p.child.verify, p.child.memory, p.child.enclose = verify, cfg.Limits.Memory, l.Enclosure
 	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  hostapi.Handshake(),
