@@ -271,8 +271,13 @@ func emptyRoot() (int, error) {
 // unmountAll detaches all mounts of the thread's namespace but the root. What the host has mounted could not be unmounted there as long as
 // the process runs.
 func unmountAll() error {
+	info, err := os.Open("/proc/thread-self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("read the mounts of the host: %w", err)
+	}
+	defer func() { _ = info.Close() }()
 	for before := math.MaxInt; ; {
-		mounts, err := belowRoot()
+		mounts, err := belowRoot(info)
 		if err != nil || len(mounts) == 0 {
 			return err
 		}
@@ -286,10 +291,11 @@ func unmountAll() error {
 	}
 }
 
-// belowRoot returns the paths of the mounts on the root of the thread's mount namespace.
-func belowRoot() (paths []string, err error) {
-	text, err := os.ReadFile("/proc/thread-self/mountinfo")
-	if err != nil {
+// belowRoot returns the paths of the mounts on the root of the mount namespace that an open file describes.
+func belowRoot(info io.ReadSeeker) (paths []string, err error) {
+	_, err = info.Seek(0, io.SeekStart)
+	text, errRead := io.ReadAll(info)
+	if err = errors.Join(err, errRead); err != nil {
 		return nil, fmt.Errorf("read the mounts of the host: %w", err)
 	}
 	root := ""
