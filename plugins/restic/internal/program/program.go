@@ -59,7 +59,10 @@ func Find(ctx context.Context, name string) (*Program, error) {
 // not look for plugins; or else name.
 func beside(name string) string {
 	plugin, err := os.Executable()
-	if err != nil || name != filepath.Base(name) {
+	if err != nil { // without /proc
+		plugin = os.Args[0]
+	}
+	if name != filepath.Base(name) || !filepath.IsAbs(plugin) {
 		return name
 	}
 	path := filepath.Join(filepath.Dir(plugin), ".cleat-restic", name)
