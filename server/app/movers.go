@@ -239,7 +239,8 @@ func (f *files) addConfigured(config []byte, own string) error {
 	return errors.Join(errs...)
 }
 
-// addExisting adds a directory, or a file of bytes, that can be read and run, if it exists and is not there with another one.
+// addExisting adds a directory, or a file of bytes, that can be read and run, if it exists and is not there with another one. The root
+// directory is never added.
 func (f *files) addExisting(path string) error {
 	if !filepath.IsAbs(path) || slices.ContainsFunc([]string{"/usr/", "/bin/", "/sbin/", "/lib/"}, func(system string) bool {
 		return strings.HasPrefix(filepath.Clean(path)+"/", system)
@@ -262,6 +263,9 @@ func (f *files) addCredentials(path string) error {
 }
 
 func (f *files) addReadable(path string, m process.Mount) error {
+	if m.Path == "/" {
+		return nil
+	}
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return nil //nolint:nilerr // the mover explains what it misses

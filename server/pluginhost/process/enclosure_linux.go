@@ -152,6 +152,10 @@ func (e *Enclosure) detach(b *Binary, dir string) (trees []tree, links []link, e
 	came := filepath.Join(filepath.Dir(b.Path), "."+filepath.Base(b.Path))
 	failed = append(failed, open(came, came, ours|unix.MS_RDONLY))
 	for _, m := range e.Mounts {
+		if !filepath.IsAbs(m.Path) || filepath.Clean(m.Path) == "/" {
+			failed = append(failed, fmt.Errorf("%q cannot be in it, expected an absolute path other than /", m.Path))
+			continue
+		}
 		if m.File == nil {
 			trees = append(trees, tree{path: filepath.Clean(m.Path), fd: none, directory: true})
 			continue

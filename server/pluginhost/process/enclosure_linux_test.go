@@ -109,6 +109,19 @@ func TestEnclosureOfBackupIsReadOnly(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(volume, "new"))
 }
 
+func TestRootOfHostIsNeverInAnEnclosure(t *testing.T) {
+	t.Parallel()
+	needsMounts(t)
+	for _, path := range []string{"/", "//", "/../", "relative"} {
+		e := &Enclosure{Mounts: []Mount{{Path: path, File: openAt(t, "/")}}}
+		trees, _, err := e.detach(&Binary{Path: "/plugins/none"}, t.TempDir())
+		for _, tree := range trees {
+			require.NoError(t, unix.Close(tree.fd))
+		}
+		require.ErrorContains(t, err, "expected an absolute path other than /", path)
+	}
+}
+
 func TestHostStaysOutsideOfEnclosures(t *testing.T) {
 	t.Parallel()
 	needsMounts(t)
