@@ -102,7 +102,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	a := &nodeagent.Agent{
 		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
-		Movers:         movers{plugins},
+		Movers:         newEnclosedMovers(c, plugins),
 		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
 		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
@@ -224,10 +224,10 @@ func namesSoothing(file *config.File) bool {
 	return name != "" && name != policy.BuiltInSoothing
 }
 
-// movers finds the data movers of a plugin host.
+// movers finds the data movers of the host of a server, which has no volumes of pods.
 type movers struct{ host *pluginhost.Host }
 
-// Find implements nodeagent.Movers.
+// Find returns the mover with a name.
 func (m movers) Find(name string) (datamover.Mover, error) {
 	return pluginhost.Named(m.host, kinds.DataMover(), name)
 }

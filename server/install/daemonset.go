@@ -24,7 +24,8 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	}
 	if !agent.Privileged {
 		c.SecurityContext.AllowPrivilegeEscalation = new(false)
-		c.SecurityContext.Capabilities = fileCapabilities()
+		c.SecurityContext.Capabilities = agentCapabilities()
+		c.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined} // runtimes' own ones deny mounts
 	}
 	c.Env = append(c.Env, fieldVariable("NODE_NAME", "spec.nodeName"), fieldVariable("POD_NAME", "metadata.name"))
 	pod := corev1.PodSpec{
@@ -33,15 +34,18 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 		PriorityClassName:  agent.PriorityClassName,
 		SecurityContext:    &corev1.PodSecurityContext{RunAsUser: new(int64(0))}, // reads and writes the files of all users
 	}
-	for _, mount := range []struct{ name, of, at string }{
-		{"host-pods", "pods", "/host_pods"},
-		{"host-plugins", "plugins", path.Join(KubeletRoot, "plugins")}, // links to block devices lead there
+	for _, mount := range []struct {
+		name, of, at string
+		readOnly     bool
+	}{
+		{"host-pods", "pods", "/host_pods", false},
+		{"host-plugins", "plugins", path.Join(KubeletRoot, "plugins"), true}, // links to block devices lead there
 	} {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: mount.name, VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: path.Join(agent.KubeletRoot, mount.of)},
 		}})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
-			Name: mount.name, MountPath: mount.at, MountPropagation: new(corev1.MountPropagationHostToContainer),
+			Name: mount.name, MountPath: mount.at, ReadOnly: mount.readOnly, MountPropagation: new(corev1.MountPropagationHostToContainer),
 		})
 	}
 	pod.Containers = []corev1.Container{c}
@@ -56,9 +60,11 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	}
 }
 
-// fileCapabilities are what a process needs to read all files, and to restore them with their owners, modes and types.
-func fileCapabilities() *corev1.Capabilities {
+// agentCapabilities are what an agent needs to shut data movers off from its node (SYS_ADMIN, SYS_CHROOT), and what data movers need to read
+// all files, and to restore them with their owners, modes and types.
+func agentCapabilities() *corev1.Capabilities {
 	return &corev1.Capabilities{
-		Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"},
+		Drop: []corev1.Capability{"ALL"},
+		Add:  []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP", "SYS_ADMIN", "SYS_CHROOT"},
 	}
 }

@@ -85,12 +85,17 @@ func container(o *Options, name string, resources corev1.ResourceRequirements, a
 		Env: []corev1.EnvVar{
 			{Name: "VELERO_SCRATCH_DIR", Value: "/scratch"}, fieldVariable("VELERO_NAMESPACE", "metadata.namespace"), {Name: "LD_LIBRARY_PATH", Value: "/plugins"},
 		},
-		VolumeMounts: []corev1.VolumeMount{{Name: pluginsVolume, MountPath: "/plugins"}, {Name: scratchVolume, MountPath: "/scratch"}},
+		VolumeMounts: []corev1.VolumeMount{pluginsMount(), {Name: scratchVolume, MountPath: "/scratch"}},
 	}
 	if !movesMetrics(args) {
 		c.LivenessProbe, c.ReadinessProbe = probe("/healthz"), probe("/readyz")
 	}
 	return c
+}
+
+// pluginsMount returns the mount of the plugin directory in a container that runs plugins. Only init containers write there.
+func pluginsMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: pluginsVolume, MountPath: "/plugins", ReadOnly: true}
 }
 
 // fieldVariable returns a variable that has the value of a field of the pod.

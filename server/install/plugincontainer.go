@@ -41,7 +41,7 @@ func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPoli
 		pod.Volumes = append(pod.Volumes, emptyVolume(pluginsVolume))
 	}
 	if !slices.ContainsFunc(server.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == pluginsVolume }) {
-		server.VolumeMounts = append(server.VolumeMounts, corev1.VolumeMount{Name: pluginsVolume, MountPath: "/plugins"})
+		server.VolumeMounts = append(server.VolumeMounts, pluginsMount())
 	}
 	pod.InitContainers = append(pod.InitContainers, PluginContainer(image, pull, pod.InitContainers))
 	return nil

@@ -50,7 +50,7 @@ func TestPluginsOfDeployments(t *testing.T) {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar"}, {Name: "velero"}}
 	require.NoError(t, AddPlugin(d, "a/b:v1", "Always"))
 	pod := &d.Spec.Template.Spec
-	require.Equal(t, []corev1.VolumeMount{{Name: "plugins", MountPath: "/plugins"}}, pod.Containers[1].VolumeMounts)
+	require.Equal(t, []corev1.VolumeMount{{Name: "plugins", MountPath: "/plugins", ReadOnly: true}}, pod.Containers[1].VolumeMounts)
 	require.Equal(t, []corev1.Container{{
 		Name: "a-b", Image: "a/b:v1", ImagePullPolicy: "Always", VolumeMounts: []corev1.VolumeMount{{Name: "plugins", MountPath: "/target"}},
 	}}, pod.InitContainers)

@@ -70,7 +70,7 @@ func waits(pod *corev1.Pod) bool {
 	return false
 }
 
-// exposed returns the volume of a load, if it can be opened on this node now. Otherwise wait says what the load waits for. After an error
+// exposed opens the volume of a load, if that is possible on this node now. Otherwise wait says what the load waits for. After an error
 // of type Final, waiting is of no use.
 func (a *Agent) exposed(ctx context.Context, l *load) (volume hostpath.Volume, wait string, err error) {
 	pod, err := a.pod(ctx, l)

@@ -120,7 +120,8 @@ func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 	if mine && m.Exposers[l.name] != nil {
 		exposing, again = m.expose(ctx, l), soon
 	}
-	_, wait, err := m.exposed(ctx, l)
+	volume, wait, err := m.exposed(ctx, l)
+	_ = volume.Close() // the transfer opens it again
 	if final, ends := errors.AsType[*Final](cmp.Or(exposing, err)); mine && ends {
 		_, err := m.end(ctx, l, failed(final.Error()))
 		return 0, err
@@ -231,6 +232,12 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 		return 0, err
 	}
 	volume, wait, err := m.exposed(ctx, l)
+	moving := false
+	defer func() {
+		if !moving {
+			_ = volume.Close()
+		}
+	}()
 	if final, ends := errors.AsType[*Final](err); ends {
 		_, err := m.end(ctx, l, failed(final.Error()))
 		return 0, err
@@ -258,6 +265,7 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 		return 0, err
 	}
 	m.Log.Info("load started", "kind", l.name, "name", l.GetName())
+	moving = true
 	m.start(started, volume, t)
 	return 0, nil
 }

@@ -25,6 +25,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
@@ -103,7 +104,7 @@ func (m *model) Admit(_ context.Context, request *loadsoothing.Request) (policy.
 }
 
 // Find implements Movers.
-func (m *model) Find(name string) (datamover.Mover, error) {
+func (m *model) Find(name string, _ hostpath.Volume) (datamover.Mover, error) {
 	if name == "" {
 		return nil, errors.New("none")
 	}

@@ -3,13 +3,16 @@ package nodeagent
 import (
 	"context"
 
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
 // Movers finds the plugins that move data.
 type Movers interface {
-	// Find returns the mover with a name, or an error if this agent does not have it.
-	Find(name string) (datamover.Mover, error)
+	// Find returns the mover with a name, or an error if this agent does not have it. Each of its calls has a process of its own, which sees
+	// of the node's volumes none but the given one, and that only in a Backup, to read it, and in a Restore. The volume may be the zero
+	// value for other calls, and stays open as long as they last.
+	Find(name string, volume hostpath.Volume) (datamover.Mover, error)
 }
 
 // Repositories opens the repositories with the data of volumes.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
 )
 
@@ -29,7 +30,7 @@ const (
 // loads; the first write ends a load.
 func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	node := cmp.Or(l.node(), l.acceptedBy())
-	if _, err := m.Movers.Find(l.spec.mover); err != nil || node == "" || node == m.Node {
+	if _, err := m.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil || node == "" || node == m.Node {
 		return 0, nil //nolint:nilerr // it is not a load of these agents, or was edited by hand
 	}
 	gone, again, err := m.nodeGone(ctx, node)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
@@ -213,7 +214,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 
 // unfit reports whether a New load is not to be accepted, and how it ends; end is nil for a load of another controller.
 func (q *admission) unfit(l *load) (end *outcome, is bool) {
-	_, missing := q.Movers.Find(l.spec.mover)
+	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
 	switch {
 	case missing != nil && q.foreign(l):
 		return nil, true

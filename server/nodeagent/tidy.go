@@ -2,6 +2,8 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
+	"os"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +29,8 @@ func (t *tidier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	}
 	volumes, err := hostpath.Directories(t.HostPods, string(pod.UID))
 	for _, volume := range volumes {
-		if err := signal.Remove(volume, restore); err != nil {
-			t.Log.Warn("the directory .velero of a restore stays in a volume", "namespace", pod.Namespace, "pod", pod.Name, "volume", volume, "error", err)
+		if err := errors.Join(inside(volume, func(root *os.Root) error { return signal.Remove(root, restore) }), volume.Close()); err != nil {
+			t.Log.Warn("the directory .velero of a restore stays in a volume", "namespace", pod.Namespace, "pod", pod.Name, "volume", volume.Path, "error", err)
 		}
 	}
 	return ctrl.Result{}, err

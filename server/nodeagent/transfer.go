@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,13 +24,14 @@ var (
 	errSuperseded = errors.New("another client has ended the load")
 )
 
-// start moves the data of a load in the background, and has the load reconciled afterwards. If the agent stops before, the next process
+// start moves the data of a load in the background, closes its volume, and has the load reconciled afterwards. If the agent stops before, the next process
 // finds the load InProgress and ends it.
 func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 	ctx, cancel := context.WithCancelCause(a.life)
 	t.cancel = cancel
 	go func() {
 		defer cancel(nil)
+		defer func() { _ = volume.Close() }()
 		o := a.move(ctx, l, volume, func(done, total int64) {
 			t.done.Store(done)
 			t.total.Store(total)
@@ -63,7 +65,7 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
 		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
 	}
-	mover, err := a.Movers.Find(l.spec.mover)
+	mover, err := a.Movers.Find(l.spec.mover, volume)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -74,17 +76,17 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 	report := func(p datamover.Progress) { progress(p.DoneBytes, p.TotalBytes) }
 	if l.restore {
 		restored, err := mover.Restore(ctx, datamover.Restore{
-			Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume(volume), Settings: l.spec.settings,
+			Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Settings: l.spec.settings,
 			Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
 		}, report)
 		a.warn(l, restored.Warnings)
 		if err == nil && l.podLabel == "" {
-			err = signalRestored(l, volume.Path)
+			err = signalRestored(l, volume)
 		}
 		return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes}, err
 	}
 	snapshot, err := mover.Backup(ctx, datamover.Backup{
-		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume(volume), Parent: a.parent(ctx, l), Tags: l.spec.tags,
+		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Parent: a.parent(ctx, l), Tags: l.spec.tags,
 		Settings: l.spec.settings,
 	}, report)
 	if err != nil {
@@ -134,13 +136,23 @@ func volumeOf(l *load) string {
 	return string(l.spec.pod.UID) + "/" + l.spec.volume
 }
 
+// inside does something in a volume that is a directory. Links do not lead out of it.
+func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
+	root, err := volume.Root()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // a directory
+	return do(root)
+}
+
 // signalRestored lets the pod of a restored volume continue.
-func signalRestored(l *load, volume string) error {
+func signalRestored(l *load, volume hostpath.Volume) error {
 	owner := metav1.GetControllerOf(l.Object)
 	if owner == nil {
 		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot learn that its volume is restored", l.name, l.GetName())
 	}
-	return signal.Restored(volume, string(owner.UID))
+	return inside(volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
 }
 
 // signalFailed tells a pod that waits on this node that the data of its volume is not restored. If it fails to do so, the pod waits until
@@ -154,7 +166,8 @@ func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	if err != nil || wait != "" {
 		return
 	}
-	if err := signal.Failed(volume.Path, string(owner.UID), why); err != nil {
+	defer func() { _ = volume.Close() }()
+	if err := inside(volume, func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
 		a.Log.Warn("could not tell the pod that its volume is not restored", "name", l.GetName(), "error", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package hostpath finds the volumes of pods in the directory in which the kubelet mounts them (/var/lib/kubelet/pods), as the node agent
-// sees it:
+// Package hostpath finds and opens the volumes of pods in the directory in which the kubelet mounts them (/var/lib/kubelet/pods), as the
+// node agent sees it:
 //
 //	ROOT/POD-UID/volumes/PLUGIN/NAME             a directory
 //	ROOT/POD-UID/volumes/kubernetes.io~csi/NAME/mount
@@ -7,7 +7,9 @@
 //
 // NAME is that of the persistent volume if the pod has a claim, and otherwise that of the volume in the pod.
 //
-// The package imports the standard library only.
+// A volume is looked up once. The open volume stays the same, whatever its path leads to later, and links never lead to it or out of it.
+//
+// The package imports the standard library and golang.org/x/sys only.
 package hostpath
 
 import (
@@ -15,61 +17,86 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
 
-// Volume is a volume as a process on the node can open it.
+// Volume is an open volume of a pod. The zero value is none.
 type Volume struct {
-	Path  string // absolute
+	Path  string // absolute, as it was when the volume was opened; only to show it
 	Block bool   // whether it is a block device, or else a directory
+	// File is the directory or the device, which can be neither read nor written by this descriptor (O_PATH).
+	File *os.File
 }
 
 // ErrNotMounted is returned for a volume that the kubelet has not mounted, or not yet.
 var ErrNotMounted = errors.New("the volume is not mounted on this node")
 
+// Close closes the volume.
+func (v Volume) Close() error {
+	if v.File == nil {
+		return nil
+	}
+	return v.File.Close()
+}
+
 const csiPlugin = "kubernetes.io~csi"
 
-// Find returns the volume called name of the pod with a UID. The error wraps ErrNotMounted if there is none.
+// Find opens the volume called name of the pod with a UID. The error wraps ErrNotMounted if there is none.
 func Find(root, podUID, name string) (Volume, error) {
-	if _, err := os.Stat(root); err != nil {
+	pods, err := open(root)
+	if err != nil {
 		return Volume{}, fmt.Errorf("the pods of the node are not accessible, mount the kubelet's directory of pods: %w", err)
 	}
+	defer func() { _ = pods.Close() }() // a directory
 	if err := errors.Join(checkName(podUID), checkName(name)); err != nil {
 		return Volume{}, err
 	}
-	pod := filepath.Join(root, podUID)
 	for _, kind := range []string{"volumes", "volumeDevices"} {
-		plugins, err := os.ReadDir(filepath.Join(pod, kind))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		plugins, err := names(pods, path.Join(podUID, kind))
+		if err != nil {
 			return Volume{}, err
 		}
 		for _, plugin := range plugins {
-			path := filepath.Join(pod, kind, plugin.Name(), name)
-			volume, err := check(path, plugin.Name(), kind == "volumeDevices")
+			volume, err := find(pods, path.Join(podUID, kind, plugin, name), kind == "volumeDevices")
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			return volume, err
 		}
 	}
-	return Volume{}, fmt.Errorf("%w: no directory %s in %s", ErrNotMounted, name, pod)
+	return Volume{}, fmt.Errorf("%w: no directory %s in %s", ErrNotMounted, name, filepath.Join(root, podUID))
 }
 
-// Directories returns the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no such pod.
-func Directories(root, podUID string) ([]string, error) {
+// Directories opens the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no such pod.
+func Directories(root, podUID string) ([]Volume, error) {
 	if err := checkName(podUID); err != nil {
 		return nil, err
 	}
-	var found []string
-	names, err := filepath.Glob(filepath.Join(root, podUID, "volumes", "*", "*"))
-	for _, name := range names {
-		volume, err := check(name, filepath.Base(filepath.Dir(name)), false)
-		if err == nil {
-			found = append(found, volume.Path)
+	pods, err := open(root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = pods.Close() }() // a directory
+	plugins, err := names(pods, path.Join(podUID, "volumes"))
+	if err != nil {
+		return nil, err
+	}
+	var found []Volume
+	for _, plugin := range plugins {
+		of := path.Join(podUID, "volumes", plugin)
+		volumes, err := names(pods, of)
+		if err != nil {
+			continue // it is none of the kubelet
+		}
+		for _, name := range volumes {
+			if volume, err := find(pods, path.Join(of, name), false); err == nil {
+				found = append(found, volume)
+			}
 		}
 	}
-	return found, err
+	return found, nil
 }
 
 func checkName(name string) error {
@@ -79,30 +106,47 @@ func checkName(name string) error {
 	return nil
 }
 
-// check returns the volume at a path. A directory must be no link, which could lead to anywhere on the node.
-func check(path, plugin string, block bool) (Volume, error) {
-	if block {
-		info, err := os.Stat(path)
-		if err != nil {
-			return Volume{}, err
-		}
-		if info.Mode()&fs.ModeDevice == 0 {
-			return Volume{}, fmt.Errorf("%s is no block device", path)
-		}
-		return Volume{Path: path, Block: true}, nil
+// names returns the names in a directory below another one, none if it does not exist.
+func names(in *os.File, directory string) ([]string, error) {
+	opened, err := openBelow(in, directory, toRead)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	if plugin == csiPlugin {
-		if _, err := os.Lstat(path); err != nil {
-			return Volume{}, err
-		}
-		path = filepath.Join(path, "mount")
+	if err != nil {
+		return nil, err
 	}
-	info, err := os.Lstat(path)
+	defer func() { _ = opened.Close() }() // a directory
+	return opened.Readdirnames(-1)
+}
+
+// find opens the volume at a path below the directory of pods. A directory must be no link, which could lead to anywhere on the node.
+func find(pods *os.File, at string, block bool) (Volume, error) {
+	if !block && path.Base(path.Dir(at)) == csiPlugin {
+		at = path.Join(at, "mount")
+	}
+	opened, err := openBelow(pods, at, toHold)
 	if err != nil {
 		return Volume{}, err
 	}
-	if !info.IsDir() {
-		return Volume{}, fmt.Errorf("%s is no directory", path)
+	v := Volume{Path: filepath.Join(pods.Name(), at), Block: block, File: opened}
+	info, err := opened.Stat()
+	if err == nil && block && info.Mode().Type() == fs.ModeSymlink { // by the kubelet: nothing of a volume is in this directory
+		target, failed := follow(opened)
+		_ = opened.Close()
+		if failed != nil {
+			return Volume{}, failed
+		}
+		v.File = target
+		info, err = target.Stat()
 	}
-	return Volume{Path: path}, nil
+	switch {
+	case err != nil:
+	case block && info.Mode()&fs.ModeDevice == 0:
+		err = fmt.Errorf("%s is no block device", v.Path)
+	case !block && !info.IsDir():
+		err = fmt.Errorf("%s is no directory", v.Path)
+	default:
+		return v, nil
+	}
+	return Volume{}, errors.Join(err, v.Close())
 }

@@ -25,43 +25,39 @@ const (
 )
 
 // Restored marks a volume as restored by a restore. It removes the marks of former restores, which came with the data.
-func Restored(volume, restore string) error { return write(volume, restore, "") }
+func Restored(volume *os.Root, restore string) error { return write(volume, restore, "") }
 
 // Failed marks a volume whose data a restore could not restore, with the reason.
-func Failed(volume, restore, why string) error { return write(volume, restore+suffix, why) }
+func Failed(volume *os.Root, restore, why string) error { return write(volume, restore+suffix, why) }
 
-func write(volume, name, text string) error {
+// write writes a mark. Pods may write to the volume meanwhile. A link of theirs does not lead out of it, and no file of theirs is opened.
+func write(volume *os.Root, name, text string) error {
 	if name == suffix || name != filepath.Base(name) {
 		return fmt.Errorf("%q is not the UID of a Restore", name)
 	}
-	root, err := os.OpenRoot(volume) // links in a volume must not lead to the files of the node
+	if err := volume.RemoveAll(directory); err != nil {
+		return fmt.Errorf("remove %s: %w", filepath.Join(volume.Name(), directory), err)
+	}
+	if err := volume.Mkdir(directory, 0o755); err != nil {
+		return err
+	}
+	mark, err := volume.OpenFile(filepath.Join(directory, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // a directory
-	if err := root.RemoveAll(directory); err != nil {
-		return fmt.Errorf("remove %s: %w", filepath.Join(volume, directory), err)
-	}
-	if err := root.Mkdir(directory, 0o755); err != nil {
-		return err
-	}
-	return root.WriteFile(filepath.Join(directory, name), []byte(text), 0o644)
+	_, err = mark.WriteString(text)
+	return errors.Join(err, mark.Close())
 }
 
 // Remove removes what Restored has left in a volume, if a restore has marked it: the pod may not have been allowed to.
-func Remove(volume, restore string) error {
+func Remove(volume *os.Root, restore string) error {
 	if restore == "" || restore != filepath.Base(restore) {
 		return fmt.Errorf("%q is not the UID of a Restore", restore)
 	}
-	root, err := os.OpenRoot(volume)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }() // a directory
-	if _, err := root.Lstat(filepath.Join(directory, restore)); err != nil {
+	if _, err := volume.Lstat(filepath.Join(directory, restore)); err != nil {
 		return nil //nolint:nilerr // the pod has removed it
 	}
-	return root.RemoveAll(directory)
+	return volume.RemoveAll(directory)
 }
 
 // Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an error when the restore
@@ -98,24 +94,39 @@ func look(root, restore string) (string, error) {
 		if !volume.IsDir() {
 			continue
 		}
-		at := filepath.Join(root, volume.Name(), directory, restore)
-		why, err := os.ReadFile(at + suffix)
-		switch {
-		case err == nil:
-			return "", fmt.Errorf("the data of volume %s was not restored: %s; delete the pod, and restore it again", volume.Name(), why)
-		case !errors.Is(err, fs.ErrNotExist):
+		restored, err := lookAt(filepath.Join(root, volume.Name()), restore)
+		if err != nil {
 			return "", err
 		}
-		if _, err := os.Stat(at); errors.Is(err, fs.ErrNotExist) {
+		if !restored {
 			waits = append(waits, volume.Name())
-		} else if err != nil {
-			return "", err
 		}
 	}
 	if len(waits) == 0 {
 		return "", nil
 	}
 	return "waits for the data of " + strings.Join(waits, ", "), nil
+}
+
+// lookAt reports whether a volume is restored. Links in it do not lead out of it.
+func lookAt(path, restore string) (bool, error) {
+	volume, err := os.OpenRoot(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = volume.Close() }() // a directory
+	why, err := volume.ReadFile(filepath.Join(directory, restore+suffix))
+	switch {
+	case err == nil:
+		return false, fmt.Errorf("the data of volume %s was not restored: %s; delete the pod, and restore it again", filepath.Base(path), why)
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	}
+	_, err = volume.Lstat(filepath.Join(directory, restore))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Clean removes the files of restores from the volumes in root, as far as the user of the pod may. The agent removes the others.

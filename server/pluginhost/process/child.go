@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -37,8 +38,10 @@ const markVariable = "CLEAT_PLUGIN_PROCESS"
 // grandchild holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
+	enclose *Enclosure     // nil for none
 	cmd     *exec.Cmd      // set by prepare
 	mark    string         // the variable that what it starts inherits; set by prepare
+	dir     string         // the private directory of an enclosed process; set by prepare
 	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
@@ -68,11 +71,16 @@ func newChild(b *Binary, o *output.Output) *child {
 
 // prepare makes the command. dir is a private directory that exists until the process has ended.
 func (c *child) prepare(dir string, args, env []string) error {
+	c.mark = markVariable + "=" + rand.Text()
+	if c.enclose != nil { // its copy has the path of the binary
+		c.cmd = &exec.Cmd{Path: c.binary.Path, Args: append([]string{c.binary.Path}, args...), SysProcAttr: processAttributes()}
+		c.cmd.Env, c.dir = slices.Concat(env, c.enclose.Environment, []string{"TMPDIR=/tmp", c.mark}), dir
+		return nil
+	}
 	cmd, err := c.binary.command(dir, args)
 	if err != nil {
 		return err
 	}
-	c.mark = markVariable + "=" + rand.Text()
 	cmd.Env, cmd.SysProcAttr = append(env, c.mark), processAttributes()
 	c.cmd = cmd
 	return nil
@@ -95,10 +103,11 @@ func (c *child) Start(context.Context) error {
 	c.cmd.Stdout, c.cmd.Stderr = stdoutWriter, stderrWriter
 
 	started := make(chan error)
-	go func() {
-		// The kernel ties "dies with its parent" to the thread that forked, so that thread stays here.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+	run := onThread
+	if c.enclose != nil {
+		run = onOwnThread
+	}
+	run(func() {
 		err := c.fork()
 		_, _ = stdoutWriter.Close(), stderrWriter.Close()
 		if err != nil {
@@ -114,15 +123,32 @@ func (c *child) Start(context.Context) error {
 
 		c.exit = wait(c.cmd, c.disown) // for processes only: the pipes are files
 		close(c.exited)
-		killMarked(c.mark)
+		c.killStray()
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		readers.Wait()
 		c.output.Flush()
 		_, _ = stdout.Close(), stderr.Close()
 		c.abandon()
-	}()
+	})
 	return <-started
+}
+
+// killStray kills what the process has started and is not in its group any more. The thread of an enclosed process has no /proc, so another one
+// looks there.
+func (c *child) killStray() {
+	var other sync.WaitGroup
+	other.Go(func() { killMarked(c.mark) })
+	other.Wait()
+}
+
+// onThread runs f in a goroutine that stays on its thread: the kernel ties "dies with its parent" to the thread that forked.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		f()
+	}()
 }
 
 // fork starts the binary, unless it was killed before.
@@ -132,6 +158,11 @@ func (c *child) fork() error {
 	defer c.closeInterpreter()
 	if c.killed {
 		return errors.New("stopped before it started")
+	}
+	if c.enclose != nil {
+		if err := c.enclose.enter(c.binary, c.dir); err != nil {
+			return err
+		}
 	}
 	if err := c.cmd.Start(); err != nil {
 		return c.binary.runError(err)
@@ -264,7 +295,14 @@ func (c *child) ID() string {
 func (c *child) PluginToHost(network, address string) (string, string, error) {
 	switch network {
 	case "unix":
-		return network, address, nil
+		if c.enclose == nil {
+			return network, address, nil
+		}
+		path, release, err := socketIn(c.dir, address)
+		if err == nil {
+			go func() { <-c.done; release() }()
+		}
+		return network, path, err
 	case "tcp":
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {

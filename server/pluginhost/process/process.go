@@ -47,6 +47,8 @@ type Launch struct {
 	// Check is called before each start and returns what runs, the binary itself or a sealed copy, which is closed when the process has
 	// ended. An error means that it must not run. nil allows every start.
 	Check func(*Binary) (*Binary, error)
+	// Enclosure is what the process sees of the file system; nil is everything.
+	Enclosure *Enclosure
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string
 	// OnStart prepares every new process before it gets its first call. nil when there is nothing to do.
@@ -78,7 +80,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.Path, err)
 		}
 	}
-	p, err := runProcess(ctx, binary, l.Args, cfg, o)
+	p, err := runProcess(ctx, binary, l, cfg, o)
 	switch {
 	case binary == l.Binary:
 	case err != nil:
@@ -93,14 +95,14 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 }
 
 // runProcess is startProcess for what was checked.
-func runProcess(ctx context.Context, binary *Binary, args []string, cfg *PoolConfig, o *output.Output) (*process, error) {
+func runProcess(ctx context.Context, binary *Binary, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	offered, variable, err := offerTLS()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{path: binary.Path, settings: cfg, output: o}
 	p.child = newChild(binary, p.output)
-	p.child.memory = cfg.Limits.Memory
+	p.child.memory, p.child.enclose = cfg.Limits.Memory, l.Enclosure
 	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  hostapi.Handshake(),
@@ -121,7 +123,7 @@ func runProcess(ctx context.Context, binary *Binary, args []string, cfg *PoolCon
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			return p.child, p.child.prepare(dir, args, slices.Concat(cfg.Environment, cmd.Env, []string{variable}))
+			return p.child, p.child.prepare(dir, l.Args, slices.Concat(cfg.Environment, cmd.Env, []string{variable}))
 		},
 	}
 	p.client = plugin.NewClient(p.config)

@@ -161,6 +161,31 @@ func (s *Supervisor) Retire() {
 	s.rest(s.current)
 }
 
+// Stop stops the process, for which there must be no calls, and returns when it has ended.
+func (s *Supervisor) Stop() {
+	s.mu.Lock()
+	pending := s.starting
+	s.mu.Unlock()
+	if pending != nil { // by a call that did not wait for it
+		pending.cancel(errAbandoned)
+		<-pending.done
+	}
+	s.mu.Lock()
+	r := s.current
+	s.current = nil
+	if r != nil {
+		r.retired = true
+		if r.idleTimer != nil {
+			r.idleTimer.Stop()
+			r.idleTimer = nil
+		}
+	}
+	s.mu.Unlock()
+	if r != nil {
+		r.stop()
+	}
+}
+
 // Abandon is Retire for a process that nothing else has called: a start that is under way is cancelled.
 func (s *Supervisor) Abandon() {
 	s.mu.Lock()

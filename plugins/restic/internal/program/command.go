@@ -46,13 +46,13 @@ func Environment() []string {
 // Run runs a command until it has ended. If ctx ends, restic gets an interrupt, and is killed if it does not end soon. The error
 // of a command that fails is an *Error, or that of ctx.
 func (p *Program) Run(ctx context.Context, c Command) error {
-	password, err := pipe(c.Password)
+	password, forget, err := passwordFile(c.Password)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = password.Close() }()
-	cmd := exec.CommandContext(ctx, p.path, append([]string{"--password-file", "/dev/fd/3"}, c.Args...)...)
-	cmd.Dir, cmd.Env, cmd.ExtraFiles = c.Dir, append(Environment(), c.Env...), []*os.File{password}
+	defer forget()
+	cmd := exec.CommandContext(ctx, p.path, append([]string{"--password-file", password}, c.Args...)...)
+	cmd.Dir, cmd.Env = c.Dir, append(Environment(), c.Env...)
 	cmd.SysProcAttr, cmd.WaitDelay = attributes(), grace
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if c.Stdin != nil {
@@ -94,20 +94,11 @@ func name(args []string) string {
 // maxPassword is the size in bytes that every pipe takes without a reader.
 const maxPassword = 4096
 
-// pipe returns a file that reads content, once.
-func pipe(content []byte) (*os.File, error) {
-	if len(content) == 0 || len(content) > maxPassword || bytes.ContainsAny(content, "\r\n\x00") {
-		return nil, errors.New("the password of the repository must be one line of 1 to 4096 bytes")
+func checkPassword(password []byte) error {
+	if len(password) == 0 || len(password) > maxPassword || bytes.ContainsAny(password, "\r\n\x00") {
+		return errors.New("the password of the repository must be one line of 1 to 4096 bytes")
 	}
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	_, err = writer.Write(content)
-	if err = errors.Join(err, writer.Close()); err != nil {
-		return nil, errors.Join(err, reader.Close())
-	}
-	return reader, nil
+	return nil
 }
 
 // beat calls Beat while a process works. The function that it returns stops that.
@@ -141,7 +132,7 @@ func beat(pid int, c Command) func() {
 
 // Usage is what a process has used since it began.
 type Usage struct {
-	Processor uint64 // ticks
+	Processor uint64 // ticks or ns
 	Read      int64  // bytes
 	Written   int64  // bytes, to files and connections
 }

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package process
+
+func onOwnThread(f func()) { go f() }
+
+func (e *Enclosure) enter(*Binary, string) error { return ErrEnclosure }
+
+func socketIn(string, string) (string, func(), error) { return "", nil, ErrEnclosure }
