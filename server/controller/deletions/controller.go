@@ -23,6 +23,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/deletion"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/shorten"
@@ -165,6 +166,9 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
+	}
+	if err := kubeapi.CheckName("spec.backupName", request.Spec.BackupName); err != nil {
+		return nil, nil, refusal(err.Error())
 	}
 	backup, err := r.backup(ctx, r.Client, request)
 	if errors.Is(err, run.ErrNotFound) || err == nil && run.BackupBusy(run.BackupPhase(backup)) {
