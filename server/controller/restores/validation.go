@@ -168,7 +168,7 @@ func (r *Controller) newestOfSchedule(ctx context.Context, namespace, schedule s
 		return "", fmt.Errorf("list the backups of schedule %s: %w", schedule, err)
 	}
 	completed := slices.DeleteFunc(list.Items, func(b velerov1.Backup) bool {
-		return b.Status.Phase != velerov1.BackupPhaseCompleted
+		return run.BackupPhase(&b) != velerov1.BackupPhaseCompleted
 	})
 	if len(completed) == 0 {
 		return "", nil
