@@ -53,6 +53,7 @@ import (
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -111,10 +112,11 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	logs := run.LogOptions{Dir: s.scratch, JSON: o.LogFormat == "json"}
 	r := registrar{mgr: mgr, log: c.Log, disabled: o.Disabled()}
 	log := c.Log.Named
-	journals := operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, log("operations"))
+	keys := signing.Open(s.live, mgr.GetClient(), c.Namespace, signing.SecretName)
+	journals := operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, keys, log("operations"))
 	volumeSnapshots := itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil }),
 		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
-	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, log("snapshots"))
+	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, keys, log("snapshots"))
 	following := &operations.Common{
 		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected,
 		Logs: c.logs, SpoolDir: s.scratch, StoreOutage: o.StoreOutageTimeout, Log: log("operations"), Now: time.Now,
@@ -217,10 +219,10 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Metrics: collected, Log: log(run.ScheduleController), Now: time.Now,
 	}, nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, &requests.Downloads{
-		Cluster: cluster, Stores: s.opener, Base: s.downloads, Log: log(run.DownloadRequestController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Keys: keys, Base: s.downloads, Log: log(run.DownloadRequestController), Now: time.Now,
 	}, nil)
 	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, &requests.Statuses{
-		Cluster: cluster, Version: c.Version,
+		Cluster: cluster, Keys: keys, Version: c.Version,
 		Plugins: func() []velerov1.PluginInfo { return listPlugins(s.host.Entries()) },
 		Report:  reportPlugins(c, s.host),
 		Policies: func() *serverreport.PolicyReport {

@@ -28,6 +28,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -35,9 +36,10 @@ import (
 // NodeAgent is what the configuration of a node agent has beyond that of a server.
 type NodeAgent struct {
 	Node           string
-	ConfigMap      string // name; empty for none
-	HostPods       string // the kubelet's directory of pods
-	Pod            string // name of the pod in which the agent runs, for those that expose volumes
+	ConfigMap      string   // name; empty for none
+	Namespaces     []string // whose volumes may be opened; empty means all
+	HostPods       string   // the kubelet's directory of pods
+	Pod            string   // name of the pod in which the agent runs, for those that expose volumes
 	PrepareTimeout time.Duration
 	BesideVelero   bool
 }
@@ -45,7 +47,7 @@ type NodeAgent struct {
 // ServeNodeAgent runs the agent of a node until ctx ends. Loads whose data is being moved then end when the next agent starts.
 func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	patience := run.Patience{For: c.Options.APIOutageTimeout, Log: c.Log.Named("api-server")}
-	mgr, err := newAgentManager(c, agent.Node)
+	mgr, err := newAgentManager(c, agent)
 	if err != nil {
 		return err
 	}
@@ -100,8 +102,9 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
 	identity := run.NewIdentity(agent.Node)
 	a := &nodeagent.Agent{
-		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods,
+		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods, Namespaces: agent.Namespaces,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
+		Keys:           signing.Open(live, mgr.GetClient(), c.Namespace, signing.SecretName),
 		Movers:         newEnclosedMovers(c, plugins),
 		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
@@ -134,12 +137,20 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	return err
 }
 
-// newAgentManager returns a manager whose cache has the loads of the namespace, the ledger of the agents, and the pods of the node.
-func newAgentManager(c Config, node string) (ctrl.Manager, error) {
+// newAgentManager returns a manager whose cache has the loads of the namespace, the ledger of the agents, and the pods of the node, in the
+// namespaces that the agent may open and in its own, which has the pods that expose volumes.
+func newAgentManager(c Config, agent NodeAgent) (ctrl.Manager, error) {
+	namespaces := map[string]cache.Config{cache.AllNamespaces: {}}
+	if len(agent.Namespaces) > 0 {
+		namespaces = map[string]cache.Config{c.Namespace: {}}
+		for _, namespace := range agent.Namespaces {
+			namespaces[namespace] = cache.Config{}
+		}
+	}
 	return newManager(c, 5*time.Second, map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {
-			Namespaces: map[string]cache.Config{cache.AllNamespaces: {}},
-			Field:      fields.OneTermEqualSelector("spec.nodeName", node),
+			Namespaces: namespaces,
+			Field:      fields.OneTermEqualSelector("spec.nodeName", agent.Node),
 		},
 		&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector("metadata.name", ledger.Name)},
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/readable"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
@@ -114,7 +115,8 @@ func Serve(ctx context.Context, c Config) error {
 	if downloads != nil {
 		cluster := &run.Cluster{Live: live, Namespace: c.Namespace}
 		endpoints.downloads = &download.Server{
-			Client: cluster.Live, Namespace: c.Namespace, Open: requests.Open(cluster, opener), Log: c.Log.Named("downloads"), Now: time.Now,
+			Client: cluster.Live, Namespace: c.Namespace, Keys: signing.Open(mgr.GetAPIReader(), nil, c.Namespace, signing.SecretName),
+			Open: requests.Open(cluster, opener), Log: c.Log.Named("downloads"), Now: time.Now,
 		}
 	}
 	work := func(ctx context.Context) error {

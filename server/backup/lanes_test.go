@@ -15,6 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
@@ -109,7 +110,7 @@ func TestStartsWaitForTheJournalTogether(t *testing.T) {
 	deps := depsFor(t, fixtureWorld(t))
 	const name, atOnce, recorded = "example.com/starting", 2, 6
 	c := fake.NewClientBuilder().Build()
-	journal := operation.NewJournals(c, c, "velero", hclog.NewNullLogger()).New(&operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "b", UID: "u"})
+	journal := operation.NewJournals(c, c, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger()).New(&operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "b", UID: "u"})
 	starting, most := counting(name, atOnce, "configmaps")
 	count := starting.execute
 	starting.starts = versioning.Keyed

@@ -28,6 +28,7 @@ import (
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 	"github.com/cleat-dev/cleat/server/test/world"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -109,7 +110,7 @@ func (s *site) newStarting(ctx context.Context) (*starting, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.journals = operation.NewJournals(c, c, roundtrip.Namespace, hclog.NewNullLogger())
+	b.journals = operation.NewJournals(c, c, roundtrip.Namespace, signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
 	b.item, err = d.RESTClient().Get().AbsPath("/api/v1/namespaces/starts/configmaps", waitName(0)).Do(ctx).Raw()
 	return b, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 func newNodeAgentCommand(a *command.App) *cobra.Command {
@@ -42,6 +43,7 @@ func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 	flags.StringVar(&s.file, "config", "", "configuration file with the policy nodeAgent.soothing and the settings of plugins; see examples/config/cleat.yaml")
 	flags.StringVar(&agent.Node, "node-name", agent.Node, "name of the node; default $NODE_NAME")
 	flags.StringVar(&agent.ConfigMap, "node-agent-configmap", "", "ConfigMap with the settings of node agents, which is read at the start")
+	flags.StringSliceVar(&agent.Namespaces, "volume-namespaces", nil, "namespaces whose volumes the agent may open; default all. \"cleat install --rbac least\" sets it")
 	flags.StringVar(&agent.HostPods, "host-pods", agent.HostPods, "directory in which the kubelet mounts the volumes of pods, as this process sees it")
 	flags.StringVar(&agent.Pod, "pod-name", agent.Pod, "name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
 	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout, "how long a load may be Accepted before it fails")
@@ -75,6 +77,11 @@ func runNodeAgent(a *command.App, cmd *cobra.Command, flags *serverFlags, agent 
 	}
 	if agent.PrepareTimeout <= 0 {
 		return fmt.Errorf("--data-mover-prepare-timeout %s: want more than 0", agent.PrepareTimeout)
+	}
+	for _, namespace := range agent.Namespaces {
+		if err := kubeapi.CheckName("--volume-namespaces", namespace); err != nil {
+			return err
+		}
 	}
 	c, err := serverConfig(a, cmd, flags)
 	if err != nil {

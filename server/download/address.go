@@ -2,8 +2,6 @@ package download
 
 import (
 	"cmp"
-	"crypto/rand"
-	"net/url"
 	"strings"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -47,15 +45,4 @@ func Reason(address string) (reason string, missing, ok bool) {
 // FileOf returns the file that a DownloadRequest asks for.
 func FileOf(request *velerov1.DownloadRequest) store.File {
 	return store.File{DownloadTarget: request.Spec.Target, Artifact: request.Annotations[velerov1.FileAnnotation]}
-}
-
-// directory is the last part of the path below which a Server serves files.
-const directory = "/downloads/"
-
-// Address returns a new URL of the file that the DownloadRequest of a name asks for, at a server that users reach at base. The
-// token in it is secret.
-func Address(base *url.URL, request string) string {
-	address := base.JoinPath(directory, request)
-	address.RawQuery = url.Values{"token": {rand.Text()}}.Encode()
-	return address.String()
 }

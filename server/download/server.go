@@ -2,69 +2,85 @@ package download
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// Server serves the files for whose DownloadRequests Address has made a URL. It reads the request from the API server, so
-// any replica can answer, also one that does not lead.
+// Server serves the files for which a Grant has a URL. It reads the request from the API server, so any replica can answer, also one that
+// does not lead.
 type Server struct {
 	Client    client.Reader // reads from the API server
 	Namespace string        // of the DownloadRequests
+	Keys      *signing.Keys
 	// Open opens a file as it is stored. The error wraps store.ErrNotFound if there is none.
 	Open func(ctx context.Context, file store.File) (io.ReadCloser, error)
 	Log  hclog.Logger
 	Now  func() time.Time
 }
 
-// ServeHTTP implements http.Handler. The name of the request is the last element of the path.
+// keyTimeout limits how long a request waits for the key, which is read once.
+const keyTimeout = 10 * time.Second
+
+// ServeHTTP implements http.Handler. The name of the request is the last element of the path. Nothing that a user sends is used before the
+// token is verified, and nothing that the request says of itself permits anything.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "want GET", http.StatusMethodNotAllowed)
 		return
 	}
-	_, name, found := strings.Cut(r.URL.Path, directory)
-	if !found || name == "" || strings.Contains(name, "/") {
+	claim, err := parse(r.URL.Path, r.URL.Query().Get("token"))
+	switch {
+	case errors.Is(err, errNoFile):
 		http.NotFound(w, r)
+		return
+	case err != nil || !s.Now().Before(claim.Until):
+		refuse(w)
+		return
+	}
+	key, err := s.key(r.Context())
+	switch {
+	case err != nil:
+		s.Log.Warn("cannot verify the token of a download", "error", err)
+		http.Error(w, "the token cannot be verified at the moment, try again", http.StatusServiceUnavailable)
+		return
+	case key == nil || !claim.proven(key):
+		refuse(w)
 		return
 	}
 	var request velerov1.DownloadRequest
-	err := s.Client.Get(r.Context(), client.ObjectKey{Namespace: s.Namespace, Name: name}, &request)
+	err = s.Client.Get(r.Context(), client.ObjectKey{Namespace: s.Namespace, Name: claim.Request}, &request)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		s.Log.Warn("cannot read a download request", "request", name, "error", err)
+		s.Log.Warn("cannot read a download request", "request", claim.Request, "error", err)
 		http.Error(w, "the API server does not answer, try again", http.StatusServiceUnavailable)
 		return
-	case err != nil || !s.permits(&request, r.URL.Query().Get("token")):
-		http.Error(w, "the link is wrong or has expired, ask for a new one", http.StatusForbidden)
+	case err != nil || request.UID != claim.UID || FileOf(&request) != claim.File:
+		refuse(w)
 		return
 	}
-	s.send(w, r, FileOf(&request))
+	s.send(w, r, claim.File)
 }
 
-// permits reports whether the URL of a request has the token and is valid now.
-func (s *Server) permits(request *velerov1.DownloadRequest, token string) bool {
-	if request.Status.Phase != velerov1.DownloadRequestPhaseProcessed || request.Status.Expiration == nil || !s.Now().Before(request.Status.Expiration.Time) {
-		return false
-	}
-	issued, err := url.Parse(request.Status.DownloadURL)
-	if err != nil {
-		return false
-	}
-	want := issued.Query().Get("token")
-	return want != "" && strings.Contains(issued.Path, directory) && subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 1
+func refuse(w http.ResponseWriter) {
+	http.Error(w, "the link is wrong or has expired, ask for a new one", http.StatusForbidden)
+}
+
+// key returns the key of the tokens, nil if there is none, so that no token was ever made.
+func (s *Server) key(ctx context.Context) (*signing.Key, error) {
+	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+	defer cancel()
+	key, err := s.Keys.Get(ctx)
+	return key, client.IgnoreNotFound(err)
 }
 
 // send streams the file as it is stored, compressed.

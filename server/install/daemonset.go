@@ -2,6 +2,7 @@ package install
 
 import (
 	"path"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,11 @@ const KubeletRoot = "/var/lib/kubelet"
 // daemonSet returns the DaemonSet of the node agents. Its names, labels, paths and variables are Velero's.
 func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	agent := o.NodeAgent
-	c := container(o, DaemonSetName, agent.Resources, append([]string{"node-agent", "server"}, agent.Args...))
+	args := append([]string{"node-agent", "server"}, agent.Args...)
+	if o.Namespaces != nil {
+		args = append(args, "--volume-namespaces="+strings.Join(o.Namespaces, ","))
+	}
+	c := container(o, DaemonSetName, agent.Resources, args)
 	c.SecurityContext = &corev1.SecurityContext{
 		Privileged:     new(agent.Privileged),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

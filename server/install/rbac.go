@@ -41,7 +41,13 @@ func agentAccount(o *Options, server string) string {
 
 // agentRBAC returns what the service account of the node agents may do.
 func agentRBAC(o *Options) []runtime.Object {
-	return rights(o, DaemonSetName, outsideName("cleat-"+DaemonSetName, o.Namespace), agentClusterRules(o), agentRules(o))
+	name := outsideName("cleat-"+DaemonSetName, o.Namespace)
+	objects := rights(o, DaemonSetName, name, agentClusterRules(o), agentRules(o))
+	for _, namespace := range o.Namespaces {
+		meta := outsideMeta(o, namespace, name)
+		objects = append(objects, &rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: agentNamespaceRules(o)}, roleBinding(o, DaemonSetName, meta))
+	}
+	return objects
 }
 
 // rights returns what gives a service account the rights of some rules, in the cluster and in the namespace of the installation.
@@ -90,23 +96,39 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 
 const snapshotGroup = "snapshot.storage.k8s.io"
 
-// agentClusterRules returns what a node agent needs outside of the namespace of the installation: it reads which pods are on its node, and
-// what their volumes are. To move the data of CSI snapshots, it takes over snapshots, and hands over volumes to restored claims.
+// agentClusterRules returns what a node agent needs outside of namespaces: its node, and volumes. To move the data of CSI snapshots, it takes
+// over their contents, and hands over volumes to restored claims.
 func agentClusterRules(o *Options) []rbacv1.PolicyRule {
-	rules := []rbacv1.PolicyRule{
-		rule("", []string{"nodes", "persistentvolumes", "persistentvolumeclaims"}, "get"),
-		rule("", []string{"pods"}, "get", "list", "watch"),
-	}
+	rules := []rbacv1.PolicyRule{rule("", []string{"nodes", "persistentvolumes"}, "get")}
 	if o.CSISnapshots {
 		rules = append(rules,
-			rule(snapshotGroup, []string{"volumesnapshots"}, "get", "delete"),
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "create", "patch", "delete"),
 			rule("", []string{"persistentvolumes"}, "list", "patch"),
-			rule("", []string{"persistentvolumeclaims"}, "patch"),
 			rule("storage.k8s.io", []string{"storageclasses"}, "get"),
 		)
 	}
 	return rules
+}
+
+// agentNamespaceRules returns what a node agent needs in a namespace whose volumes it opens: it reads which pods are on its node, and what
+// their volumes are. To move the data of CSI snapshots, it takes over snapshots, and hands over volumes to restored claims.
+func agentNamespaceRules(o *Options) []rbacv1.PolicyRule {
+	rules := volumeRules()
+	if o.CSISnapshots {
+		rules = append(rules,
+			rule(snapshotGroup, []string{"volumesnapshots"}, "get", "delete"),
+			rule("", []string{"persistentvolumeclaims"}, "patch"),
+		)
+	}
+	return rules
+}
+
+// volumeRules returns what finding the volumes of pods needs.
+func volumeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("", []string{"pods"}, "get", "list", "watch"),
+		rule("", []string{"persistentvolumeclaims"}, "get"),
+	}
 }
 
 // agentRules returns what a node agent needs in the namespace of the installation: loads, repositories with their password, locations with
@@ -121,9 +143,10 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 		rule("", []string{"secrets"}, "get", "create"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}
+	rules = append(rules, volumeRules()...) // of the pods that expose volumes
 	if o.CSISnapshots {
 		rules = append(rules,
-			rule(snapshotGroup, []string{"volumesnapshots"}, "create"),
+			rule(snapshotGroup, []string{"volumesnapshots"}, "get", "create", "delete"),
 			rule("", []string{"pods", "persistentvolumeclaims"}, "create", "delete"),
 		)
 	}
@@ -136,9 +159,9 @@ func ownRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("velero.io", []string{rbacv1.ResourceAll}, "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
-		rule("", []string{"secrets"}, "get"),
-		rule("", []string{"pods"}, "list"),           // of the node agents
-		rule("apps", []string{"deployments"}, "get"), // its own, for the image of the init containers of restored pods
+		rule("", []string{"secrets"}, "get", "create"), // credentials, and the key with which the server signs
+		rule("", []string{"pods"}, "list"),             // of the node agents
+		rule("apps", []string{"deployments"}, "get"),   // its own, for the image of the init containers of restored pods
 		rule("", []string{"events"}, "create", "patch"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 		rule("coordination.k8s.io", []string{"leases"}, "get", "create", "update", "patch"),

@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -54,7 +55,7 @@ func TestOperationsAreInTheJournalAsSoonAsTheyCanBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fake.NewFakeClient()
-			journals := operation.NewJournals(api, api, "velero", hclog.NewNullLogger())
+			journals := operation.NewJournals(api, api, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
 			found := func() []operation.Recorded {
 				journal, err := journals.Load(t.Context(), "u-1")
 				require.NoError(t, err)
@@ -116,7 +117,7 @@ func TestOperationsAreFollowedOnceTheyAreKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fake.NewFakeClient()
-			journal := operation.NewJournals(api, api, "velero", hclog.NewNullLogger()).New(owner)
+			journal := operation.NewJournals(api, api, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger()).New(owner)
 			monitor, err := operation.NewMonitor(idle{}, operation.Options{Log: hclog.NewNullLogger()})
 			require.NoError(t, err)
 			call := func(group *operation.Group, now time.Time) []operation.Operation {

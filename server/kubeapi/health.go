@@ -25,6 +25,9 @@ const (
 
 // record takes note of how an attempt ended.
 func (h *health) record(err error, now time.Time) change {
+	if neverSent(err) {
+		return unchanged
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if errors.Is(err, ErrTooLarge) {

@@ -32,7 +32,9 @@ const (
 var ErrUnreachable = errors.New("API server does not respond")
 
 // Transient reports whether a request that failed with err may succeed later: the API server did not
-// reply, is overloaded (429) or failed (408, 5xx). The end of a context is not transient.
+// reply, is overloaded (429) or failed (408, 5xx). The end of a context is not transient, nor is what no
+// attempt changes: another reply, and a request that cannot be sent, for example because of a name with a
+// slash. Whatever repeats requests to the API server asks Transient.
 func Transient(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrTooLarge) {
 		return false
@@ -40,7 +42,7 @@ func Transient(err error) bool {
 	code, replied := statusCode(err)
 	switch {
 	case !replied:
-		return true
+		return !neverSent(err)
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
 		return true
 	}
@@ -185,7 +187,7 @@ func worthwhile(r *Request, err error, n int, starting bool) (again, effective b
 	few := r.reads() || n < maxAttempts
 	switch {
 	case !replied:
-		return true, !IsDialError(err)
+		return !neverSent(err), !IsDialError(err) && !neverSent(err)
 	case code == http.StatusTooManyRequests:
 		return true, false
 	case isUnavailable(err):
@@ -209,7 +211,7 @@ func IsDialError(err error) bool {
 // isUnavailable reports whether there is no API server behind the connection, or none that works yet.
 func isUnavailable(err error) bool {
 	code, replied := statusCode(err)
-	return !replied || code == http.StatusServiceUnavailable || code == http.StatusBadGateway
+	return !replied && !neverSent(err) || code == http.StatusServiceUnavailable || code == http.StatusBadGateway
 }
 
 // statusCode returns the HTTP status of the reply that err stands for, and false if there was no complete

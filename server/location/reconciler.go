@@ -30,6 +30,8 @@ const (
 	workers = 4
 	// maxAsks is the number of locations whose validation can be requested before the controller has started.
 	maxAsks = 64
+	// clockSlack is the largest difference between the clocks of two servers. A time in the status that is farther in the future is not a server's.
+	clockSlack = time.Minute
 	// askPause is the default of Reconciler.AskPause.
 	askPause = 5 * time.Second
 )
@@ -142,7 +144,7 @@ func (r *Reconciler) frequency(location *velerov1.BackupStorageLocation) time.Du
 func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency time.Duration) (time.Duration, bool) {
 	last := location.Status.LastValidationTime
 	key := client.ObjectKeyFromObject(location)
-	if last == nil || !r.knows(key, location.Spec) {
+	if last == nil || last.After(r.Now().Add(clockSlack)) || !r.knows(key, location.Spec) {
 		return 0, true
 	}
 	if r.isAsked(key) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
 
@@ -32,12 +33,15 @@ type Agent struct {
 	Node     string
 	Identity string // of this process
 	HostPods string // the kubelet's directory of pods
-	Limit    int    // how many loads are moved at once
+	// Namespaces are those whose volumes may be opened; empty means all.
+	Namespaces []string
+	Limit      int // how many loads are moved at once
 	// QueueLength is how many loads may be Accepted or Prepared at once, for the policy; 0 if that is not configured.
 	QueueLength int
 	Soothing    Soothing // nil admits every load at once
 	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state them.
 	Describe     bool
+	Keys         *signing.Keys // by which agents know what agents have written
 	Movers       Movers
 	Repositories Repositories
 	Exposers     map[string]Exposer // by the name of the kind; without one, another component exposes the volumes

@@ -45,7 +45,11 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 	case b.newest == nil || ledger.Newer(cached.ResourceVersion, b.newest.ResourceVersion):
 		b.newest = &cached
 	}
-	l, strange := ledger.Read(b.newest)
+	signer, err := a.Keys.Get(ctx)
+	if err != nil {
+		return ledger.Ledger{}, err
+	}
+	l, strange := ledger.Read(b.newest, signer)
 	if strange != nil && strange.Error() != b.strange {
 		b.strange = strange.Error()
 		a.Log.Warn("the ledger of node agents has entries that no agent has written; they are dropped", "error", strange)
@@ -55,7 +59,11 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 
 // write replaces the ledger. done is false if another agent has written it meanwhile.
 func (b *book) write(ctx context.Context, a *Agent, l ledger.Ledger) (done bool, err error) {
-	cm, err := l.ConfigMap(b.newest)
+	signer, err := a.Keys.Get(ctx)
+	if err != nil {
+		return false, err
+	}
+	cm, err := l.ConfigMap(b.newest, signer)
 	if err != nil {
 		return false, err
 	}
@@ -115,11 +123,11 @@ func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, e
 	return done, err
 }
 
-// pruned returns the ledger without void notes. If the ConfigMap does not exist, pruned adds notes of the loads that are being prepared,
+// pruned returns the ledger without void notes. If there is no ConfigMap that an agent has written, pruned adds notes of the loads that are being prepared,
 // because other agents may not have seen these loads yet.
 func (q *admission) pruned(v *view) ledger.Ledger {
 	pruned := v.ledger.Pruned(func(uid types.UID, note ledger.Note) ledger.State { return q.state(v, uid, note) })
-	if q.book.newest.ResourceVersion == "" {
+	if q.book.newest.ResourceVersion == "" || v.ledger.Unproven {
 		for _, l := range v.preparing {
 			pruned.Loads[l.GetUID()] = l.note(l.acceptedBy())
 		}

@@ -55,6 +55,7 @@ type spec struct {
 	storageClass, namespace string // of the volume
 	bytes                   int64
 	claim                   types.NamespacedName // of the volume, unless the pod says it
+	snapshot                string               // name of the VolumeSnapshot that is moved
 }
 
 // kinds returns the four kinds.
@@ -133,13 +134,13 @@ func dataUploads() *kind {
 		},
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
-			class := ""
+			class, snapshot := "", ""
 			if s.CSISnapshot != nil {
-				class = s.CSISnapshot.StorageClass
+				class, snapshot = s.CSISnapshot.StorageClass, s.CSISnapshot.VolumeSnapshot
 			}
 			return spec{
 				cancel: s.Cancel, mover: s.DataMover, location: s.BackupStorageLocation, repository: s.SourceNamespace,
-				settings: s.DataMoverConfig, storageClass: class, namespace: s.SourceNamespace,
+				settings: s.DataMoverConfig, storageClass: class, namespace: s.SourceNamespace, snapshot: snapshot,
 				claim: types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
 			}
 		},

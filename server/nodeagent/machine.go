@@ -88,6 +88,13 @@ func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
 	if t := m.slots.of(l.GetUID()); t != nil {
 		return m.follow(ctx, l, t)
 	}
+	if reason, is := m.isTurnedAway(l); is {
+		if l.node() != m.Node && l.acceptedBy() != m.Node {
+			return 0, nil
+		}
+		_, err := m.end(ctx, l, failed(reason))
+		return 0, err
+	}
 	switch l.phase() {
 	case velerov1.LoadPhaseNew:
 		return m.guard(ctx, l)

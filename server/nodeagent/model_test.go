@@ -29,6 +29,7 @@ import (
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
@@ -80,12 +81,14 @@ func newModel(t *testing.T, seed uint64, agents int) *model {
 	return m
 }
 
+func testKeys() *signing.Keys { return signing.Fixed(signing.NewKey([]byte("of tests"))) }
+
 // start starts the next process of an agent, whose cache is new.
 func (a *modelAgent) start() {
 	a.starts++
 	agent := &Agent{
 		Cluster: &run.Cluster{Client: a, Live: a.m.store, Namespace: modelNamespace}, Node: a.node, Identity: fmt.Sprintf("%s-%d", a.node, a.starts),
-		QueueLength: a.m.limit, Soothing: a.m, Movers: a.m, Log: hclog.NewNullLogger(), Now: func() time.Time { return a.m.clock },
+		QueueLength: a.m.limit, Soothing: a.m, Movers: a.m, Keys: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return a.m.clock },
 	}
 	agent.kinds = []*kind{podVolumeBackups(), dataUploads()}
 	a.q = newAdmission(agent)

@@ -88,7 +88,11 @@ func (a *Agent) agents(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	l, _ := ledger.Read(&cm) // what was edited is logged by the admission
+	key, err := a.Keys.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	l, _ := ledger.Read(&cm, key) // what was edited is logged by the admission
 	return len(l.Agents), nil
 }
 

@@ -32,7 +32,9 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 		for i := range count {
 			registered.Agents[fmt.Sprint("n", i)] = "process"
 		}
-		cm, err := registered.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: ledger.Name}})
+		key, err := testKeys().Get(t.Context())
+		require.NoError(t, err)
+		cm, err := registered.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: ledger.Name}}, key)
 		require.NoError(t, err)
 		requests := 0
 		api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cm, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}).
@@ -46,7 +48,7 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 		now := began
 		var agents []*Agent
 		for range count {
-			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace}, Now: func() time.Time { return now }})
+			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace}, Keys: testKeys(), Now: func() time.Time { return now }})
 		}
 		for ; now.Sub(began) < time.Hour; now = now.Add(nodeCheck / 3) {
 			for _, a := range agents {

@@ -220,6 +220,8 @@ func (q *admission) unfit(l *load) (end *outcome, is bool) {
 		return nil, true
 	case l.cancelled():
 		end = new(canceled(l))
+	case q.refusal(l) != "":
+		end = new(failed(q.refusal(l)))
 	case l.spec.mover == "":
 		end = new(failed(fmt.Sprintf("the node agents have no data mover for repositories of engine %q; only an agent of Velero can move its data", engineOf(l))))
 	case missing != nil:

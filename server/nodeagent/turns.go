@@ -26,7 +26,7 @@ type yielding struct {
 // turn returns the node of the agent that can accept a New load, or "" if this agent does not know or the load is not ready.
 func (q *admission) turn(ctx context.Context, v *view, l *load) string {
 	switch {
-	case l.podLabel != "" || l.cancelled(): // any agent can take it, or end it
+	case l.podLabel != "" || l.cancelled() || q.refusal(l) != "": // any agent can take it, or end it
 		return v.ledger.Turn(l.GetUID(), func(node string) bool { return node != q.Node && q.turns.isAway(node, v.ledger.Agents[node]) })
 	case l.spec.node != "":
 		return l.spec.node

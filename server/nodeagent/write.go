@@ -107,9 +107,10 @@ type outcome struct {
 	bytes   int64   // of the volume, if Completed
 }
 
-// end writes the end of a load. What was made to expose its volume is removed before.
+// end writes the end of a load. What was made to expose its volume is removed before, unless the load is refused.
 func (a *Agent) end(ctx context.Context, l *load, o outcome) (*load, error) {
-	if exposer := a.Exposers[l.name]; exposer != nil { // also of a New one, whose snapshot nobody else wants
+	refused := a.refusal(l) != ""
+	if exposer := a.Exposers[l.name]; exposer != nil && !refused { // also of a New one, whose snapshot nobody else wants
 		err := exposer.Release(ctx, l.copy().Object, o.phase == velerov1.LoadPhaseCompleted)
 		if final, ends := errors.AsType[*Final](err); ends {
 			o = failed(final.Error())
@@ -119,7 +120,7 @@ func (a *Agent) end(ctx context.Context, l *load, o outcome) (*load, error) {
 			return nil, fmt.Errorf("remove what exposes the volume of %s %s: %w", l.name, l.GetName(), err)
 		}
 	}
-	if o.phase != velerov1.LoadPhaseCompleted {
+	if o.phase != velerov1.LoadPhaseCompleted && !refused {
 		a.signalFailed(ctx, l, o.message)
 	}
 	after, err := a.write(ctx, l, func(l *load) {

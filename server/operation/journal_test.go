@@ -28,6 +28,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -69,7 +70,7 @@ func newAPI() *api {
 }
 
 func (a *api) journals() *operation.Journals {
-	return operation.NewJournals(a.Client, a.Client, "velero", hclog.NewNullLogger())
+	return operation.NewJournals(a.Client, a.Client, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
 }
 
 func (a *api) pages(t *testing.T) []corev1.ConfigMap {
@@ -357,6 +358,20 @@ func TestJournalsAreListedAndDeleted(t *testing.T) {
 	require.Equal(t, []string{"late in doubt"}, described(loaded))
 }
 
+// stripped removes the proofs from the values of a page, and proved adds them, as if a server had written the page like this.
+func stripped(page *corev1.ConfigMap) {
+	for key, value := range page.Data {
+		page.Data[key], _, _ = strings.Cut(value, "\nproof ")
+	}
+}
+
+func proved(page *corev1.ConfigMap, namespace, name string) {
+	key := signing.NewKey([]byte("of tests"))
+	for at, value := range page.Data {
+		page.Data[at] = value + "\nproof " + key.Sign("journal", "Backup", namespace, name, page.Labels[operation.UIDLabel], at, value)
+	}
+}
+
 func TestDamageOfAJournalIsReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -385,7 +400,9 @@ func TestDamageOfAJournalIsReported(t *testing.T) {
 			for key := range page.Data {
 				keys = append(keys, key)
 			}
+			stripped(&page)
 			test.change(&page, slices.Min(keys))
+			proved(&page, "velero", "nightly")
 			require.NoError(t, a.Update(t.Context(), &page))
 			loaded, err := a.journals().Load(t.Context(), "u-1")
 			require.NoError(t, err)
@@ -483,7 +500,7 @@ func TestNilJournalRecordsNothing(t *testing.T) {
 func TestJournalOnTheAPIServer(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
-	journals := operation.NewJournals(c.Client, c.Live, c.Namespace, hclog.NewNullLogger())
+	journals := operation.NewJournals(c.Client, c.Live, c.Namespace, signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
 	owner := nightly()
 	owner.UID = types.UID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 	j, err := journals.Open(t.Context(), owner)
@@ -534,6 +551,7 @@ func FuzzJournal(f *testing.F) {
 		a := newAPI()
 		page := controllertest.NewConfigMap("cleat-operations-backup-u-1-0", map[string]string{key: lines, "owner": owner})
 		page.Namespace, page.Labels = "velero", map[string]string{"cleat.dev/operations": "backup", "cleat.dev/owner-uid": "u-1"}
+		proved(page, "", "")
 		require.NoError(t, a.Create(t.Context(), page))
 		j, err := a.journals().Load(t.Context(), "u-1")
 		require.NoError(t, err)
@@ -568,9 +586,11 @@ func TestJournalHasTheTimeOfTheFirstCall(t *testing.T) {
 
 	// A later attempt is answered with the same operations.
 	page := a.pages(t)[0]
+	stripped(&page)
 	for key, lines := range page.Data {
 		page.Data[key] = regexp.MustCompile(`"at":"[^"]*"`).ReplaceAllString(lines, `"at":"2020-01-01T00:00:00Z"`)
 	}
+	proved(&page, "velero", "nightly")
 	require.NoError(t, a.Update(t.Context(), &page))
 	again := open(t, a.journals())
 	for name, old := range map[string]bool{"kept": true, "lost": true, "refused": false, "new": false} {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
 // Labels of the ConfigMaps of journals.
@@ -34,13 +36,14 @@ const (
 type Journals struct {
 	client    client.Client
 	live      client.Reader
+	keys      *signing.Keys
 	namespace string
 	log       hclog.Logger
 }
 
-// NewJournals returns the journals in a namespace. live reads from the API server, not from a cache.
-func NewJournals(c client.Client, live client.Reader, namespace string, log hclog.Logger) *Journals {
-	return &Journals{client: c, live: live, namespace: namespace, log: log}
+// NewJournals returns the journals in a namespace, whose records are signed with the key. live reads from the API server, not from a cache.
+func NewJournals(c client.Client, live client.Reader, namespace string, keys *signing.Keys, log hclog.Logger) *Journals {
+	return &Journals{client: c, live: live, namespace: namespace, keys: keys, log: log}
 }
 
 // New returns the journal of an owner that has none yet. Nothing is written before the first record.
@@ -122,7 +125,7 @@ func (s *Journals) empty() *Journal {
 	attempt := utilrand.String(8)
 	return &Journal{
 		attempt: attempt, entries: map[entryKey]*entry{}, next: newBatch(), turn: make(chan struct{}, 1),
-		pages: &pages{client: s.client, log: s.log, namespace: s.namespace, attempt: attempt},
+		pages: &pages{client: s.client, keys: s.keys, log: s.log, namespace: s.namespace, attempt: attempt},
 	}
 }
 
@@ -133,10 +136,17 @@ func (s *Journals) read(ctx context.Context, uid types.UID) (*Journal, error) {
 		return nil, err
 	}
 	j := s.empty()
+	if len(list.Items) == 0 {
+		return j, nil
+	}
+	key, err := s.keys.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("verify the journal of operations of %s: %w", uid, err)
+	}
 	var groups []group
 	var damaged []error
 	for i := range list.Items {
-		found, err := j.readPage(&list.Items[i])
+		found, err := j.readPage(&list.Items[i], key)
 		if err != nil {
 			damaged = append(damaged, fmt.Errorf("ConfigMap %s/%s: %w", s.namespace, list.Items[i].Name, err))
 		}
@@ -154,30 +164,46 @@ func (s *Journals) read(ctx context.Context, uid types.UID) (*Journal, error) {
 
 var groupKey = regexp.MustCompile(`^([0-9]{6,9})-([a-z0-9]+)$`)
 
-// readPage takes the owner and the position of the last page, and returns the records.
-func (j *Journal) readPage(page *corev1.ConfigMap) ([]group, error) {
+// errUnproven is the error of records that no server has signed, which are not used: whoever may write ConfigMaps may have made them.
+var errUnproven = errors.New("it has no proof that this server has written it")
+
+// readPage takes the owner and the position of the last page, and returns the records, as far as the key proves them.
+func (j *Journal) readPage(page *corev1.ConfigMap, key *signing.Key) ([]group, error) {
 	var groups []group
 	var damaged []error
-	if j.owner == nil {
-		owner := ownerOf(page)
-		j.owner = &owner
-	}
+	of, proven := ownerOf(page), false
 	size := 0
-	for key, value := range page.Data {
-		size += len(key) + len(value)
-		if key == ownerKey {
-			if err := j.readOwner(value); err != nil {
-				damaged = append(damaged, err)
-			}
+	var object []byte
+	for name, value := range page.Data {
+		size += len(name) + len(value)
+		content, ok := verified(key, &of, name, value)
+		parts := groupKey.FindStringSubmatch(name)
+		switch {
+		case name != ownerKey && parts == nil:
+			damaged = append(damaged, fmt.Errorf("data has key %q, want %q or NUMBER-ATTEMPT", name, ownerKey))
+			continue
+		case !ok:
+			damaged = append(damaged, fmt.Errorf("data.%s: %w", name, errUnproven))
 			continue
 		}
-		parts := groupKey.FindStringSubmatch(key)
-		if parts == nil {
-			damaged = append(damaged, fmt.Errorf("data has key %q, want %q or NUMBER-ATTEMPT", key, ownerKey))
+		proven = true
+		if name == ownerKey {
+			raw, err := of.read(content)
+			if err != nil {
+				damaged = append(damaged, err)
+			}
+			object = raw
 			continue
 		}
 		number, _ := strconv.Atoi(parts[1]) // up to nine digits
-		groups = append(groups, group{number: number, attempt: parts[2], lines: []byte(value)})
+		groups = append(groups, group{number: number, attempt: parts[2], lines: []byte(content)})
+	}
+	if !proven {
+		return nil, errors.Join(damaged...)
+	}
+	if j.owner == nil || object != nil {
+		of.JSON = object
+		j.owner = &of
 	}
 	n, err := strconv.Atoi(page.Name[strings.LastIndexByte(page.Name, '-')+1:])
 	if err != nil || n < 0 {
@@ -186,6 +212,24 @@ func (j *Journal) readPage(page *corev1.ConfigMap) ([]group, error) {
 		j.pages.page, j.pages.exists, j.pages.size = n, true, size
 	}
 	return groups, errors.Join(damaged...)
+}
+
+// sealed returns the value of a key of a page: the content, and a last line that proves that this server has written it for the owner.
+func sealed(key *signing.Key, owner *Owner, name, content string) string {
+	return content + proofPrefix + key.Sign("journal", owner.Kind, owner.Namespace, owner.Name, string(owner.UID), name, content)
+}
+
+// proofPrefix begins the last line of a value. No record begins with it, because they are JSON.
+const proofPrefix = "\nproof "
+
+// verified returns the content of a value that sealed has returned.
+func verified(key *signing.Key, owner *Owner, name, value string) (content string, ok bool) {
+	at := strings.LastIndex(value, proofPrefix)
+	if at < 0 {
+		return "", false
+	}
+	content = value[:at]
+	return content, key.Proves(value[at+len(proofPrefix):], "journal", owner.Kind, owner.Namespace, owner.Name, string(owner.UID), name, content)
 }
 
 // ownerLine is the JSON of an owner.
@@ -205,18 +249,16 @@ func encodeOwner(o *Owner) (string, error) {
 	return string(line), nil
 }
 
-func (j *Journal) readOwner(content string) error {
+// read returns the JSON of the owner that the content of ownerKey describes.
+func (o *Owner) read(content string) (json.RawMessage, error) {
 	var line ownerLine
 	if err := json.Unmarshal([]byte(content), &line); err != nil {
-		return fmt.Errorf("owner: %w", err)
+		return nil, fmt.Errorf("owner: %w", err)
 	}
-	owner := Owner{Kind: line.Kind, Namespace: line.Namespace, Name: line.Name, UID: line.UID, JSON: line.Object}
-	want := j.owner
-	if owner.Kind != want.Kind || owner.UID != want.UID {
-		return fmt.Errorf("owner is %s %s, want %s %s as in the labels", owner.Kind, owner.UID, want.Kind, want.UID)
+	if line.Kind != o.Kind || line.UID != o.UID {
+		return nil, fmt.Errorf("owner is %s %s, want %s %s as in the labels", line.Kind, line.UID, o.Kind, o.UID)
 	}
-	j.owner = &owner
-	return nil
+	return line.Object, nil
 }
 
 // ownerOf returns the owner that the metadata of a page name, without its JSON.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
 const (
@@ -33,6 +34,7 @@ const ownerKey = "owner"
 // pages is the ConfigMaps of one journal. It is not safe for concurrent use.
 type pages struct {
 	client    client.Client
+	keys      *signing.Keys
 	log       hclog.Logger
 	namespace string
 	owner     *Owner
@@ -69,7 +71,12 @@ func (p *pages) add(ctx context.Context, lines string) error {
 		p.page, p.exists, p.size = p.page+1, false, 0
 	}
 	p.writes++
+	signer, err := p.keys.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("sign records of operations: %w", err)
+	}
 	key := fmt.Sprintf("%06d-%s", p.writes, p.attempt)
+	lines = sealed(signer, p.owner, key, lines)
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{key: lines}})
 	if err != nil {
 		return err
@@ -77,7 +84,7 @@ func (p *pages) add(ctx context.Context, lines string) error {
 	name := p.name()
 	err = retry(ctx, p.log.With("configMap", name), func(ctx context.Context) error {
 		if !p.exists {
-			return p.create(ctx, key, lines)
+			return p.create(ctx, signer, key, lines)
 		}
 		// The reply has only the metadata, because nothing of it is needed.
 		page := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
@@ -97,7 +104,7 @@ func (p *pages) add(ctx context.Context, lines string) error {
 }
 
 // create creates the page with one write. The first page has the owner.
-func (p *pages) create(ctx context.Context, key, lines string) error {
+func (p *pages) create(ctx context.Context, signer *signing.Key, key, lines string) error {
 	kind := strings.ToLower(p.owner.Kind)
 	page := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -112,8 +119,8 @@ func (p *pages) create(ctx context.Context, key, lines string) error {
 		if err != nil {
 			return err
 		}
-		page.Data[ownerKey] = owner
-		p.size = len(owner)
+		page.Data[ownerKey] = sealed(signer, p.owner, ownerKey, owner)
+		p.size = len(page.Data[ownerKey])
 	}
 	err := p.client.Create(ctx, page)
 	p.exists = err == nil || apierrors.IsAlreadyExists(err)

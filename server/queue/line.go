@@ -53,7 +53,7 @@ func NewLine(backups []*velerov1.Backup) Line {
 	var entering []*velerov1.Backup
 	for _, b := range backups {
 		deleted := b.DeletionTimestamp != nil
-		switch phase := b.Status.Phase; {
+		switch phase := velerov1.PhaseOf(b); {
 		case phase == velerov1.BackupPhaseInProgress:
 			line.Running = append(line.Running, b)
 		case deleted:
@@ -80,7 +80,7 @@ func NewLine(backups []*velerov1.Backup) Line {
 
 // position returns the position of a backup in its status, or the largest number without a valid one.
 func position(b *velerov1.Backup) int {
-	if b.Status.QueuePosition < 1 {
+	if b.Status.QueuePosition < 1 || velerov1.IsAsCreated(b) {
 		return int(^uint(0) >> 1)
 	}
 	return b.Status.QueuePosition
@@ -93,13 +93,14 @@ func byAge(a, b *velerov1.Backup) int {
 
 // InLine reports whether a backup waits for its turn or holds a slot.
 func InLine(b *velerov1.Backup) bool {
-	return Waits(b) || b.Status.Phase == velerov1.BackupPhaseReadyToStart || b.Status.Phase == velerov1.BackupPhaseInProgress
+	phase := velerov1.PhaseOf(b)
+	return Waits(b) || phase == velerov1.BackupPhaseReadyToStart || phase == velerov1.BackupPhaseInProgress
 }
 
 // Waits reports whether a backup waits for its turn, or is about to. A dry run does not.
 func Waits(b *velerov1.Backup) bool {
-	switch b.Status.Phase {
-	case "", velerov1.BackupPhaseNew:
+	switch velerov1.PhaseOf(b) {
+	case velerov1.BackupPhaseNew:
 		return !velerov1.IsDryRun(b)
 	case velerov1.BackupPhaseQueued:
 		return true

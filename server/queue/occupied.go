@@ -30,7 +30,7 @@ func Occupy(b *velerov1.Backup, namespaces []string) {
 
 // Occupies reports whether operations of a backup may work on namespaces.
 func Occupies(b *velerov1.Backup) bool {
-	phase := b.Status.Phase
+	phase := velerov1.PhaseOf(b)
 	return phase == velerov1.BackupPhaseWaitingForPluginOperations || phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 }
 

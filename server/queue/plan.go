@@ -33,7 +33,7 @@ type Placement struct {
 }
 
 // Enters reports whether the backup enters the queue.
-func (p *Placement) Enters() bool { return p.Backup.Status.Phase != velerov1.BackupPhaseQueued }
+func (p *Placement) Enters() bool { return velerov1.PhaseOf(p.Backup) != velerov1.BackupPhaseQueued }
 
 // ByServer stands for the policy in the QueueWait of backups that the server sets aside.
 const ByServer = "cleat.dev/server"

@@ -43,7 +43,7 @@ func (e Exact) positions(order []waiting) []int {
 		switch {
 		case i < front:
 			positions[i] = exact
-		case b.Status.Phase != velerov1.BackupPhaseQueued:
+		case velerov1.PhaseOf(b) != velerov1.BackupPhaseQueued:
 			positions[i] = max(exact, last+1)
 		case has/maxFactor >= exact, has*maxFactor <= exact:
 			positions[i] = max(exact, least)

@@ -42,7 +42,7 @@ func (s Scope) Record(r *velerov1.Restore) bool {
 
 // Restoring reports whether a restore may write objects, or operations of plugins may work on what it has written.
 func Restoring(r *velerov1.Restore) bool {
-	switch r.Status.Phase {
+	switch velerov1.PhaseOfRestore(r) {
 	case velerov1.RestorePhaseInProgress, velerov1.RestorePhaseFinalizing, velerov1.RestorePhaseFinalizingPartiallyFailed,
 		velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed:
 		return true

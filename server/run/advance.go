@@ -34,6 +34,8 @@ type machine[T any] struct {
 	phase func(*T) string
 	state func(*T) any // spec and status
 	check func(from, to *T) error
+	// fresh removes the status with which an object was created, before a server writes its first one.
+	fresh func(*T)
 	// brief makes a webhook that does not answer end the writes, which are otherwise repeated until it does. The caller then
 	// has to try again, and can do other things in the meantime.
 	brief bool
@@ -60,7 +62,7 @@ func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change 
 		check: func(from, to *velerov1.Backup) error {
 			return CheckBackupTransition(BackupPhase(from), BackupPhase(to))
 		},
-		brief: true,
+		fresh: DropCreatedStatus, brief: true,
 	})
 }
 
@@ -72,7 +74,19 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 		check: func(from, to *velerov1.Restore) error {
 			return checkRestoreTransition(RestorePhase(from), RestorePhase(to))
 		},
+		fresh: func(r *velerov1.Restore) {
+			if velerov1.IsAsCreated(r) && RestorePhase(r) == velerov1.RestorePhaseNew {
+				r.Status, r.Generation = velerov1.RestoreStatus{}, r.Generation+1 // as the write does
+			}
+		},
 	})
+}
+
+// DropCreatedStatus removes the status with which a New backup was created. It is called before the first change of the phase, which then counts.
+func DropCreatedStatus(b *velerov1.Backup) {
+	if velerov1.IsAsCreated(b) && BackupPhase(b) == velerov1.BackupPhaseNew {
+		b.Status, b.Generation = velerov1.BackupStatus{}, b.Generation+1 // as the write does
+	}
 }
 
 // advance implements AdvanceBackup and AdvanceRestore.
@@ -81,6 +95,7 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 	before := obj.DeepCopy()
 	for {
 		wanted := P(before).DeepCopy()
+		m.fresh(wanted)
 		if err := change(wanted); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -80,9 +79,9 @@ func backupTransitions() []backupTransition {
 	}
 }
 
-// BackupPhase returns the phase of a backup, New for the empty one. A dry run never counts as New.
+// BackupPhase returns the phase of a backup, as velerov1.PhaseOf does. A dry run never counts as New.
 func BackupPhase(b *velerov1.Backup) velerov1.BackupPhase {
-	phase := cmp.Or(b.Status.Phase, velerov1.BackupPhaseNew)
+	phase := velerov1.PhaseOf(b)
 	if phase == velerov1.BackupPhaseNew && velerov1.IsDryRun(b) {
 		return velerov1.BackupPhaseFailedValidation
 	}

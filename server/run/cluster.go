@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -36,9 +37,12 @@ var ErrLocationAway = errors.New("the backup storage location is not available")
 // WaitDelay is the time until the next look at what a backup, restore or deletion that has begun waits for.
 const WaitDelay = 5 * time.Second
 
-// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist. One that the cache does not have may
+// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist, as it cannot under an invalid name. One that the cache does not have may
 // have been created a moment before the backup that names it.
 func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
+	if err := kubeapi.CheckName("the name of a backup storage location", name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLocationNotFound, err)
+	}
 	var location velerov1.BackupStorageLocation
 	key := client.ObjectKey{Namespace: c.Namespace, Name: name}
 	err := c.Get(ctx, key, &location)

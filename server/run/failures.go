@@ -42,7 +42,7 @@ func MarkPartialData(b *velerov1.Backup) {
 	b.Annotations[PartialDataAnnotation] = "to-be-removed"
 }
 
-// HasPartialData reports whether a backup has PartialDataAnnotation.
+// HasPartialData reports whether a backup has PartialDataAnnotation, and not from its maker.
 func HasPartialData(b *velerov1.Backup) bool {
-	return b.Annotations[PartialDataAnnotation] != ""
+	return !velerov1.IsAsCreated(b) && b.Annotations[PartialDataAnnotation] != ""
 }

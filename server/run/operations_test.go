@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
 func inAttempt(b *velerov1.Backup, attempt int) *velerov1.Backup {
@@ -30,7 +31,7 @@ func startOf(name string) operation.Start {
 func TestOperationsOfTheFormerAttemptAreFollowed(t *testing.T) {
 	t.Parallel()
 	api := fake.NewClientBuilder().Build()
-	journals := operation.NewJournals(api, client.Reader(api), "velero", hclog.NewNullLogger())
+	journals := operation.NewJournals(api, client.Reader(api), "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
 	monitor, err := operation.NewMonitor(busy{}, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
 	require.NoError(t, err)
 	runs := run.NewRuns(run.RunsOptions{Kind: "backup", Attempts: 3, Lost: t.Context()})

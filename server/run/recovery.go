@@ -66,7 +66,7 @@ func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
 
 // backup fails one backup. The finalizer of backups deletes its files.
 func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
-	if b.Status.Phase != velerov1.BackupPhaseInProgress {
+	if BackupPhase(b) != velerov1.BackupPhaseInProgress {
 		return nil
 	}
 	reason := interrupted("backup", 1)
@@ -79,7 +79,7 @@ func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
 }
 
 func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error {
-	if restore.Status.Phase != velerov1.RestorePhaseInProgress {
+	if RestorePhase(restore) != velerov1.RestorePhaseInProgress {
 		return nil
 	}
 	reason := interrupted("restore", 1)

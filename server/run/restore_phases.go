@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -55,9 +54,9 @@ func restoreTransitions() []restoreTransition {
 	}
 }
 
-// RestorePhase returns the phase of a restore, New for the empty one. A dry run never counts as New.
+// RestorePhase returns the phase of a restore, as velerov1.PhaseOfRestore does. A dry run never counts as New.
 func RestorePhase(r *velerov1.Restore) velerov1.RestorePhase {
-	phase := cmp.Or(r.Status.Phase, velerov1.RestorePhaseNew)
+	phase := velerov1.PhaseOfRestore(r)
 	if phase == velerov1.RestorePhaseNew && velerov1.IsDryRun(r) {
 		return velerov1.RestorePhaseFailedValidation
 	}

@@ -16,14 +16,17 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
 // OwnerLabel is the label of the ConfigMaps of records: the UID of the backup.
 const OwnerLabel = "cleat.dev/snapshot-of"
 
 const (
-	recordKey = "record"
-	idKey     = "snapshotID"
+	recordKey      = "record"
+	recordProofKey = "recordProof"
+	idKey          = "snapshotID"
+	idProofKey     = "snapshotIDProof"
 	// requestTimeout bounds one request, whose connection may be broken.
 	requestTimeout = 30 * time.Second
 )
@@ -43,13 +46,15 @@ type Record struct {
 type Records struct {
 	client    client.Client
 	live      client.Reader
+	keys      *signing.Keys
 	namespace string
 	log       hclog.Logger
 }
 
-// NewRecords returns the records in a namespace. live reads from the API server, not from a cache.
-func NewRecords(c client.Client, live client.Reader, namespace string, log hclog.Logger) *Records {
-	return &Records{client: c, live: live, namespace: namespace, log: log}
+// NewRecords returns the records in a namespace, which are signed with the key: what they name is deleted. live reads from the API server, not
+// from a cache.
+func NewRecords(c client.Client, live client.Reader, namespace string, keys *signing.Keys, log hclog.Logger) *Records {
+	return &Records{client: c, live: live, namespace: namespace, keys: keys, log: log}
 }
 
 // Begin records that a snapshot of a backup is about to be requested. After an error it must not be.
@@ -66,12 +71,16 @@ func (r *Records) create(ctx context.Context, b *velerov1.Backup, record *Record
 	if err != nil {
 		return fmt.Errorf("encode the record of a snapshot: %w", err)
 	}
+	key, err := r.keys.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("sign the record of a snapshot: %w", err)
+	}
 	return r.retry(ctx, "record a snapshot before it is taken", func(ctx context.Context) error {
 		err := r.client.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: record.configMap, Labels: map[string]string{
 				OwnerLabel: string(b.UID), velerov1.ExcludeFromBackupLabel: "true",
 			}},
-			Data: map[string]string{recordKey: string(text)},
+			Data: map[string]string{recordKey: string(text), recordProofKey: key.Sign("snapshot", record.configMap, string(b.UID), string(text))},
 		})
 		if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost, or an attempt before
 			return nil
@@ -89,7 +98,11 @@ func (r *Records) BeginCSI(ctx context.Context, b *velerov1.Backup) error {
 
 // Taken records the id of the snapshot.
 func (r *Record) Taken(ctx context.Context, id string) error {
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{idKey: id}})
+	key, err := r.records.keys.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("sign the id of a snapshot: %w", err)
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{idKey: id, idProofKey: key.Sign("snapshot id", r.configMap, id)}})
 	if err != nil {
 		return fmt.Errorf("encode the id of a snapshot: %w", err)
 	}
@@ -115,14 +128,26 @@ func (r *Records) Of(ctx context.Context, backup types.UID) (found []*Record, da
 	err = r.retry(ctx, "list the records of snapshots", func(ctx context.Context) error {
 		return r.live.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{OwnerLabel: string(backup)})
 	})
+	if err != nil || len(list.Items) == 0 {
+		return nil, nil, err
+	}
+	key, err := r.keys.Get(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("verify the records of snapshots: %w", err)
+	}
 	for i := range list.Items {
 		cm := &list.Items[i]
+		text, id := cm.Data[recordKey], cm.Data[idKey]
+		if !key.Proves(cm.Data[recordProofKey], "snapshot", cm.Name, string(backup), text) || id != "" && !key.Proves(cm.Data[idProofKey], "snapshot id", cm.Name, id) {
+			damaged = append(damaged, fmt.Errorf("ConfigMap %s/%s, the record of a snapshot, has no proof that this server has written it", r.namespace, cm.Name))
+			continue
+		}
 		record := &Record{configMap: cm.Name, records: r}
-		if err := json.Unmarshal([]byte(cm.Data[recordKey]), record); err != nil {
+		if err := json.Unmarshal([]byte(text), record); err != nil {
 			damaged = append(damaged, fmt.Errorf("ConfigMap %s/%s, the record of a snapshot: %w", r.namespace, cm.Name, err))
 			continue
 		}
-		record.Snapshot.Status.ProviderSnapshotID = cm.Data[idKey]
+		record.Snapshot.Status.ProviderSnapshotID = id
 		found = append(found, record)
 	}
 	return found, damaged, err

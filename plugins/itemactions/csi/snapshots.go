@@ -145,6 +145,9 @@ func (s Snapshots) look(ctx context.Context, namespace, name string) (*snapshotv
 	if err != nil {
 		return nil, nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", bound, namespace, name, err)
 	}
+	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != namespace || ref.Name != name { // who may write the status of a snapshot can claim any
+		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
+	}
 	return vs, content, nil
 }
 

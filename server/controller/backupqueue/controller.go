@@ -271,6 +271,7 @@ func (q *Controller) place(ctx context.Context, p queue.Placement, work work) er
 // write changes b by one conditional write and returns the new state.
 func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) (*velerov1.Backup, error) {
 	wanted := b.DeepCopy()
+	run.DropCreatedStatus(wanted)
 	if err := change(wanted); err != nil {
 		return nil, err
 	}

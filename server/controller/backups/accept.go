@@ -13,6 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -26,6 +27,9 @@ func (r *Controller) checkAccepted(ctx context.Context, b *velerov1.Backup) ([]s
 		return []string{"a dry run cannot accept another dry run: remove the annotation " + velerov1.AcceptAnnotation}, nil
 	case name == "":
 		return []string{fmt.Sprintf("annotation %s is %q, want NAME/UID of a dry run", velerov1.AcceptAnnotation, b.Annotations[velerov1.AcceptAnnotation])}, nil
+	}
+	if err := kubeapi.CheckName("annotation "+velerov1.AcceptAnnotation, name); err != nil {
+		return []string{err.Error()}, nil
 	}
 	var accepted velerov1.Backup
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, &accepted)

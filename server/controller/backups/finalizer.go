@@ -165,9 +165,9 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 }
 
 // endAnyway returns nil if a backup ends although failure keeps its last files from the object storage: the location is gone, or it
-// has refused them for too long. The other files are stored. Otherwise endAnyway returns failure, for another attempt.
+// has refused them for too long, or holds another backup. The other files are stored. Otherwise endAnyway returns failure, for another attempt.
 func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure error) error {
-	if errors.Is(failure, run.ErrLocationNotFound) {
+	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) {
 		return nil
 	}
 	end, err := r.GiveUp(ctx, b, r.Ask(r.Stores, b.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
@@ -195,6 +195,9 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus) error {
 	objects, err := locationOf(ctx, r.Cluster, r.Stores, b)
 	if err != nil {
+		return err
+	}
+	if err := mustOwn(ctx, b, objects); err != nil {
 		return err
 	}
 	late := r.Logs.Late(operation.OfBackup, b)

@@ -2,6 +2,8 @@ package backups
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/run"
@@ -25,6 +27,22 @@ func removeTraces(ctx context.Context, c *run.Cluster, stores run.Stores, b *vel
 		return err
 	}
 	return objects.RemoveTraces(ctx, b.Name, b.UID)
+}
+
+// errOtherBackup is returned for a backup under whose name the object storage holds another one, which must not be changed.
+var errOtherBackup = errors.New("the object storage holds another backup of that name, which stays as it is")
+
+// mustOwn returns errOtherBackup unless the stored backup is b. One that has no velero-backup.json was never stored.
+func mustOwn(ctx context.Context, b *velerov1.Backup, objects *store.Store) error {
+	switch uid, err := objects.BackupUID(ctx, b.Name); {
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("it was never stored: %w", err)
+	case err != nil:
+		return err
+	case uid != b.UID:
+		return errOtherBackup
+	}
+	return nil
 }
 
 func locationOf(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) (*store.Store, error) {

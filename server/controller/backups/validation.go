@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/controller/validation"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
 )
@@ -151,6 +152,9 @@ func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov
 		b.Spec.StorageLocation = run.DefaultLocation(list.Items, r.Defaults.StorageLocation)
 	}
 	name := b.Spec.StorageLocation
+	if err := kubeapi.CheckName("spec.storageLocation", name); err != nil {
+		return nil, []string{err.Error()}, nil
+	}
 	if b.Labels == nil {
 		b.Labels = make(map[string]string)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/deletion"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/shorten"
@@ -93,7 +94,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	backup, location, err := r.begin(ctx, request)
 	record := &audit{request: request, backup: backup}
-	if errors.Is(err, run.ErrNotFound) && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
+	if errors.Is(err, run.ErrNotFound) && hasBegun(request) {
 		// A former server has deleted the backup, but not the requests.
 		record.report(r.Log, r.Events, outcomeDeleted, nil)
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
@@ -166,6 +167,9 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
 	}
+	if err := kubeapi.CheckName("spec.backupName", request.Spec.BackupName); err != nil {
+		return nil, nil, refusal(err.Error())
+	}
 	backup, err := r.backup(ctx, r.Client, request)
 	if errors.Is(err, run.ErrNotFound) || err == nil && run.BackupBusy(run.BackupPhase(backup)) {
 		backup, err = r.backup(ctx, r.Live, request) // the cache may be too old to refuse the request
@@ -180,7 +184,7 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 		return backup, nil, err
 	}
 	location, err := r.writableLocation(ctx, backup)
-	if errors.Is(err, run.ErrLocationAway) && request.Status.Phase != velerov1.DeleteBackupRequestPhaseInProgress {
+	if errors.Is(err, run.ErrLocationAway) && !hasBegun(request) {
 		err = refusal("cannot delete backup because " + run.LocationProblem(location))
 	}
 	if err != nil {
@@ -212,6 +216,11 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 	return backup, location, nil
 }
 
+// hasBegun reports whether a server has begun to carry out a request. One that was created in that phase says so by its maker only.
+func hasBegun(request *velerov1.DeleteBackupRequest) bool {
+	return request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress && !velerov1.IsAsCreated(request)
+}
+
 // backup reads the backup of a request. It returns run.ErrNotFound if that does not exist or is another one than the label says.
 func (r *Controller) backup(ctx context.Context, reader client.Reader, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, error) {
 	backup := new(velerov1.Backup)
@@ -228,7 +237,7 @@ func (r *Controller) backup(ctx context.Context, reader client.Reader, request *
 // unused refuses to delete a backup while a restore reads it, because the restore would stay incomplete. A restore that
 // starts after this check finds the request or is stopped before its backup is deleted.
 func (r *Controller) unused(ctx context.Context, request *velerov1.DeleteBackupRequest, backup *velerov1.Backup) error {
-	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
+	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting && hasBegun(request) {
 		return nil
 	}
 	restores, err := r.restoresOf(ctx, backup)
@@ -344,6 +353,9 @@ func (r *Controller) deleteStored(ctx context.Context, record *audit, location *
 			record.foreign = true
 			log.Warn("the object storage holds another backup of that name, which stays")
 			return nil
+		}
+		if expires := stored.Status.Expiration; stored.UID != backup.UID && record.request.Annotations[velerov1.ExpiredAnnotation] != "" && expires != nil && expires.After(r.Now()) {
+			return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s", expires.UTC().Format(time.RFC3339)))
 		}
 	}
 	err = deletion.Merge(

@@ -13,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/store"
 )
 
 // Backups takes backups from WaitingForPluginOperations to Finalizing when all their operations have ended.
@@ -48,6 +49,14 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 	objects, err := r.Stores.Open(ctx, location)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if r.Monitor.Group(b.UID) == nil { // nobody has looked yet
+		switch uid, err := objects.BackupUID(ctx, b.Name); {
+		case errors.Is(err, store.ErrNotFound) || err == nil && uid != b.UID:
+			return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s does not hold this backup under its name", location.Name))
+		case err != nil:
+			return ctrl.Result{}, err
+		}
 	}
 	_, recorded := b.Annotations[queue.OccupiedAnnotation]
 	w := &waiting{

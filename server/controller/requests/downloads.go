@@ -14,7 +14,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/download"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -31,6 +33,7 @@ const (
 type Downloads struct {
 	*run.Cluster
 	Stores run.Stores
+	Keys   *signing.Keys
 	// Base is the URL at which users reach the download.Server of this server; nil if they cannot.
 	Base     *url.URL
 	Log      hclog.Logger
@@ -44,30 +47,35 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	key, err := r.Keys.Get(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	end := request.CreationTimestamp.Add(urlLifetime)
-	if request.Status.Expiration != nil {
+	answered := request.Status.Phase == velerov1.DownloadRequestPhaseProcessed && request.Status.Expiration != nil && isSealed(key, request, downloadAnswer(request)...)
+	if answered {
 		end = request.Status.Expiration.Time
 	}
 	left := end.Sub(r.Now())
 	if left <= 0 {
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, request))
 	}
-	if request.Status.Phase == velerov1.DownloadRequestPhaseProcessed {
+	if answered {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	address, err := r.address(ctx, request)
+	until := run.Timestamp(r.Now().Add(urlLifetime))
+	address, err := r.address(ctx, request, key, until.Time)
 	if err != nil {
 		err = fmt.Errorf("make the URL of %s %s: %w", request.Spec.Target.Kind, request.Spec.Target.Name, err)
-		if ctx.Err() != nil || r.Now().Sub(request.CreationTimestamp.Time) < cmp.Or(r.Patience, patience) {
+		if ctx.Err() != nil || !errors.Is(err, kubeapi.ErrInvalidName) && r.Now().Sub(request.CreationTimestamp.Time) < cmp.Or(r.Patience, patience) {
 			return ctrl.Result{}, err
 		}
 		r.Log.Warn("a download request is answered without a URL", "request", request.Name, "error", err)
 		address = download.Unavailable(err.Error())
 	}
 	before := request.DeepCopy()
-	request.Status.Phase = velerov1.DownloadRequestPhaseProcessed
-	request.Status.DownloadURL = address
-	request.Status.Expiration = run.Timestamp(r.Now().Add(urlLifetime))
+	request.Status = velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: address, Expiration: until}
+	seal(key, request, downloadAnswer(request)...)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -75,7 +83,7 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 }
 
 // address returns the URL of the target, or why the object store of its backup has none. An error may go away.
-func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadRequest) (string, error) {
+func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadRequest, key *signing.Key, until time.Time) (string, error) {
 	target := request.Spec.Target
 	objects, err := openTarget(ctx, r, r.Stores, request.Namespace, target)
 	if err != nil {
@@ -91,7 +99,7 @@ func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadReque
 	}
 	if r.Base != nil {
 		r.Log.Debug("the server offers a file itself, because its object store cannot sign URLs", "request", request.Name, "error", unsigned)
-		return download.Address(r.Base, request.Name), nil
+		return download.Grant{Request: request.Name, UID: request.UID, File: file, Until: until}.Address(r.Base, key), nil
 	}
 	if errors.Is(unsigned, versioning.ErrUnavailable) {
 		return "", unsigned

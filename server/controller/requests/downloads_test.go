@@ -20,6 +20,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/download"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -29,6 +30,8 @@ type shelf struct {
 	objectstore.Store
 	sign func() (string, error)
 }
+
+func testKeys() *signing.Keys { return signing.Fixed(signing.NewKey([]byte("of tests"))) }
 
 const shelved = "backups/b/b-logs.gz"
 
@@ -98,7 +101,7 @@ func TestDownloadRequestIsAnsweredAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newLibrary(t, test.kind)
-			r := &Downloads{Cluster: c.Cluster, Stores: shelf{sign: test.sign}, Base: test.base, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Stores: shelf{sign: test.sign}, Base: test.base, Log: hclog.NewNullLogger(), Now: time.Now}
 			address, err := answered(t, c, r)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(address, test.want), address)
@@ -121,7 +124,7 @@ func TestReasonThatMayGoAwayIsWrittenAfterSomeTime(t *testing.T) {
 	c := newLibrary(t, "BackupLog")
 	var works atomic.Bool
 	now := time.Now()
-	r := &Downloads{Cluster: c.Cluster, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }, Stores: shelf{sign: func() (string, error) {
+	r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return now }, Stores: shelf{sign: func() (string, error) {
 		if works.Load() {
 			return "https://s3.example.com/b", nil
 		}
@@ -149,12 +152,12 @@ func TestServerOffersFileWithToken(t *testing.T) {
 	offset := new(atomic.Int64)
 	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	server := httptest.NewServer(&download.Server{
-		Client: c.Live, Namespace: c.Namespace, Open: Open(c.Cluster, stores), Log: hclog.NewNullLogger(), Now: now,
+		Client: c.Live, Namespace: c.Namespace, Keys: testKeys(), Open: Open(c.Cluster, stores), Log: hclog.NewNullLogger(), Now: now,
 	})
 	t.Cleanup(server.Close)
 	base, err := url.Parse(server.URL)
 	require.NoError(t, err)
-	r := &Downloads{Cluster: c.Cluster, Stores: stores, Base: base, Log: hclog.NewNullLogger(), Now: now}
+	r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Stores: stores, Base: base, Log: hclog.NewNullLogger(), Now: now}
 	get := func(address string) (int, string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)

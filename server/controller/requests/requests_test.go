@@ -23,7 +23,7 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 		Name: "q", Annotations: map[string]string{"own": "stays", serverreport.PluginDetailsAnnotation: "p", serverreport.BlockersOfAnnotation: "b"},
 	}})
 	now := time.Now()
-	r := &Statuses{Cluster: c.Cluster, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
+	r := &Statuses{Cluster: c.Cluster, Keys: testKeys(), Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
 		return []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}
 	}, Report: func(_ context.Context, details string) *serverreport.PluginReport {
 		return &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{{Name: "example.io/" + details, Status: serverreport.InUse}}}
@@ -57,7 +57,7 @@ func TestStatusRequestAboutOperations(t *testing.T) {
 	c := controllertest.NewCluster(t, nil)
 	var asked []string
 	r := &Statuses{
-		Cluster: c.Cluster, Now: time.Now, Plugins: func() []velerov1.PluginInfo { return nil },
+		Cluster: c.Cluster, Keys: testKeys(), Now: time.Now, Plugins: func() []velerov1.PluginInfo { return nil },
 		Report: func(context.Context, string) *serverreport.PluginReport { panic("nobody has asked for it") },
 		Operations: func(owners []string) *serverreport.Operations {
 			asked = owners
@@ -91,7 +91,7 @@ func TestUnansweredDownloadRequestIsDeletedInTheEnd(t *testing.T) {
 		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindRestoreLog, Name: "none"}},
 	})
 	now := time.Now()
-	r := &Downloads{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
+	r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.ErrorContains(t, err, "make the URL of RestoreLog none: get restore none")
 	now = now.Add(11 * time.Minute)

@@ -13,6 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -22,6 +23,7 @@ const keepStatus = time.Minute
 // Statuses answers ServerStatusRequests.
 type Statuses struct {
 	*run.Cluster
+	Keys    *signing.Keys
 	Version string                       // of the server
 	Plugins func() []velerov1.PluginInfo // sorted by kind and name
 	// Report returns the report on all plugins or, with details, on those that match.
@@ -42,7 +44,11 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed {
+	key, err := r.Keys.Get(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed && isSealed(key, request, statusAnswer(request)...) {
 		return r.expire(ctx, request)
 	}
 	before := request.DeepCopy()
@@ -58,6 +64,7 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		r.reportPolicies(request)
 		r.reportBlockers(ctx, request)
 	}
+	seal(key, request, statusAnswer(request)...)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -27,6 +28,9 @@ func Open(cluster *run.Cluster, stores run.Stores) func(ctx context.Context, fil
 // openTarget opens the location of the backup that a target belongs to.
 func openTarget(ctx context.Context, from client.Reader, stores run.Stores, namespace string, target velerov1.DownloadTarget) (*store.Store, error) {
 	get := func(what, name string, object client.Object) error {
+		if err := kubeapi.CheckName("the name of a "+what, name); err != nil {
+			return err
+		}
 		if err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 			return fmt.Errorf("get %s %s: %w", what, name, err)
 		}

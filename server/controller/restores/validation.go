@@ -16,6 +16,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/controller/validation"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/restore/plan"
@@ -89,6 +90,9 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 		return source{}, []string{"Either a backup or schedule must be specified as a source for the restore, but not both"}, nil
 	}
 	if spec.ScheduleName != "" {
+		if err := kubeapi.CheckName("spec.scheduleName", spec.ScheduleName); err != nil {
+			return source{}, []string{err.Error()}, nil
+		}
 		name, err := r.newestOfSchedule(ctx, restore.Namespace, spec.ScheduleName)
 		if err != nil {
 			return source{}, nil, err
@@ -97,6 +101,9 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 			return source{}, []string{fmt.Sprintf("No completed backups found for schedule %s", spec.ScheduleName)}, nil
 		}
 		spec.BackupName = name
+	}
+	if err := kubeapi.CheckName("spec.backupName", spec.BackupName); err != nil {
+		return source{}, []string{err.Error()}, nil
 	}
 	backup := new(velerov1.Backup)
 	// The cache may not show that a deletion of the backup has begun.
@@ -161,7 +168,7 @@ func (r *Controller) newestOfSchedule(ctx context.Context, namespace, schedule s
 		return "", fmt.Errorf("list the backups of schedule %s: %w", schedule, err)
 	}
 	completed := slices.DeleteFunc(list.Items, func(b velerov1.Backup) bool {
-		return b.Status.Phase != velerov1.BackupPhaseCompleted
+		return run.BackupPhase(&b) != velerov1.BackupPhaseCompleted
 	})
 	if len(completed) == 0 {
 		return "", nil

@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/configmap"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -20,6 +21,9 @@ func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field 
 ) (document *T, problems []string, err error) {
 	if ref == nil || !configmap.IsKind(ref.Kind) {
 		return nil, nil, nil
+	}
+	if err := kubeapi.CheckName(field+".name", ref.Name); err != nil {
+		return nil, []string{err.Error()}, nil
 	}
 	cm := new(corev1.ConfigMap)
 	err = c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, cm)

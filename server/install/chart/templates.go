@@ -91,6 +91,22 @@ func (c *Chart) agentRBAC(condition string) (string, error) {
 		}
 		all.WriteString("---\n" + text)
 	}
+	for _, one := range []struct {
+		object string
+		mark   func(*marked)
+	}{
+		{"Role/cleat-node-agent", someForSnapshots},
+		{"RoleBinding/cleat-node-agent", func(m *marked) {
+			agentSubject(m)
+			m.value(`include "cleat.nodeAgentClusterName" .`, "roleRef", "name")
+		}},
+	} {
+		text, err := c.template(one.object, other, condition, func(m *marked) { inOther(m); agentScoped(m); one.mark(m) })
+		if err != nil {
+			return "", err
+		}
+		all.WriteString(inNamespace + "---\n" + text + "{{- end }}\n{{- end }}\n")
+	}
 	return all.String(), nil
 }
 

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
 // Name is the name of the ConfigMap.
@@ -21,7 +23,10 @@ const MaxNotes = 2000
 const (
 	loadsKey  = "loads"
 	agentsKey = "agents"
+	proofKey  = "proof" // that an agent has written the others
 )
+
+const purpose = "ledger"
 
 // Ledger is the content of the ConfigMap. Its methods do not change it.
 type Ledger struct {
@@ -29,6 +34,8 @@ type Ledger struct {
 	Loads map[types.UID]Note
 	// Agents are the node agents, by the name of their nodes. The value is different for each process.
 	Agents map[string]string
+	// Unproven says that there is a ConfigMap that no agent has written.
+	Unproven bool
 }
 
 // Note permits a load to become Accepted, and describes it while it is prepared.
@@ -46,10 +53,17 @@ type Note struct {
 	Bytes        int64  `json:"bytes,omitempty"`
 }
 
-// Read returns the content of the ConfigMap without entries that no agent has written. The error names such an entry. The ledger is
-// usable in any case.
-func Read(cm *corev1.ConfigMap) (Ledger, error) {
+// Read returns the content of the ConfigMap, without entries that no agent has written. The error names such an entry. The ledger is
+// usable in any case. It is empty, and Unproven, if the key does not prove that an agent has written it.
+func Read(cm *corev1.ConfigMap, key *signing.Key) (Ledger, error) {
 	l := Ledger{Loads: map[types.UID]Note{}, Agents: map[string]string{}}
+	if len(cm.Data) == 0 {
+		return l, nil
+	}
+	if !key.Proves(cm.Data[proofKey], purpose, cm.Namespace, cm.Data[loadsKey], cm.Data[agentsKey]) {
+		l.Unproven = true
+		return l, fmt.Errorf("ConfigMap %s/%s has no proof that a node agent has written it", cm.Namespace, cm.Name)
+	}
 	var raw map[types.UID]json.RawMessage
 	if text := cm.Data[loadsKey]; text != "" {
 		if err := json.Unmarshal([]byte(text), &raw); err != nil {
@@ -80,9 +94,9 @@ func (l Ledger) Clone() Ledger {
 	return Ledger{Loads: maps.Clone(l.Loads), Agents: maps.Clone(l.Agents)}
 }
 
-// ConfigMap returns before with the ledger as its content. Its write is conditional on the resource version of before; without a version,
+// ConfigMap returns before with the ledger as its content, signed with the key. Its write is conditional on the resource version of before; without a version,
 // the ConfigMap is to be created.
-func (l Ledger) ConfigMap(before *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+func (l Ledger) ConfigMap(before *corev1.ConfigMap, key *signing.Key) (*corev1.ConfigMap, error) {
 	loads, err := json.Marshal(l.Loads)
 	if err != nil {
 		return nil, err
@@ -96,6 +110,8 @@ func (l Ledger) ConfigMap(before *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 			Namespace: before.Namespace, Name: before.Name, UID: before.UID, ResourceVersion: before.ResourceVersion,
 			Labels: before.Labels, Annotations: before.Annotations,
 		},
-		Data: map[string]string{loadsKey: string(loads), agentsKey: string(agents)},
+		Data: map[string]string{
+			loadsKey: string(loads), agentsKey: string(agents), proofKey: key.Sign(purpose, before.Namespace, string(loads), string(agents)),
+		},
 	}, nil
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/datamover"
@@ -73,6 +74,11 @@ func (o *Opener) Open(ctx context.Context, mover datamover.Mover, locationName, 
 
 // describe returns where a repository is and how it is opened.
 func (o *Opener) describe(ctx context.Context, locationName, namespace string, create bool) (datamover.Repository, error) {
+	for field, name := range map[string]string{"backup storage location": locationName, "namespace": namespace} {
+		if err := kubeapi.CheckName(field, name); err != nil {
+			return datamover.Repository{}, err // the path of the repository would be another one
+		}
+	}
 	var of velerov1.BackupStorageLocation
 	if err := o.Cluster.Live.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: locationName}, &of); err != nil {
 		return datamover.Repository{}, err
@@ -145,7 +151,7 @@ func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.
 			}
 			key.Name = distinct
 			continue
-		case known.Status.Phase == velerov1.BackupRepositoryPhaseReady:
+		case known.Status.Phase == velerov1.BackupRepositoryPhaseReady && !isClaimedReady(&known):
 			return nil
 		case o.overdue(&known):
 			before := known.DeepCopy()
@@ -177,13 +183,19 @@ func (o *Opener) claim() string { return o.Now().UTC().Format(time.RFC3339) + " 
 
 // overdue reports whether the creation of a repository has failed, or takes longer than creationLimit.
 func (o *Opener) overdue(known *velerov1.BackupRepository) bool {
-	if known.Status.Phase == velerov1.BackupRepositoryPhaseNotReady {
+	if known.Status.Phase == velerov1.BackupRepositoryPhaseNotReady || isClaimedReady(known) {
 		return true
 	}
 	var at, by string
 	_, _ = fmt.Sscan(known.Annotations[creatorAnnotation], &at, &by)
 	since, err := time.Parse(time.RFC3339, at)
-	return err != nil || o.Now().Sub(since) > creationLimit
+	age := o.Now().Sub(since)
+	return err != nil || age > creationLimit || age < -creationLimit // no clock is that wrong
+}
+
+// isClaimedReady reports whether a repository is Ready by the word of whoever has created the BackupRepository.
+func isClaimedReady(known *velerov1.BackupRepository) bool {
+	return known.Status.Phase == velerov1.BackupRepositoryPhaseReady && velerov1.IsAsCreated(known)
 }
 
 // create creates a repository that does not exist, and notes the result.

@@ -36,6 +36,9 @@
 
 {{- define "cleat.nodeAgentFlags" -}}
 {{- include "cleat.flagsOf" (list . (list AGENT_FLAGS)) }}
+{{- if include "cleat.nodeAgentRights" . }}
+- --volume-namespaces={{ join "," .Values.rbac.namespaces }}
+{{- end }}
 {{- end }}
 
 {{- define "cleat.flagsOf" -}}
