@@ -43,6 +43,7 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/operationreport"
@@ -67,6 +68,7 @@ const dryRunsAtOnce = 2
 type services struct {
 	identity       string          // of this process
 	lost           context.Context // ends when the lease is lost
+	keys           *loadkey.Keys   // of runs
 	live           client.Reader   // reads from the API server, and waits for one that is away
 	host           *pluginhost.Host
 	pluginsChanged <-chan event.GenericEvent
@@ -90,7 +92,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return fmt.Errorf("register the metrics of the queue: %w", err)
 	}
 	resources := discovery.New(s.discoverer, c.Log.Named("discovery"))
-	restoreEngine, err := newRestoreEngine(c, resources)
+	restoreEngine, err := newRestoreEngine(c, s.keys, resources)
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	if err != nil {
 		return fmt.Errorf("read the table of references: %w", err)
 	}
-	backupEngine, refresh := newBackupEngine(c, resources, references)
+	backupEngine, refresh := newBackupEngine(c, s.keys, resources, references)
 	runner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine, Manifests: s.policies.Manifests,
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs, Logs: c.logs,
@@ -158,13 +160,16 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	finalizer := &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
-		Manifests: s.policies.Manifests, References: references,
+		Manifests: s.policies.Manifests, References: references, Keys: s.keys, HasMover: func(name string) bool {
+			_, err := movers{s.host}.Find(name)
+			return err == nil
+		},
 		Logs: c.logs, Metrics: collected, StoreOutage: o.StoreOutageTimeout, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
 	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
-		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
+		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
 		Log: log(run.BackupDeletionController), Now: time.Now,
 	}
 	r.setUp(run.BackupDeletionController, lightWorkers, deleter.Setup, deleter)
@@ -191,7 +196,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return err
 	}
 	restoring := restores.Controller{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine,
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine, Keys: s.keys,
 		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
 		LogOptions: logs, Logs: c.logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
@@ -258,9 +263,9 @@ func addHooks(mgr ctrl.Manager, c Config, s services) (*hook.Restores, error) {
 	return hooks, nil
 }
 
-func newBackupEngine(c Config, resources *discovery.Helper, references *reference.Table) (backups.Engine, backups.Refresh) {
+func newBackupEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper, references *reference.Table) (backups.Engine, backups.Refresh) {
 	deps := backup.Deps{
-		Config: c.REST, Discovery: resources, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
+		Config: c.REST, Discovery: resources, Keys: keys, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
 		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(config.EnableAPIGroupVersions),
 		References: references, Uploader: c.Options.UploaderType,
 	}
@@ -279,13 +284,13 @@ func newDeletionEngine(c Config, resources *discovery.Helper) deletions.Engine {
 	return func(ctx context.Context, req deletion.Request) error { return deletion.Run(ctx, deps, req) }
 }
 
-func newRestoreEngine(c Config, resources *discovery.Helper) (restores.Engine, error) {
+func newRestoreEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper) (restores.Engine, error) {
 	o := c.Options
 	priorities, err := plan.ParsePriorities(o.RestoreResourcePriorities)
 	if err != nil {
 		return nil, fmt.Errorf("--restore-resource-priorities: %w", err)
 	}
-	deps := restore.Deps{Config: c.REST, Discovery: resources, Options: restore.Options{
+	deps := restore.Deps{Config: c.REST, Discovery: resources, Keys: keys, Options: restore.Options{
 		Priorities: priorities, Workers: o.RestoreWorkers, ResourceTimeout: o.ResourceTimeout,
 		TerminatingTimeout: o.TerminatingResourceTimeout, EnableCSI: o.HasFeature(config.EnableCSI), Pod: podName(),
 		OutageTimeout: o.APIOutageTimeout,

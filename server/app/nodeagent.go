@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/nodeagent"
 	"github.com/cleat-dev/cleat/server/nodeagent/expose"
@@ -103,6 +104,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
 		Movers:         movers{plugins},
+		Keys:           loadkey.New(live, nil, c.Namespace, time.Now),
 		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
 		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,

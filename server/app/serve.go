@@ -18,7 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller/requests"
 	"github.com/cleat-dev/cleat/server/download"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/readable"
 	"github.com/cleat-dev/cleat/server/run"
@@ -103,8 +105,9 @@ func Serve(ctx context.Context, c Config) error {
 		return err
 	}
 
+	keys := loadkey.New(live, mgr.GetClient(), c.Namespace, time.Now)
 	err = addControllers(mgr, c, services{
-		identity: identity, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
+		identity: identity, keys: keys, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
 		discoverer: discoverer, scratch: scratchDir, registry: registry, downloads: downloads,
 	})
 	if err != nil {
@@ -123,6 +126,9 @@ func Serve(ctx context.Context, c Config) error {
 			Cluster: &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace},
 			Backups: slices.Contains(disabled, run.BackupController), Restores: slices.Contains(disabled, run.RestoreController),
 			Log: c.Log.Named(run.RecoveryController), Now: time.Now,
+		}
+		if _, err := keys.Of(ctx, operation.OfBackup, ""); err != nil { // which creates the secret, for the agents
+			return err
 		}
 		if err := recovery.Run(ctx); err != nil {
 			return fmt.Errorf("fail what a former server left in progress: %w", err)

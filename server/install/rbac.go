@@ -117,6 +117,7 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 		rule("velero.io", []string{"podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"}, "get", "list", "watch", "patch"),
 		rule("velero.io", []string{"backuprepositories"}, "get", "create", "patch"),
 		rule("velero.io", []string{"backupstoragelocations"}, "get"),
+		rule("velero.io", []string{"backups", "restores"}, "get"), // that a load belongs to
 		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update"),
 		rule("", []string{"secrets"}, "get", "create"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
@@ -136,7 +137,7 @@ func ownRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("velero.io", []string{rbacv1.ResourceAll}, "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
-		rule("", []string{"secrets"}, "get"),
+		rule("", []string{"secrets"}, "get", "create"), // of credentials; the key of loads is created
 		rule("", []string{"pods"}, "list"),           // of the node agents
 		rule("apps", []string{"deployments"}, "get"), // its own, for the image of the init containers of restored pods
 		rule("", []string{"events"}, "create", "patch"),

@@ -39,6 +39,7 @@ type Agent struct {
 	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state them.
 	Describe     bool
 	Movers       Movers
+	Keys         Keys
 	Repositories Repositories
 	Exposers     map[string]Exposer // by the name of the kind; without one, another component exposes the volumes
 	// PrepareTimeout is the longest time for which a load is Accepted.
@@ -55,6 +56,7 @@ type Agent struct {
 	admission *admission
 	slots     *slots
 	others    others
+	proofs    proofs
 }
 
 // workers is the number of loads of one kind that are reconciled at once. None of them waits for data.
@@ -110,10 +112,16 @@ func (a *Agent) loads(ctx context.Context, k *kind) ([]*load, error) {
 	}
 	all := make([]*load, 0, meta.LenList(list))
 	err := meta.EachListItem(list, func(object runtime.Object) error {
-		if o, ok := object.(client.Object); ok {
-			all = append(all, newLoad(k, o))
+		o, ok := object.(client.Object)
+		if !ok {
+			return nil
 		}
-		return nil
+		l := newLoad(k, o)
+		all = append(all, l)
+		if l.status.Phase.Terminal() {
+			return nil // there are many, and nothing is done for them
+		}
+		return a.prove(ctx, l)
 	})
 	return all, err
 }
