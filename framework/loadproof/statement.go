@@ -25,7 +25,6 @@ type statement struct {
 	Kind        string            `json:"kind"`
 	Namespace   string            `json:"namespace"`
 	Name        string            `json:"name"`
-	UID         string            `json:"uid,omitempty"`       // of a status only, because a load has none when it is signed
 	Signature   string            `json:"signature,omitempty"` // of the load to which a status belongs
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -83,6 +82,7 @@ func statementOf(load metav1.Object) ([]byte, error) {
 	delete(spec, "cancel")
 	if pod, ok := spec["pod"].(map[string]any); ok && c.kind == "PodVolumeRestore" {
 		delete(pod, "uid")
+		prune(spec)
 	}
 	return json.Marshal(statement{
 		Kind: c.kind, Namespace: load.GetNamespace(), Name: load.GetName(),
@@ -105,7 +105,7 @@ func statusOf(load metav1.Object) ([]byte, error) {
 		delete(status, "progress")
 	}
 	return json.Marshal(statement{
-		Kind: c.kind, Namespace: load.GetNamespace(), Name: load.GetName(), UID: string(load.GetUID()),
+		Kind: c.kind, Namespace: load.GetNamespace(), Name: load.GetName(),
 		Signature: load.GetAnnotations()[velerov1.LoadSignatureAnnotation], Status: status,
 	})
 }

@@ -109,7 +109,7 @@ func TestCanceledLoadSaysWhatItWaitsFor(t *testing.T) {
 	upload.Spec.DataMover, upload.Spec.Cancel = "some", true
 	upload.Status.Phase, upload.Status.AcceptedByNode = velerov1.LoadPhaseAccepted, a.Node
 	upload.Status.AcceptedTimestamp = &metav1.Time{Time: m.clock.Add(-explainAfter)}
-	require.NoError(t, m.store.Create(t.Context(), upload))
+	require.NoError(t, m.store.Create(t.Context(), signed(t, upload)))
 	m.agents[0].sync(1)
 
 	key := client.ObjectKeyFromObject(upload)

@@ -3,6 +3,7 @@ package podvolumes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,18 +145,27 @@ func storedVolumes(ctx context.Context, api client.Client, namespace string, r *
 		return nil, fmt.Errorf("list the PodVolumeBackups of backup %s: %w", backup.Name, err)
 	}
 	var found []*velerov1.PodVolumeBackup
+	other := map[string]string{} // PodVolumeBackups that do not say what the backup has recorded, by volume
 	for i := range list.Items {
 		b := &list.Items[i]
-		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.Name == b.Spec.Volume && podclaims.NeverMoved(&v) == ""
-		})
-		if at >= 0 && b.Spec.Pod.Namespace == source.Namespace && b.Spec.Pod.Name == source.Name && b.Status.SnapshotID != "" && isRestic(&b.Spec) &&
-			b.Status.SnapshotID == snapshots[b.Spec.Volume] && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation {
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == b.Spec.Volume && podclaims.NeverMoved(&v) == "" })
+		switch recorded := snapshots[b.Spec.Volume]; {
+		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" || !isRestic(&b.Spec):
+		case b.Status.SnapshotID == recorded && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation:
 			found = append(found, b)
+		default:
+			other[b.Spec.Volume] = fmt.Sprintf("PodVolumeBackup %s names snapshot %q in location %s", b.Name, b.Status.SnapshotID, b.Spec.BackupStorageLocation)
 		}
 	}
 	slices.SortFunc(found, func(a, b *velerov1.PodVolumeBackup) int { return strings.Compare(a.Spec.Volume, b.Spec.Volume) })
-	return slices.CompactFunc(found, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume }), nil
+	found = slices.CompactFunc(found, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume })
+	for _, volume := range slices.Sorted(maps.Keys(other)) {
+		if !slices.ContainsFunc(found, func(b *velerov1.PodVolumeBackup) bool { return b.Spec.Volume == volume }) {
+			return nil, framework.Errorf("volume %s: %s, and the backup has recorded snapshot %q in location %s; delete the Backup object, without its data, so that the server brings both back from the bucket",
+				volume, other[volume], snapshots[volume], backup.Spec.StorageLocation)
+		}
+	}
+	return found, nil
 }
 
 // isRestic reports whether restic has the data. The first servers of Velero had no other engine and did not name it.
