@@ -1,4 +1,5 @@
-// Package podclaims says which PersistentVolumeClaim a volume of a pod has, for the built-in actions and the server.
+// Package podclaims says which PersistentVolumeClaim a volume of a pod has, and whether its data may be moved, for the built-in actions and the
+// server.
 //
 // The package imports the API of the core group only.
 package podclaims
@@ -13,6 +14,17 @@ func Name(pod string, volume *corev1.Volume) string {
 		return volume.PersistentVolumeClaim.ClaimName
 	case volume.Ephemeral != nil:
 		return pod + "-" + volume.Name
+	}
+	return ""
+}
+
+// NeverMoved returns why the data of a volume of a pod is never moved, whoever asks for it, "" if it can be.
+func NeverMoved(volume *corev1.Volume) string {
+	switch {
+	case volume.HostPath != nil:
+		return "a hostPath belongs to the node"
+	case volume.Secret != nil, volume.ConfigMap != nil, volume.Projected != nil, volume.DownwardAPI != nil:
+		return "what is in it comes from objects of the cluster"
 	}
 	return ""
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/operationreport"
@@ -68,6 +69,8 @@ const dryRunsAtOnce = 2
 type services struct {
 	identity       string          // of this process
 	lost           context.Context // ends when the lease is lost
+	signing        *signing.Keys   // of what the server writes
+	keys           *loadkey.Keys   // of runs
 	live           client.Reader   // reads from the API server, and waits for one that is away
 	host           *pluginhost.Host
 	pluginsChanged <-chan event.GenericEvent
@@ -91,7 +94,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return fmt.Errorf("register the metrics of the queue: %w", err)
 	}
 	resources := discovery.New(s.discoverer, c.Log.Named("discovery"))
-	restoreEngine, err := newRestoreEngine(c, resources)
+	restoreEngine, err := newRestoreEngine(c, s.keys, resources)
 	if err != nil {
 		return err
 	}
@@ -112,11 +115,10 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	logs := run.LogOptions{Dir: s.scratch, JSON: o.LogFormat == "json"}
 	r := registrar{mgr: mgr, log: c.Log, disabled: o.Disabled()}
 	log := c.Log.Named
-	keys := signing.Open(s.live, mgr.GetClient(), c.Namespace, signing.SecretName)
-	journals := operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, keys, log("operations"))
+	journals := operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, s.signing, log("operations"))
 	volumeSnapshots := itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil }),
 		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
-	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, keys, log("snapshots"))
+	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, s.signing, log("snapshots"))
 	following := &operations.Common{
 		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected,
 		Logs: c.logs, SpoolDir: s.scratch, StoreOutage: o.StoreOutageTimeout, Log: log("operations"), Now: time.Now,
@@ -137,7 +139,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	if err != nil {
 		return fmt.Errorf("read the table of references: %w", err)
 	}
-	backupEngine, refresh := newBackupEngine(c, resources, references)
+	backupEngine, refresh := newBackupEngine(c, s.keys, resources, references)
 	runner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine, Manifests: s.policies.Manifests,
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs, Logs: c.logs,
@@ -160,13 +162,16 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	finalizer := &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
-		Manifests: s.policies.Manifests, References: references,
+		Manifests: s.policies.Manifests, References: references, Keys: s.keys, HasMover: func(name string) bool {
+			_, err := movers{s.host}.Find(name)
+			return err == nil
+		},
 		Logs: c.logs, Metrics: collected, StoreOutage: o.StoreOutageTimeout, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
 	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
-		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
+		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
 		Log: log(run.BackupDeletionController), Now: time.Now,
 	}
 	r.setUp(run.BackupDeletionController, lightWorkers, deleter.Setup, deleter)
@@ -193,7 +198,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return err
 	}
 	restoring := restores.Controller{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine,
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine, Keys: s.keys,
 		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
 		LogOptions: logs, Logs: c.logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
@@ -219,10 +224,10 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Metrics: collected, Log: log(run.ScheduleController), Now: time.Now,
 	}, nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, &requests.Downloads{
-		Cluster: cluster, Stores: s.opener, Keys: keys, Base: s.downloads, Log: log(run.DownloadRequestController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Keys: s.signing, Base: s.downloads, Log: log(run.DownloadRequestController), Now: time.Now,
 	}, nil)
 	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, &requests.Statuses{
-		Cluster: cluster, Keys: keys, Version: c.Version,
+		Cluster: cluster, Keys: s.signing, Version: c.Version,
 		Plugins: func() []velerov1.PluginInfo { return listPlugins(s.host.Entries()) },
 		Report:  reportPlugins(c, s.host),
 		Policies: func() *serverreport.PolicyReport {
@@ -260,9 +265,9 @@ func addHooks(mgr ctrl.Manager, c Config, s services) (*hook.Restores, error) {
 	return hooks, nil
 }
 
-func newBackupEngine(c Config, resources *discovery.Helper, references *reference.Table) (backups.Engine, backups.Refresh) {
+func newBackupEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper, references *reference.Table) (backups.Engine, backups.Refresh) {
 	deps := backup.Deps{
-		Config: c.REST, Discovery: resources, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
+		Config: c.REST, Discovery: resources, Keys: keys, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
 		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(config.EnableAPIGroupVersions),
 		References: references, Uploader: c.Options.UploaderType,
 	}
@@ -281,13 +286,13 @@ func newDeletionEngine(c Config, resources *discovery.Helper) deletions.Engine {
 	return func(ctx context.Context, req deletion.Request) error { return deletion.Run(ctx, deps, req) }
 }
 
-func newRestoreEngine(c Config, resources *discovery.Helper) (restores.Engine, error) {
+func newRestoreEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper) (restores.Engine, error) {
 	o := c.Options
 	priorities, err := plan.ParsePriorities(o.RestoreResourcePriorities)
 	if err != nil {
 		return nil, fmt.Errorf("--restore-resource-priorities: %w", err)
 	}
-	deps := restore.Deps{Config: c.REST, Discovery: resources, Options: restore.Options{
+	deps := restore.Deps{Config: c.REST, Discovery: resources, Keys: keys, Options: restore.Options{
 		Priorities: priorities, Workers: o.RestoreWorkers, ResourceTimeout: o.ResourceTimeout,
 		TerminatingTimeout: o.TerminatingResourceTimeout, EnableCSI: o.HasFeature(config.EnableCSI), Pod: podName(),
 		OutageTimeout: o.APIOutageTimeout,

@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/nodeagent"
 	"github.com/cleat-dev/cleat/server/nodeagent/expose"
@@ -101,10 +102,12 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	}
 	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
 	identity := run.NewIdentity(agent.Node)
+	signingKeys := signing.Open(live, nil, c.Namespace, time.Now)
 	a := &nodeagent.Agent{
 		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods, Namespaces: agent.Namespaces,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
-		Keys:           signing.Open(live, mgr.GetClient(), c.Namespace, signing.SecretName),
+		Signing:        signingKeys,
+		Keys:           loadkey.New(signingKeys),
 		Movers:         newEnclosedMovers(c, plugins),
 		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,

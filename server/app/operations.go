@@ -20,7 +20,7 @@ import (
 func addOperations(r *registrar, c Config, s services, common *operations.Common) (err error) {
 	wakes := new(operations.Wakes)
 	c.logs.OnLate(wakes.Wake)
-	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host), operation.Options{
+	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host, s.keys), operation.Options{
 		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations, c.Options.FSBackupTimeout),
 		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, LogOf: c.logs.Of, Metrics: s.registry,
 	})
@@ -42,7 +42,7 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 		b := r.builder(run.RestoreOperationsController, lightWorkers).For(&velerov1.Restore{}).WatchesRawSource(wakes.From(operation.OfRestore))
 		r.complete(run.RestoreOperationsController, b, &operations.Restores{Common: common})
 	}
-	leftovers := &operations.Leftovers{Common: common, Starter: operations.NewStarter(s.host)}
+	leftovers := &operations.Leftovers{Common: common, Starter: operations.NewStarter(s.host, s.keys)}
 	r.complete(leftoversController, leftovers.Setup(r.builder(leftoversController, lightWorkers)), leftovers)
 	return nil
 }

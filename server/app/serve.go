@@ -18,7 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller/requests"
 	"github.com/cleat-dev/cleat/server/download"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/readable"
 	"github.com/cleat-dev/cleat/server/run"
@@ -104,8 +106,10 @@ func Serve(ctx context.Context, c Config) error {
 		return err
 	}
 
+	signingKeys := signing.Open(live, mgr.GetClient(), c.Namespace, time.Now)
+	keys := loadkey.New(signingKeys)
 	err = addControllers(mgr, c, services{
-		identity: identity, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
+		identity: identity, signing: signingKeys, keys: keys, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
 		discoverer: discoverer, scratch: scratchDir, registry: registry, downloads: downloads,
 	})
 	if err != nil {
@@ -115,7 +119,7 @@ func Serve(ctx context.Context, c Config) error {
 	if downloads != nil {
 		cluster := &run.Cluster{Live: live, Namespace: c.Namespace}
 		endpoints.downloads = &download.Server{
-			Client: cluster.Live, Namespace: c.Namespace, Keys: signing.Open(mgr.GetAPIReader(), nil, c.Namespace, signing.SecretName),
+			Client: cluster.Live, Namespace: c.Namespace, Keys: signingKeys,
 			Open: requests.Open(cluster, opener), Log: c.Log.Named("downloads"), Now: time.Now,
 		}
 	}
@@ -125,6 +129,9 @@ func Serve(ctx context.Context, c Config) error {
 			Cluster: &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace},
 			Backups: slices.Contains(disabled, run.BackupController), Restores: slices.Contains(disabled, run.RestoreController),
 			Log: c.Log.Named(run.RecoveryController), Now: time.Now,
+		}
+		if _, err := keys.Of(ctx, operation.OfBackup, ""); err != nil { // which creates the secret, for the agents
+			return err
 		}
 		if err := recovery.Run(ctx); err != nil {
 			return fmt.Errorf("fail what a former server left in progress: %w", err)

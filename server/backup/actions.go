@@ -103,14 +103,14 @@ func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) 
 		}
 		raw = reply.Item
 		if _, noCSI := changed.Annotations[velerov1.SkippedNoCSIPVAnnotation]; noCSI {
-			if raw, err = withoutAnnotation(raw, velerov1.SkippedNoCSIPVAnnotation); err != nil {
+			if raw, err = item.WithoutAnnotation(raw, velerov1.SkippedNoCSIPVAnnotation); err != nil {
 				return acted{}, fmt.Errorf("item returned by %s: %w", a.Name(), err)
 			}
 			delete(changed.Annotations, velerov1.SkippedNoCSIPVAnnotation)
 		}
 		value, given := changed.Annotations[mustIncludeAnnotation]
 		if given {
-			if raw, err = withoutAnnotation(raw, mustIncludeAnnotation); err != nil {
+			if raw, err = item.WithoutAnnotation(raw, mustIncludeAnnotation); err != nil {
 				return acted{}, fmt.Errorf("item returned by %s: %w", a.Name(), err)
 			}
 			delete(changed.Annotations, mustIncludeAnnotation)

@@ -10,6 +10,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/reference"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
@@ -35,6 +36,8 @@ type Deps struct {
 	Config *rest.Config
 	// Discovery knows the resources of the API server.
 	Discovery *discovery.Helper
+	// Keys are the keys with which actions sign loads; nil for none.
+	Keys *loadkey.Keys
 	// PageSize is the number of objects to request at once; 0 means 500, and a negative number whole lists.
 	PageSize int
 	// Workers is the number of blocks of objects that are backed up at the same time; 0 means 1. Blocks to which only concurrent

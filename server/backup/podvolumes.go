@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/waits"
@@ -73,7 +74,7 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 	for _, v := range chosen {
 		all = append(all, v.name)
 	}
-	sent, err = withAnnotation(raw, velerov1.VolumesToBackupAnnotation, strings.Join(all, ","))
+	sent, err = item.WithAnnotation(raw, velerov1.VolumesToBackupAnnotation, strings.Join(all, ","))
 	return chosen, sent, err
 }
 
@@ -198,13 +199,10 @@ func listed(pod *corev1.Pod, annotation string) []string {
 
 // neverByFiles returns why a volume of a pod is never backed up from the file system, "" if it can be.
 func neverByFiles(v *corev1.Volume) string {
-	switch {
-	case v.HostPath != nil:
-		return "a hostPath belongs to the node"
-	case v.Secret != nil, v.ConfigMap != nil, v.Projected != nil, v.DownwardAPI != nil, strings.HasPrefix(v.Name, "default-token"):
+	if strings.HasPrefix(v.Name, "default-token") {
 		return "what is in it comes from objects of the cluster"
 	}
-	return ""
+	return podclaims.NeverMoved(v)
 }
 
 // unreachable returns why the node agent cannot read a volume of a running pod, "" if it can.

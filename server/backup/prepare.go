@@ -74,10 +74,12 @@ func (e *engine) prepareActions(ctx context.Context, snapshot *discovery.Snapsho
 	if err := errors.Join(e.actions.Resolve(snapshot), e.blockActions.Resolve(snapshot)); err != nil {
 		return err
 	}
-	if e.backupJSON, err = json.Marshal(e.req.Backup); err != nil {
+	backup, err := json.Marshal(e.req.Backup)
+	if err != nil {
 		return fmt.Errorf("encode the backup for plugins: %w", err)
 	}
-	return nil
+	e.backupJSON, err = e.deps.Keys.ForPlugins(ctx, "Backup", e.req.Backup.UID, backup)
+	return err
 }
 
 // newSelection resolves the filters of the spec and records names that do not exist.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/loads"
 	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
@@ -73,10 +74,12 @@ func moverOverRestic(ctx context.Context, cleat string, report func(string, floa
 type moverSite struct {
 	*site
 	client  client.WithWatch
-	restic  string                // path of the program
-	pods    string                // the kubelet's directory of pods
-	running *exec.Cmd             // the node agent
-	owner   metav1.OwnerReference // a Restore
+	restic  string    // path of the program
+	pods    string    // the kubelet's directory of pods
+	running *exec.Cmd // the node agent
+	// The runs to which the loads belong.
+	ofBackups  *velerov1.Backup
+	ofRestores *velerov1.Restore
 }
 
 // begin starts the node agent.
@@ -88,16 +91,16 @@ func (m *moverSite) begin(ctx context.Context) (err error) {
 	if err := build(ctx, "../../plugins/restic/cmd/cleat-restic", filepath.Join(plugins, "cleat-restic")); err != nil {
 		return err
 	}
-	restore := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: "r"}}
+	about := metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: "by-hand"}
+	m.ofBackups, m.ofRestores = &velerov1.Backup{ObjectMeta: about}, &velerov1.Restore{ObjectMeta: about}
 	err = errors.Join(
 		os.Mkdir(m.pods, 0o750),
-		m.client.Create(ctx, restore),
+		loads.Begin(ctx, m.client, m.ofBackups), loads.Begin(ctx, m.client, m.ofRestores),
 		addNode(ctx, m.client, roundtrip.Namespace, moverPlaces),
 	)
 	if err != nil {
 		return err
 	}
-	m.owner = velerov1.ControllerRef("Restore", restore)
 	m.running = m.agent(ctx, m.Kubeconfig, roundtrip.Namespace, m.pods, plugins)
 	m.running.Env = append(os.Environ(), "PATH="+filepath.Dir(m.restic)+":"+os.Getenv("PATH"), "CLEAT_STATE_DIR="+filepath.Join(m.WorkDir, "state"))
 	return m.running.Start()
@@ -178,29 +181,32 @@ func (m *moverSite) backUp(ctx context.Context, pod *corev1.Pod, location, name 
 			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic,
 		},
 	}
-	err := m.move(ctx, b, new(velerov1.PodVolumeBackupList), &b.Status.LoadStatus)
+	err := m.move(ctx, m.ofBackups, b, new(velerov1.PodVolumeBackupList), &b.Status.LoadStatus)
 	return b.Status.SnapshotID, err
 }
 
 // restore restores a snapshot into the volume of a pod.
 func (m *moverSite) restore(ctx context.Context, pod *corev1.Pod, location, snapshot string) error {
 	r := &velerov1.PodVolumeRestore{
-		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: location, OwnerReferences: []metav1.OwnerReference{m.owner}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: location},
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
 			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot, SourceNamespace: pod.Namespace,
 		},
 	}
-	return m.move(ctx, r, new(velerov1.PodVolumeRestoreList), &r.Status.LoadStatus)
+	return m.move(ctx, m.ofRestores, r, new(velerov1.PodVolumeRestoreList), &r.Status.LoadStatus)
 }
 
 // move creates a load and waits until it is Completed.
-func (m *moverSite) move(ctx context.Context, load client.Object, list client.ObjectList, status *velerov1.LoadStatus) error {
+func (m *moverSite) move(ctx context.Context, run, load client.Object, list client.ObjectList, status *velerov1.LoadStatus) error {
 	watch, err := m.client.Watch(ctx, list, client.InNamespace(roundtrip.Namespace))
 	if err != nil {
 		return err
 	}
 	defer watch.Stop()
+	if err := loads.Sign(ctx, m.client, run, load); err != nil {
+		return err
+	}
 	if err := m.client.Create(ctx, load); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/test/loads"
 )
 
 const (
@@ -121,12 +122,22 @@ func fillUploads(ctx context.Context, c client.Client, count int) error {
 	if err := client.IgnoreNotFound(c.Delete(ctx, ledger)); err != nil {
 		return err
 	}
+	owner := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "soothed-"}}
+	if err := loads.Begin(ctx, c, owner); err != nil {
+		return err
+	}
+	var uploads []client.Object
 	for i := range count {
-		err := c.Create(ctx, &velerov2alpha1.DataUpload{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("u-%d-%d", count, i)},
+		uploads = append(uploads, &velerov2alpha1.DataUpload{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("u-%d-%d", count, i)},
 			Spec:       velerov2alpha1.DataUploadSpec{SnapshotType: "CSI", DataMover: "example.io/mover", SourceNamespace: "shop"},
 		})
-		if err != nil {
+	}
+	if err := loads.Sign(ctx, c, owner, uploads...); err != nil {
+		return err
+	}
+	for _, upload := range uploads {
+		if err := c.Create(ctx, upload); err != nil {
 			return err
 		}
 	}

@@ -139,6 +139,7 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 		rule("velero.io", []string{"podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"}, "get", "list", "watch", "patch"),
 		rule("velero.io", []string{"backuprepositories"}, "get", "create", "patch"),
 		rule("velero.io", []string{"backupstoragelocations"}, "get"),
+		rule("velero.io", []string{"backups", "restores"}, "get"), // that a load belongs to
 		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update"),
 		rule("", []string{"secrets"}, "get", "create"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),

@@ -41,8 +41,9 @@ type Agent struct {
 	Soothing    Soothing // nil admits every load at once
 	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state them.
 	Describe     bool
-	Keys         *signing.Keys // by which agents know what agents have written
+	Signing      *signing.Keys // by which agents know what agents have written
 	Movers       Movers
+	Keys         Keys
 	Repositories Repositories
 	Exposers     map[string]Exposer // by the name of the kind; without one, another component exposes the volumes
 	// PrepareTimeout is the longest time for which a load is Accepted.
@@ -59,6 +60,7 @@ type Agent struct {
 	admission *admission
 	slots     *slots
 	others    others
+	proofs    proofs
 }
 
 // workers is the number of loads of one kind that are reconciled at once. None of them waits for data.
@@ -114,10 +116,16 @@ func (a *Agent) loads(ctx context.Context, k *kind) ([]*load, error) {
 	}
 	all := make([]*load, 0, meta.LenList(list))
 	err := meta.EachListItem(list, func(object runtime.Object) error {
-		if o, ok := object.(client.Object); ok {
-			all = append(all, newLoad(k, o))
+		o, ok := object.(client.Object)
+		if !ok {
+			return nil
 		}
-		return nil
+		l := newLoad(k, o)
+		all = append(all, l)
+		if l.status.Phase.Terminal() {
+			return nil // there are many, and nothing is done for them
+		}
+		return a.prove(ctx, l)
 	})
 	return all, err
 }

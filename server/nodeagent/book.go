@@ -45,7 +45,7 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 	case b.newest == nil || ledger.Newer(cached.ResourceVersion, b.newest.ResourceVersion):
 		b.newest = &cached
 	}
-	signer, err := a.Keys.Get(ctx)
+	signer, err := a.Signing.Get(ctx)
 	if err != nil {
 		return ledger.Ledger{}, err
 	}
@@ -59,7 +59,7 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 
 // write replaces the ledger. done is false if another agent has written it meanwhile.
 func (b *book) write(ctx context.Context, a *Agent, l ledger.Ledger) (done bool, err error) {
-	signer, err := a.Keys.Get(ctx)
+	signer, err := a.Signing.Get(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -119,10 +119,10 @@ func (a *Agent) directory(ctx context.Context, pod *corev1.Pod, name string) (st
 			continue
 		}
 		claim := podclaims.Name(pod.Name, volume)
-		switch {
-		case volume.HostPath != nil:
-			return "", &Final{fmt.Errorf("volume %s of pod %s/%s is a hostPath, which is not backed up: it belongs to the node", name, pod.Namespace, pod.Name)}
-		case claim == "":
+		if why := podclaims.NeverMoved(volume); why != "" {
+			return "", &Final{fmt.Errorf("volume %s of pod %s/%s is neither backed up nor restored: %s", name, pod.Namespace, pod.Name, why)}
+		}
+		if claim == "" {
 			return name, nil
 		}
 		var pvc corev1.PersistentVolumeClaim

@@ -16,7 +16,7 @@ import (
 // kind is one of the four custom resources of loads, with everything in which they differ.
 type kind struct {
 	name      string
-	restore   bool
+	restore   bool // it belongs to a Restore, otherwise to a Backup
 	finalizer string
 	// podLabel is the label of the pod that exposes the volume, with the name of the load; empty if spec.pod names the pod.
 	podLabel string
@@ -24,6 +24,7 @@ type kind struct {
 	object func() client.Object
 	list   func() client.ObjectList
 	status func(client.Object) *velerov1.LoadStatus
+	clear  func(client.Object) // removes the status
 	spec   func(client.Object) spec
 	// place returns what the status says about nodes; a kind without such a field has a nil pointer.
 	place func(client.Object) place
@@ -81,6 +82,7 @@ func podVolumeBackups() *kind {
 		object: func() client.Object { return new(t) },
 		list:   func() client.ObjectList { return new(velerov1.PodVolumeBackupList) },
 		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov1.PodVolumeBackupStatus{} },
 		place:  func(client.Object) place { return place{} },
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
@@ -105,6 +107,7 @@ func podVolumeRestores() *kind {
 		object: func() client.Object { return new(t) },
 		list:   func() client.ObjectList { return new(velerov1.PodVolumeRestoreList) },
 		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov1.PodVolumeRestoreStatus{} },
 		place:  func(o client.Object) place { return place{node: &as[t](o).Status.Node} },
 		bind: func(o client.Object, uid types.UID) {
 			as[t](o).Spec.Pod.UID = uid
@@ -128,6 +131,7 @@ func dataUploads() *kind {
 		object: func() client.Object { return new(t) },
 		list:   func() client.ObjectList { return new(velerov2alpha1.DataUploadList) },
 		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov2alpha1.DataUploadStatus{} },
 		place: func(o client.Object) place {
 			s := &as[t](o).Status
 			return place{node: &s.Node, acceptedBy: &s.AcceptedByNode}
@@ -159,6 +163,7 @@ func dataDownloads() *kind {
 		object: func() client.Object { return new(t) },
 		list:   func() client.ObjectList { return new(velerov2alpha1.DataDownloadList) },
 		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov2alpha1.DataDownloadStatus{} },
 		place: func(o client.Object) place {
 			s := &as[t](o).Status
 			return place{node: &s.Node, acceptedBy: &s.AcceptedByNode}
@@ -191,6 +196,7 @@ type load struct {
 	client.Object
 	spec   spec
 	status *velerov1.LoadStatus
+	proof  proof
 }
 
 // newLoad returns an object as a load. Annotations add what the spec does not say about the volume.
@@ -209,15 +215,17 @@ func newLoad(k *kind, object client.Object) *load {
 // copy returns a copy that can be changed.
 func (l *load) copy() *load {
 	copied, _ := l.DeepCopyObject().(client.Object)
-	return newLoad(l.kind, copied)
+	after := newLoad(l.kind, copied)
+	after.proof = l.proof
+	return after
 }
 
 // key returns the kind and the name, which are the same for a load of the same name that replaces it.
 func (l *load) key() string { return l.name + "/" + l.GetName() }
 
-// phase returns the phase; empty means New.
+// phase returns the phase; empty means New. A load is New, too, if no agent has written its status.
 func (l *load) phase() velerov1.LoadPhase {
-	if l.status.Phase == "" {
+	if l.status.Phase == "" || l.proof.forged && !l.status.Phase.Terminal() {
 		return velerov1.LoadPhaseNew
 	}
 	return l.status.Phase

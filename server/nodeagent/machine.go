@@ -72,6 +72,11 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	}
 	m.forget(ctx, request.Name, object.GetUID())
 	l := newLoad(m.kind, object)
+	if !l.status.Phase.Terminal() {
+		if err := m.prove(ctx, l); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	after, err := m.step(ctx, l)
 	m.Metrics.move(m.slots.moving())
 	if wait, pending := errors.AsType[Pending](err); pending && l.phase() == velerov1.LoadPhaseAccepted {
@@ -87,6 +92,9 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
 	if t := m.slots.of(l.GetUID()); t != nil {
 		return m.follow(ctx, l, t)
+	}
+	if l.proof.refused != "" {
+		return 0, nil // the admission ends it
 	}
 	if reason, is := m.isTurnedAway(l); is {
 		if l.node() != m.Node && l.acceptedBy() != m.Node {
@@ -343,6 +351,9 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 			m.free(ctx, l)
 		}
 		return 0, err
+	case l.proof.refused != "":
+		t.stop(errChanged)
+		return 0, nil
 	case l.cancelled():
 		t.stop(errCancelled)
 		if phase == velerov1.LoadPhaseInProgress {

@@ -70,7 +70,7 @@ func newModel(t *testing.T, seed uint64, agents int) *model {
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(velerov1.AddToScheme(scheme), velerov2alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
 	m := &model{
-		t: t, random: random, limit: 1 + random.IntN(3), store: fake.NewClientBuilder().WithScheme(scheme).Build(),
+		t: t, random: random, limit: 1 + random.IntN(3), store: fake.NewClientBuilder().WithScheme(scheme).WithObjects(modelBackup()).Build(),
 		clock: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC),
 	}
 	for i := range agents {
@@ -88,7 +88,7 @@ func (a *modelAgent) start() {
 	a.starts++
 	agent := &Agent{
 		Cluster: &run.Cluster{Client: a, Live: a.m.store, Namespace: modelNamespace}, Node: a.node, Identity: fmt.Sprintf("%s-%d", a.node, a.starts),
-		QueueLength: a.m.limit, Soothing: a.m, Movers: a.m, Keys: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return a.m.clock },
+		QueueLength: a.m.limit, Soothing: a.m, Movers: a.m, Keys: modelKeys{}, Signing: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return a.m.clock },
 	}
 	agent.kinds = []*kind{podVolumeBackups(), dataUploads()}
 	a.q = newAdmission(agent)
@@ -273,6 +273,7 @@ func (m *model) advance(l *load) {
 	if next != "" {
 		l.status.Phase = next
 		l.SetFinalizers(nil)
+		require.NoError(m.t, m.agents[0].q.sign(m.t.Context(), l))
 		m.log("%s becomes %s", l.key(), next)
 		require.NoError(m.t, m.store.Update(m.t.Context(), l.Object))
 	}
@@ -294,7 +295,7 @@ func (m *model) user() {
 			}}
 		}
 		m.log("a user creates %s", cacheKey(object, about.Name))
-		require.NoError(m.t, m.store.Create(m.t.Context(), object))
+		require.NoError(m.t, m.store.Create(m.t.Context(), signed(m.t, object)))
 		return
 	}
 	l := loads[m.random.IntN(len(loads))]

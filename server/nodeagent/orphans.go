@@ -88,7 +88,7 @@ func (a *Agent) agents(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	key, err := a.Keys.Get(ctx)
+	key, err := a.Signing.Get(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -48,7 +48,7 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 		now := began
 		var agents []*Agent
 		for range count {
-			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace}, Keys: testKeys(), Now: func() time.Time { return now }})
+			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace}, Signing: testKeys(), Now: func() time.Time { return now }})
 		}
 		for ; now.Sub(began) < time.Hour; now = now.Add(nodeCheck / 3) {
 			for _, a := range agents {
@@ -111,7 +111,7 @@ func TestCanceledLoadSaysWhatItWaitsFor(t *testing.T) {
 	upload.Spec.DataMover, upload.Spec.Cancel = "some", true
 	upload.Status.Phase, upload.Status.AcceptedByNode = velerov1.LoadPhaseAccepted, a.Node
 	upload.Status.AcceptedTimestamp = &metav1.Time{Time: m.clock.Add(-explainAfter)}
-	require.NoError(t, m.store.Create(t.Context(), upload))
+	require.NoError(t, m.store.Create(t.Context(), signed(t, upload)))
 	m.agents[0].sync(1)
 
 	key := client.ObjectKeyFromObject(upload)

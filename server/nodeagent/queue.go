@@ -206,8 +206,11 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 		waiting[l.name]++
 	}
 	q.Metrics.wait(q.kinds, waiting)
-	if q.tell(ctx, v, tell) {
+	if more := q.refuse(ctx, v); q.tell(ctx, v, tell) || more {
 		return 0, nil
+	}
+	if len(v.refused) > 0 {
+		soon(v.now.Add(refuseAlone))
 	}
 	return max(0, next.Sub(q.Now())), nil
 }
@@ -278,7 +281,16 @@ func (q *admission) waits(l *load) *waiting {
 // finish moves a load to Accepted. If the write fails, the load stays New: its note is void if the load has changed, and permits the next
 // attempt otherwise.
 func (q *admission) finish(ctx context.Context, l *load) {
-	after, err := q.accept(ctx, l)
+	why, err := q.backed(ctx, l)
+	if err == nil && why != "" {
+		_, err = q.end(ctx, l, failed("refused: no backup or restore of the server has its data moved: "+why))
+		q.note(l, err)
+		return
+	}
+	var after *load
+	if err == nil {
+		after, err = q.accept(ctx, l)
+	}
 	if err != nil {
 		q.note(l, err)
 		return

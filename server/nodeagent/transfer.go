@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ const progressPeriod = 2 * time.Second
 var (
 	errCancelled  = errors.New("the load was canceled")
 	errDeleted    = errors.New("the load was deleted")
+	errChanged    = errors.New("somebody has changed what the load is")
 	errSuperseded = errors.New("another client has ended the load")
 )
 
@@ -112,17 +114,16 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 	if err != nil || volume == "" {
 		return "" // all data is read then
 	}
-	var newest *load
-	for _, other := range loads {
-		if other.phase() == velerov1.LoadPhaseCompleted && other.spec.location == l.spec.location && other.spec.mover == l.spec.mover &&
-			volumeOf(other) == volume && (newest == nil || newest.compare(other) < 0) {
-			newest = other
+	loads = slices.DeleteFunc(loads, func(other *load) bool {
+		return other.phase() != velerov1.LoadPhaseCompleted || other.spec.location != l.spec.location || other.spec.mover != l.spec.mover || volumeOf(other) != volume
+	})
+	slices.SortFunc(loads, func(a, b *load) int { return b.compare(a) })
+	for _, newest := range loads {
+		if snapshot := a.storedBy(ctx, newest); snapshot != "" {
+			return snapshot
 		}
 	}
-	if newest == nil {
-		return ""
-	}
-	return newest.snapshot(newest.Object)
+	return ""
 }
 
 // volumeOf returns what is the same for all backups of one volume: the UID of its claim, or that of the pod and the name of the volume.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
@@ -23,6 +24,7 @@ type view struct {
 	fresh  []*load // that are New, the oldest first
 	// preparing are the loads that are Accepted or Prepared.
 	preparing []*load
+	refused   []*load // that none of the server's runs has created, or that are being deleted with a finalizer of agents after their end
 	seen      map[types.UID]ledger.Seen
 	gone      map[types.UID]bool // loads that were deleted
 	counts    counts
@@ -66,6 +68,16 @@ func (q *admission) look(ctx context.Context) (*view, error) {
 func (q *admission) add(v *view, l *load) {
 	uid := l.GetUID()
 	v.seen[uid] = ledger.Seen{Phase: l.phase(), Version: l.GetResourceVersion()}
+	ended := l.phase().Terminal()
+	switch {
+	case ended && l.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(l.Object, l.finalizer):
+		v.refused = append(v.refused, l)
+		return
+	case !ended && l.proof.refused != "": // it does not count
+		v.seen[uid] = ledger.Seen{Phase: velerov1.LoadPhaseFailed, Version: l.GetResourceVersion()}
+		v.refused = append(v.refused, l)
+		return
+	}
 	switch l.phase() {
 	case velerov1.LoadPhaseNew:
 		if written := q.accepted[uid]; written == "" || ledger.Newer(l.GetResourceVersion(), written) {

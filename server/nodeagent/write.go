@@ -36,11 +36,16 @@ func (a *Agent) write(ctx context.Context, l *load, change func(*load)) (*load, 
 	if from, to := l.phase(), after.phase(); from != to && !slices.Contains(transitions()[from], to) {
 		return nil, fmt.Errorf("%s %s cannot become %s, because it is %s", l.name, l.GetName(), to, from)
 	}
+	if err := a.sign(ctx, after); err != nil {
+		return nil, err
+	}
 	err := a.Patch(ctx, after.Object, client.MergeFromWithOptions(l.Object, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return nil, err
 	}
-	return newLoad(l.kind, after.Object), nil
+	written := newLoad(l.kind, after.Object)
+	written.proof.refused = l.proof.refused
+	return written, nil
 }
 
 // superseded reports whether an error means that the cached state of a load was old. An event follows.
@@ -62,6 +67,7 @@ func (a *Agent) accept(ctx context.Context, l *load) (*load, error) {
 	}
 	spec := l.spec
 	after, err := a.write(ctx, l, func(l *load) {
+		l.clear(l.Object) // of what its maker may have written
 		l.status.Phase, l.status.Message, l.status.AcceptedTimestamp = velerov1.LoadPhaseAccepted, "", run.Timestamp(a.Now())
 		annotate(l, &spec)
 		at := l.place(l.Object)
@@ -107,9 +113,12 @@ type outcome struct {
 	bytes   int64   // of the volume, if Completed
 }
 
-// end writes the end of a load. What was made to expose its volume is removed before, unless the load is refused.
+// end writes the end of a load. What was made to expose its volume is removed before. For a load that is refused, nothing else is done.
 func (a *Agent) end(ctx context.Context, l *load, o outcome) (*load, error) {
-	refused := a.refusal(l) != ""
+	refused := l.proof.refused != "" || a.refusal(l) != ""
+	if l.proof.refused != "" {
+		o = failed(refusal(l.proof.refused))
+	}
 	if exposer := a.Exposers[l.name]; exposer != nil && !refused { // also of a New one, whose snapshot nobody else wants
 		err := exposer.Release(ctx, l.copy().Object, o.phase == velerov1.LoadPhaseCompleted)
 		if final, ends := errors.AsType[*Final](err); ends {

@@ -23,7 +23,7 @@ type Owner struct {
 	Namespace string
 	Name      string
 	UID       types.UID
-	JSON      []byte // of the object, for plugins
+	JSON      []byte // of the object; plugins get what ForPlugins returns
 }
 
 // Phase is the phase of an operation, as Velero's files name it.

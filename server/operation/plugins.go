@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -13,8 +14,10 @@ import (
 
 // NewPlugins returns the actions of a host. Each call goes to the plugin that has the name at that time, so a plugin that was replaced or
 // restarted continues the operations of the former one. The calls are made on behalf of the run of the owner.
-func NewPlugins(host *pluginhost.Host) Plugins {
+// keys complete the JSON of the owner.
+func NewPlugins(host *pluginhost.Host, keys *loadkey.Keys) Plugins {
 	return plugins{
+		keys: keys,
 		// A name that is used for both kinds means the one that is made for operations.
 		backup:  pluginhost.NewIndex(host, kinds.AsyncBackupItemAction(), kinds.BackupItemAction()),
 		restore: pluginhost.NewIndex(host, kinds.AsyncRestoreItemAction(), kinds.RestoreItemAction()),
@@ -22,6 +25,7 @@ func NewPlugins(host *pluginhost.Host) Plugins {
 }
 
 type plugins struct {
+	keys    *loadkey.Keys
 	backup  *pluginhost.Index[backupitemaction.Action]
 	restore *pluginhost.Index[restoreitemaction.Action]
 }
@@ -41,7 +45,11 @@ func (p plugins) Progress(ctx context.Context, owner *Owner, action, id string) 
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
-	return a.Progress(owner.calls(ctx), id, owner.JSON)
+	object, err := owner.ForPlugins(ctx, p.keys)
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	return a.Progress(owner.calls(ctx), id, object)
 }
 
 // AtOnce implements Plugins.
@@ -59,7 +67,11 @@ func (p plugins) ProgressOfMany(ctx context.Context, owner *Owner, action string
 	if err != nil {
 		return nil, err
 	}
-	return a.ProgressOfMany(owner.calls(ctx), ids, owner.JSON)
+	object, err := owner.ForPlugins(ctx, p.keys)
+	if err != nil {
+		return nil, err
+	}
+	return a.ProgressOfMany(owner.calls(ctx), ids, object)
 }
 
 // Cancel implements Plugins.
@@ -71,7 +83,11 @@ func (p plugins) Cancel(ctx context.Context, owner *Owner, action, id string) er
 	if a.Starts() == versioning.NoOperations { // its Cancel does nothing
 		return versioning.ErrNoOperations
 	}
-	return a.Cancel(owner.calls(ctx), id, owner.JSON)
+	object, err := owner.ForPlugins(ctx, p.keys)
+	if err != nil {
+		return err
+	}
+	return a.Cancel(owner.calls(ctx), id, object)
 }
 
 // Declared implements Plugins.
@@ -92,6 +108,11 @@ func (p plugins) action(owner *Owner, name string) (follower, error) {
 		return p.restore.Named(name)
 	}
 	return p.backup.Named(name)
+}
+
+// ForPlugins returns the JSON of the owner with its key.
+func (o *Owner) ForPlugins(ctx context.Context, keys *loadkey.Keys) ([]byte, error) {
+	return keys.ForPlugins(ctx, o.Kind, o.UID, o.JSON)
 }
 
 // calls returns the context for calls about the operations of an owner.

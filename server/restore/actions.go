@@ -28,12 +28,16 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 		if !r.concerns(a.Name()) || !r.engine.mayCall(a) || r.isOfFailed(a.Name()) {
 			continue
 		}
+		restore, err := r.restoreFor(a.Name())
+		if err != nil {
+			return false, true, err
+		}
 		r.log.Debug("running a restore item action", "plugin", a.Name())
 		var result *restoreitemaction.Result
 		// The key of an operation is that of the item in the backup.
-		err := r.engine.operations.Call(ctx, a, r.identity(), r.raw, func() (string, []framework.ResourceIdentifier, error) {
+		err = r.engine.operations.Call(ctx, a, r.identity(), r.raw, func() (string, []framework.ResourceIdentifier, error) {
 			var err error
-			result, err = a.Execute(ctx, restoreitemaction.Input{Item: r.obj.Encode(), ItemFromBackup: r.raw, Restore: r.engine.restoreJSON})
+			result, err = a.Execute(ctx, restoreitemaction.Input{Item: r.obj.Encode(), ItemFromBackup: r.raw, Restore: restore})
 			if err == nil && result == nil {
 				err = fmt.Errorf("%s returned nothing", a.Name())
 			}

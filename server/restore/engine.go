@@ -150,6 +150,9 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	if e.restoreJSON, err = json.Marshal(e.restore); err != nil {
 		return fmt.Errorf("encode the restore for plugins: %w", err)
 	}
+	if e.restoreJSON, err = deps.Keys.ForPlugins(ctx, "Restore", e.restore.UID, e.restoreJSON); err != nil {
+		return err
+	}
 	e.warnOfGaps(gaps.Restore())
 	snapshot, err := e.discover(ctx, deps.Discovery)
 	if err != nil {

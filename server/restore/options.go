@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 )
 
@@ -14,6 +15,7 @@ import (
 type Deps struct {
 	Config    *rest.Config // of the cluster to restore into; its rate limits are ignored
 	Discovery *discovery.Helper
+	Keys      *loadkey.Keys // with which actions sign loads; nil for none
 	Options   Options
 }
 

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/restore/volume"
 	"github.com/cleat-dev/cleat/server/snapshot"
@@ -78,6 +80,29 @@ func (r *itemRun) concerns(action string) bool {
 	}
 	return slices.ContainsFunc(r.dataOf(), func(v *volume.Volume) bool { return v.Action == action && !v.Empty }) ||
 		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
+}
+
+// restoreFor returns the Restore for an action. One that has the data of volumes moved back learns which snapshots the backup has recorded,
+// because objects in the cluster may say anything.
+func (r *itemRun) restoreFor(action string) ([]byte, error) {
+	snapshots := map[string]string{}
+	for _, v := range r.dataOf() {
+		switch {
+		case v.Action != action:
+		case action == snapshot.PodVolumeRestores && r.entry.GroupResource == podsResource && !v.Empty:
+			snapshots[v.Name] = v.SnapshotID
+		case action == snapshot.CSIRestoredClaims && r.entry.GroupResource == claimsResource && v.Moved:
+			snapshots[r.entry.Name] = v.SnapshotID
+		}
+	}
+	if len(snapshots) == 0 {
+		return r.engine.restoreJSON, nil
+	}
+	text, err := json.Marshal(snapshots)
+	if err != nil {
+		return nil, err
+	}
+	return item.WithAnnotation(r.engine.restoreJSON, velerov1.StoredVolumesAnnotation, string(text))
 }
 
 // notMoved returns why the action that is there does not restore the data of a volume of a pod, "" if it does.

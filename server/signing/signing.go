@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +47,9 @@ func (k *Key) Proves(proof, purpose string, parts ...string) bool {
 	return err == nil && hmac.Equal(sum, k.sum(purpose, parts))
 }
 
+// Derive returns a key for a purpose, of which nobody learns this one.
+func (k *Key) Derive(purpose string) []byte { return k.sum("derive", []string{purpose}) }
+
 func (k *Key) sum(purpose string, parts []string) []byte {
 	mac := hmac.New(sha256.New, k.secret)
 	for _, part := range append([]string{purpose}, parts...) {
@@ -55,53 +59,80 @@ func (k *Key) sum(purpose string, parts []string) []byte {
 	return mac.Sum(nil)
 }
 
-// Keys reads the key of an installation when it is needed first. It is safe for concurrent use.
+// How old a key may be that is used without another look at the Secret.
+const (
+	maxAge = time.Minute
+	minAge = 5 * time.Second // after a proof that does not fit
+)
+
+// Keys reads the key of an installation. It is safe for concurrent use.
 type Keys struct {
 	live      client.Reader
 	writer    client.Writer // nil if another process makes the key
 	namespace string
-	name      string
+	now       func() time.Time
 
-	mu  sync.Mutex
-	key *Key
+	mu    sync.Mutex
+	key   *Key
+	read  time.Time
+	fixed bool
 }
 
-// Open returns the key in a Secret of a namespace. Unless writer is nil, the key is made if there is none. live reads from the API server.
-func Open(live client.Reader, writer client.Writer, namespace, name string) *Keys {
-	return &Keys{live: live, writer: writer, namespace: namespace, name: name}
+// Open returns the key in the Secret of a namespace. Unless writer is nil, the key is made if there is none. live reads from the API server.
+// Whoever deletes the Secret replaces the key: what was signed by then is not proven any more.
+func Open(live client.Reader, writer client.Writer, namespace string, now func() time.Time) *Keys {
+	return &Keys{live: live, writer: writer, namespace: namespace, now: now}
 }
 
 // Fixed returns keys that are always this one.
-func Fixed(key *Key) *Keys { return &Keys{key: key} }
+func Fixed(key *Key) *Keys { return &Keys{key: key, fixed: true} }
 
 // Get returns the key. All processes get the same: of two that make it at once, one has it from the other.
-func (s *Keys) Get(ctx context.Context) (*Key, error) {
+func (s *Keys) Get(ctx context.Context) (*Key, error) { return s.get(ctx, maxAge) }
+
+// Again returns the key for another look at a proof that does not fit, because the key may have been replaced.
+func (s *Keys) Again(ctx context.Context) (*Key, error) { return s.get(ctx, minAge) }
+
+func (s *Keys) get(ctx context.Context, age time.Duration) (*Key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.key != nil {
+	if s.key != nil && (s.fixed || s.now().Sub(s.read) < age) {
 		return s.key, nil
 	}
-	secret := new(corev1.Secret)
-	at := client.ObjectKey{Namespace: s.namespace, Name: s.name}
-	err := s.live.Get(ctx, at, secret)
-	if apierrors.IsNotFound(err) && s.writer != nil {
-		secret = &corev1.Secret{
+	secret, err := s.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.key, s.read = NewKey(secret), s.now()
+	return s.key, nil
+}
+
+// look reads the secret. With a writer, it is made if there is none.
+func (s *Keys) look(ctx context.Context) ([]byte, error) {
+	at := client.ObjectKey{Namespace: s.namespace, Name: SecretName}
+	found := new(corev1.Secret)
+	err := s.live.Get(ctx, at, found)
+	switch {
+	case apierrors.IsNotFound(err) && s.writer == nil:
+		return nil, fmt.Errorf("the Secret %s does not exist yet; the server creates it when it starts", at)
+	case apierrors.IsNotFound(err):
+		found = &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, Labels: map[string]string{"velero.io/exclude-from-backup": "true"}},
 			Data:       map[string][]byte{dataKey: newSecret()}, Immutable: new(true),
 		}
-		if err = s.writer.Create(ctx, secret); apierrors.IsAlreadyExists(err) {
-			secret = new(corev1.Secret)
-			err = s.live.Get(ctx, at, secret)
+		if err = s.writer.Create(ctx, found); apierrors.IsAlreadyExists(err) {
+			found = new(corev1.Secret)
+			err = s.live.Get(ctx, at, found)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get the key in Secret %s: %w", at, err)
 	}
-	if len(secret.Data[dataKey]) < keySize {
-		return nil, fmt.Errorf("secret %s: data.%s has %d bytes, want %d random ones; delete the Secret, and another is made", at, dataKey, len(secret.Data[dataKey]), keySize)
+	if secret := found.Data[dataKey]; len(secret) >= keySize {
+		return secret, nil
 	}
-	s.key = NewKey(secret.Data[dataKey])
-	return s.key, nil
+	return nil, fmt.Errorf("secret %s: data.%s has %d bytes, want %d random ones; delete the Secret, then the server makes another",
+		at, dataKey, len(found.Data[dataKey]), keySize)
 }
 
 func newSecret() []byte {

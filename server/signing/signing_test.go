@@ -2,6 +2,7 @@ package signing
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -32,16 +33,16 @@ func TestProofIsOfItsPartsOnly(t *testing.T) {
 func TestKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	cluster := fake.NewClientBuilder().Build()
-	_, err := Open(cluster, nil, "n", "s").Get(t.Context())
-	require.ErrorContains(t, err, "get the key in Secret n/s")
-	one, err := Open(cluster, cluster, "n", "s").Get(t.Context())
+	_, err := Open(cluster, nil, "n", time.Now).Get(t.Context())
+	require.ErrorContains(t, err, "the Secret n/cleat-signing-key does not exist yet; the server creates it when it starts")
+	one, err := Open(cluster, cluster, "n", time.Now).Get(t.Context())
 	require.NoError(t, err)
 	for range 2 {
-		again, err := Open(cluster, nil, "n", "s").Get(t.Context())
+		again, err := Open(cluster, nil, "n", time.Now).Get(t.Context())
 		require.NoError(t, err)
 		require.True(t, again.Proves(one.Sign("p"), "p"))
 	}
-	require.NoError(t, cluster.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "short"}, Data: map[string][]byte{"key": []byte("x")}}))
-	_, err = Open(cluster, cluster, "n", "short").Get(t.Context())
+	require.NoError(t, cluster.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: SecretName}, Data: map[string][]byte{"key": []byte("x")}}))
+	_, err = Open(cluster, cluster, "m", time.Now).Get(t.Context())
 	require.ErrorContains(t, err, "want 32 random ones")
 }

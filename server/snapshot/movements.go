@@ -75,6 +75,9 @@ func SettleMovements(infos []VolumeInfo, operations []operation.Operation, uploa
 		status := &upload.Status
 		moved.DataMover, moved.UploaderType = upload.Spec.DataMover, UploaderType(upload.Spec.DataMover)
 		moved.SnapshotHandle, moved.Size, moved.IncrementalSize, moved.Phase = status.SnapshotID, status.Progress.TotalBytes, status.IncrementalBytes, status.Phase
+		if status.Phase.Terminal() && status.Phase != velerov1.LoadPhaseCompleted {
+			info.Result = Unusable
+		}
 		if upload.Spec.CSISnapshot != nil {
 			moved.RetainedSnapshot = upload.Spec.CSISnapshot.VolumeSnapshot
 			if info.CSI != nil {

@@ -100,10 +100,11 @@ func (a *claims) snapshot(ctx context.Context, b *velerov1.Backup, claim *unstru
 		return nil, nil, err
 	}
 	labels := map[string]string{}
+	maps.Copy(labels, claim.GetLabels())
+	delete(labels, velerov1.AsyncOperationIDLabel) // says whose the snapshot is
 	if moves(b) {
 		labels[velerov1.AsyncOperationIDLabel] = uploadOperation(b, claim.GetUID())
 	}
-	maps.Copy(labels, claim.GetLabels())
 	vs, err := a.snapshots.take(ctx, b, claim.GetNamespace(), claim.GetName(), class, labels)
 	if err != nil {
 		return nil, nil, err

@@ -19,8 +19,10 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/stored"
 )
 
 // resultUsage is the value of the label velero.io/resource-usage of the ConfigMaps with the results of DataUploads.
@@ -131,8 +133,8 @@ func (a *restoredClaims) resultOf(ctx context.Context, r *velerov1.Restore, name
 
 // download starts moving the data of a claim back, and makes the claim wait for a volume with the data.
 func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput, backup *velerov1.Backup, spec map[string]any) (*riav2.ExecuteOutput, error) {
-	r, stored := input.Restore, input.ItemFromBackup
-	namespace, name := r.Spec.TargetNamespace(stored.GetNamespace()), stored.GetName()
+	r, from := input.Restore, input.ItemFromBackup
+	namespace, name := r.Spec.TargetNamespace(from.GetNamespace()), from.GetName()
 	// No provisioner makes a volume for a claim with a selector. The agent binds it to the one that has the data.
 	label := velerov1.ValidLabelValue(namespace + "." + name + "." + rand.String(5))
 	if err := unstructured.SetNestedField(spec, label, "selector", "matchLabels", velerov1.DynamicPVRestoreLabel); err != nil {
@@ -142,7 +144,7 @@ func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput
 	if velerov1.IsDryRun(r) {
 		return output, nil
 	}
-	result, err := a.resultOf(ctx, r, stored.GetNamespace(), name)
+	result, err := a.resultOf(ctx, r, from.GetNamespace(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +152,14 @@ func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput
 		return nil, fmt.Errorf("its data is in snapshot %s of a kopia repository of Velero's own data mover, which only Velero can read: restore the volume with Velero, "+
 			"or set spec.restorePVs to false to restore the claim without its data", result.SnapshotID)
 	}
-	all, err := loadsIn(a.cluster, downloads, r.Namespace)
+	if known, recorded, err := stored.Of(r); err != nil || recorded && known[name] != result.SnapshotID {
+		return nil, cmp.Or(err, fmt.Errorf("its DataUpload names snapshot %q, and the backup has recorded %q for the claim: the DataUpload was changed, so the data is not restored", result.SnapshotID, known[name]))
+	}
+	all, err := loadsIn(a.cluster, downloads, r.Namespace, loadproof.KeyOf(r))
 	if err != nil {
 		return nil, err
 	}
-	output.OperationID = velerov1.ValidLabelValue("dd-" + string(r.UID) + "." + string(stored.GetUID()))
+	output.OperationID = velerov1.ValidLabelValue("dd-" + string(r.UID) + "." + string(from.GetUID()))
 	err = all.create(ctx, &v2alpha1.DataDownload{
 		ObjectMeta: metadata(r, "Restore", derivedName(r.Name, output.OperationID), output.OperationID, map[string]string{
 			velerov1.RestoreNameLabel: velerov1.ValidLabelValue(r.Name), velerov1.RestoreUIDLabel: string(r.UID),
@@ -183,7 +188,7 @@ func restoreSettings(u *velerov1.UploaderConfigForRestore) map[string]string {
 
 // Progress implements riav2.RestoreItemAction.
 func (a *restoredClaims) Progress(ctx context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
-	all, err := loadsIn(a.cluster, downloads, input.Restore.Namespace)
+	all, err := loadsIn(a.cluster, downloads, input.Restore.Namespace, loadproof.KeyOf(input.Restore))
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
@@ -192,7 +197,7 @@ func (a *restoredClaims) Progress(ctx context.Context, input *riav2.ProgressInpu
 
 // Cancel implements riav2.RestoreItemAction.
 func (a *restoredClaims) Cancel(ctx context.Context, input *riav2.CancelInput) error {
-	all, err := loadsIn(a.cluster, downloads, input.Restore.Namespace)
+	all, err := loadsIn(a.cluster, downloads, input.Restore.Namespace, loadproof.KeyOf(input.Restore))
 	if err != nil {
 		return err
 	}

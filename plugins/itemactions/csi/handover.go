@@ -37,13 +37,25 @@ type Handed struct {
 	Mode        *corev1.PersistentVolumeMode
 }
 
+// Marks are the labels of the VolumeSnapshot that a backup has taken for one of its operations. HandOver and Discard touch no other.
+type Marks struct {
+	Backup    types.UID
+	Operation string
+}
+
+// on reports whether a VolumeSnapshot has the marks.
+func (m Marks) on(vs *snapshotv1.VolumeSnapshot) bool {
+	return m.Backup != "" && m.Operation != "" &&
+		vs.Labels[velerov1.BackupUIDLabel] == string(m.Backup) && vs.Labels[velerov1.AsyncOperationIDLabel] == m.Operation
+}
+
 // HandOver moves the snapshot of a VolumeSnapshot to another namespace, where volumes can be made of it: the storage system keeps the
 // snapshot, and the objects in the former namespace are deleted. HandOver does not block: wait says what it waits for, and the call is to
 // be repeated until wait is empty. A call that is interrupted, at any point, is continued by the next one, or undone by Discard.
 //
 // The new content exists, with all that later steps need, before the former one is deleted. So at any time, some object in the cluster
 // leads to the snapshot.
-func (s Snapshots) HandOver(ctx context.Context, from, to types.NamespacedName) (handed Handed, wait string, err error) {
+func (s Snapshots) HandOver(ctx context.Context, marks Marks, from, to types.NamespacedName) (handed Handed, wait string, err error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return handed, "", err
@@ -53,7 +65,7 @@ func (s Snapshots) HandOver(ctx context.Context, from, to types.NamespacedName) 
 		return handed, "", err
 	}
 	if content == nil {
-		if content, wait, err = s.adopt(ctx, api, from, to); err != nil || wait != "" {
+		if content, wait, err = s.adopt(ctx, api, marks, from, to); err != nil || wait != "" {
 			return handed, wait, err
 		}
 	}
@@ -63,7 +75,7 @@ func (s Snapshots) HandOver(ctx context.Context, from, to types.NamespacedName) 
 	if err := createHanded(ctx, api, content, to); err != nil {
 		return handed, "", err
 	}
-	if err := letGo(ctx, api, content, from); err != nil {
+	if err := letGo(ctx, api, marks, content, from); err != nil {
 		return handed, "", err
 	}
 	handed.Mode = content.Spec.SourceVolumeMode
@@ -79,7 +91,7 @@ func (s Snapshots) HandOver(ctx context.Context, from, to types.NamespacedName) 
 
 // Discard deletes a snapshot with all its objects, however far HandOver has come. It is no error that there is none. Objects of other owners
 // stay.
-func (s Snapshots) Discard(ctx context.Context, from, to types.NamespacedName) error {
+func (s Snapshots) Discard(ctx context.Context, marks Marks, from, to types.NamespacedName) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return err
@@ -89,11 +101,11 @@ func (s Snapshots) Discard(ctx context.Context, from, to types.NamespacedName) e
 	case err != nil && !errors.Is(err, ErrNameTaken):
 		return err
 	case content == nil:
-		if err := s.dropNamed(ctx, api, from); err != nil {
+		if err := s.dropMarked(ctx, api, marks, from); err != nil {
 			return err
 		}
 	default: // it may not be bound, so that its snapshot does not lead to it
-		if err := letGo(ctx, api, content, from); err != nil {
+		if err := letGo(ctx, api, marks, content, from); err != nil {
 			return err
 		}
 		if err := dropContent(ctx, api, content.Name, false); err != nil {
@@ -136,13 +148,16 @@ func (s Snapshots) handedContent(ctx context.Context, api snapshotclient.Snapsho
 }
 
 // adopt creates the content of a snapshot that is handed over, when it is ready.
-func (s Snapshots) adopt(ctx context.Context, api snapshotclient.SnapshotV1Interface, from, to types.NamespacedName) (_ *snapshotv1.VolumeSnapshotContent, wait string, err error) {
+func (s Snapshots) adopt(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, from, to types.NamespacedName) (_ *snapshotv1.VolumeSnapshotContent, wait string, err error) {
 	vs, source, err := s.look(ctx, from.Namespace, from.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, "", fmt.Errorf("%w: %w", ErrNotTaken, err)
 	case err != nil:
 		return nil, "", err
+	case !marks.on(vs):
+		return nil, "", fmt.Errorf("%w: VolumeSnapshot %s was not taken for this load: its labels %s and %s are %q and %q, want %q and %q", ErrNotTaken, from,
+			velerov1.BackupUIDLabel, velerov1.AsyncOperationIDLabel, vs.Labels[velerov1.BackupUIDLabel], vs.Labels[velerov1.AsyncOperationIDLabel], marks.Backup, marks.Operation)
 	case vs.DeletionTimestamp != nil:
 		return nil, "", fmt.Errorf("%w: VolumeSnapshot %s is being deleted", ErrNotTaken, from)
 	case !isReady(vs) || source == nil || source.Status == nil || source.Status.SnapshotHandle == nil:
@@ -211,21 +226,33 @@ func createHanded(ctx context.Context, api snapshotclient.SnapshotV1Interface, c
 }
 
 // letGo deletes the objects from which a content took over the snapshot, which stays at the storage system.
-func letGo(ctx context.Context, api snapshotclient.SnapshotV1Interface, content *snapshotv1.VolumeSnapshotContent, from types.NamespacedName) error {
+func letGo(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, content *snapshotv1.VolumeSnapshotContent, from types.NamespacedName) error {
 	if err := dropContent(ctx, api, content.Annotations[sourceAnnotation], true); err != nil {
+		return err
+	}
+	if vs, err := marked(ctx, api, marks, from); err != nil || vs == nil {
 		return err
 	}
 	return dropSnapshot(ctx, api, from)
 }
 
-// dropNamed deletes a VolumeSnapshot by name, with the snapshot at the storage system. It is no error that there is none.
-func (s Snapshots) dropNamed(ctx context.Context, api snapshotclient.SnapshotV1Interface, name types.NamespacedName) error {
-	vs, err := api.VolumeSnapshots(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("get VolumeSnapshot %s: %w", name, err)
+// dropMarked deletes a VolumeSnapshot that has marks, with the snapshot at the storage system. It is no error that there is none.
+func (s Snapshots) dropMarked(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, name types.NamespacedName) error {
+	vs, err := marked(ctx, api, marks, name)
+	if err != nil || vs == nil {
+		return err
 	}
 	return s.drop(ctx, vs, false)
+}
+
+// marked returns the VolumeSnapshot of a name if it has marks, nil otherwise.
+func marked(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, name types.NamespacedName) (*snapshotv1.VolumeSnapshot, error) {
+	vs, err := api.VolumeSnapshots(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !marks.on(vs):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get VolumeSnapshot %s: %w", name, err)
+	}
+	return vs, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 )
 
 // loadKind is DataUpload or DataDownload, which are found by the operations that they carry out.
@@ -34,31 +35,41 @@ var (
 	downloads = loadKind{v2alpha1.SchemeGroupVersion.WithResource("datadownloads"), "DataDownload"}
 )
 
-// loads are the DataUploads or DataDownloads of a namespace.
+// loads are the DataUploads or DataDownloads of a namespace that are signed with the key of a run; without a key, all of them.
 type loads struct {
 	loadKind
 	api dynamic.ResourceInterface
+	key loadproof.Key
 }
 
-func loadsIn(cluster Cluster, kind loadKind, namespace string) (*loads, error) {
+func loadsIn(cluster Cluster, kind loadKind, namespace string, key loadproof.Key) (*loads, error) {
 	objects, err := cluster.Dynamic()
 	if err != nil {
 		return nil, err
 	}
-	return &loads{kind, objects.Resource(kind.resource).Namespace(namespace)}, nil
+	return &loads{kind, objects.Resource(kind.resource).Namespace(namespace), key}, nil
+}
+
+// isOurs reports whether a load is signed.
+func (l *loads) isOurs(object metav1.Object) bool {
+	return l.key.IsZero() || l.key.Verify(object) == nil
 }
 
 // load is what a DataUpload and a DataDownload have in common.
 type load struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Cancel bool `json:"cancel"`
+		Cancel    bool   `json:"cancel"`
+		DataMover string `json:"datamover"`
 	} `json:"spec"`
 	Status velerov1.LoadStatus `json:"status"`
 }
 
-// create creates a load. It is no error that one of the same name exists for the same operation.
-func (l *loads) create(ctx context.Context, object any) error {
+// create signs and creates a load. It is no error that it exists.
+func (l *loads) create(ctx context.Context, object metav1.Object) error {
+	if err := l.key.Sign(object); err != nil {
+		return fmt.Errorf("sign the %s: %w", l.kind, err)
+	}
 	wanted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return fmt.Errorf("encode the %s: %w", l.kind, err)
@@ -72,6 +83,8 @@ func (l *loads) create(ctx context.Context, object any) error {
 		known, err = l.api.Get(ctx, u.GetName(), metav1.GetOptions{})
 		if err == nil && known.GetLabels()[velerov1.AsyncOperationIDLabel] != u.GetLabels()[velerov1.AsyncOperationIDLabel] {
 			err = errors.New("one of this name exists, for another operation")
+		} else if err == nil && !l.isOurs(known) {
+			err = errors.New("one of this name exists that the server has not made; delete it")
 		}
 	}
 	if err != nil {
@@ -80,17 +93,25 @@ func (l *loads) create(ctx context.Context, object any) error {
 	return nil
 }
 
-// find returns the loads with a label, those that go on first, the newest first.
+// find returns the loads with a label, those that go on first, the newest first. A status that no node agent has written is left out.
 func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
 	list, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: label + "=" + value})
 	if err != nil {
 		return nil, fmt.Errorf("list the %ss with the label %s=%s: %w", l.kind, label, value, err)
 	}
-	found := make([]load, len(list.Items))
+	var found []load
 	for i := range list.Items {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &found[i]); err != nil {
-			return nil, fmt.Errorf("decode %s %s: %w", l.kind, list.Items[i].GetName(), err)
+		item, decoded := &list.Items[i], load{}
+		if !l.isOurs(item) {
+			continue
 		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &decoded); err != nil {
+			return nil, fmt.Errorf("decode %s %s: %w", l.kind, item.GetName(), err)
+		}
+		if !l.key.IsZero() && decoded.Spec.DataMover == velerov1.BuiltInDataMover && !decoded.Status.Phase.IsNew() && l.key.VerifyStatus(item) != nil {
+			decoded.Status = velerov1.LoadStatus{Message: fmt.Sprintf("its status, %s, was not written by a node agent", decoded.Status.Phase)}
+		}
+		found = append(found, decoded)
 	}
 	over := func(l load) int {
 		if l.Spec.Cancel || l.DeletionTimestamp != nil {

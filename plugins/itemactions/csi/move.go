@@ -16,6 +16,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
@@ -53,7 +54,7 @@ func (a *claims) move(ctx context.Context, b *velerov1.Backup, claim *unstructur
 	if size := content.Status.RestoreSize; size != nil {
 		upload.Annotations = map[string]string{velerov1.LoadBytesAnnotation: strconv.FormatInt(*size, 10)}
 	}
-	all, err := loadsIn(a.cluster, uploads, b.Namespace)
+	all, err := loadsIn(a.cluster, uploads, b.Namespace, loadproof.KeyOf(b))
 	if err == nil {
 		err = all.create(ctx, upload)
 	}
@@ -62,7 +63,7 @@ func (a *claims) move(ctx context.Context, b *velerov1.Backup, claim *unstructur
 
 // Progress implements biav2.BackupItemAction.
 func (a *claims) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
-	all, err := loadsIn(a.cluster, uploads, input.Backup.Namespace)
+	all, err := loadsIn(a.cluster, uploads, input.Backup.Namespace, loadproof.KeyOf(input.Backup))
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
@@ -71,7 +72,7 @@ func (a *claims) Progress(ctx context.Context, input *biav2.ProgressInput) (fram
 
 // Cancel implements biav2.BackupItemAction.
 func (a *claims) Cancel(ctx context.Context, input *biav2.CancelInput) error {
-	all, err := loadsIn(a.cluster, uploads, input.Backup.Namespace)
+	all, err := loadsIn(a.cluster, uploads, input.Backup.Namespace, loadproof.KeyOf(input.Backup))
 	if err != nil {
 		return err
 	}
@@ -83,13 +84,14 @@ func uploadItem(namespace, name string) framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{Group: uploads.resource.Group, Resource: uploads.resource.Resource, Namespace: namespace, Name: name}
 }
 
-// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were handed over.
+// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were handed over. Agents do
+// nothing for those that only have the label.
 func (s Snapshots) cancelUploads(ctx context.Context, backup types.UID) error {
 	namespace, err := s.namespace()
 	if err != nil {
 		return err
 	}
-	all, err := loadsIn(s.cluster, uploads, namespace)
+	all, err := loadsIn(s.cluster, uploads, namespace, loadproof.Key{})
 	if err != nil {
 		return err
 	}

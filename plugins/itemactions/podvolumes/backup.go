@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/framework/operations"
 	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
@@ -54,11 +55,17 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 		return nil, err
 	}
 	id := operations.ID(BackupName, input.Key)
-	known, err := findBackups(ctx, api, namespace, id)
+	known, err := findBackups(ctx, api, loadproof.KeyOf(input.Backup), namespace, id)
 	if err != nil {
 		return nil, fmt.Errorf("list the PodVolumeBackups of the pod: %w", err)
 	}
-	wanted = slices.DeleteFunc(wanted, func(v corev1.Volume) bool { return has(known, v.Name) })
+	wanted = slices.DeleteFunc(wanted, func(v corev1.Volume) bool {
+		why := podclaims.NeverMoved(&v)
+		if why != "" {
+			framework.Log(ctx).Warn("a volume that an annotation of the pod names is not backed up from the file system: "+why, "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
+		}
+		return why != "" || has(known, v.Name)
+	})
 	switch {
 	case len(known)+len(wanted) == 0:
 		return nil, nil
@@ -76,7 +83,7 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 		}
 		fresh = append(fresh, b)
 	}
-	if err := createAll(ctx, api, fresh); err != nil {
+	if err := createAll(ctx, api, loadproof.KeyOf(input.Backup), fresh); err != nil {
 		return nil, err
 	}
 	framework.Log(ctx).Info("volumes of the pod are backed up from the file system", "namespace", pod.Namespace, "name", pod.Name,
@@ -113,7 +120,7 @@ func newBackup(ctx context.Context, api client.Client, namespace, id string, b *
 			Labels: map[string]string{
 				velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID), velerov1.AsyncOperationIDLabel: id,
 			},
-			Annotations: map[string]string{volumesAnnotation: pod.Annotations[velerov1.VolumesToBackupAnnotation]},
+			Annotations: map[string]string{velerov1.LoadVolumesAnnotation: pod.Annotations[velerov1.VolumesToBackupAnnotation]},
 		},
 		Spec: velerov1.PodVolumeBackupSpec{
 			Node: pod.Spec.NodeName, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: v.Name,
@@ -154,7 +161,7 @@ func describe(object client.Object, claim *corev1.PersistentVolumeClaim) {
 
 // Progress implements abiav1.AsyncBackupItemAction. It ends the loads of a node whose agent is away.
 func (a *backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
-	api, loads, err := a.loads(ctx, input.OperationID)
+	api, loads, err := a.loads(ctx, input.Backup, input.OperationID)
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
@@ -172,7 +179,7 @@ func (a *backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (fr
 		progress.Description += "; " + why
 		return progress, nil
 	}
-	if err := failOpen(ctx, api, loads, why); err != nil {
+	if err := failOpen(ctx, api, loadproof.KeyOf(input.Backup), loads, why); err != nil {
 		return progress, err
 	}
 	a.agents.ended(input.OperationID)
@@ -181,7 +188,7 @@ func (a *backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (fr
 
 // Cancel implements abiav1.AsyncBackupItemAction.
 func (a *backups) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
-	api, loads, err := a.loads(ctx, input.OperationID)
+	api, loads, err := a.loads(ctx, input.Backup, input.OperationID)
 	if err != nil {
 		return err
 	}
@@ -189,13 +196,13 @@ func (a *backups) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
 }
 
 // loads returns the PodVolumeBackups of an operation, of which there are some.
-func (a *backups) loads(ctx context.Context, id string) (client.Client, []load, error) {
-	return a.deps.loads(ctx, id, "PodVolumeBackups", findBackups)
+func (a *backups) loads(ctx context.Context, b *velerov1.Backup, id string) (client.Client, []load, error) {
+	return a.deps.loads(ctx, loadproof.KeyOf(b), id, "PodVolumeBackups", findBackups)
 }
 
 // loads returns the loads of an operation, of which there are some.
 func (d Deps) loads(
-	ctx context.Context, id, kind string, find func(ctx context.Context, api client.Client, namespace, id string) ([]load, error),
+	ctx context.Context, key loadproof.Key, id, kind string, find func(ctx context.Context, api client.Client, key loadproof.Key, namespace, id string) ([]load, error),
 ) (client.Client, []load, error) {
 	if err := checkID(id); err != nil {
 		return nil, nil, err
@@ -204,7 +211,7 @@ func (d Deps) loads(
 	if err != nil {
 		return nil, nil, err
 	}
-	loads, err := find(ctx, api, namespace, id)
+	loads, err := find(ctx, api, key, namespace, id)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the %s of operation %s: %w", kind, id, err)
 	}

@@ -20,10 +20,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 )
-
-// volumesAnnotation of a load has the volumes of all loads of its operation, so that one that was deleted is missed.
-const volumesAnnotation = "cleat.dev/volumes"
 
 // cleanUpTimeout bounds the cancellation of loads whose call has failed.
 const cleanUpTimeout = time.Minute
@@ -53,26 +51,43 @@ type load struct {
 	status *velerov1.LoadStatus
 }
 
-// findBackups returns the PodVolumeBackups of an operation.
-func findBackups(ctx context.Context, api client.Client, namespace, id string) ([]load, error) {
+// isOurs reports whether a load is signed with a key, if there is one.
+func isOurs(key loadproof.Key, object client.Object) bool {
+	return key.IsZero() || key.Verify(object) == nil
+}
+
+// loadOf returns a load. A status that no node agent has written is left out.
+func loadOf(key loadproof.Key, object client.Object, volume string, status *velerov1.LoadStatus) load {
+	if !key.IsZero() && !status.Phase.IsNew() && key.VerifyStatus(object) != nil {
+		*status = velerov1.LoadStatus{Message: fmt.Sprintf("its status, %s, was not written by a node agent", status.Phase)}
+	}
+	return load{object, volume, status}
+}
+
+// findBackups returns the PodVolumeBackups of an operation that are signed.
+func findBackups(ctx context.Context, api client.Client, key loadproof.Key, namespace, id string) ([]load, error) {
 	var list velerov1.PodVolumeBackupList
 	err := api.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{velerov1.AsyncOperationIDLabel: id})
 	var all []load
 	for i := range list.Items {
 		b := &list.Items[i]
-		all = append(all, load{b, b.Spec.Volume, &b.Status.LoadStatus})
+		if isOurs(key, b) {
+			all = append(all, loadOf(key, b, b.Spec.Volume, &b.Status.LoadStatus))
+		}
 	}
 	return all, err
 }
 
-// findRestores returns the PodVolumeRestores of an operation.
-func findRestores(ctx context.Context, api client.Client, namespace, id string) ([]load, error) {
+// findRestores returns the PodVolumeRestores of an operation that are signed.
+func findRestores(ctx context.Context, api client.Client, key loadproof.Key, namespace, id string) ([]load, error) {
 	var list velerov1.PodVolumeRestoreList
 	err := api.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{velerov1.AsyncOperationIDLabel: id})
 	var all []load
 	for i := range list.Items {
 		r := &list.Items[i]
-		all = append(all, load{r, r.Spec.Volume, &r.Status.LoadStatus})
+		if isOurs(key, r) {
+			all = append(all, loadOf(key, r, r.Spec.Volume, &r.Status.LoadStatus))
+		}
 	}
 	return all, err
 }
@@ -101,12 +116,17 @@ func nameFor(owner, id, volume string) string {
 	return base + "-" + hex.EncodeToString(sum[:6])
 }
 
-// createAll creates loads. If one fails, those that exist are cancelled.
-func createAll(ctx context.Context, api client.Client, loads []client.Object) error {
+// createAll signs and creates loads. If one fails, those that exist are cancelled.
+func createAll(ctx context.Context, api client.Client, key loadproof.Key, loads []client.Object) error {
 	for i, object := range loads {
-		err := api.Create(ctx, object)
+		err := key.Sign(object)
+		if err == nil {
+			err = api.Create(ctx, object)
+		}
 		if apierrors.IsAlreadyExists(err) { // created by a request whose reply was lost
-			continue
+			if err = api.Get(ctx, client.ObjectKeyFromObject(object), object); err == nil && !isOurs(key, object) {
+				err = errors.New("one of this name exists that the server has not made; delete it")
+			}
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("create %T %s: %w", object, object.GetName(), err), cancelLate(ctx, api, loads[:i]))
@@ -148,7 +168,7 @@ func cancelOpen(ctx context.Context, api client.Client, loads []load) error {
 }
 
 // failOpen ends the loads that have not ended, on behalf of an agent that is away. It returns an error if the agent has changed one meanwhile.
-func failOpen(ctx context.Context, api client.Client, loads []load, why string) error {
+func failOpen(ctx context.Context, api client.Client, key loadproof.Key, loads []load, why string) error {
 	for _, l := range loads {
 		if l.status.Phase.Terminal() {
 			continue
@@ -160,6 +180,9 @@ func failOpen(ctx context.Context, api client.Client, loads []load, why string) 
 		l.status.Phase, l.status.Message, l.status.CompletionTimestamp = velerov1.LoadPhaseFailed, why, &metav1.Time{Time: time.Now()}
 		controllerutil.RemoveFinalizer(l.Object, velerov1.PodVolumeFinalizer)
 		delete(l.GetLabels(), velerov1.ExposeOnGoingLabel)
+		if err := key.SignStatus(l.Object); err != nil {
+			return fmt.Errorf("sign the status of %s: %w", l.GetName(), err)
+		}
 		err := api.Patch(ctx, l.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("end %s, whose agent is away: %w", l.GetName(), err)
@@ -206,7 +229,7 @@ func missing(loads []load) []string {
 	if len(loads) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(strings.Split(loads[0].GetAnnotations()[volumesAnnotation], ","), func(volume string) bool {
+	return slices.DeleteFunc(strings.Split(loads[0].GetAnnotations()[velerov1.LoadVolumesAnnotation], ","), func(volume string) bool {
 		return volume == "" || has(loads, volume)
 	})
 }

@@ -3,6 +3,7 @@ package podvolumes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/framework/operations"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/stored"
 	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
@@ -63,18 +66,18 @@ func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1
 		return nil, err
 	}
 	id := operations.ID(RestoreName, input.Key)
-	known, err := findRestores(ctx, api, namespace, id)
+	known, err := findRestores(ctx, api, loadproof.KeyOf(input.Restore), namespace, id)
 	if err != nil {
 		return nil, fmt.Errorf("list the PodVolumeRestores of the pod: %w", err)
 	}
 	source := client.ObjectKey{Namespace: input.ItemFromBackup.GetNamespace(), Name: input.ItemFromBackup.GetName()}
-	stored, err := storedVolumes(ctx, api, namespace, input.Restore.Spec.BackupName, source, pod)
+	volumes, err := storedVolumes(ctx, api, namespace, input.Restore, source, pod)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(stored) == 0 && len(known) == 0:
+	case len(volumes) == 0 && len(known) == 0:
 		return unchanged, nil
-	case len(stored) == 0:
+	case len(volumes) == 0:
 		return unchanged.WithOperation(id), nil
 	}
 	pod.Namespace = input.Restore.Spec.TargetNamespace(source.Namespace)
@@ -90,7 +93,7 @@ func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1
 			return nil, err
 		}
 	}
-	container, err := a.container(ctx, api, namespace, input.Restore, pod, stored)
+	container, err := a.container(ctx, api, namespace, input.Restore, pod, volumes)
 	if err != nil {
 		return nil, err
 	}
@@ -98,17 +101,17 @@ func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1
 		return nil, err
 	}
 	var fresh []client.Object
-	for _, b := range stored {
+	for _, b := range volumes {
 		if has(known, b.Spec.Volume) {
 			continue
 		}
-		r, err := newRestore(ctx, api, namespace, id, input.Restore, pod, b, stored)
+		r, err := newRestore(ctx, api, namespace, id, input.Restore, pod, b, volumes)
 		if err != nil {
 			return nil, err
 		}
 		fresh = append(fresh, r)
 	}
-	if err := createAll(ctx, api, fresh); err != nil {
+	if err := createAll(ctx, api, loadproof.KeyOf(input.Restore), fresh); err != nil {
 		return nil, err
 	}
 	return ariav1.NewStartOutput(input.Item).WithOperation(id), nil
@@ -126,25 +129,43 @@ func podExists(ctx context.Context, api client.Client, pod *corev1.Pod) (bool, e
 }
 
 // storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: those of a backup that have a snapshot in a
-// repository of restic. source is the pod in the backup. What is in projected volumes comes from the cluster.
-func storedVolumes(ctx context.Context, api client.Client, namespace, backup string, source types.NamespacedName, pod *corev1.Pod) ([]*velerov1.PodVolumeBackup, error) {
-	var list velerov1.PodVolumeBackupList
-	labels := client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup)}
-	if err := api.List(ctx, &list, client.InNamespace(namespace), labels); err != nil {
-		return nil, fmt.Errorf("list the PodVolumeBackups of backup %s: %w", backup, err)
+// repository of restic, and that the backup has recorded in the bucket. source is the pod in the backup.
+func storedVolumes(ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, source types.NamespacedName, pod *corev1.Pod) ([]*velerov1.PodVolumeBackup, error) {
+	snapshots, _, err := stored.Of(r)
+	if err != nil || len(snapshots) == 0 {
+		return nil, err
 	}
-	var stored []*velerov1.PodVolumeBackup
+	var backup velerov1.Backup
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Spec.BackupName}, &backup); err != nil {
+		return nil, fmt.Errorf("get backup %s: %w", r.Spec.BackupName, err)
+	}
+	var list velerov1.PodVolumeBackupList
+	labels := client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup.Name)}
+	if err := api.List(ctx, &list, client.InNamespace(namespace), labels); err != nil {
+		return nil, fmt.Errorf("list the PodVolumeBackups of backup %s: %w", backup.Name, err)
+	}
+	var found []*velerov1.PodVolumeBackup
+	other := map[string]string{} // PodVolumeBackups that do not say what the backup has recorded, by volume
 	for i := range list.Items {
 		b := &list.Items[i]
-		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.Name == b.Spec.Volume && v.Projected == nil && v.DownwardAPI == nil
-		})
-		if at >= 0 && b.Spec.Pod.Namespace == source.Namespace && b.Spec.Pod.Name == source.Name && b.Status.SnapshotID != "" && isRestic(&b.Spec) {
-			stored = append(stored, b)
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == b.Spec.Volume && podclaims.NeverMoved(&v) == "" })
+		switch recorded := snapshots[b.Spec.Volume]; {
+		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" || !isRestic(&b.Spec):
+		case b.Status.SnapshotID == recorded && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation:
+			found = append(found, b)
+		default:
+			other[b.Spec.Volume] = fmt.Sprintf("PodVolumeBackup %s names snapshot %q in location %s", b.Name, b.Status.SnapshotID, b.Spec.BackupStorageLocation)
 		}
 	}
-	slices.SortFunc(stored, func(a, b *velerov1.PodVolumeBackup) int { return strings.Compare(a.Spec.Volume, b.Spec.Volume) })
-	return slices.CompactFunc(stored, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume }), nil
+	slices.SortFunc(found, func(a, b *velerov1.PodVolumeBackup) int { return strings.Compare(a.Spec.Volume, b.Spec.Volume) })
+	found = slices.CompactFunc(found, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume })
+	for _, volume := range slices.Sorted(maps.Keys(other)) {
+		if !slices.ContainsFunc(found, func(b *velerov1.PodVolumeBackup) bool { return b.Spec.Volume == volume }) {
+			return nil, framework.Errorf("volume %s: %s, and the backup has recorded snapshot %q in location %s; delete the Backup object, without its data, so that the server brings both back from the bucket",
+				volume, other[volume], snapshots[volume], backup.Spec.StorageLocation)
+		}
+	}
+	return found, nil
 }
 
 // isRestic reports whether restic has the data. The first servers of Velero had no other engine and did not name it.
@@ -167,7 +188,7 @@ func newRestore(
 			Labels: map[string]string{
 				velerov1.RestoreNameLabel: velerov1.ValidLabelValue(r.Name), velerov1.RestoreUIDLabel: string(r.UID), velerov1.AsyncOperationIDLabel: id,
 			},
-			Annotations: map[string]string{volumesAnnotation: strings.Join(volumes, ",")},
+			Annotations: map[string]string{velerov1.LoadVolumesAnnotation: strings.Join(volumes, ",")},
 		},
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Volume: b.Spec.Volume,
@@ -214,7 +235,7 @@ func settingsOf(config *velerov1.UploaderConfigForRestore) map[string]string {
 // Progress implements ariav1.AsyncRestoreItemAction. It is called when the run of the restore has ended, so a pod that does not exist
 // will not be created any more. The operation ends when the pod has gone past its init container, or when it will not.
 func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
-	api, loads, err := a.loads(ctx, input.OperationID)
+	api, loads, err := a.loads(ctx, input.Restore, input.OperationID)
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
@@ -285,7 +306,7 @@ func (a *restores) hopeless(ctx context.Context, api client.Client, input *ariav
 
 // Cancel implements ariav1.AsyncRestoreItemAction.
 func (a *restores) Cancel(ctx context.Context, input *ariav1.CancelInput) error {
-	api, loads, err := a.loads(ctx, input.OperationID)
+	api, loads, err := a.loads(ctx, input.Restore, input.OperationID)
 	if err != nil {
 		return err
 	}
@@ -293,6 +314,6 @@ func (a *restores) Cancel(ctx context.Context, input *ariav1.CancelInput) error 
 }
 
 // loads returns the PodVolumeRestores of an operation, of which there are some.
-func (a *restores) loads(ctx context.Context, id string) (client.Client, []load, error) {
-	return a.deps.loads(ctx, id, "PodVolumeRestores", findRestores)
+func (a *restores) loads(ctx context.Context, r *velerov1.Restore, id string) (client.Client, []load, error) {
+	return a.deps.loads(ctx, loadproof.KeyOf(r), id, "PodVolumeRestores", findRestores)
 }

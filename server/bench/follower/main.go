@@ -93,7 +93,7 @@ func measure(ctx context.Context, plugins, backup string, settle, span time.Dura
 		return c, err
 	}
 	defer host.Close()
-	polled := counted{operation.NewPlugins(host), new(atomic.Int64), new(atomic.Int64), new(atomic.Value)}
+	polled := counted{operation.NewPlugins(host, nil), new(atomic.Int64), new(atomic.Int64), new(atomic.Value)}
 	monitor, err := operation.NewMonitor(polled, operation.Options{Log: hclog.NewNullLogger(), Metrics: metrics})
 	if err != nil {
 		return c, err

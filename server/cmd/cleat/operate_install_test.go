@@ -31,6 +31,7 @@ import (
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/install"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/loads"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -92,11 +93,13 @@ func TestAcceptOperate_LeastPrivilege(t *testing.T) {
 		require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 	}
 	requireRights(t, server.log)
-	s.moveVolume(shop)
 
 	_, _, err := s.run("backup", "create", "other", "--include-namespaces", s.workload(1), "--wait")
 	require.Error(t, err)
 	require.NotZero(t, s.awaitBackup("other", velerov1.BackupPhasePartiallyFailed).Status.Errors, "the server has no rights there")
+
+	server.kill() // it would end the Backup that the load made by hand belongs to
+	s.moveVolume(shop)
 }
 
 // requireRights fails for each line of a log that says that something is forbidden.
@@ -145,6 +148,9 @@ func (s *site) moveVolume(shop string) {
 		Node: node.Name, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: shop, Name: pod.Name, UID: pod.UID}, Volume: "data",
 		BackupStorageLocation: "files", UploaderType: velerov1.RepositoryTypeRestic,
 	}}
+	owner := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "by-hand"}}
+	require.NoError(s.t, loads.Begin(s.t.Context(), s.client, owner))
+	require.NoError(s.t, loads.Sign(s.t.Context(), s.client, owner, load))
 	for _, object := range []client.Object{load, &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "files"},
 		Spec: velerov1.BackupStorageLocationSpec{

@@ -20,6 +20,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
@@ -43,8 +44,12 @@ type Finalizer struct {
 	// Manifests describe a backup again that has changed after its operations, with what References finds.
 	Manifests  *policy.Manifests
 	References *reference.Table
-	Logs       *run.Logs
-	Metrics    *metrics.Metrics
+	// Keys are those of loads, whose status can be trusted only if a node agent has signed it; nil trusts all. HasMover reports whether the
+	// node agents move data with a data mover.
+	Keys     *loadkey.Keys
+	HasMover func(name string) bool
+	Logs     *run.Logs
+	Metrics  *metrics.Metrics
 	// StoreOutage is how long a backup waits for an object store that answers but refuses its last files.
 	StoreOutage time.Duration
 	Log         hclog.Logger
@@ -215,7 +220,7 @@ func (r *Finalizer) settle(ctx context.Context, b *velerov1.Backup, objects *sto
 		return err
 	}
 	status.CSIVolumeSnapshotsCompleted = snapshot.CompletedCSI(operations)
-	if err := r.settlePodVolumes(ctx, b, objects, operations); err != nil {
+	if err := r.settlePodVolumes(ctx, b, objects, operations, log); err != nil {
 		return err
 	}
 	csi := snapshot.TakesCSI(operations)
@@ -227,7 +232,7 @@ func (r *Finalizer) settle(ctx context.Context, b *velerov1.Backup, objects *sto
 			*status = *done
 			return r.VolumeSnapshots.Keep(ctx, b.UID)
 		}
-		if err := r.settleVolumes(ctx, b, objects, operations); err != nil {
+		if err := r.settleVolumes(ctx, b, objects, operations, log); err != nil {
 			return err
 		}
 	}
@@ -260,12 +265,12 @@ func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*vel
 }
 
 // settleVolumes records in volumeinfo what became of the CSI snapshots and of their data.
-func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation) error {
+func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger) error {
 	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
 	if err != nil {
 		return err
 	}
-	uploads, err := r.uploads(ctx, b, operations)
+	uploads, err := r.uploads(ctx, b, operations, log)
 	if err != nil {
 		return err
 	}
@@ -277,13 +282,28 @@ func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objec
 }
 
 // settlePodVolumes stores the PodVolumeBackups of the backup, which have ended, and records in volumeinfo what became of them.
-func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation) error {
+func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger) error {
 	if !snapshot.BacksUpPodVolumes(operations) {
 		return nil
 	}
 	var list velerov1.PodVolumeBackupList
 	if err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace), client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
 		return fmt.Errorf("list the PodVolumeBackups: %w", err)
+	}
+	loads := list.Items
+	list.Items = nil
+	for i := range loads {
+		load := &loads[i]
+		switch written, err := r.Keys.Written(ctx, operation.OfBackup, b.UID, load); {
+		case err != nil:
+			return err
+		case !written:
+			log.Warn("a PodVolumeBackup with the label of the backup is left out: it was not created by the backup, or no node agent has written its status", "name", load.Name)
+			continue
+		case load.Status.Phase != velerov1.LoadPhaseCompleted:
+			load.Status.SnapshotID = "" // of nothing
+		}
+		list.Items = append(list.Items, *load)
 	}
 	for i := range list.Items {
 		load := &list.Items[i]
@@ -302,7 +322,7 @@ func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, ob
 }
 
 // uploads returns the DataUploads of the operations of a backup, by the ids of the operations.
-func (r *Finalizer) uploads(ctx context.Context, b *velerov1.Backup, operations []operation.Operation) (map[string]*velerov2alpha1.DataUpload, error) {
+func (r *Finalizer) uploads(ctx context.Context, b *velerov1.Backup, operations []operation.Operation, log hclog.Logger) (map[string]*velerov2alpha1.DataUpload, error) {
 	uploads := map[string]*velerov2alpha1.DataUpload{}
 	for _, op := range snapshot.Movements(operations) {
 		for _, item := range op.PostOperationItems {
@@ -314,12 +334,32 @@ func (r *Finalizer) uploads(ctx context.Context, b *velerov1.Backup, operations 
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("get DataUpload %s: %w", item.Name, err)
 			}
-			if err == nil {
-				uploads[op.ID] = upload
+			if err != nil {
+				continue
 			}
+			if err := r.distrust(ctx, b, upload, log); err != nil {
+				return nil, err
+			}
+			uploads[op.ID] = upload
 		}
 	}
 	return uploads, nil
+}
+
+// distrust makes a DataUpload failed that was not created by the backup, or whose status no node agent has written. The status of one that the
+// mover of a vendor moves is the vendor's.
+func (r *Finalizer) distrust(ctx context.Context, b *velerov1.Backup, upload *velerov2alpha1.DataUpload, log hclog.Logger) error {
+	check := r.Keys.Written
+	if r.HasMover == nil || !r.HasMover(upload.Spec.DataMover) {
+		check = r.Keys.Signed
+	}
+	proven, err := check(ctx, operation.OfBackup, b.UID, upload)
+	if err != nil || proven {
+		return err
+	}
+	log.Error("the data of a volume is of no use: its DataUpload was changed, or no node agent has written its status", "dataUpload", upload.Name, "namespace", upload.Spec.SourceNamespace, "claim", upload.Spec.SourcePVC)
+	upload.Status = velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseFailed}}
+	return nil
 }
 
 // clean deletes the files of a failed backup and then removes the annotation.

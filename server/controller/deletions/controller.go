@@ -24,6 +24,8 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/deletion"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/loadkey"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/shorten"
@@ -42,7 +44,8 @@ type Controller struct {
 	Snapshotters run.Snapshotters
 	// Repositories has the data of volumes.
 	Repositories deletion.Repositories
-	SpoolDir     string // for archives that are read; empty means the system's directory for temporary files
+	Keys         *loadkey.Keys // of loads; nil trusts all
+	SpoolDir     string        // for archives that are read; empty means the system's directory for temporary files
 	Metrics      *metrics.Metrics
 	Events       events.EventRecorder
 	Log          hclog.Logger
@@ -402,7 +405,7 @@ func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects
 
 // forgetVolumes removes the data of volumes from their repositories. loads reports whether there may be loads that the files do not have.
 func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, loads bool, log hclog.Logger) error {
-	data, err := r.stored(ctx, record.backup, objects, loads)
+	data, err := r.stored(ctx, record.backup, objects, loads, log)
 	if err != nil {
 		return fmt.Errorf("read the data of which volumes has to be removed from repositories: %w", err)
 	}
@@ -413,7 +416,7 @@ func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *
 
 // stored returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which another cluster may have
 // written, and in the loads in this cluster, which are all that a failed backup leaves.
-func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool) ([]deletion.Stored, error) {
+func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool, log hclog.Logger) ([]deletion.Stored, error) {
 	podVolumes, err := store.DecodePodVolumeBackups[[]velerov1.PodVolumeBackup](ctx, objects, b.Name)
 	if err != nil {
 		return nil, err
@@ -433,7 +436,33 @@ func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *st
 			return nil, fmt.Errorf("list the loads of the backup: %w", err)
 		}
 	}
+	// Whoever may create a load could otherwise have any snapshot removed.
+	if here.Items, err = written(ctx, r.Keys, b, here.Items, log); err != nil {
+		return nil, err
+	}
+	if uploads.Items, err = written(ctx, r.Keys, b, uploads.Items, log); err != nil {
+		return nil, err
+	}
 	return slices.Concat(inFiles, deletion.StoredByPods(here.Items), deletion.StoredByUploads(uploads.Items)), nil
+}
+
+// written returns those of some loads that the backup has created and whose status node agents have written.
+func written[T any, P interface {
+	*T
+	metav1.Object
+}](ctx context.Context, keys *loadkey.Keys, b *velerov1.Backup, loads []T, log hclog.Logger) (proven []T, err error) {
+	for i := range loads {
+		load := P(&loads[i])
+		switch ok, err := keys.Written(ctx, operation.OfBackup, b.UID, load); {
+		case err != nil:
+			return nil, err
+		case ok:
+			proven = append(proven, loads[i])
+		default:
+			log.Warn("what a load with the label of the backup says it has stored is left alone: it was not created by the backup, or no node agent has written its status", "name", load.GetName())
+		}
+	}
+	return proven, nil
 }
 
 // decodeStored returns the Backup of a velero-backup.json.

@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -11,14 +12,16 @@ import (
 )
 
 // NewStarter returns the actions of a host whose starts have keys.
-func NewStarter(host *pluginhost.Host) Starter {
+func NewStarter(host *pluginhost.Host, keys *loadkey.Keys) Starter {
 	return starter{
+		keys:    keys,
 		backup:  pluginhost.NewIndex(host, kinds.AsyncBackupItemAction()),
 		restore: pluginhost.NewIndex(host, kinds.AsyncRestoreItemAction()),
 	}
 }
 
 type starter struct {
+	keys    *loadkey.Keys
 	backup  *pluginhost.Index[backupitemaction.Action]
 	restore *pluginhost.Index[restoreitemaction.Action]
 }
@@ -26,12 +29,16 @@ type starter struct {
 // Start implements Starter. The action gets the identity of the item as the item, because only the key counts.
 func (s starter) Start(ctx context.Context, owner *operation.Owner, start operation.Start) (string, error) {
 	ctx = pluginhost.ForRun(ctx, string(owner.UID))
+	object, err := owner.ForPlugins(ctx, s.keys)
+	if err != nil {
+		return "", err
+	}
 	if owner.Kind == operation.OfRestore {
 		action, err := s.restore.Named(start.Action)
 		if err != nil {
 			return "", err
 		}
-		result, err := action.Execute(ctx, restoreitemaction.Input{Item: start.Sent, ItemFromBackup: start.Sent, Restore: owner.JSON})
+		result, err := action.Execute(ctx, restoreitemaction.Input{Item: start.Sent, ItemFromBackup: start.Sent, Restore: object})
 		if err != nil || result == nil {
 			return "", err
 		}
@@ -41,7 +48,7 @@ func (s starter) Start(ctx context.Context, owner *operation.Owner, start operat
 	if err != nil {
 		return "", err
 	}
-	result, err := action.Execute(ctx, start.Sent, owner.JSON)
+	result, err := action.Execute(ctx, start.Sent, object)
 	if err != nil || result == nil {
 		return "", err
 	}

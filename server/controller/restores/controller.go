@@ -17,6 +17,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/hook"
+	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/run"
@@ -43,6 +44,7 @@ type Controller struct {
 	Snapshotters         run.Snapshotters
 	Records              *snapshot.Records
 	Engine               Engine
+	Keys                 *loadkey.Keys  // of loads; nil trusts all
 	Hooks                *hook.Restores // nil for dry runs
 	ItemOperationTimeout time.Duration
 	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)

@@ -17,6 +17,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/snapshot"
 )
@@ -27,7 +28,9 @@ var csiSnapshot = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Vers
 // volumeInfo returns the content of the file volumeinfo: of what the volumes of the restore were made, sorted. It is never nil. What
 // cannot be found out becomes a warning of the result.
 func (w *work) volumeInfo(result *restore.Result) []snapshot.RestoreVolumeInfo {
-	v := volumeInfos{ctx: w.run.Final, reader: w.Live, all: append([]snapshot.RestoreVolumeInfo{}, result.FromSnapshots...)}
+	v := volumeInfos{ctx: w.run.Final, reader: w.Live, signed: func(load client.Object) (bool, error) {
+		return w.Keys.Signed(w.run.Final, operation.OfRestore, w.object.UID, load)
+	}, all: append([]snapshot.RestoreVolumeInfo{}, result.FromSnapshots...)}
 	labels := client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(w.object.Name)}
 	err := errors.Join(
 		v.readClaims(result.ResourceList["v1/PersistentVolumeClaim"], labels),
@@ -47,6 +50,7 @@ func (w *work) volumeInfo(result *restore.Result) []snapshot.RestoreVolumeInfo {
 type volumeInfos struct {
 	ctx    context.Context
 	reader client.Reader
+	signed func(load client.Object) (bool, error) // whether the restore has created a load
 	all    []snapshot.RestoreVolumeInfo
 	bound  map[string]string // persistent volumes by "namespace/claim"
 }
@@ -117,6 +121,12 @@ func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabel
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
+		if signed, err := v.signed(d); err != nil || !signed {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		to := d.Spec.TargetVolume
 		v.all = append(v.all, snapshot.RestoreVolumeInfo{
 			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]), RestoreMethod: snapshot.CSI, SnapshotDataMoved: true,
@@ -137,6 +147,10 @@ func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabe
 	}
 	var errs []error
 	for i := range list.Items {
+		if signed, err := v.signed(&list.Items[i]); err != nil || !signed {
+			errs = append(errs, err)
+			continue
+		}
 		s := &list.Items[i].Spec
 		var pod corev1.Pod
 		if err := v.reader.Get(v.ctx, client.ObjectKey{Namespace: s.Pod.Namespace, Name: s.Pod.Name}, &pod); err != nil {

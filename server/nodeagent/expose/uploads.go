@@ -9,6 +9,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +26,7 @@ type Uploads struct{ *Volumes }
 type upload struct {
 	owner
 	spec     *v2alpha1.DataUploadSpec
+	marks    csi.Marks // of the VolumeSnapshot
 	from, to types.NamespacedName
 }
 
@@ -36,8 +38,12 @@ func uploadOf(object client.Object) (*upload, error) {
 	if du.Spec.CSISnapshot == nil || du.Spec.CSISnapshot.VolumeSnapshot == "" {
 		return nil, &nodeagent.Final{Err: errors.New("spec.csiSnapshot.volumeSnapshot is empty, so there is no snapshot to move")}
 	}
+	marks := csi.Marks{Operation: du.Labels[velerov1.AsyncOperationIDLabel]}
+	if backup := metav1.GetControllerOf(du); backup != nil {
+		marks.Backup = backup.UID
+	}
 	return &upload{
-		owner: owner{du, v2alpha1.SchemeGroupVersion.WithKind("DataUpload")}, spec: &du.Spec,
+		owner: owner{du, v2alpha1.SchemeGroupVersion.WithKind("DataUpload")}, spec: &du.Spec, marks: marks,
 		from: types.NamespacedName{Namespace: du.Spec.SourceNamespace, Name: du.Spec.CSISnapshot.VolumeSnapshot}, to: client.ObjectKeyFromObject(du),
 	}, nil
 }
@@ -48,7 +54,7 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 	if err != nil {
 		return err
 	}
-	snapshot, wait, err := u.Snapshots.HandOver(ctx, load.from, load.to)
+	snapshot, wait, err := u.Snapshots.HandOver(ctx, load.marks, load.from, load.to)
 	switch {
 	case errors.Is(err, csi.ErrNotTaken), errors.Is(err, csi.ErrNameTaken):
 		return &nodeagent.Final{Err: err}
@@ -137,5 +143,5 @@ func (u Uploads) Release(ctx context.Context, object client.Object, _ bool) erro
 	if err := u.discard(ctx, load.owner); err != nil {
 		return err
 	}
-	return u.Snapshots.Discard(ctx, load.from, load.to)
+	return u.Snapshots.Discard(ctx, load.marks, load.from, load.to)
 }

@@ -37,12 +37,16 @@ type Volume struct {
 	ClaimNamespace, Claim   string
 	PodNamespace, Pod, Name string // the pod, and the name of the volume in it
 	Where                   string // for messages: what holds the data
+	// SnapshotID is that of the data mover or of the repository which has the data; "" if there is none.
+	SnapshotID string
 	// Action is the action that restores the data; "" if none does.
 	Action string
 	// Empty says that there is nothing to restore: a data mover has found no file in the volume.
 	Empty bool
 	// Failed says that the data is not in the backup, because that failed to take it.
 	Failed bool
+	// Moved says that a data mover has moved the data of a CSI snapshot.
+	Moved bool
 	// OfVelero says that only Velero can read the data, which is in a repository of kopia.
 	OfVelero bool
 	// Snapshot is the one from which a new volume can be made; nil if there is none.
@@ -94,7 +98,7 @@ func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes
 		}
 		v := &Volume{
 			Method: snapshot.PodVolume, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
-			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID),
+			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID), SnapshotID: p.Status.SnapshotID,
 		}
 		if isRestic(p.Spec.UploaderType) {
 			v.Action = snapshot.PodVolumeRestores
@@ -113,6 +117,7 @@ func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
 	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName, Where: "what the method " + string(i.BackupMethod) + " has made"}
 	switch {
 	case i.SnapshotDataMoved && i.DataMovement != nil:
+		v.Moved, v.SnapshotID = true, i.DataMovement.SnapshotHandle
 		v.Where = fmt.Sprintf("snapshot %s of data mover %s", i.DataMovement.SnapshotHandle, cmp.Or(i.DataMovement.DataMover, "velero"))
 	case i.CSI != nil:
 		v.Where = fmt.Sprintf("snapshot %s of CSI driver %s", i.CSI.SnapshotHandle, i.CSI.Driver)
@@ -120,6 +125,7 @@ func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
 		v.Where = "snapshot " + i.Native.SnapshotHandle
 	case i.PodVolume != nil:
 		v.PodNamespace, v.Pod, v.Name = i.PodVolume.PodNamespace, i.PodVolume.PodName, i.PodVolume.VolumeName
+		v.SnapshotID = i.PodVolume.SnapshotHandle
 		v.Where = fileSystemBackup(i.PodVolume.UploaderType, i.PodVolume.SnapshotHandle)
 	}
 	switch {

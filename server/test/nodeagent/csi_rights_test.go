@@ -31,9 +31,14 @@ func csiOfLeastPrivilege(t *testing.T) {
 		"--no-default-backup-location", "--no-secret", "--use-node-agent", "--features", "EnableCSI", "--rbac", "least", "--rbac-namespaces", v.shop).CombinedOutput()
 	require.NoError(t, err, string(out))
 	logs := map[string]*logBuffer{
-		"agent":  v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"))[0].log,
-		"server": v.serve("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "velero")).log,
+		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"))[0].log,
 	}
+	serve := func(name string) *agent {
+		server := v.serve("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "velero"))
+		logs[name] = server.log
+		return server
+	}
+	server := serve("server")
 
 	b := v.moving("b")
 	require.NoError(t, v.client.Create(t.Context(), b))
@@ -58,9 +63,11 @@ func csiOfLeastPrivilege(t *testing.T) {
 	require.Equal(t, "before", string(data))
 	v.leavesNothing(v.shop, "files")
 
+	server.kill() // it would end the Backup that the loads made by hand belong to
 	v.cancelExposed()
 	v.leavesNothing(v.shop, "files")
 	require.Len(t, v.stored(), 1)
+	serve("next server")
 	v.requestDeletion("b")
 	v.deleted("b")
 	require.Empty(t, v.stored())

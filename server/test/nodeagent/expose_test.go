@@ -125,16 +125,22 @@ func (v *volumes) taken(name, claim string) *velerov2alpha1.DataUpload {
 func (v *volumes) take(name, claim, class string) *snapshotv1.VolumeSnapshot {
 	v.t.Helper()
 	vs := &snapshotv1.VolumeSnapshot{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: name},
-		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim}, VolumeSnapshotClassName: &class},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: name, Labels: map[string]string{
+			velerov1.BackupUIDLabel: string(v.owning(false).GetUID()), velerov1.AsyncOperationIDLabel: operationOf(name),
+		}},
+		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim}, VolumeSnapshotClassName: &class},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), vs))
 	return vs
 }
 
+// operationOf returns the operation of the DataUpload of a snapshot.
+func operationOf(snapshot string) string { return "operation-of-" + snapshot }
+
 // uploadOf returns a DataUpload of the snapshot of a claim, which has the same name.
 func (v *volumes) uploadOf(name, claim string) *velerov2alpha1.DataUpload {
 	upload := v.upload(name)
+	upload.Labels = map[string]string{velerov1.AsyncOperationIDLabel: operationOf(name)}
 	upload.Spec.SourceNamespace, upload.Spec.SourcePVC = v.shop, claim
 	upload.Spec.CSISnapshot = &velerov2alpha1.CSISnapshotSpec{VolumeSnapshot: name, StorageClass: csidriver.StorageClass}
 	return upload

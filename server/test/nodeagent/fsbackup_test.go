@@ -397,8 +397,11 @@ func (f *files) failRestores(t *testing.T, shop string) {
 	t.Helper()
 	for i, load := range f.loadsOf(t.Context(), "all") {
 		if load.Spec.Volume == "cache" {
-			broken := f.loadsOf(t.Context(), "all")[i]
-			f.change(&broken, func() { broken.Status.SnapshotID = "0123456789abcdef" })
+			id := f.loadsOf(t.Context(), "all")[i].Status.SnapshotID
+			files, err := filepath.Glob(filepath.Join(f.bucket, "restic", shop, "snapshots", id+"*"))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			require.NoError(t, os.Remove(files[0]))
 		}
 	}
 	fails := func(name string) (*velerov1.Restore, *corev1.Pod) {

@@ -29,6 +29,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/loads"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -79,6 +80,8 @@ type site struct {
 	pods        map[string]*corev1.Pod
 	history     *history
 	owner       types.UID // of a Restore
+	begun       map[bool]bool
+	runs        map[bool]client.Object // the Backup, and true is the Restore, to which loads that are created by hand belong
 }
 
 // newSite returns a site with some nodes, each with a pod with a volume.
@@ -141,15 +144,51 @@ func newEmptySite(t *testing.T, p *plane) *site {
 	owner := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
 	s.create(owner)
 	s.owner = owner.UID
+	s.runs, s.begun = map[bool]client.Object{true: owner}, map[bool]bool{}
 	s.history = s.watch()
 	return s
 }
 
-// create creates objects in the namespace of the site.
+// isRestore reports whether an object is a load, and whether it is one of a Restore.
+func isRestore(object client.Object) (restore, load bool) {
+	switch object.(type) {
+	case *velerov1.PodVolumeRestore, *velerov2alpha1.DataDownload:
+		return true, true
+	case *velerov1.PodVolumeBackup, *velerov2alpha1.DataUpload:
+		return false, true
+	}
+	return false, false
+}
+
+// sign signs a load as the action that creates it, and the agent that writes its status, would. It has no effect on other objects.
+func (s *site) sign(object client.Object) {
+	s.t.Helper()
+	restore, load := isRestore(object)
+	if load {
+		require.NoError(s.t, loads.Sign(s.t.Context(), s.client, s.owning(restore), object))
+	}
+}
+
+// owning returns the Backup or Restore to which loads that are created by hand belong.
+func (s *site) owning(restore bool) client.Object {
+	s.t.Helper()
+	known := s.runs[restore]
+	if !s.begun[restore] {
+		if known == nil {
+			known = &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "by-hand"}}
+		}
+		require.NoError(s.t, loads.Begin(s.t.Context(), s.client, known))
+		s.runs[restore], s.begun[restore] = known, true
+	}
+	return known
+}
+
+// create creates objects in the namespace of the site. Loads are signed.
 func (s *site) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, object := range objects {
 		object.SetNamespace(s.namespace)
+		s.sign(object)
 		require.NoError(s.t, s.client.Create(s.t.Context(), object))
 	}
 }

@@ -105,6 +105,26 @@ const (
 
 	// LoadBytesAnnotation is the size of the volume in bytes, as a decimal number.
 	LoadBytesAnnotation = "cleat.dev/volume-bytes"
+
+	// LoadVolumesAnnotation lists the volumes of all loads of an operation, so that one that was deleted is missed.
+	LoadVolumesAnnotation = "cleat.dev/volumes"
+)
+
+// Annotations that prove where a load comes from, see package framework/loadproof.
+const (
+	// LoadKeyAnnotation is the key with which the loads of a Backup or Restore are signed. Only the copy for plugins has it, never the
+	// custom resource.
+	LoadKeyAnnotation = "cleat.dev/load-key"
+
+	// StoredVolumesAnnotation is, as a JSON object, which snapshot the backup has of each volume of the item that an action restores: by
+	// the name of a pod's volume, or by the name of the claim. Only the copy of the Restore for plugins has it.
+	StoredVolumesAnnotation = "cleat.dev/stored-volumes"
+
+	// LoadSignatureAnnotation of a load is the signature of whoever has created it.
+	LoadSignatureAnnotation = "cleat.dev/load-signature"
+
+	// LoadStatusSignatureAnnotation of a load is the signature of the node agent that has written its status.
+	LoadStatusSignatureAnnotation = "cleat.dev/status-signature"
 )
 
 // MoverSettings returns the settings of loads of a backup, with the names of Velero; nil if there are none. c may be nil.

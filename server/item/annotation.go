@@ -1,4 +1,4 @@
-package backup
+package item
 
 import (
 	"bytes"
@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// withoutAnnotation returns an object without one of its annotations.
-func withoutAnnotation(raw []byte, annotation string) ([]byte, error) {
-	return withAnnotation(raw, annotation, "")
+// WithoutAnnotation returns an object without one of its annotations.
+func WithoutAnnotation(raw []byte, annotation string) ([]byte, error) {
+	return WithAnnotation(raw, annotation, "")
 }
 
-// withAnnotation returns an object with an annotation of that value; "" removes it.
-func withAnnotation(raw []byte, annotation, value string) ([]byte, error) {
+// WithAnnotation returns an object with an annotation of that value; "" removes it.
+func WithAnnotation(raw []byte, annotation, value string) ([]byte, error) {
 	var object, metadata, annotations map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return nil, err
@@ -38,21 +38,21 @@ func withAnnotation(raw []byte, annotation, value string) ([]byte, error) {
 	}
 	if len(annotations) == 0 {
 		delete(metadata, "annotations")
-	} else if err := set(metadata, "annotations", annotations); err != nil {
+	} else if err := setMember(metadata, "annotations", annotations); err != nil {
 		return nil, err
 	}
-	if err := set(object, "metadata", metadata); err != nil {
+	if err := setMember(object, "metadata", metadata); err != nil {
 		return nil, err
 	}
-	return encode(object)
+	return encodeMembers(object)
 }
 
-func set(in map[string]json.RawMessage, key string, value map[string]json.RawMessage) (err error) {
-	in[key], err = encode(value)
+func setMember(in map[string]json.RawMessage, key string, value map[string]json.RawMessage) (err error) {
+	in[key], err = encodeMembers(value)
 	return err
 }
 
-func encode(value map[string]json.RawMessage) ([]byte, error) {
+func encodeMembers(value map[string]json.RawMessage) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
