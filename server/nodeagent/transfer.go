@@ -112,6 +112,9 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 	}
 	var newest *load
 	for _, other := range loads {
+		if other.GetAnnotations()[velerov1.FromBucketAnnotation] != "" {
+			continue // whoever writes to the bucket would decide what is read again
+		}
 		if other.phase() == velerov1.LoadPhaseCompleted && other.spec.location == l.spec.location && other.spec.mover == l.spec.mover &&
 			volumeOf(other) == volume && (newest == nil || newest.compare(other) < 0) {
 			newest = other
