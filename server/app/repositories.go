@@ -24,15 +24,17 @@ func newRepositories(cluster *run.Cluster, locations *location.Opener, host *plu
 }
 
 // Forget implements deletion.Repositories.
-func (r *repositories) Forget(ctx context.Context, moverName, locationName, namespace string, snapshots []string) error {
+func (r *repositories) Forget(
+	ctx context.Context, moverName, locationName, namespace string, snapshots []string, tags map[string]string,
+) (kept []string, err error) {
 	mover, err := r.movers.Find(moverName)
 	if err != nil {
-		return fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
+		return nil, fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
 	}
 	of, err := r.opener.Open(ctx, mover, locationName, namespace, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots}, nil)
-	return err
+	forgotten, err := mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots, Tags: tags}, nil)
+	return forgotten.Kept, err
 }

@@ -1,0 +1,143 @@
+package main_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/snapshot"
+)
+
+// TestAcceptSecurity_ExpiredOnArrival has somebody who can write to the bucket, and to nothing else, name snapshots of others there. The server
+// deletes only those of which the cluster knows that they are the backup's.
+func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
+	t.Parallel()
+	t.Run("a backup that arrives expired", expiredOnArrival)
+	t.Run("a file that was replaced", replacedSnapshots)
+	t.Run("items for plugins", plantedItems)
+}
+
+// plant writes a JSON file of a backup into the bucket, compressed.
+func (s *site) plant(value any, backup, file string) {
+	s.t.Helper()
+	var content bytes.Buffer
+	zipped := gzip.NewWriter(&content)
+	require.NoError(s.t, json.NewEncoder(zipped).Encode(value))
+	require.NoError(s.t, zipped.Close())
+	dir := filepath.Join(s.bucketDir, "backups", backup)
+	require.NoError(s.t, os.MkdirAll(dir, 0o755))
+	require.NoError(s.t, os.WriteFile(filepath.Join(dir, backup+"-"+file+".json.gz"), content.Bytes(), 0o644))
+}
+
+// expired makes a backup one that has expired.
+func expired(b *velerov1.Backup) {
+	b.Status.Expiration = &metav1.Time{Time: time.Now().Add(-time.Hour)}
+	b.Annotations = map[string]string{"cleat.dev/delete-snapshots": "true", "cleat.dev/files": "any"}
+}
+
+// awaitKept waits for the event that says what was kept.
+func (s *site) awaitKept(backup string, says ...string) {
+	s.t.Helper()
+	s.eventually("an event says what was kept", func(ctx context.Context) (bool, error) {
+		var list eventsv1.EventList
+		err := s.client.List(ctx, &list, client.InNamespace(s.namespace))
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Reason == "SnapshotsKept" && e.Regarding.Name == backup && !slices.ContainsFunc(says, func(text string) bool { return !strings.Contains(e.Note, text) })
+		}), err
+	})
+}
+
+func expiredOnArrival(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	s.shop = s.workload(1)
+	d := s.newDisks()
+	d.claim("data")
+	server := s.serve(append(d.args, often...)...)
+	s.available()
+	b := d.backUp("victim", nil)
+	snapshots, _, errs := d.stored("victim")
+	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, errs)
+	require.Len(t, snapshots, 1)
+	taken := d.list("snapshots")
+
+	named := snapshots[0]
+	named.Spec.BackupName = "evil"
+	s.plant([]snapshot.Snapshot{named}, "evil", "volumesnapshots")
+	s.storeMetadata("victim", "evil", expired)
+	s.eventually("the expired backup is gone", func(context.Context) (bool, error) { return len(s.files("backups/evil")) == 0, nil })
+	require.Equal(t, taken, d.list("snapshots"), "the snapshot of another backup is deleted")
+	s.awaitKept("evil", taken[0])
+	server.awaitLine("kept", taken[0])
+
+	// Whoever deletes such a backup learns what it names, and says that this is meant.
+	s.plant([]snapshot.Snapshot{named}, "doubtful", "volumesnapshots")
+	s.storeMetadata("victim", "doubtful", nil)
+	s.awaitNames("doubtful", "victim")
+	_, stderr, err := s.run("backup", "delete", "doubtful", "--confirm", "--wait")
+	require.Error(t, err)
+	require.Contains(t, stderr, taken[0])
+	require.Contains(t, stderr, "--delete-snapshots")
+	require.NotEmpty(t, s.files("backups/doubtful"))
+	s.must("backup", "delete", "doubtful", "--confirm", "--wait", "--delete-snapshots=false")
+	require.Empty(t, s.files("backups/doubtful"))
+	require.Equal(t, taken, d.list("snapshots"))
+
+	// The backup itself deletes what it has, when it expires.
+	s.expire("victim")
+	s.awaitGone(new(velerov1.Backup), "victim")
+	require.Empty(t, d.list("snapshots"))
+}
+
+// replacedSnapshots has the file of a backup of this cluster name the snapshot of another one.
+func replacedSnapshots(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	s.shop = s.workload(1)
+	d := s.newDisks()
+	d.claim("data")
+	s.serve(append(d.args, often...)...)
+	s.available()
+	d.backUp("victim", nil)
+	taken := d.list("snapshots")
+	require.Len(t, taken, 1)
+	snapshots, _, _ := d.stored("victim")
+	no := false
+	d.backUp("harmless", func(spec *velerov1.BackupSpec) { spec.SnapshotVolumes = &no })
+	s.plant(snapshots, "harmless", "volumesnapshots")
+	s.expire("harmless")
+	s.awaitGone(new(velerov1.Backup), "harmless")
+	require.Equal(t, taken, d.list("snapshots"), "the snapshot of another backup is deleted")
+	s.awaitKept("harmless", taken[0])
+}
+
+// plantedItems has plugins be called for items that nobody has backed up.
+func plantedItems(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	notes := s.watchItems("0s")
+	s.serve(append(notes.args, often...)...)
+	s.available()
+	s.shop = s.workload(1)
+	s.wholeBackup("")
+	s.copies("whole", expired, "evil")
+	s.eventually("the expired backup is gone", func(context.Context) (bool, error) { return len(s.files("backups/evil")) == 0, nil })
+	require.Zero(t, notes.deleted("evil"), "a plugin is called for what a bucket has brought")
+	s.awaitKept("evil", "DeleteItemAction")
+	s.expire("whole")
+	s.awaitGone(new(velerov1.Backup), "whole")
+	require.NotZero(t, notes.deleted("whole"))
+}
