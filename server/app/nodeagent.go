@@ -71,6 +71,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	for _, key := range configured.WithoutEffect(pod != nil) {
 		c.Log.Warn(fmt.Sprintf("ConfigMap %s/%s: %s has no effect", c.Namespace, agent.ConfigMap, key))
 	}
+	warnOfPassword(ctx, live, c)
 	limit, err := nodeLimit(ctx, c, live, agent.Node, configured)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
 		Movers:         movers{plugins},
-		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
+		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now, Log: c.Log.Named("repositories")},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
 		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
 	}

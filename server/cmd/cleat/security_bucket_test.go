@@ -105,7 +105,7 @@ func expiredOnArrival(t *testing.T) {
 // replacedSnapshots has the file of a backup of this cluster name the snapshot of another one.
 func replacedSnapshots(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "cleat.dev/s3")
+	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(1)
 	d := s.newDisks()
 	d.claim("data")

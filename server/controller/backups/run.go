@@ -73,9 +73,14 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	if err != nil {
 		return w.failed(err)
 	}
+	return withDigests(end, upload.Digests())
+}
+
+// withDigests adds the digests of the files to the change of status that follows.
+func withDigests(end func(*velerov1.Backup), digests store.Digests) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		end(b)
-		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, upload.Digests().String())
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, digests.String())
 	}
 }
 
