@@ -112,8 +112,8 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 	}
 	var newest *load
 	for _, other := range loads {
-		if other.GetAnnotations()[velerov1.FromBucketAnnotation] != "" {
-			continue // whoever writes to the bucket would decide what is read again
+		if isBrought(other) {
+			continue // whoever writes to the bucket would decide what is not read again
 		}
 		if other.phase() == velerov1.LoadPhaseCompleted && other.spec.location == l.spec.location && other.spec.mover == l.spec.mover &&
 			volumeOf(other) == volume && (newest == nil || newest.compare(other) < 0) {
@@ -124,6 +124,12 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 		return ""
 	}
 	return newest.snapshot(newest.Object)
+}
+
+// isBrought reports whether a load came from a bucket: its Backup has another UID here than where the load was made.
+func isBrought(l *load) bool {
+	owner := metav1.GetControllerOf(l.Object)
+	return owner != nil && owner.Kind == "Backup" && l.spec.tags["backup-uid"] != string(owner.UID)
 }
 
 // volumeOf returns what is the same for all backups of one volume: the UID of its claim, or that of the pod and the name of the volume.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,4 +141,39 @@ func plantedItems(t *testing.T) {
 	s.expire("whole")
 	s.awaitGone(new(velerov1.Backup), "whole")
 	require.NotZero(t, notes.deleted("whole"))
+}
+
+// TestAcceptSecurity_Password has new installations make a password of their own, and leaves that of others as it is.
+func TestAcceptSecurity_Password(t *testing.T) {
+	t.Parallel()
+	password := func(s *site) string {
+		var secret corev1.Secret
+		require.NoError(t, s.client.Get(t.Context(), s.key("velero-repo-credentials"), &secret))
+		return string(secret.Data["repository-password"])
+	}
+	install := []string{"install", "--no-default-backup-location", "--no-secret", "--use-volume-snapshots=false"}
+	s := newSite(t, "cleat.dev/file")
+	require.Contains(t, s.must(install...), "secret/velero-repo-credentials created; keep a copy of it")
+	own := password(s)
+	require.NotEqual(t, "static-passw0rd", own)
+	require.Greater(t, len(own), 20)
+	require.NotContains(t, s.must(append(install, "--apply")...), "velero-repo-credentials")
+	require.Equal(t, own, password(s), "a password that repositories have is not replaced")
+	require.NotContains(t, s.must(append(install, "--dry-run", "-o", "yaml")...), own)
+
+	old := newSite(t, "cleat.dev/file")
+	require.NoError(t, old.client.Create(t.Context(), &velerov1.BackupRepository{
+		ObjectMeta: metav1.ObjectMeta{Namespace: old.namespace, Name: "shop-default-restic"},
+		Spec:       velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default", RepositoryType: velerov1.RepositoryTypeRestic},
+	}))
+	require.Contains(t, old.must(install...), "created with the public password that the repositories of volumes have")
+	require.Equal(t, "static-passw0rd", password(old), "repositories of Velero still open")
+	require.Contains(t, old.must(install...), "which is public")
+	server := old.serve("--store-validation-frequency=1s")
+	server.awaitLine("which is public")
+	old.eventually("the location says so", func(ctx context.Context) (bool, error) {
+		var l velerov1.BackupStorageLocation
+		err := old.client.Get(ctx, old.key("default"), &l)
+		return l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable && strings.Contains(l.Status.Message, "which is public"), err
+	})
 }

@@ -186,15 +186,18 @@ const (
 // ended is created, because anything else is work for node agents. The error says why it must not be created.
 func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstructured.Unstructured, error) {
 	from := &unstructured.Unstructured{Object: stored}
-	spec, _, errSpec := unstructured.NestedMap(stored, "spec")
+	spec, found, errSpec := unstructured.NestedMap(stored, "spec")
 	status, _, errStatus := unstructured.NestedMap(stored, "status")
 	phase, _, errPhase := unstructured.NestedString(stored, "status", "phase")
 	if err := errors.Join(errSpec, errStatus, errPhase); err != nil {
 		return from, err
 	}
+	if !found {
+		return from, errors.New("it has no spec")
+	}
 	kind := velerov1.SchemeGroupVersion.WithKind("PodVolumeBackup")
-	if found := from.GroupVersionKind(); !found.Empty() && found != kind { // Velero stores it without
-		return from, fmt.Errorf("it is a %s of %s, want a PodVolumeBackup of %s", found.Kind, found.GroupVersion(), kind.GroupVersion())
+	if is := from.GroupVersionKind(); !is.Empty() && is != kind { // Velero stores it without
+		return from, fmt.Errorf("it is a %s of %s, want a PodVolumeBackup of %s", is.Kind, is.GroupVersion(), kind.GroupVersion())
 	}
 	if problems := validation.IsDNS1123Subdomain(from.GetName()); len(problems) > 0 {
 		return from, fmt.Errorf("its name is not one of an object: %s", problems[0])
@@ -208,17 +211,19 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 	fresh.SetGroupVersionKind(kind)
 	fresh.SetNamespace(p.Namespace)
 	fresh.SetName(from.GetName())
-	annotations := map[string]string{velerov1.FromBucketAnnotation: p.location.Name}
-	if claim := from.GetAnnotations()[velerov1.PVCNameAnnotation]; claim != "" {
-		annotations[velerov1.PVCNameAnnotation] = claim
+	annotations, labels := from.GetAnnotations(), from.GetLabels()
+	for _, all := range []map[string]string{annotations, labels} {
+		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, ownAnnotations) })
+	}
+	delete(labels, velerov1.AsyncOperationIDLabel) // by which operations in progress find their loads
+	for label, value := range map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup), velerov1.BackupUIDLabel: string(uid)} {
+		if labels[label] != "" {
+			labels[label] = value
+		}
 	}
 	fresh.SetAnnotations(annotations)
-	labels := map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup), velerov1.BackupUIDLabel: string(uid)}
-	if claim := from.GetLabels()[velerov1.PVCUIDLabel]; claim != "" {
-		labels[velerov1.PVCUIDLabel] = claim
-	}
 	fresh.SetLabels(labels)
 	fresh.SetOwnerReferences([]metav1.OwnerReference{velerov1.ControllerRef("Backup", &metav1.ObjectMeta{Name: backup, UID: uid})})
-	_ = unstructured.SetNestedField(fresh.Object, p.location.Name, "spec", "backupStorageLocation") // refused if there is no spec
+	spec["backupStorageLocation"] = p.location.Name
 	return fresh, nil
 }

@@ -355,13 +355,31 @@ func (r *Controller) deleteStored(ctx context.Context, record *audit, location *
 		r.forgetVolumes(ctx, record, objects, mayHaveLoads(stored), proof, log),
 	)
 	if err == nil && len(record.kept) > 0 && !proof.keep {
-		err = undecided(backup, record.kept)
+		if decided, err := r.decide(ctx, backup); err != nil || !decided {
+			return errors.Join(err, undecided(backup, record.kept))
+		}
+		record.kept = nil
+		return r.deleteStored(ctx, record, location, log)
 	}
 	if err != nil {
 		return err
 	}
 	r.reportKept(record, log)
 	return objects.DeleteBackup(ctx, backup.Name)
+}
+
+// decide reports whether a user has decided what becomes of what is not proven, and the cache did not have that yet.
+func (r *Controller) decide(ctx context.Context, backup *velerov1.Backup) (bool, error) {
+	var now velerov1.Backup
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(backup), &now); err != nil {
+		return false, err
+	}
+	choice := now.Annotations[velerov1.DeleteSnapshotsAnnotation]
+	if choice == backup.Annotations[velerov1.DeleteSnapshotsAnnotation] || choice != "true" && choice != "false" {
+		return false, nil
+	}
+	metav1.SetMetaDataAnnotation(&backup.ObjectMeta, velerov1.DeleteSnapshotsAnnotation, choice)
+	return true, nil
 }
 
 // reportKept tells people what the files of the backup, which are about to be deleted, name outside of the bucket and what stays.

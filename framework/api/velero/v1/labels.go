@@ -58,10 +58,6 @@ const (
 	// ExpiredAnnotation has when a backup has expired. It marks a DeleteBackupRequest of the server itself.
 	ExpiredAnnotation = "cleat.dev/expired"
 
-	// FromBucketAnnotation of a PodVolumeBackup is the name of the BackupStorageLocation in whose bucket it was found. It has ended
-	// elsewhere; nothing that it says starts work or is a basis for work.
-	FromBucketAnnotation = "cleat.dev/from-bucket"
-
 	// FilesAnnotation of a Backup has the digests of those of its files by which it is deleted, as the server has stored them. What
 	// files name that somebody else has written is not deleted outside of the bucket.
 	FilesAnnotation = "cleat.dev/files"
