@@ -177,3 +177,33 @@ func TestAcceptSecurity_Password(t *testing.T) {
 		return l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable && strings.Contains(l.Status.Message, "which is public"), err
 	})
 }
+
+// TestAcceptSecurity_Synchronised replaces the file of the operations for which a backup waits: by one that has an object be backed up which
+// whoever writes to the bucket wants to read.
+func TestAcceptSecurity_Synchronised(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.work()
+	server := s.serve(w.args...)
+	s.available()
+	shop := s.workload(1)
+	require.NoError(t, s.client.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "of-nobody-else"}, StringData: map[string]string{"value": "secret"},
+	}))
+	s.item(shop, "a", "keyed", "length", "held", "after", "a")
+	s.beginBackupOf("b", shop)
+	s.awaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
+	server.kill()
+	file := gzipped[[]map[string]any](s, "backups/b/b-itemoperations.json.gz")
+	require.Len(t, file, 1)
+	spec, ok := file[0]["spec"].(map[string]any)
+	require.True(t, ok)
+	spec["postOperationItems"] = []map[string]any{{"Resource": "secrets", "Namespace": s.namespace, "Name": "of-nobody-else"}}
+	s.plant(file, "b", "itemoperations")
+	s.serve(w.args...).awaitLine("the file of the operations cannot be used as it is", "somebody else than the server has written it")
+	w.finish()
+	s.awaitBackup("b", velerov1.BackupPhaseCompleted)
+	list := gzipped[map[string][]string](s, "backups/b/b-resource-list.json.gz")
+	require.NotContains(t, list["v1/Secret"], s.namespace+"/of-nobody-else", "an object that is not in the backup was read for it")
+	s.awaitNoJournals()
+}

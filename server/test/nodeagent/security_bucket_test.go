@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -173,7 +174,7 @@ func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	f.plantFile("evil", "volumeinfo", infos)
 	f.plant("evil", func(b *velerov1.Backup) {
 		b.UID = victim.UID
-		b.Status.Expiration = &metav1.Time{Time: metav1.Now().Add(-3600e9)}
+		b.Status.StartTimestamp, b.Status.Expiration = &metav1.Time{Time: time.Now().Add(-2 * time.Hour)}, &metav1.Time{Time: time.Now().Add(-time.Hour)}
 	}, loads...)
 	f.retry("the expired backup is gone", func(context.Context) error {
 		if left, _ := os.ReadDir(filepath.Join(f.bucket, "backups", "evil")); len(left) > 0 {
