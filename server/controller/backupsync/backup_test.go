@@ -52,3 +52,33 @@ func TestOnlyLoadsThatHaveEndedAreBrought(t *testing.T) {
 		})
 	}
 }
+
+// FuzzVolumesOfBuckets brings whatever a bucket has as a PodVolumeBackup: it is refused, or has ended.
+func FuzzVolumesOfBuckets(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"name":"v","labels":{"a":"b"}},"spec":{"cancel":true},"status":{"phase":"Completed"}}`))
+	f.Add([]byte(`{"metadata":[],"spec":null,"status":{"phase":"Failed"}}`))
+	f.Add([]byte(`null`))
+	p := &pass{Controller: &Controller{Cluster: &run.Cluster{Namespace: "velero"}}, location: &velerov1.BackupStorageLocation{}}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var stored storedVolume
+		if json.Unmarshal(content, &stored) != nil {
+			return
+		}
+		made, err := p.volume(stored, "b", "uid")
+		if err != nil {
+			_ = made.GetName() // which the log has
+			return
+		}
+		encoded, err := made.MarshalJSON()
+		require.NoError(t, err)
+		var load velerov1.PodVolumeBackup
+		if json.Unmarshal(encoded, &load) != nil {
+			return // the API server refuses it
+		}
+		require.True(t, load.Status.Phase.Terminal())
+		require.False(t, load.Spec.Cancel)
+		require.Equal(t, "velero", load.Namespace)
+		require.Empty(t, load.Finalizers)
+		require.Len(t, load.OwnerReferences, 1)
+	})
+}
