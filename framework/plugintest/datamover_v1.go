@@ -48,12 +48,12 @@ func (m dataMoverV1) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dm
 
 func (m dataMoverV1) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.ForgetOutput, error) {
 	result, err := moved(ctx, m.client.Forget, &datamoverv1.ForgetRequest{
-		Plugin: m.name, Repository: sentRepository(input.Repository), SnapshotIds: input.SnapshotIDs,
+		Plugin: m.name, Repository: sentRepository(input.Repository), SnapshotIds: input.SnapshotIDs, Tags: input.Tags,
 	}, input.Report, (*datamoverv1.ForgetResponse).GetProgress, (*datamoverv1.ForgetResponse).GetResult)
 	if err != nil {
 		return nil, m.wrap(err)
 	}
-	return &dmv1.ForgetOutput{Warnings: result.GetWarnings()}, nil
+	return &dmv1.ForgetOutput{Kept: result.GetKept(), Warnings: result.GetWarnings()}, nil
 }
 
 func (m dataMoverV1) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.MaintainOutput, error) {

@@ -2,6 +2,7 @@ package restic
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"regexp"
@@ -21,16 +22,27 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 	}
 	defer s.end()
 	args := []string{"forget"}
+	output := &dmv1.ForgetOutput{}
 	for _, id := range input.SnapshotIDs {
 		found, err := s.snapshot(ctx, id)
-		if err == nil {
-			args = append(args, found)
-		} else if !errors.Is(err, framework.ErrNotFound) {
+		if errors.Is(err, framework.ErrNotFound) {
+			continue
+		}
+		has := len(input.Tags) == 0
+		if err == nil && !has {
+			has, err = s.hasTags(ctx, found, input.Tags)
+		}
+		if err != nil {
 			return nil, err
 		}
+		if !has {
+			output.Kept = append(output.Kept, id)
+			continue
+		}
+		args = append(args, found)
 	}
 	if len(args) == 1 {
-		return &dmv1.ForgetOutput{}, nil
+		return output, nil
 	}
 	if err := s.run(ctx, program.Command{Args: args}); err != nil {
 		return nil, err
@@ -40,7 +52,28 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 			return nil, errors.Join(framework.Errorf("restic has not removed snapshot %s from repository %s", id, s.repository), err)
 		}
 	}
-	return &dmv1.ForgetOutput{Warnings: s.warned()}, nil
+	output.Warnings = s.warned()
+	return output, nil
+}
+
+// hasTags reports whether a snapshot has all of some tags.
+func (s *session) hasTags(ctx context.Context, id string, tags map[string]string) (bool, error) {
+	text, err := s.capture(ctx, "cat", "snapshot", id)
+	if err != nil {
+		return false, err
+	}
+	var snapshot struct {
+		Tags []string `json:"tags"`
+	}
+	if err := json.Unmarshal(text, &snapshot); err != nil {
+		return false, framework.Errorf("read the tags of snapshot %s: %w", id, err)
+	}
+	for name, value := range tags {
+		if !slices.Contains(snapshot.Tags, name+"="+value) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // freed is what prune says that it deletes.

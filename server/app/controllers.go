@@ -51,6 +51,7 @@ import (
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/reference"
+	"github.com/cleat-dev/cleat/server/repopassword"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
@@ -101,6 +102,9 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	locations := &location.Reconciler{
 		Client: mgr.GetClient(), Opener: s.opener, Log: c.Log.Named("backup-storage-location"), Now: time.Now,
 		Frequency: o.StoreValidationFrequency, DefaultLocation: o.DefaultBackupStorageLocation,
+		PublicPassword: func(ctx context.Context, l *velerov1.BackupStorageLocation) (bool, error) {
+			return repopassword.PublicIn(ctx, s.live, l.Namespace, l.Name)
+		},
 	}
 	if err := locations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up controller backup-storage-location: %w", err)
@@ -171,7 +175,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
 	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
-		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
+		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host, log("repositories")), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
 		Log: log(run.BackupDeletionController), Now: time.Now,
 	}
 	r.setUp(run.BackupDeletionController, lightWorkers, deleter.Setup, deleter)

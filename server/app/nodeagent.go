@@ -74,6 +74,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	for _, key := range configured.WithoutEffect(pod != nil) {
 		c.Log.Warn(fmt.Sprintf("ConfigMap %s/%s: %s has no effect", c.Namespace, agent.ConfigMap, key))
 	}
+	warnOfPassword(ctx, live, c)
 	limit, err := nodeLimit(ctx, c, live, agent.Node, configured)
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Signing:        signingKeys,
 		Keys:           loadkey.New(signingKeys),
 		Movers:         newEnclosedMovers(c, plugins),
-		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
+		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now, Log: c.Log.Named("repositories")},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
 		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
 	}

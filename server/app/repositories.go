@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/cleat-dev/cleat/server/deletion"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/nodeagent/repository"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/repopassword"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
@@ -19,20 +23,33 @@ type repositories struct {
 	movers movers
 }
 
-func newRepositories(cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host) *repositories {
-	return &repositories{repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now}, movers{host}}
+func newRepositories(cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host, log hclog.Logger) *repositories {
+	return &repositories{repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now, Log: log}, movers{host}}
+}
+
+// warnOfPassword logs that the repositories have the public password.
+func warnOfPassword(ctx context.Context, live client.Reader, c Config) {
+	public, err := repopassword.PublicIn(ctx, live, c.Namespace, "")
+	switch {
+	case err != nil:
+		c.Log.Warn("could not find out whether the repositories of volumes have the public password", "error", err)
+	case public:
+		c.Log.Warn(repopassword.Warning)
+	}
 }
 
 // Forget implements deletion.Repositories.
-func (r *repositories) Forget(ctx context.Context, moverName, locationName, namespace string, snapshots []string) error {
+func (r *repositories) Forget(
+	ctx context.Context, moverName, locationName, namespace string, snapshots []string, tags map[string]string,
+) (kept []string, err error) {
 	mover, err := r.movers.Find(moverName)
 	if err != nil {
-		return fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
+		return nil, fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
 	}
 	of, err := r.opener.Open(ctx, mover, locationName, namespace, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots}, nil)
-	return err
+	forgotten, err := mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots, Tags: tags}, nil)
+	return forgotten.Kept, err
 }

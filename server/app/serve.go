@@ -136,6 +136,7 @@ func Serve(ctx context.Context, c Config) error {
 		if err := recovery.Run(ctx); err != nil {
 			return fmt.Errorf("fail what a former server left in progress: %w", err)
 		}
+		warnOfPassword(ctx, live, c)
 		c.Log.Info("server started", "version", c.Version, "namespace", c.Namespace)
 		endpoints.setWorking()
 		if err := mgr.Start(ctx); err != nil {

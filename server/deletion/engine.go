@@ -33,6 +33,10 @@ type Request struct {
 	Actions []deleteitemaction.Action
 	// Open opens the archive of the backup. It is called only if there are actions, and returns nil if the backup has no archive.
 	Open func(ctx context.Context) (*archive.Archive, error)
+	// MayCall, unless nil, reports whether the actions may be called, when the archive is open. If not, Held is told for how many items
+	// there would be calls, if any, and which is the first.
+	MayCall func() bool
+	Held    func(items int, first string)
 	// Log is the log of the server.
 	Log hclog.Logger
 }
@@ -67,12 +71,17 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 			req.Log.Warn("could not remove the unpacked archive", "error", err)
 		}
 	}()
-	d := &deletion{req: req, actions: actions, archive: items, backup: backup}
+	d := &deletion{req: req, actions: actions, archive: items, backup: backup, hold: req.MayCall != nil && !req.MayCall()}
 	req.Log.Info("calling delete item actions", "actions", len(req.Actions), "items", items.Len())
 	for _, gr := range items.Resources() {
 		if err := d.resource(ctx, gr); err != nil {
 			return err
 		}
+	}
+	if d.held > 0 {
+		req.Held(d.held, d.firstHeld)
+		req.Log.Warn("delete item actions were not called, because nothing proves that the items are those of the backup", "items", d.held)
+		return nil
 	}
 	req.Log.Info("called delete item actions", "calls", d.calls, "failed", d.failures.Count)
 	if d.failures.Count > 0 {
@@ -101,6 +110,10 @@ type deletion struct {
 	backup   []byte // for plugins
 	calls    int
 	failures Failures
+
+	hold      bool // count the items, and call no actions
+	held      int
+	firstHeld string
 }
 
 // resource calls the actions for the items of a resource. It returns an error if ctx ends.
@@ -128,6 +141,12 @@ func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 		return meta.Labels
 	}
 	for action := range d.actions.For(entry.GroupResource, entry.Namespace, read) {
+		if d.hold {
+			if d.held++; d.held == 1 {
+				d.firstHeld = identify(entry).String()
+			}
+			return
+		}
 		if read(); err != nil {
 			break
 		}
@@ -143,9 +162,13 @@ func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 
 // fail records the failure of an item, unless the run is ending.
 func (d *deletion) fail(entry archive.Entry, err error) {
-	id := framework.ResourceIdentifier{
-		Group: entry.GroupResource.Group, Resource: entry.GroupResource.Resource, Namespace: entry.Namespace, Name: entry.Name,
-	}
+	id := identify(entry)
 	d.req.Log.Error("delete item action failed", "item", id.String(), "error", err)
 	d.failures.add(fmt.Errorf("%s: %w", id, err))
+}
+
+func identify(entry archive.Entry) framework.ResourceIdentifier {
+	return framework.ResourceIdentifier{
+		Group: entry.GroupResource.Group, Resource: entry.GroupResource.Resource, Namespace: entry.Namespace, Name: entry.Name,
+	}
 }

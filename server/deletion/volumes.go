@@ -17,9 +17,9 @@ import (
 
 // Repositories has the data of volumes.
 type Repositories interface {
-	// Forget has a data mover remove snapshots from the repository of the volumes of a namespace in a location. It is no error that they do
-	// not exist. The error is ErrNoMover if the server does not have the mover.
-	Forget(ctx context.Context, mover, location, namespace string, snapshots []string) error
+	// Forget has a data mover remove those snapshots from the repository of the volumes of a namespace in a location that have all the tags,
+	// and returns the others. It is no error that they do not exist. The error is ErrNoMover if the server does not have the mover.
+	Forget(ctx context.Context, mover, location, namespace string, snapshots []string, tags map[string]string) (kept []string, err error)
 }
 
 // ErrNoMover is the error of a data mover that the server does not have.
@@ -31,6 +31,7 @@ type Stored struct {
 	Namespace string
 	ID        string // of the snapshot; "" if there is no data
 	Of        string // the volume, for messages
+	Proven    bool   // a load in this cluster has stored it
 }
 
 // StoredByPods returns what PodVolumeBackups have stored.
@@ -53,7 +54,9 @@ func StoredByPods(loads []velerov1.PodVolumeBackup) (all []Stored) {
 func StoredByUploads(loads []velerov2alpha1.DataUpload) (all []Stored) {
 	for i := range loads {
 		spec := &loads[i].Spec
-		all = append(all, storedOfClaim(spec.DataMover, spec.SourceNamespace, spec.SourcePVC, loads[i].Status.SnapshotID))
+		s := storedOfClaim(spec.DataMover, spec.SourceNamespace, spec.SourcePVC, loads[i].Status.SnapshotID)
+		s.Proven = true // a bucket brings no DataUploads
+		all = append(all, s)
 	}
 	return all
 }
@@ -89,8 +92,18 @@ func (p place) compare(other place) int {
 //
 // Data that Velero has stored with kopia stays, because there is no data mover for it. Data of a data mover that the server does not have
 // stays too; the vendor of the data mover removes it. Neither is an error, because the backup could never be deleted then.
-func ForgetVolumes(ctx context.Context, from Repositories, location string, data []Stored, log hclog.Logger) (forgotten []string, err error) {
-	byPlace := map[place][]string{}
+//
+// With tags, only snapshots that have them are removed, because the files that name the snapshots may be anybody's. Only of the built-in data
+// mover is it known that it looks at them; of others, what is proven otherwise is removed. What stays is in kept.
+func ForgetVolumes(
+	ctx context.Context, from Repositories, location string, data []Stored, tags map[string]string, log hclog.Logger,
+) (forgotten, kept []string, err error) {
+	byPlace, proven := map[place][]string{}, map[place][]string{}
+	for _, s := range data {
+		if at := (place{s.Mover, s.Namespace}); s.Proven {
+			proven[at] = append(proven[at], s.ID)
+		}
+	}
 	for _, s := range data {
 		at := place{s.Mover, s.Namespace}
 		switch {
@@ -98,6 +111,8 @@ func ForgetVolumes(ctx context.Context, from Repositories, location string, data
 		case s.Mover == "":
 			log.Warn("a snapshot of kopia stays in its repository, because there is no data mover for it; remove it with the program kopia",
 				"snapshot", s.ID, "namespace", s.Namespace, "of", s.Of)
+		case tags != nil && s.Mover != velerov1.BuiltInDataMover && !slices.Contains(proven[at], s.ID):
+			kept = append(kept, describeStored(at, s.ID))
 		default:
 			byPlace[at] = append(byPlace[at], s.ID)
 		}
@@ -105,16 +120,24 @@ func ForgetVolumes(ctx context.Context, from Repositories, location string, data
 	var failures Failures
 	for _, at := range slices.SortedFunc(maps.Keys(byPlace), place.compare) {
 		if ctx.Err() != nil {
-			return forgotten, context.Cause(ctx)
+			return forgotten, kept, context.Cause(ctx)
 		}
 		ids := byPlace[at]
 		log := log.With("mover", at.mover, "namespace", at.namespace, "snapshots", ids)
-		err := from.Forget(ctx, at.mover, location, at.namespace, ids)
+		required := tags
+		if at.mover != velerov1.BuiltInDataMover {
+			required = nil
+		}
+		others, err := from.Forget(ctx, at.mover, location, at.namespace, ids, required)
 		switch {
 		case err == nil:
-			log.Info("removed snapshots from a repository")
+			log.Info("removed snapshots from a repository", "kept", others)
 			for _, id := range ids {
-				forgotten = append(forgotten, at.namespace+"/"+id)
+				if slices.Contains(others, id) {
+					kept = append(kept, describeStored(at, id))
+				} else {
+					forgotten = append(forgotten, at.namespace+"/"+id)
+				}
 			}
 		case errors.Is(err, ErrNoMover) && at.mover != velerov1.BuiltInDataMover:
 			log.Warn("snapshots are left to the vendor of their data mover, which the server does not have; its DeleteItemAction removes them, or add its plugin to the server", "error", err)
@@ -124,7 +147,11 @@ func ForgetVolumes(ctx context.Context, from Repositories, location string, data
 		}
 	}
 	if failures.Count > 0 {
-		return forgotten, &failures
+		return forgotten, kept, &failures
 	}
-	return forgotten, nil
+	return forgotten, kept, nil
+}
+
+func describeStored(at place, id string) string {
+	return fmt.Sprintf("snapshot %q in the repository %s of namespace %q", id, at.mover, at.namespace)
 }

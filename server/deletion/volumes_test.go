@@ -22,16 +22,16 @@ type repositories struct {
 	away      bool
 }
 
-func (r repositories) Forget(_ context.Context, mover, location, namespace string, snapshots []string) error {
+func (r repositories) Forget(_ context.Context, mover, location, namespace string, snapshots []string, _ map[string]string) ([]string, error) {
 	switch {
 	case namespace == "locked":
-		return errors.New("the repository is locked")
+		return nil, errors.New("the repository is locked")
 	case mover == "vendor.io/absent" || r.away:
-		return fmt.Errorf("%w: %s", deletion.ErrNoMover, mover)
+		return nil, fmt.Errorf("%w: %s", deletion.ErrNoMover, mover)
 	}
 	key := mover + " " + location + "/" + namespace
 	r.forgotten[key] = append(r.forgotten[key], snapshots...)
-	return nil
+	return nil, nil
 }
 
 func ofPod(namespace, id string, engine velerov1.RepositoryType) velerov1.PodVolumeBackup {
@@ -66,7 +66,7 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 		{PVCNamespace: "far", CSI: &snapshot.CSIInfo{SnapshotHandle: "of the storage system"}},
 	})...)
 	from := repositories{forgotten: map[string][]string{}}
-	forgotten, err := deletion.ForgetVolumes(t.Context(), from, "default", data, hclog.NewNullLogger())
+	forgotten, _, err := deletion.ForgetVolumes(t.Context(), from, "default", data, nil, hclog.NewNullLogger())
 	require.Equal(t, map[string][]string{
 		"cleat.dev/restic default/shop": {"a", "of-old-velero", "d"}, "cleat.dev/restic default/web": {"c"}, "cleat.dev/restic default/far": {"g"},
 		"vendor.io/present default/shop": {"e"},
@@ -77,7 +77,7 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 	require.Equal(t, 1, failures.Count)
 	require.Contains(t, failures.Messages(), `remove snapshots ["b"] from the repository of namespace locked: the repository is locked`)
 
-	forgotten, err = deletion.ForgetVolumes(t.Context(), from, "default", nil, hclog.NewNullLogger())
+	forgotten, _, err = deletion.ForgetVolumes(t.Context(), from, "default", nil, nil, hclog.NewNullLogger())
 	require.NoError(t, err)
 	require.Empty(t, forgotten)
 }
@@ -85,7 +85,7 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 func TestMissingMoverOfTheServerKeepsTheBackup(t *testing.T) {
 	t.Parallel()
 	data := deletion.StoredByUploads([]velerov2alpha1.DataUpload{ofClaim("shop", "a", velerov1.BuiltInDataMover), ofClaim("shop", "b", "vendor.io/absent")})
-	_, err := deletion.ForgetVolumes(t.Context(), repositories{away: true}, "default", data, hclog.NewNullLogger())
+	_, _, err := deletion.ForgetVolumes(t.Context(), repositories{away: true}, "default", data, nil, hclog.NewNullLogger())
 	failures, ok := errors.AsType[*deletion.Failures](err)
 	require.True(t, ok)
 	require.Equal(t, 1, failures.Count)

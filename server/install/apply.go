@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/server/repopassword"
 )
 
 // fieldOwner is the manager of fields that are applied.
@@ -33,6 +35,23 @@ func Apply(ctx context.Context, c client.Client, o *Options, replace bool, appli
 			return fmt.Errorf("install %s: %w%s", describe(object), err, remedy(object, err))
 		}
 		applied(describe(object), action)
+	}
+	return ensurePassword(ctx, c, o.Namespace, applied)
+}
+
+// ensurePassword gives a new installation a password of its own for the repositories of volumes. One that exists stays. It is not among the
+// objects of an installation, which may be printed and applied again: then the repositories would not open any more.
+func ensurePassword(ctx context.Context, c client.Client, namespace string, applied func(name, action string)) error {
+	password, created, err := repopassword.Ensure(ctx, c, c, namespace)
+	switch {
+	case err != nil:
+		return fmt.Errorf("give the repositories of volumes a password: %w", err)
+	case created && !repopassword.IsPublic(password):
+		applied("secret/"+repopassword.SecretName, "created; keep a copy of it outside of the cluster, without which nobody can restore volumes elsewhere")
+	case created:
+		applied("secret/"+repopassword.SecretName, "created with the public password that the repositories of volumes have")
+	case repopassword.IsPublic(password):
+		applied("secret/"+repopassword.SecretName, "exists and was left as it is; "+repopassword.Warning)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get"),
 		rule("velero.io", []string{"podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"}, "get", "list", "watch", "patch"),
-		rule("velero.io", []string{"backuprepositories"}, "get", "create", "patch"),
+		rule("velero.io", []string{"backuprepositories"}, "get", "list", "create", "patch"),
 		rule("velero.io", []string{"backupstoragelocations"}, "get"),
 		rule("velero.io", []string{"backups", "restores"}, "get"), // that a load belongs to
 		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update"),

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/repopassword"
 )
 
 const (
@@ -51,6 +52,8 @@ type Reconciler struct {
 	DefaultLocation string
 	// Observe is called with the result of each validation. It may be nil.
 	Observe func(location string, available bool)
+	// PublicPassword reports whether the repositories in a location have the public password. It may be nil.
+	PublicPassword func(context.Context, *velerov1.BackupStorageLocation) (bool, error)
 	// AskPause is the least time between two validations that Ask requests; 0 for five seconds.
 	AskPause time.Duration
 
@@ -183,7 +186,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupS
 	before := location.DeepCopy()
 	status := &location.Status
 	status.LastValidationTime = &metav1.Time{Time: r.Now().UTC().Truncate(time.Second)}
-	status.Phase, status.Message = velerov1.BackupStorageLocationPhaseAvailable, ""
+	status.Phase, status.Message = velerov1.BackupStorageLocationPhaseAvailable, r.warning(ctx, location)
 	if problem != nil {
 		status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
 		status.Message = statusMessage(fmt.Sprintf("BackupStorageLocation %q is unavailable: %v", location.Name, problem))
@@ -196,10 +199,27 @@ func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupS
 	}
 	if problem != nil {
 		r.Log.Warn("backup storage location is unavailable", "location", location.Name, "error", status.Message)
+	} else if status.Message != "" {
+		r.Log.Warn("backup storage location is available", "location", location.Name, "warning", status.Message)
 	} else {
 		r.Log.Info("backup storage location is available", "location", location.Name)
 	}
 	return nil
+}
+
+// warning returns what people have to know of a location that is available: that its repositories have the public password.
+func (r *Reconciler) warning(ctx context.Context, location *velerov1.BackupStorageLocation) string {
+	if r.PublicPassword == nil {
+		return ""
+	}
+	public, err := r.PublicPassword(ctx, location)
+	if err != nil {
+		r.Log.Warn("could not find out whether the repositories of a location have the public password", "location", location.Name, "error", err)
+	}
+	if !public {
+		return ""
+	}
+	return repopassword.Warning
 }
 
 func (r *Reconciler) knows(name types.NamespacedName, spec velerov1.BackupStorageLocationSpec) bool {

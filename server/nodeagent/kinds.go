@@ -144,7 +144,7 @@ func dataUploads() *kind {
 			}
 			return spec{
 				cancel: s.Cancel, mover: s.DataMover, location: s.BackupStorageLocation, repository: s.SourceNamespace,
-				settings: s.DataMoverConfig, storageClass: class, namespace: s.SourceNamespace, snapshot: snapshot,
+				settings: s.DataMoverConfig, tags: tagsOf(o), storageClass: class, namespace: s.SourceNamespace, snapshot: snapshot,
 				claim: types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
 			}
 		},
@@ -154,6 +154,15 @@ func dataUploads() *kind {
 		},
 		snapshot: func(o client.Object) string { return as[t](o).Status.SnapshotID },
 	}
+}
+
+// tagsOf returns the tags of the snapshot of a DataUpload, by which it is known as one of its backup: those of PodVolumeBackups.
+func tagsOf(o client.Object) map[string]string {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil || owner.Kind != "Backup" {
+		return nil
+	}
+	return map[string]string{"backup": owner.Name, "backup-uid": string(owner.UID)}
 }
 
 func dataDownloads() *kind {

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 )
 
@@ -12,25 +14,27 @@ import (
 // does the end of the process, in object stores whose objects appear whole. It returns ErrNotFound if there is no archive.
 //
 // An object store that repeats what fails calls rewrite again, with what is stored by then: if that is the new archive already, rewrite
-// must make the same of it.
-func (s *Store) ReplaceBackupContents(ctx context.Context, name string, rewrite func(ctx context.Context, from io.Reader, to io.Writer) error) error {
+// must make the same of it. ReplaceBackupContents returns the digest of the new archive.
+func (s *Store) ReplaceBackupContents(
+	ctx context.Context, name string, rewrite func(ctx context.Context, from io.Reader, to io.Writer) error,
+) (digest string, err error) {
 	if err := checkName(name); err != nil {
-		return err
+		return "", err
 	}
 	key := s.layout.contents(name)
 	body := &rewriting{ctx: ctx, open: func(ctx context.Context) (io.ReadCloser, error) { return s.open(ctx, key) }, rewrite: rewrite}
 	if err := body.begin(); err != nil {
-		return err
+		return "", err
 	}
-	err := s.objects.PutObject(ctx, s.bucket, key, body)
+	err = s.objects.PutObject(ctx, s.bucket, key, body)
 	body.stop()
 	if err == nil && !body.sawEnd {
 		err = errShortTaken
 	}
 	if err != nil {
-		return fmt.Errorf("replace %s in bucket %q: %w", key, s.bucket, err)
+		return "", fmt.Errorf("replace %s in bucket %q: %w", key, s.bucket, err)
 	}
-	return nil
+	return encodeSum(body.sum), nil
 }
 
 // rewriting is the new archive while it is made of the old one. It is read by one goroutine at a time.
@@ -43,6 +47,7 @@ type rewriting struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when rewrite has returned
 	sawEnd bool          // the reader has, since it has last begun
+	sum    hash.Hash     // of what was read since then
 }
 
 // begin opens the old archive and starts to rewrite it.
@@ -54,7 +59,7 @@ func (r *rewriting) begin() error {
 		return err
 	}
 	out, to := io.Pipe()
-	r.out, r.cancel, r.ended, r.sawEnd = out, cancel, make(chan struct{}), false
+	r.out, r.cancel, r.ended, r.sawEnd, r.sum = out, cancel, make(chan struct{}), false, sha256.New()
 	go func() {
 		defer close(r.ended)
 		err := r.rewrite(ctx, from, to)
@@ -83,6 +88,7 @@ func (r *rewriting) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := r.out.Read(p)
+	r.sum.Write(p[:n]) // has no errors
 	r.sawEnd = r.sawEnd || errors.Is(err, io.EOF)
 	return n, err
 }

@@ -44,7 +44,8 @@ func TestArchiveIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			objects := stored("a\nb\nc\n")
-			require.NoError(t, store.New(wrap(objects), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper))
+			_, err := store.New(wrap(objects), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper)
+			require.NoError(t, err)
 			require.Equal(t, "A\nB\nC\n", objects.content("backups/b1/b1.tar.gz"))
 		})
 	}
@@ -89,13 +90,15 @@ func TestArchiveStaysIfItCannotBeReplaced(t *testing.T) {
 			if rewrite == nil {
 				rewrite = upper
 			}
-			err := store.New(used, "bucket", "").ReplaceBackupContents(t.Context(), "b1", rewrite)
+			_, err := store.New(used, "bucket", "").ReplaceBackupContents(t.Context(), "b1", rewrite)
 			require.ErrorContains(t, err, test.want)
 			require.Equal(t, "old\n", objects.content("backups/b1/b1.tar.gz"))
 		})
 	}
-	require.ErrorIs(t, store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper), store.ErrNotFound)
-	require.ErrorContains(t, store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "../b1", upper), "cannot be the name")
+	_, err := store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	_, err = store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "../b1", upper)
+	require.ErrorContains(t, err, "cannot be the name")
 }
 
 // lazyReplace reports success without reading.
@@ -107,7 +110,7 @@ func TestReplacementEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	objects := stored("old\n")
-	err := store.New(objects, "bucket", "").ReplaceBackupContents(ctx, "b1", func(ctx context.Context, _ io.Reader, _ io.Writer) error {
+	_, err := store.New(objects, "bucket", "").ReplaceBackupContents(ctx, "b1", func(ctx context.Context, _ io.Reader, _ io.Writer) error {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"sync"
@@ -17,6 +19,7 @@ type spool struct {
 	mu       sync.Mutex
 	changed  *sync.Cond // size, finished or failure
 	size     int64
+	sum      hash.Hash // of what was written
 	finished bool
 	failure  error
 	offset   int64 // of the reader
@@ -31,7 +34,7 @@ func newSpool(dir string) (*spool, error) {
 		return nil, fmt.Errorf("make a temporary file for the archive, see --scratch-dir: %w", err)
 	}
 	_ = os.Remove(file.Name()) // fails on systems that keep open files; close removes it there
-	s := &spool{file: file}
+	s := &spool{file: file, sum: sha256.New()}
 	s.changed = sync.NewCond(&s.mu)
 	return s, nil
 }
@@ -43,6 +46,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	}
 	n, err := s.file.Write(p)
 	s.mu.Lock()
+	s.sum.Write(p[:n]) // has no errors
 	s.size += int64(n)
 	s.changed.Broadcast()
 	s.mu.Unlock()
@@ -101,6 +105,13 @@ func (s *spool) written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size
+}
+
+// digest returns the digest of what was written.
+func (s *spool) digest() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return encodeSum(s.sum)
 }
 
 // finish lets the reader see the end.

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. All but Metadata are
@@ -39,6 +41,8 @@ type Upload struct {
 	body   *spool
 	done   chan struct{} // closed when the object store has finished reading the archive
 	err    error         // of the object store; set before done is closed
+
+	digests Digests // set by commit
 
 	mu    sync.Mutex
 	ended bool
@@ -90,6 +94,9 @@ func (u *Upload) Contents() io.Writer { return u.body }
 // ArchiveSize returns the size of the archive as far as it is written.
 func (u *Upload) ArchiveSize() int64 { return u.body.written() }
 
+// Digests returns those of the archive and the list of snapshots after Commit.
+func (u *Upload) Digests() Digests { return u.digests }
+
 // Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is stored at the same time. If storing
 // anything but the log fails, Commit removes everything that it stored except the log, even if ctx was cancelled; if the
 // removal fails as well, the error is also ErrNotCleaned. If another backup of that name has appeared in the meantime,
@@ -140,6 +147,14 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 	}
 	if u.err != nil {
 		return u.err
+	}
+	u.digests = Digests{velerov1.DownloadTargetKindBackupContents: u.body.digest()}
+	if artifacts.VolumeSnapshots != nil {
+		digest, err := digestOf(artifacts.VolumeSnapshots)
+		if err != nil {
+			return err
+		}
+		u.digests[velerov1.DownloadTargetKindBackupVolumeSnapshots] = digest
 	}
 	if err := s.putAll(ctx, artifacts.rest(l, u.name)); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/gaps"
 	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/repopassword"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -134,6 +135,12 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 			continue
 		}
 		f.miss("repository %s (%s) of namespace %s: %s", r.Name, orKopia(r.Spec.RepositoryType), r.Spec.VolumeNamespace, whatOfKopia)
+	}
+	switch public, err := repopassword.PublicIn(ctx, t.Client, t.Namespace, ""); {
+	case err != nil:
+		return ignoreAbsent(err)
+	case public:
+		f.note("%s", repopassword.Warning)
 	}
 	moving := map[string]int{}
 	count := func(kind string, phase velerov1.LoadPhase) {

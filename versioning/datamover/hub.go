@@ -15,7 +15,7 @@ type Mover interface {
 	Backup(ctx context.Context, backup Backup, report func(Progress)) (Snapshot, error)
 	// Restore writes the content of a snapshot to a volume. The caller may repeat it.
 	Restore(ctx context.Context, restore Restore, report func(Progress)) (Restored, error)
-	// Forget removes snapshots; those that do not exist are not an error.
+	// Forget removes snapshots; those that do not exist are not an error, and those that lack a tag stay.
 	Forget(ctx context.Context, forget Forget, report func(Progress)) (Forgotten, error)
 	// Maintain frees the space that no snapshot needs.
 	Maintain(ctx context.Context, maintain Maintain, report func(Progress)) (Maintained, error)
@@ -92,10 +92,14 @@ type Restored struct {
 type Forget struct {
 	Repository  Repository
 	SnapshotIDs []string
+	Tags        map[string]string // that a snapshot must have to be removed
 }
 
 // Forgotten says that snapshots are removed.
-type Forgotten struct{ Warnings []string }
+type Forgotten struct {
+	Kept     []string // those that lack a tag
+	Warnings []string
+}
 
 // Maintain names a repository to maintain.
 type Maintain struct {

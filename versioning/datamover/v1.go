@@ -2,6 +2,7 @@ package datamover
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 
@@ -56,9 +57,11 @@ func (m v1) Restore(ctx context.Context, restore Restore, report func(Progress))
 }
 
 func (m v1) Forget(ctx context.Context, forget Forget, report func(Progress)) (Forgotten, error) {
-	request := &datamoverv1.ForgetRequest{Plugin: m.Name(), Repository: sentRepository(forget.Repository), SnapshotIds: forget.SnapshotIDs}
+	request := &datamoverv1.ForgetRequest{
+		Plugin: m.Name(), Repository: sentRepository(forget.Repository), SnapshotIds: forget.SnapshotIDs, Tags: forget.Tags,
+	}
 	return follow(ctx, m.Plugin, m.client.Forget, request, report, func(sent *datamoverv1.ForgetResult) (Forgotten, error) {
-		return Forgotten{Warnings: sent.GetWarnings()}, validateCounts(sent.GetWarnings())
+		return Forgotten{Kept: sent.GetKept(), Warnings: sent.GetWarnings()}, errors.Join(validateCounts(sent.GetWarnings()), validateKept(sent.GetKept(), forget.SnapshotIDs))
 	})
 }
 

@@ -2,6 +2,7 @@ package datamover
 
 import (
 	"fmt"
+	"slices"
 
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
@@ -53,6 +54,16 @@ func validateSnapshot(snapshot Snapshot, parent string) error {
 		return fmt.Errorf("snapshot_id is %s, the parent; want a snapshot of its own", reply.Clip(parent))
 	}
 	return validateCounts(snapshot.Warnings, count{"bytes", snapshot.Bytes}, count{"new_bytes", snapshot.NewBytes})
+}
+
+// validateKept checks which snapshots a Forget has kept.
+func validateKept(kept, asked []string) error {
+	for i, id := range kept {
+		if !slices.Contains(asked, id) {
+			return fmt.Errorf("kept[%d] is %s, want a snapshot that was to be removed", i, reply.Clip(id))
+		}
+	}
+	return nil
 }
 
 // validateChecked checks the result of a Check.

@@ -30,7 +30,8 @@ type DataMover interface {
 	// be called again after it was interrupted. A snapshot that does not exist is an error that wraps framework.ErrNotFound, and
 	// leaves the volume unchanged.
 	Restore(ctx context.Context, input *RestoreInput) (*RestoreOutput, error)
-	// Forget removes snapshots. Those that do not exist are not an error. Their space may be freed later, by Maintain.
+	// Forget removes snapshots. Those that do not exist are not an error. If the input has tags, a snapshot that lacks one of them
+	// stays, and is in the output. The space may be freed later, by Maintain.
 	Forget(ctx context.Context, input *ForgetInput) (*ForgetOutput, error)
 	// Maintain frees the space that no snapshot needs. If that cannot be done beside other calls for the repository, it waits for
 	// them for some time, and then returns an error that wraps framework.ErrUnavailable.
@@ -105,12 +106,17 @@ type ForgetInput struct {
 	Repository Repository
 	// SnapshotIDs are the snapshots, at least one.
 	SnapshotIDs []string
+	// Tags are those that a snapshot must have to be removed, as its Backup has got them: files that others can write may have named
+	// the snapshots. Without tags, all are removed.
+	Tags map[string]string
 	// Report is that of BackupInput.
 	Report func(Progress)
 }
 
-// ForgetOutput says that the snapshots do not exist any more.
+// ForgetOutput says that the snapshots do not exist any more, except for those that were kept.
 type ForgetOutput struct {
+	// Kept are those of the input that exist and lack a tag.
+	Kept []string
 	// Warnings are what the user should know, one line each, at most 100.
 	Warnings []string
 }

@@ -68,13 +68,13 @@ func (s *server) Forget(req *datamoverv1.ForgetRequest, stream grpc.ServerStream
 			return &datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*ForgetOutput, error) {
-			return mover.Forget(ctx, &ForgetInput{Repository: repository(req.GetRepository()), SnapshotIDs: req.GetSnapshotIds(), Report: report})
+			return mover.Forget(ctx, &ForgetInput{Repository: repository(req.GetRepository()), SnapshotIDs: req.GetSnapshotIds(), Tags: req.GetTags(), Report: report})
 		})
 	if err != nil {
 		return err
 	}
 	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: &datamoverv1.ForgetResult{
-		Warnings: output.Warnings,
+		Warnings: output.Warnings, Kept: output.Kept,
 	}}})
 }
 

@@ -66,7 +66,10 @@ func (a *deletedContents) Execute(ctx context.Context, input *diav1.ExecuteInput
 }
 
 func (a *deletedContents) delete(ctx context.Context, api snapshotclient.SnapshotV1Interface, stored *snapshotv1.VolumeSnapshotContent) error {
-	err := setPolicy(ctx, api, stored.Name, snapshotv1.VolumeSnapshotContentDelete)
+	err := standsFor(ctx, api, stored)
+	if err == nil {
+		err = setPolicy(ctx, api, stored.Name, snapshotv1.VolumeSnapshotContentDelete)
+	}
 	if err == nil {
 		return awaitDeletion(ctx, api, stored.Name, func(*snapshotv1.VolumeSnapshotContent) bool { return true })
 	}
@@ -79,6 +82,18 @@ func (a *deletedContents) delete(ctx context.Context, api snapshotclient.Snapsho
 		return err
 	}
 	return awaitDeletion(ctx, api, name, hasHandle)
+}
+
+// standsFor returns a NotFound error unless the content of that name in the cluster is one of the same snapshot.
+func standsFor(ctx context.Context, api snapshotclient.SnapshotV1Interface, stored *snapshotv1.VolumeSnapshotContent) error {
+	now, err := api.VolumeSnapshotContents().Get(ctx, stored.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if now.Spec.Driver != stored.Spec.Driver || now.Status == nil || now.Status.SnapshotHandle == nil || *now.Status.SnapshotHandle != *stored.Status.SnapshotHandle {
+		return apierrors.NewNotFound(snapshotv1.SchemeGroupVersion.WithResource("volumesnapshotcontents").GroupResource(), stored.Name)
+	}
+	return nil
 }
 
 // hasHandle reports whether the driver knows the snapshot of a content, or has said that it does not exist. If a content is deleted before, the

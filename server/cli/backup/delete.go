@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,12 +19,14 @@ import (
 )
 
 func newDeleteCommand(a *command.App) *cobra.Command {
-	var confirm, await bool
+	var confirm, await, snapshots bool
 	var which command.Selection
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
 		Short: "Delete backups with all their data",
-		Long:  "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.",
+		Long: "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.\n" +
+			"The files of a backup that a bucket has brought may name snapshots of others. The server refuses to delete such a backup until\n" +
+			"--delete-snapshots says whether what its files name is deleted too.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := a.Cluster.Connect()
 			if err != nil {
@@ -42,14 +45,34 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 					return err
 				}
 			}
+			if cmd.Flags().Changed("delete-snapshots") {
+				if err := decide(cmd.Context(), cluster, backups, snapshots); err != nil {
+					return err
+				}
+			}
 			return deleteBackups(cmd.Context(), a, cluster, backups, await)
 		},
 	}
 	cmd.ValidArgsFunction = getter().Complete(a)
 	which.Add(cmd.Flags(), "delete", "backups")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
+	cmd.Flags().BoolVar(&snapshots, "delete-snapshots", false, "delete what the files of the backups name outside of the bucket even if nothing proves that it belongs to them; "+
+		"=false deletes the backups without that")
 	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are deleted")
 	return cmd
+}
+
+// decide notes in backups what becomes of what their files name.
+func decide(ctx context.Context, cluster *command.Cluster, backups []velerov1.Backup, snapshots bool) error {
+	for i := range backups {
+		b := &backups[i]
+		before := b.DeepCopy()
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.DeleteSnapshotsAnnotation, strconv.FormatBool(snapshots))
+		if err := cluster.Patch(ctx, b, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("write annotation %s of backup %s: %w", velerov1.DeleteSnapshotsAnnotation, b.Name, err)
+		}
+	}
+	return nil
 }
 
 // deleteBackups asks the server to delete backups. With await it waits until they are deleted.

@@ -12,6 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/repopassword"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -75,6 +76,7 @@ func uninstallQuestion(ctx context.Context, cluster *command.Cluster) (string, e
 			running++
 		}
 	}
-	return fmt.Sprintf("Remove the server in namespace %s with %s and %s from the cluster? %d of them run and would end. The files in buckets stay.",
-		cluster.Namespace, layout.Count(len(backups.Items), "backup"), layout.Count(len(restores.Items), "restore"), running), nil
+	return fmt.Sprintf("Remove the server in namespace %s with %s and %s from the cluster? %d of them run and would end. The files in buckets stay; "+
+		"without the Secret %s, which is removed, nobody can read the repositories of volumes among them: keep a copy of it.",
+		cluster.Namespace, layout.Count(len(backups.Items), "backup"), layout.Count(len(restores.Items), "restore"), running, repopassword.SecretName), nil
 }

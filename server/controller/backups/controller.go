@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -239,6 +240,7 @@ func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Bac
 			return nil
 		}
 		claim.Set(b)
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, "") // nothing is stored yet
 		b.Status.StartTimestamp, b.Status.Progress = run.Timestamp(r.Now()), nil
 		run.CountOperationsOfBackup(b, operation.Counts{})
 		return nil

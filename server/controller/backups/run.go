@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -72,7 +73,15 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	if err != nil {
 		return w.failed(err)
 	}
-	return end
+	return withDigests(end, upload.Digests())
+}
+
+// withDigests adds the digests of the files to the change of status that follows.
+func withDigests(end func(*velerov1.Backup), digests store.Digests) func(*velerov1.Backup) {
+	return func(b *velerov1.Backup) {
+		end(b)
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, digests.String())
+	}
 }
 
 // follow writes the progress of the run, and what it waits for.
@@ -185,6 +194,7 @@ func endOfRun(result *backup.Result, now time.Time) func(*velerov1.Backup) {
 		b.Status.Warnings = result.Results.Warnings.Count()
 		b.Status.Errors = result.Results.Errors.Count()
 		run.CountOperationsOfBackup(b, operation.Count(result.Operations))
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.OperationsAnnotation, operation.Digest(result.Operations))
 		b.Status.HookStatus = &result.Hooks
 		b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted = len(result.Snapshots), 0
 		for _, s := range result.Snapshots {

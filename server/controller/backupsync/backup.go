@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -59,6 +61,8 @@ func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*store
 		return nil, invalid, fmt.Errorf("it is a %s of %s, want a Backup of %s", stored.Kind, stored.APIVersion, velerov1.SchemeGroupVersion)
 	case stored.Name != name:
 		return nil, invalid, fmt.Errorf("it is Backup %q, want the name of the directory", stored.Name)
+	case stored.Status.Phase == velerov1.BackupPhaseFailedValidation:
+		return nil, invalid, fmt.Errorf("its phase is %s, and such a backup is never stored", stored.Status.Phase)
 	}
 	if phase := run.BackupPhase(&stored); !phase.Terminal() || velerov1.IsDryRun(&stored) {
 		if expires := stored.Status.Expiration; !run.BackupBusy(phase) || expires == nil || expires.After(p.Now()) {
@@ -145,8 +149,16 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 		p.log.Warn("the PodVolumeBackups of a backup cannot be read; the next attempt follows", "backup", name, "error", err)
 		return nil
 	}
+	if more := len(volumes) - maxVolumes; more > 0 {
+		p.log.Warn("a backup has too many PodVolumeBackups, so the last ones are not created", "backup", name, "limit", maxVolumes, "not created", more)
+		volumes = volumes[:maxVolumes]
+	}
 	for _, volume := range volumes {
-		object := p.volume(volume, name, uid)
+		object, err := p.volume(volume, name, uid)
+		if err != nil {
+			p.log.Warn("a PodVolumeBackup of a backup is not created", "backup", name, "podVolumeBackup", shorten.Text(object.GetName(), maxShown), "because", err)
+			continue
+		}
 		switch err := p.Create(ctx, object); {
 		case err == nil || apierrors.IsAlreadyExists(err):
 		case kubeapi.Transient(err) || ctx.Err() != nil:
@@ -164,20 +176,54 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 	return nil
 }
 
-// volume returns a PodVolumeBackup as it is to be created in this cluster, as Velero does: it belongs to the new Backup.
-func (p *pass) volume(stored storedVolume, backup string, uid types.UID) *unstructured.Unstructured {
+// maxVolumes is the largest number of PodVolumeBackups that are created for a backup, maxShown that of the bytes of a foreign name in a log.
+const (
+	maxVolumes = 10_000
+	maxShown   = 100
+)
+
+// volume returns a PodVolumeBackup as it is to be created in this cluster, as Velero does: it belongs to the new Backup. Only one that has
+// ended is created, because anything else is work for node agents. The error says why it must not be created.
+func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstructured.Unstructured, error) {
 	from := &unstructured.Unstructured{Object: stored}
-	fresh := &unstructured.Unstructured{Object: map[string]any{"spec": stored["spec"], "status": stored["status"]}}
-	fresh.SetGroupVersionKind(velerov1.SchemeGroupVersion.WithKind("PodVolumeBackup"))
+	spec, found, errSpec := unstructured.NestedMap(stored, "spec")
+	status, _, errStatus := unstructured.NestedMap(stored, "status")
+	phase, _, errPhase := unstructured.NestedString(stored, "status", "phase")
+	if err := errors.Join(errSpec, errStatus, errPhase); err != nil {
+		return from, err
+	}
+	if !found {
+		return from, errors.New("it has no spec")
+	}
+	kind := velerov1.SchemeGroupVersion.WithKind("PodVolumeBackup")
+	if is := from.GroupVersionKind(); !is.Empty() && is != kind { // Velero stores it without
+		return from, fmt.Errorf("it is a %s of %s, want a PodVolumeBackup of %s", is.Kind, is.GroupVersion(), kind.GroupVersion())
+	}
+	if problems := validation.IsDNS1123Subdomain(from.GetName()); len(problems) > 0 {
+		return from, fmt.Errorf("its name is not one of an object: %s", problems[0])
+	}
+	if !velerov1.LoadPhase(phase).Terminal() {
+		return from, fmt.Errorf("its phase is %q, want %s, %s or %s: nothing that a bucket has brought is carried out",
+			shorten.Text(phase, maxShown), velerov1.LoadPhaseCompleted, velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled)
+	}
+	delete(spec, "cancel")
+	fresh := &unstructured.Unstructured{Object: map[string]any{"spec": spec, "status": status}}
+	fresh.SetGroupVersionKind(kind)
 	fresh.SetNamespace(p.Namespace)
 	fresh.SetName(from.GetName())
-	fresh.SetAnnotations(from.GetAnnotations())
-	labels := from.GetLabels()
-	if labels[velerov1.BackupUIDLabel] != "" {
-		labels[velerov1.BackupUIDLabel] = string(uid)
+	annotations, labels := from.GetAnnotations(), from.GetLabels()
+	for _, all := range []map[string]string{annotations, labels} {
+		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, ownAnnotations) })
 	}
+	delete(labels, velerov1.AsyncOperationIDLabel) // by which operations in progress find their loads
+	for label, value := range map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup), velerov1.BackupUIDLabel: string(uid)} {
+		if labels[label] != "" {
+			labels[label] = value
+		}
+	}
+	fresh.SetAnnotations(annotations)
 	fresh.SetLabels(labels)
 	fresh.SetOwnerReferences([]metav1.OwnerReference{velerov1.ControllerRef("Backup", &metav1.ObjectMeta{Name: backup, UID: uid})})
-	_ = unstructured.SetNestedField(fresh.Object, p.location.Name, "spec", "backupStorageLocation") // refused if there is no spec
-	return fresh
+	spec["backupStorageLocation"] = p.location.Name
+	return fresh, nil
 }

@@ -32,7 +32,8 @@ type audit struct {
 	backup    *velerov1.Backup // nil if it was not found
 	restores  []string         // that were deleted with it
 	snapshots []string
-	foreign   bool // whether the files stay, because they are those of another backup
+	kept      []string // what files name outside of the bucket, and what is not proven to be the backup's
+	foreign   bool     // whether the files stay, because they are those of another backup
 }
 
 // restore adds a restore, once.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -30,6 +31,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -73,6 +75,7 @@ const (
 	restoresPoll    = 250 * time.Millisecond
 
 	maxFailure = 4000 // bytes of a reason in an annotation
+	maxNamed   = 200  // bytes of the name of something that a file of a backup names
 )
 
 // refusal is a permanent reason not to delete a backup.
@@ -361,17 +364,54 @@ func (r *Controller) deleteStored(ctx context.Context, record *audit, location *
 			return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s", expires.UTC().Format(time.RFC3339)))
 		}
 	}
+	proof := proofOf(record.request, backup, stored)
 	err = deletion.Merge(
-		r.callPlugins(ctx, backup, objects, log), r.deleteSnapshots(ctx, record, objects, log), r.forgetVolumes(ctx, record, objects, mayHaveLoads(stored), log),
+		r.callPlugins(ctx, record, objects, proof, log), r.deleteSnapshots(ctx, record, objects, proof, log),
+		r.forgetVolumes(ctx, record, objects, mayHaveLoads(stored), proof, log),
 	)
+	if err == nil && len(record.kept) > 0 && !proof.keep {
+		if decided, err := r.decide(ctx, backup); err != nil || !decided {
+			return errors.Join(err, undecided(backup, record.kept))
+		}
+		record.kept = nil
+		return r.deleteStored(ctx, record, location, log)
+	}
 	if err != nil {
 		return err
 	}
+	r.reportKept(record, log)
 	return objects.DeleteBackup(ctx, backup.Name)
 }
 
+// decide reports whether a user has decided what becomes of what is not proven, and the cache did not have that yet.
+func (r *Controller) decide(ctx context.Context, backup *velerov1.Backup) (bool, error) {
+	var now velerov1.Backup
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(backup), &now); err != nil {
+		return false, err
+	}
+	choice := now.Annotations[velerov1.DeleteSnapshotsAnnotation]
+	if choice == backup.Annotations[velerov1.DeleteSnapshotsAnnotation] || choice != "true" && choice != "false" {
+		return false, nil
+	}
+	metav1.SetMetaDataAnnotation(&backup.ObjectMeta, velerov1.DeleteSnapshotsAnnotation, choice)
+	return true, nil
+}
+
+// reportKept tells people what the files of the backup, which are about to be deleted, name outside of the bucket and what stays.
+func (r *Controller) reportKept(record *audit, log hclog.Logger) {
+	if len(record.kept) == 0 {
+		return
+	}
+	text := fmt.Sprintf("kept %s: %s; delete by hand what is of no use", describeHeld(record.kept), howToDecide)
+	log.Warn(text, "backup", record.backup.Name)
+	if r.Events != nil {
+		r.Events.Eventf(record.backup, record.request, corev1.EventTypeWarning, "SnapshotsKept", "Deletion", "%s", shorten.Text(text, maxReason))
+	}
+}
+
 // callPlugins has plugins remove what they stored for the items of the backup.
-func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, objects *store.Store, log hclog.Logger) error {
+func (r *Controller) callPlugins(ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger) error {
+	backup, digest := record.backup, ""
 	session := r.Plugins.Session(string(backup.UID), log)
 	defer session.Close()
 	session.WarnOfAbsent(kinds.DeleteItemAction().Name)
@@ -379,7 +419,7 @@ func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, o
 		Backup:  backup.DeepCopy(),
 		Actions: pluginhost.All(session, kinds.DeleteItemAction()),
 		Open: func(ctx context.Context) (*archive.Archive, error) {
-			stream, err := objects.BackupContents(ctx, backup.Name)
+			stream, err := objects.Hashed(ctx, velerov1.DownloadTargetKindBackupContents, backup.Name)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil, nil
 			}
@@ -387,30 +427,53 @@ func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, o
 				return nil, err
 			}
 			defer func() { _ = stream.Close() }() // only read from
-			return archive.Open(ctx, stream, r.SpoolDir, archive.DefaultLimits())
+			items, err := archive.Open(ctx, stream, r.SpoolDir, archive.DefaultLimits())
+			if err != nil {
+				return nil, err
+			}
+			if digest, err = stream.Digest(); err != nil {
+				return nil, errors.Join(err, items.Close())
+			}
+			return items, nil
+		},
+		MayCall: func() bool { return proof.holds(velerov1.DownloadTargetKindBackupContents, digest) },
+		Held: func(calls int, first string) {
+			record.kept = append(record.kept, fmt.Sprintf("%s for which a DeleteItemAction of a plugin would delete something (the first is %s)", layout.Count(calls, "item"), first))
 		},
 		Log: log,
 	})
 }
 
 // deleteSnapshots has the plugins of VolumeSnapshotLocations delete the snapshots of the backup.
-func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects *store.Store, log hclog.Logger) error {
-	snapshots, err := store.DecodeJSON[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, record.backup.Name)
+func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger) error {
+	const kind = velerov1.DownloadTargetKindBackupVolumeSnapshots
+	snapshots, digest, err := store.DecodeHashed[[]*snapshot.Snapshot](ctx, objects, kind, record.backup.Name)
 	if err != nil {
 		return fmt.Errorf("read which snapshots have to be deleted: %w", err)
+	}
+	if !proof.holds(kind, digest) {
+		for _, s := range snapshots {
+			if id := s.Status.ProviderSnapshotID; id != "" {
+				record.kept = append(record.kept, fmt.Sprintf("snapshot %q of VolumeSnapshotLocation %q", shorten.Text(id, maxNamed), shorten.Text(s.Spec.Location, maxNamed)))
+			}
+		}
+		return nil
 	}
 	record.addSnapshots(snapshots)
 	return deletion.DeleteSnapshots(ctx, r.OpenSnapshotter(r.Snapshotters), snapshots, log)
 }
 
 // forgetVolumes removes the data of volumes from their repositories. loads reports whether there may be loads that the files do not have.
-func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, loads bool, log hclog.Logger) error {
+func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, loads bool, proof proof, log hclog.Logger) error {
 	data, err := r.stored(ctx, record.backup, objects, loads, log)
 	if err != nil {
 		return fmt.Errorf("read the data of which volumes has to be removed from repositories: %w", err)
 	}
-	forgotten, err := deletion.ForgetVolumes(ctx, r.Repositories, record.backup.Spec.StorageLocation, data, log)
+	forgotten, kept, err := deletion.ForgetVolumes(ctx, r.Repositories, record.backup.Spec.StorageLocation, data, proof.required(), log)
 	record.snapshots = append(record.snapshots, forgotten...)
+	for _, name := range kept {
+		record.kept = append(record.kept, "data "+shorten.Text(name, maxNamed))
+	}
 	return err
 }
 

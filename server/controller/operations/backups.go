@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,6 +83,7 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 func setBackup(b *velerov1.Backup, all []operation.Operation) {
 	run.CountOperationsOfBackup(b, operation.Count(all))
 	queue.Occupy(b, operation.Namespaces(all))
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.OperationsAnnotation, operation.Digest(all))
 }
 
 // end moves a backup on to Finalizing.

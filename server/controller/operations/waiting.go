@@ -172,6 +172,9 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	if err == nil && len(all) < w.counted.Attempted {
 		err = fmt.Errorf("it has %d operations, want the %d in the status", len(all), w.counted.Attempted)
 	}
+	if want := w.object.GetAnnotations()[velerov1.OperationsAnnotation]; err == nil && want != "" && want != operation.Digest(all) {
+		all, err = nil, errors.New("somebody else than the server has written it to the bucket")
+	}
 	if err != nil {
 		c.Log.Error("the file of the operations cannot be used as it is", w.owner.Kind, w.owner.Name, "error", err, "journal", journal != nil)
 		if journal == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/go-hclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -255,6 +256,7 @@ func endOfRun(result *restore.Result, hooks int) func(*velerov1.Restore) {
 		countRestore(r, result)
 		r.Status.HookStatus = &velerov1.HookStatus{HooksAttempted: hooks}
 		run.CountOperationsOfRestore(r, operation.Count(result.Operations))
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, velerov1.OperationsAnnotation, operation.Digest(result.Operations))
 		waits, partially := len(result.Operations) > 0, r.Status.Errors > 0
 		switch {
 		case waits && partially:

@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,15 +23,10 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/repopassword"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/datamover"
-)
-
-// The Secret with the password of all repositories, and what Velero writes into it if there is none.
-const (
-	secretName      = "velero-repo-credentials"
-	secretKey       = "repository-password"
-	defaultPassword = "static-passw0rd"
 )
 
 const (
@@ -52,6 +47,7 @@ type Opener struct {
 	Locations *location.Opener
 	Identity  string // of this process
 	Now       func() time.Time
+	Log       hclog.Logger // nil for none
 }
 
 // Open implements nodeagent.Repositories.
@@ -61,7 +57,7 @@ func (o *Opener) Open(ctx context.Context, mover datamover.Mover, locationName, 
 		return r, fmt.Errorf("open the repository of namespace %s in location %s: %w", namespace, locationName, err)
 	}
 	if !create {
-		return r, nil
+		return o.readable(ctx, mover, r), nil
 	}
 	if r.ReadOnly {
 		return r, fmt.Errorf("backup storage location %s is read-only, so nothing can be stored in it", locationName)
@@ -93,27 +89,45 @@ func (o *Opener) describe(ctx context.Context, locationName, namespace string, c
 	}, err
 }
 
-// password returns the password of all repositories. If there is no Secret, it returns Velero's default, which it stores if create is set.
+// password returns the password of all repositories. If there is no Secret and create is set, it makes one. A repository that is only read
+// may have been made with the public password, before this installation had one of its own.
 func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
-	var secret corev1.Secret
-	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: secretName}
-	err := o.Cluster.Live.Get(ctx, key, &secret)
-	if apierrors.IsNotFound(err) && !create {
-		return []byte(defaultPassword), nil
-	}
-	if apierrors.IsNotFound(err) {
-		secret = corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{secretKey: []byte(defaultPassword)}}
-		if err = o.Cluster.Create(ctx, &secret); apierrors.IsAlreadyExists(err) {
-			err = o.Cluster.Live.Get(ctx, key, &secret)
+	if create {
+		password, created, err := repopassword.Ensure(ctx, o.Cluster.Client, o.Cluster.Live, o.Cluster.Namespace)
+		if created && o.Log != nil {
+			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which nobody can restore volumes elsewhere",
+				"secret", repopassword.SecretName)
 		}
+		return password, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get Secret %s with the password of repositories: %w", secretName, err)
+	password, err := repopassword.Read(ctx, o.Cluster.Live, o.Cluster.Namespace)
+	if password == nil && err == nil {
+		password = []byte(repopassword.Public)
 	}
-	if len(secret.Data[secretKey]) == 0 {
-		return nil, fmt.Errorf("secret %s/%s has no key %s with the password of repositories", key.Namespace, key.Name, secretKey)
+	return password, err
+}
+
+// readable returns a repository that is not created, with the password by which it opens: that of the installation, or else the public one.
+// Nothing is stored in a repository with the public password unless the installation has that: whoever writes to the bucket could have made it.
+func (o *Opener) readable(ctx context.Context, mover datamover.Mover, r datamover.Repository) datamover.Repository {
+	if repopassword.IsPublic(r.Password) {
+		return r
 	}
-	return secret.Data[secretKey], nil
+	public := r
+	public.Password, public.ReadOnly = []byte(repopassword.Public), true
+	own := r
+	own.ReadOnly = true
+	if _, err := mover.Check(ctx, datamover.Check{Repository: own}, nil); !errors.Is(err, versioning.ErrInvalid) {
+		return r
+	}
+	if _, err := mover.Check(ctx, datamover.Check{Repository: public}, nil); err != nil {
+		return r
+	}
+	if o.Log != nil {
+		o.Log.Warn("a repository opens with the public password only, not with that of the Secret", "path", r.Path)
+	}
+	public.ReadOnly = r.ReadOnly
+	return public
 }
 
 // ensure returns when the repository exists.

@@ -90,6 +90,7 @@ func csiDeletions(t *testing.T) {
 	// Another cluster has the backup from the bucket, and no DataUploads.
 	other := newVolumes(t, 0)
 	other.useRestic()
+	other.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"}, Data: v.password().Data})
 	var location velerov1.BackupStorageLocation
 	require.NoError(t, other.client.Get(t.Context(), client.ObjectKey{Namespace: other.namespace, Name: "default"}, &location))
 	other.change(&location, func() { location.Spec.Config["path"] = filepath.Dir(v.store) })
@@ -140,9 +141,17 @@ func (v *volumes) movement(backup string) *snapshot.MovementInfo {
 // restic runs the program of a repository.
 func (v *volumes) restic(repository string, args ...string) (string, error) {
 	cmd := exec.CommandContext(v.t.Context(), programs.Restic(v.t), append([]string{"--repo", repository, "--no-cache"}, args...)...)
-	cmd.Env = append(os.Environ(), "RESTIC_PASSWORD=static-passw0rd")
+	cmd.Env = append(os.Environ(), "RESTIC_PASSWORD="+string(v.password().Data["repository-password"]))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// password returns the Secret with the password of repositories.
+func (v *volumes) password() *corev1.Secret {
+	v.t.Helper()
+	secret := &corev1.Secret{}
+	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: "velero-repo-credentials"}, secret))
+	return secret
 }
 
 // requestDeletion asks the server to delete a backup.

@@ -811,7 +811,10 @@ type ForgetRequest struct {
 	// Where the snapshots are.
 	Repository *Repository `protobuf:"bytes,2,opt,name=repository,proto3" json:"repository,omitempty"`
 	// The snapshots, at least one.
-	SnapshotIds   []string `protobuf:"bytes,3,rep,name=snapshot_ids,json=snapshotIds,proto3" json:"snapshot_ids,omitempty"`
+	SnapshotIds []string `protobuf:"bytes,3,rep,name=snapshot_ids,json=snapshotIds,proto3" json:"snapshot_ids,omitempty"`
+	// Labels that a snapshot must have with these values to be removed, as its Backup has got them; none if it need not have
+	// any. Files that others can write may have named the snapshots.
+	Tags          map[string]string `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +866,13 @@ func (x *ForgetRequest) GetRepository() *Repository {
 func (x *ForgetRequest) GetSnapshotIds() []string {
 	if x != nil {
 		return x.SnapshotIds
+	}
+	return nil
+}
+
+func (x *ForgetRequest) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
 	}
 	return nil
 }
@@ -954,11 +964,13 @@ func (*ForgetResponse_Progress) isForgetResponse_Part() {}
 
 func (*ForgetResponse_Result) isForgetResponse_Part() {}
 
-// ForgetResult says that the snapshots do not exist any more.
+// ForgetResult says that the snapshots do not exist any more, except for those that were kept.
 type ForgetResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the user should know: one line each, at most 100.
-	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Those of the request that exist and lack a tag: the ids as the request has them.
+	Kept          []string `protobuf:"bytes,2,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -996,6 +1008,13 @@ func (*ForgetResult) Descriptor() ([]byte, []int) {
 func (x *ForgetResult) GetWarnings() []string {
 	if x != nil {
 		return x.Warnings
+	}
+	return nil
+}
+
+func (x *ForgetResult) GetKept() []string {
+	if x != nil {
+		return x.Kept
 	}
 	return nil
 }
@@ -1495,19 +1514,24 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"\x04part\"A\n" +
 	"\rRestoreResult\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x8a\x01\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x84\x02\n" +
 	"\rForgetRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12>\n" +
 	"\n" +
 	"repository\x18\x02 \x01(\v2\x1e.cleat.datamover.v1.RepositoryR\n" +
 	"repository\x12!\n" +
-	"\fsnapshot_ids\x18\x03 \x03(\tR\vsnapshotIds\"\x90\x01\n" +
+	"\fsnapshot_ids\x18\x03 \x03(\tR\vsnapshotIds\x12?\n" +
+	"\x04tags\x18\x04 \x03(\v2+.cleat.datamover.v1.ForgetRequest.TagsEntryR\x04tags\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x90\x01\n" +
 	"\x0eForgetResponse\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.cleat.datamover.v1.ProgressH\x00R\bprogress\x12:\n" +
 	"\x06result\x18\x02 \x01(\v2 .cleat.datamover.v1.ForgetResultH\x00R\x06resultB\x06\n" +
-	"\x04part\"*\n" +
+	"\x04part\">\n" +
 	"\fForgetResult\x12\x1a\n" +
-	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\xf5\x01\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x12\n" +
+	"\x04kept\x18\x02 \x03(\tR\x04kept\"\xf5\x01\n" +
 	"\x0fMaintainRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12>\n" +
 	"\n" +
@@ -1565,7 +1589,7 @@ func file_cleat_datamover_v1_datamover_proto_rawDescGZIP() []byte {
 }
 
 var file_cleat_datamover_v1_datamover_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cleat_datamover_v1_datamover_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_cleat_datamover_v1_datamover_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_cleat_datamover_v1_datamover_proto_goTypes = []any{
 	(Depth)(0),               // 0: cleat.datamover.v1.Depth
 	(*Repository)(nil),       // 1: cleat.datamover.v1.Repository
@@ -1590,7 +1614,8 @@ var file_cleat_datamover_v1_datamover_proto_goTypes = []any{
 	nil,                      // 20: cleat.datamover.v1.BackupRequest.TagsEntry
 	nil,                      // 21: cleat.datamover.v1.BackupRequest.SettingsEntry
 	nil,                      // 22: cleat.datamover.v1.RestoreRequest.SettingsEntry
-	nil,                      // 23: cleat.datamover.v1.MaintainRequest.SettingsEntry
+	nil,                      // 23: cleat.datamover.v1.ForgetRequest.TagsEntry
+	nil,                      // 24: cleat.datamover.v1.MaintainRequest.SettingsEntry
 }
 var file_cleat_datamover_v1_datamover_proto_depIdxs = []int32{
 	19, // 0: cleat.datamover.v1.Repository.config:type_name -> cleat.datamover.v1.Repository.ConfigEntry
@@ -1606,31 +1631,32 @@ var file_cleat_datamover_v1_datamover_proto_depIdxs = []int32{
 	3,  // 10: cleat.datamover.v1.RestoreResponse.progress:type_name -> cleat.datamover.v1.Progress
 	9,  // 11: cleat.datamover.v1.RestoreResponse.result:type_name -> cleat.datamover.v1.RestoreResult
 	1,  // 12: cleat.datamover.v1.ForgetRequest.repository:type_name -> cleat.datamover.v1.Repository
-	3,  // 13: cleat.datamover.v1.ForgetResponse.progress:type_name -> cleat.datamover.v1.Progress
-	12, // 14: cleat.datamover.v1.ForgetResponse.result:type_name -> cleat.datamover.v1.ForgetResult
-	1,  // 15: cleat.datamover.v1.MaintainRequest.repository:type_name -> cleat.datamover.v1.Repository
-	23, // 16: cleat.datamover.v1.MaintainRequest.settings:type_name -> cleat.datamover.v1.MaintainRequest.SettingsEntry
-	3,  // 17: cleat.datamover.v1.MaintainResponse.progress:type_name -> cleat.datamover.v1.Progress
-	15, // 18: cleat.datamover.v1.MaintainResponse.result:type_name -> cleat.datamover.v1.MaintainResult
-	1,  // 19: cleat.datamover.v1.CheckRequest.repository:type_name -> cleat.datamover.v1.Repository
-	0,  // 20: cleat.datamover.v1.CheckRequest.depth:type_name -> cleat.datamover.v1.Depth
-	3,  // 21: cleat.datamover.v1.CheckResponse.progress:type_name -> cleat.datamover.v1.Progress
-	18, // 22: cleat.datamover.v1.CheckResponse.result:type_name -> cleat.datamover.v1.CheckResult
-	4,  // 23: cleat.datamover.v1.DataMoverService.Backup:input_type -> cleat.datamover.v1.BackupRequest
-	7,  // 24: cleat.datamover.v1.DataMoverService.Restore:input_type -> cleat.datamover.v1.RestoreRequest
-	10, // 25: cleat.datamover.v1.DataMoverService.Forget:input_type -> cleat.datamover.v1.ForgetRequest
-	13, // 26: cleat.datamover.v1.DataMoverService.Maintain:input_type -> cleat.datamover.v1.MaintainRequest
-	16, // 27: cleat.datamover.v1.DataMoverService.Check:input_type -> cleat.datamover.v1.CheckRequest
-	5,  // 28: cleat.datamover.v1.DataMoverService.Backup:output_type -> cleat.datamover.v1.BackupResponse
-	8,  // 29: cleat.datamover.v1.DataMoverService.Restore:output_type -> cleat.datamover.v1.RestoreResponse
-	11, // 30: cleat.datamover.v1.DataMoverService.Forget:output_type -> cleat.datamover.v1.ForgetResponse
-	14, // 31: cleat.datamover.v1.DataMoverService.Maintain:output_type -> cleat.datamover.v1.MaintainResponse
-	17, // 32: cleat.datamover.v1.DataMoverService.Check:output_type -> cleat.datamover.v1.CheckResponse
-	28, // [28:33] is the sub-list for method output_type
-	23, // [23:28] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	23, // 13: cleat.datamover.v1.ForgetRequest.tags:type_name -> cleat.datamover.v1.ForgetRequest.TagsEntry
+	3,  // 14: cleat.datamover.v1.ForgetResponse.progress:type_name -> cleat.datamover.v1.Progress
+	12, // 15: cleat.datamover.v1.ForgetResponse.result:type_name -> cleat.datamover.v1.ForgetResult
+	1,  // 16: cleat.datamover.v1.MaintainRequest.repository:type_name -> cleat.datamover.v1.Repository
+	24, // 17: cleat.datamover.v1.MaintainRequest.settings:type_name -> cleat.datamover.v1.MaintainRequest.SettingsEntry
+	3,  // 18: cleat.datamover.v1.MaintainResponse.progress:type_name -> cleat.datamover.v1.Progress
+	15, // 19: cleat.datamover.v1.MaintainResponse.result:type_name -> cleat.datamover.v1.MaintainResult
+	1,  // 20: cleat.datamover.v1.CheckRequest.repository:type_name -> cleat.datamover.v1.Repository
+	0,  // 21: cleat.datamover.v1.CheckRequest.depth:type_name -> cleat.datamover.v1.Depth
+	3,  // 22: cleat.datamover.v1.CheckResponse.progress:type_name -> cleat.datamover.v1.Progress
+	18, // 23: cleat.datamover.v1.CheckResponse.result:type_name -> cleat.datamover.v1.CheckResult
+	4,  // 24: cleat.datamover.v1.DataMoverService.Backup:input_type -> cleat.datamover.v1.BackupRequest
+	7,  // 25: cleat.datamover.v1.DataMoverService.Restore:input_type -> cleat.datamover.v1.RestoreRequest
+	10, // 26: cleat.datamover.v1.DataMoverService.Forget:input_type -> cleat.datamover.v1.ForgetRequest
+	13, // 27: cleat.datamover.v1.DataMoverService.Maintain:input_type -> cleat.datamover.v1.MaintainRequest
+	16, // 28: cleat.datamover.v1.DataMoverService.Check:input_type -> cleat.datamover.v1.CheckRequest
+	5,  // 29: cleat.datamover.v1.DataMoverService.Backup:output_type -> cleat.datamover.v1.BackupResponse
+	8,  // 30: cleat.datamover.v1.DataMoverService.Restore:output_type -> cleat.datamover.v1.RestoreResponse
+	11, // 31: cleat.datamover.v1.DataMoverService.Forget:output_type -> cleat.datamover.v1.ForgetResponse
+	14, // 32: cleat.datamover.v1.DataMoverService.Maintain:output_type -> cleat.datamover.v1.MaintainResponse
+	17, // 33: cleat.datamover.v1.DataMoverService.Check:output_type -> cleat.datamover.v1.CheckResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_cleat_datamover_v1_datamover_proto_init() }
@@ -1664,7 +1690,7 @@ func file_cleat_datamover_v1_datamover_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_datamover_v1_datamover_proto_rawDesc), len(file_cleat_datamover_v1_datamover_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

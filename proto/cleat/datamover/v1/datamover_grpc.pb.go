@@ -49,8 +49,8 @@ type DataMoverServiceClient interface {
 	// Restore writes the content of a snapshot to a volume. It replaces what has the same name, and leaves
 	// everything else. It may be repeated after it was interrupted.
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RestoreResponse], error)
-	// Forget removes snapshots. Snapshots that do not exist are not an error. Their space may be freed
-	// later, by Maintain.
+	// Forget removes snapshots. Snapshots that do not exist are not an error. If the request has tags, a snapshot that
+	// lacks one of them stays, and is in the result. The space may be freed later, by Maintain.
 	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ForgetResponse], error)
 	// Maintain frees the space that no snapshot needs. A mover that cannot do this beside other calls for the
 	// repository waits for them for some time, then fails with UNAVAILABLE.
@@ -186,8 +186,8 @@ type DataMoverServiceServer interface {
 	// Restore writes the content of a snapshot to a volume. It replaces what has the same name, and leaves
 	// everything else. It may be repeated after it was interrupted.
 	Restore(*RestoreRequest, grpc.ServerStreamingServer[RestoreResponse]) error
-	// Forget removes snapshots. Snapshots that do not exist are not an error. Their space may be freed
-	// later, by Maintain.
+	// Forget removes snapshots. Snapshots that do not exist are not an error. If the request has tags, a snapshot that
+	// lacks one of them stays, and is in the result. The space may be freed later, by Maintain.
 	Forget(*ForgetRequest, grpc.ServerStreamingServer[ForgetResponse]) error
 	// Maintain frees the space that no snapshot needs. A mover that cannot do this beside other calls for the
 	// repository waits for them for some time, then fails with UNAVAILABLE.

@@ -1,0 +1,27 @@
+package operation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Digest identifies the operations of a backup or restore, whatever has become of them: it does not change while they go on. It is kept in
+// the cluster, so that nobody who writes to the bucket can have an operation of another one be asked or cancelled, or an object be backed up.
+func Digest(all []Operation) string {
+	type identity struct {
+		Action, ID string
+		Item       framework.ResourceIdentifier
+		Post       []framework.ResourceIdentifier `json:",omitempty"`
+	}
+	sorted := slices.SortedFunc(slices.Values(all), Operation.Compare)
+	sum := sha256.New()
+	encoder := json.NewEncoder(sum)
+	for _, o := range sorted {
+		_ = encoder.Encode(identity{o.Action, o.ID, o.Item, o.PostOperationItems}) // strings, and a hash has no errors
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// Digests are the SHA-256 of files of a backup, as they are stored. What is kept in the cluster shows later whether somebody else has
+// written a file.
+type Digests map[velerov1.DownloadTargetKind]string
+
+// String returns the digests as the value of an annotation.
+func (d Digests) String() string {
+	pairs := make([]string, 0, len(d))
+	for _, kind := range slices.Sorted(maps.Keys(d)) {
+		pairs = append(pairs, string(kind)+"="+d[kind])
+	}
+	return strings.Join(pairs, ",")
+}
+
+// ParseDigests returns the digests in the value of an annotation. It ignores what is not one.
+func ParseDigests(text string) Digests {
+	found := Digests{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if kind, digest, ok := strings.Cut(pair, "="); ok && digest != "" {
+			found[velerov1.DownloadTargetKind(kind)] = digest
+		}
+	}
+	return found
+}
+
+// Hashed is a stored file that is hashed while it is read.
+type Hashed struct {
+	io.ReadCloser
+	sum hash.Hash
+}
+
+// Hashed returns a file of a backup or restore as it is stored, compressed. It returns ErrNotFound if there is none.
+func (s *Store) Hashed(ctx context.Context, kind velerov1.DownloadTargetKind, name string) (*Hashed, error) {
+	key, err := s.layout.download(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Hashed{ReadCloser: body, sum: sha256.New()}, nil
+}
+
+// Read implements io.Reader.
+func (h *Hashed) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	h.sum.Write(p[:n]) // has no errors
+	return n, err
+}
+
+// Digest reads what is left of the file, and returns its digest.
+func (h *Hashed) Digest() (string, error) {
+	if _, err := io.Copy(io.Discard, h); err != nil {
+		return "", fmt.Errorf("read the rest of a file for its digest: %w", err)
+	}
+	return encodeSum(h.sum), nil
+}
+
+func encodeSum(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
+
+// digestOf returns the digest of a file that is about to be stored.
+func digestOf(content io.ReadSeeker) (string, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, content); err != nil {
+		return "", err
+	}
+	_, err := content.Seek(0, io.SeekStart)
+	return encodeSum(sum), err
+}
+
+// DecodeHashed is DecodeJSON with the digest of the file, "" if there is none.
+func DecodeHashed[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (value T, digest string, err error) {
+	var body *Hashed
+	value, err = decode[T](string(kind), name, func() (io.ReadCloser, error) {
+		if body, err = s.Hashed(ctx, kind, name); err != nil {
+			return nil, err
+		}
+		plain, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("read %s of %q, want gzip: %w", kind, name, markDamage(err)), body.Close())
+		}
+		return &gunzipped{Reader: plain, body: body}, nil
+	})
+	if err == nil && body != nil {
+		digest = encodeSum(body.sum) // decode has read all of it
+	}
+	return value, digest, err
+}
