@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/item"
 )
 
 // file is one entry of a test archive. A zero kind means a regular file.
@@ -260,6 +263,11 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		{name: "directory with ..", data: packFiles(t, file{path: "../../x/", kind: tar.TypeDir}), is: ErrUnsafePath},
 		{name: "same object twice", data: packFiles(t, file{path: podPath, body: "{}"}, file{path: podPath, body: `{"a":1}`}), is: ErrDuplicate, says: []string{podPath, "once"}},
 		{name: "same object twice, spelt apart", data: packFiles(t, file{path: podPath, body: "{}"}, file{path: "./" + podPath, body: "{}"}), is: ErrDuplicate},
+		{name: "resource with a dot", data: packFiles(t, file{path: "resources/pods./cluster/x.json"}), is: ErrUnsafePath, says: []string{`"resources/pods./cluster/x.json"`, `want it spelt like "pods"`}},
+		{name: "resource in capitals", data: packFiles(t, file{path: "resources/Pods/cluster/x.json"}), is: ErrUnsafePath, says: []string{`want it spelt like "pods"`}},
+		{name: "group in capitals", data: packFiles(t, file{path: "resources/widgets.Example.com/v1/cluster/x.json"}), is: ErrUnsafePath, says: []string{`"widgets.example.com"`}},
+		{name: "object called .", data: packFiles(t, file{path: "resources/pods/cluster/..json"}), is: ErrUnsafePath},
+		{name: "group without a resource", data: packFiles(t, file{path: "resources/.apps/cluster/x.json"}), is: ErrUnsafePath},
 		{name: "format of the future", data: packFiles(t, file{path: "metadata/version", body: "2.0.0\n"}), is: ErrNotArchive, says: []string{`"2.0.0"`, "want 1.x.y"}},
 		{name: "object too large", data: good, limits: Limits{ItemBytes: 99_999}, is: ErrLimit, says: []string{podPath, "100000 bytes", "99999"}},
 		{name: "too many bytes", data: good, limits: Limits{TotalBytes: 50_000}, is: ErrLimit, says: []string{"50000"}},
@@ -300,6 +308,62 @@ func TestWellCompressedArchivesAreOpened(t *testing.T) {
 	a, err := open(t, out.Bytes())
 	require.NoError(t, err)
 	require.Equal(t, objects, a.Len())
+}
+
+func TestCheckComparesAnObjectWithItsPath(t *testing.T) {
+	t.Parallel()
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	for name, tt := range map[string]struct {
+		at   Object
+		meta item.Meta
+		want string // in the error; empty for none
+	}{
+		"same":              {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "x"}, ""},
+		"same group":        {Object{GroupResource: deployments, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "apps/v1", Namespace: "a", Name: "x"}, ""},
+		"same version":      {Object{GroupResource: pods, Version: "v1", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, ""},
+		"another version":   {Object{GroupResource: pods, Version: "v2", Name: "x"}, item.Meta{APIVersion: "v1", Kind: "Pod", Name: "x"}, `"v1 Pod x"`},
+		"path has no group": {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "apps/v1", Kind: "Pod", Name: "x"}, `"apps/v1 Pod x"`},
+		"has no group":      {Object{GroupResource: deployments, Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, `"v1 x"`},
+		"group in capitals": {Object{GroupResource: deployments, Name: "x"}, item.Meta{APIVersion: "Apps/v1", Name: "x"}, `"Apps/v1 x"`},
+		"another name":      {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "a", Name: "y"}, `"v1 a y"`},
+		"another namespace": {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "b", Name: "x"}, `"v1 b x"`},
+		"no namespace":      {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, "want the one that its path names"},
+		"a namespace":       {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "a", Name: "x"}, "want the one that its path names"},
+		"nothing":           {Object{GroupResource: pods, Name: "x"}, item.Meta{}, "want the one that its path names"},
+		"foreign bytes":     {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "v1", Name: "\x1b[2J"}, `\x1b`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := tt.at.Check(tt.meta)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+// FuzzPath proves that an object has one path only.
+func FuzzPath(f *testing.F) {
+	for _, path := range []string{
+		"resources/pods/namespaces/a/x.json", "resources/deployments.apps/v1/namespaces/a/x.json", "resources/nodes/v1-preferredversion/cluster/x.json",
+		"resources/pods./cluster/x.json", "./resources//Pods/cluster/x.json", "resources/.apps/cluster/.json", "resources/../pods/cluster/x.json", "/a", "", "resources",
+	} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		path, err := cleanPath(name)
+		if err != nil {
+			return
+		}
+		o, ok, err := parseObject(path)
+		if !ok || err != nil {
+			return
+		}
+		require.Equal(t, path, o.Path())
+		require.NoError(t, checkItem(o.GroupResource, cmp.Or(o.Version, "v1"), o.Namespace, o.Name))
+	})
 }
 
 // FuzzOpen opens arbitrary data and reads every entry of the index.

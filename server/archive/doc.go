@@ -5,5 +5,7 @@
 // memory, and validates everything that it reads; Walk does so with one object after the other, and keeps none. Rewrite copies an
 // archive as a stream, with some of its objects changed. Start at writer.go, archive.go and rewrite.go.
 //
-// The package may import compression libraries and the group-resource type of apimachinery, nothing of the server.
+// A path names an object, and so does the object itself; whoever uses an object makes sure that they agree (identity.go).
+//
+// The package may import compression libraries and the group-resource type of apimachinery, and of the server what reads metadata.
 package archive

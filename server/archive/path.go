@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -108,6 +109,23 @@ func parseVersionedPath(p string) (gr schema.GroupResource, version, namespace, 
 	}
 	gr, namespace, name, ok = parsePath(strings.Join([]string{parts[0], parts[1], parts[3]}, "/"))
 	return gr, parts[2], namespace, name, ok
+}
+
+// parseObject splits the path of an object, with or without a version, into its parts. It reports false for all other paths, and returns an
+// error unless the resource is spelt as the API server spells it: several paths would name one object, and filters would know one of them.
+func parseObject(p string) (o Object, ok bool, err error) {
+	if o.GroupResource, o.Namespace, o.Name, ok = parsePath(p); !ok {
+		o.GroupResource, o.Version, o.Namespace, o.Name, ok = parseVersionedPath(p)
+	}
+	if !ok {
+		return Object{}, false, nil
+	}
+	segment := strings.SplitN(p, "/", 3)[1]
+	want := schema.ParseGroupResource(strings.ToLower(segment))
+	if want.Resource == "" || want.String() != segment {
+		return Object{}, false, fmt.Errorf("resource %q, want it spelt like %q", segment, cmp.Or(want.String(), "pods"))
+	}
+	return o, true, checkPart("object name", o.Name)
 }
 
 // quotedPath returns a path for use in a message: quoted, and cut if it is long.

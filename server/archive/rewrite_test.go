@@ -34,8 +34,8 @@ func before(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// item is one call of Changes.Item.
-type item struct {
+// added is one call of Changes.Item.
+type added struct {
 	gr        schema.GroupResource
 	version   string
 	preferred bool
@@ -43,7 +43,7 @@ type item struct {
 	raw       string
 }
 
-func changesOf(t *testing.T, items ...item) *Changes {
+func changesOf(t *testing.T, items ...added) *Changes {
 	t.Helper()
 	changes, err := NewChanges(t.TempDir())
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestRewriteReplacesInPlaceAndAddsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	old, _ := entries(t, before(t))
 	for name, test := range map[string]struct {
-		items   []item
+		items   []added
 		bodies  map[string]string // that differ from before
 		more    []string          // paths at the end
 		without string            // path that is gone
@@ -66,19 +66,19 @@ func TestRewriteReplacesInPlaceAndAddsAtTheEnd(t *testing.T) {
 	}{
 		"nothing": {},
 		"replaced": {
-			items: []item{{podsType, "v1", true, "b", "changed, and longer than before"}},
+			items: []added{{podsType, "v1", true, "b", "changed, and longer than before"}},
 			bodies: map[string]string{
 				"resources/pods/namespaces/shop/b.json": "changed, and longer than before", "resources/pods/v1-preferredversion/namespaces/shop/b.json": "changed, and longer than before",
 			},
 		},
 		"the last change counts": {
-			items: []item{{podsType, "v1", true, "b", "1"}, {podsType, "v1", true, "b", "2"}},
+			items: []added{{podsType, "v1", true, "b", "1"}, {podsType, "v1", true, "b", "2"}},
 			bodies: map[string]string{
 				"resources/pods/namespaces/shop/b.json": "2", "resources/pods/v1-preferredversion/namespaces/shop/b.json": "2",
 			},
 		},
 		"added": {
-			items: []item{{podsType, "v1", true, "c", "pod c"}, {claimsType, "v1", true, "data", "new claim"}, {podsType, "v1", true, "0", "pod 0"}},
+			items: []added{{podsType, "v1", true, "c", "pod c"}, {claimsType, "v1", true, "data", "new claim"}, {podsType, "v1", true, "0", "pod 0"}},
 			bodies: map[string]string{
 				"resources/persistentvolumeclaims/namespaces/shop/data.json": "new claim", "resources/persistentvolumeclaims/v1-preferredversion/namespaces/shop/data.json": "new claim",
 				"resources/pods/namespaces/shop/c.json": "pod c", "resources/pods/v1-preferredversion/namespaces/shop/c.json": "pod c",
@@ -91,14 +91,14 @@ func TestRewriteReplacesInPlaceAndAddsAtTheEnd(t *testing.T) {
 			added: []Entry{{GroupResource: podsType, Namespace: "shop", Name: "c"}, {GroupResource: podsType, Namespace: "shop", Name: "0"}},
 		},
 		"both versions": {
-			items: []item{{widgetsType, "v2", true, "w", "new v2"}, {widgetsType, "v1", false, "w", "new v1"}},
+			items: []added{{widgetsType, "v2", true, "w", "new v2"}, {widgetsType, "v1", false, "w", "new v1"}},
 			bodies: map[string]string{
 				"resources/widgets.example.io/namespaces/shop/w.json": "new v2", "resources/widgets.example.io/v2-preferredversion/namespaces/shop/w.json": "new v2",
 				"resources/widgets.example.io/v1/namespaces/shop/w.json": "new v1",
 			},
 		},
 		"another version is preferred now": {
-			items: []item{{widgetsType, "v3", true, "w", "v3"}},
+			items: []added{{widgetsType, "v3", true, "w", "v3"}},
 			bodies: map[string]string{
 				"resources/widgets.example.io/namespaces/shop/w.json": "v3", "resources/widgets.example.io/v3-preferredversion/namespaces/shop/w.json": "v3",
 			},
@@ -160,7 +160,7 @@ func TestRewriteOfABrokenArchiveIsNoArchive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			_, err := Rewrite(t.Context(), test.source, &out, changesOf(t, item{podsType, "v1", true, "a", "new"}), when)
+			_, err := Rewrite(t.Context(), test.source, &out, changesOf(t, added{podsType, "v1", true, "a", "new"}), when)
 			require.ErrorIs(t, err, test.want)
 			_, err = open(t, out.Bytes())
 			require.Error(t, err)

@@ -113,15 +113,14 @@ func (s *scanner) entry(header *tar.Header, body io.Reader) error {
 		return s.version(body, where)
 	}
 	s.found.hasResources = s.found.hasResources || strings.HasPrefix(path, resourcesDir+"/")
-	e := scanned{body: body, where: where, in: s.in}
-	ok := false
-	if e.gr, e.namespace, e.name, ok = parsePath(path); !ok {
-		e.gr, e.version, e.namespace, e.name, ok = parseVersionedPath(path)
+	o, ok, err := parseObject(path)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnsafePath, where, err)
 	}
 	if !ok {
 		return nil
 	}
-	return s.object(e)
+	return s.object(scanned{gr: o.GroupResource, version: o.Version, namespace: o.Namespace, name: o.Name, body: body, where: where, in: s.in})
 }
 
 // location identifies an entry in messages.

@@ -50,7 +50,7 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 	if len(req.Actions) == 0 {
 		return nil
 	}
-	actions, err := resolve(ctx, deps, req)
+	actions, resources, err := resolve(ctx, deps, req)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 			req.Log.Warn("could not remove the unpacked archive", "error", err)
 		}
 	}()
-	d := &deletion{req: req, actions: actions, archive: items, backup: backup, hold: req.MayCall != nil && !req.MayCall()}
+	d := &deletion{req: req, actions: actions, resources: resources, archive: items, backup: backup, hold: req.MayCall != nil && !req.MayCall()}
 	req.Log.Info("calling delete item actions", "actions", len(req.Actions), "items", items.Len())
 	for _, gr := range items.Resources() {
 		if err := d.resource(ctx, gr); err != nil {
@@ -90,26 +90,27 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 	return nil
 }
 
-func resolve(ctx context.Context, deps Deps, req Request) (*itemaction.Set[deleteitemaction.Action], error) {
+func resolve(ctx context.Context, deps Deps, req Request) (*itemaction.Set[deleteitemaction.Action], *discovery.Snapshot, error) {
 	snapshot, err := deps.Resources(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	actions, err := itemaction.NewSet(ctx, req.Actions, deps.CSI, req.Log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return actions, actions.Resolve(snapshot)
+	return actions, snapshot, actions.Resolve(snapshot)
 }
 
 // deletion is the state of one run.
 type deletion struct {
-	req      Request
-	actions  *itemaction.Set[deleteitemaction.Action]
-	archive  *archive.Archive
-	backup   []byte // for plugins
-	calls    int
-	failures Failures
+	req       Request
+	actions   *itemaction.Set[deleteitemaction.Action]
+	resources *discovery.Snapshot
+	archive   *archive.Archive
+	backup    []byte // for plugins
+	calls     int
+	failures  Failures
 
 	hold      bool // count the items, and call no actions
 	held      int
@@ -127,7 +128,8 @@ func (d *deletion) resource(ctx context.Context, gr schema.GroupResource) error 
 	return nil
 }
 
-// item calls the actions for an item. The item is read when the first one may apply to it.
+// item calls the actions for an item. The item is read when the first one may apply to it. No action is called for an object that is not
+// the one that its path names: it would delete something else.
 func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 	var raw []byte
 	var meta item.Meta
@@ -135,7 +137,7 @@ func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 	read := func() map[string]string {
 		if raw == nil && err == nil {
 			if raw, err = d.archive.Read(entry); err == nil {
-				meta, err = item.ParseMeta(raw)
+				meta, err = d.metaOf(entry, raw)
 			}
 		}
 		return meta.Labels
@@ -158,6 +160,19 @@ func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 	if err != nil {
 		d.fail(entry, err)
 	}
+}
+
+// metaOf returns the metadata of an object that is the one that its path names.
+func (d *deletion) metaOf(entry archive.Entry, raw []byte) (item.Meta, error) {
+	meta, err := item.ParseMeta(raw)
+	if err == nil {
+		err = entry.Check(meta)
+	}
+	if err != nil {
+		return item.Meta{}, err
+	}
+	kind := schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind).GroupKind()
+	return meta, d.resources.CheckKind(entry.GroupResource, kind, entry.Namespace != "")
 }
 
 // fail records the failure of an item, unless the run is ending.

@@ -120,6 +120,35 @@ func TestFailuresDoNotStopOthers(t *testing.T) {
 	require.Equal(t, "and 12 more failures, which are in the log of the server", messages[20])
 }
 
+// No action deletes something for an object that pretends to be another one.
+func TestActionsSeeNothingUnderAForeignPath(t *testing.T) {
+	t.Parallel()
+	for name, object := range map[string]string{
+		"another kind":      `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"}}`,
+		"another group":     `{"apiVersion":"apps/v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`,
+		"another name":      `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`,
+		"another namespace": `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"bank","name":"web"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var file bytes.Buffer
+			w, err := archive.NewWriter(&file, time.Now())
+			require.NoError(t, err)
+			require.NoError(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "shop", "web", []byte(object)))
+			require.NoError(t, w.Close())
+			var seen []string
+			err = run(t.Context(), deletion.Request{
+				Actions: []deleteitemaction.Action{forget{selector: framework.ResourceSelector{IncludedResources: []string{"pods"}}, seen: &seen}},
+				Open: func(ctx context.Context) (*archive.Archive, error) {
+					return archive.Open(ctx, &file, t.TempDir(), archive.DefaultLimits())
+				},
+			})
+			require.ErrorContains(t, err, "pods/shop/web")
+			require.Empty(t, seen)
+		})
+	}
+}
+
 func TestDeletionEndsBeforeTheFirstCall(t *testing.T) {
 	t.Parallel()
 	opens := func(t *testing.T) func(context.Context) (*archive.Archive, error) {

@@ -118,6 +118,38 @@ func TestSnapshotFindsResources(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestCheckKindKnowsWhatIsServed(t *testing.T) {
+	t.Parallel()
+	s := NewSnapshot(served())
+	for name, tt := range map[string]struct {
+		resource, kind string
+		clusterScoped  bool
+		want           string // in the error; empty for none
+	}{
+		"its kind":                {"configmaps", "ConfigMap", false, ""},
+		"in a group":              {"deployments.apps", "Deployment.apps", false, ""},
+		"in no namespace":         {"persistentvolumes", "PersistentVolume", true, ""},
+		"unknown":                 {"widgets.example.com", "Widget.example.com", true, ""},
+		"another kind":            {"configmaps", "Pod", false, `a "Pod" is not one of configmaps, want a ConfigMap`},
+		"in capitals":             {"configmaps", "CONFIGMAP", false, "want a ConfigMap"},
+		"its list":                {"configmaps", "ConfigMapList", false, "want a ConfigMap"},
+		"another group":           {"deployments.apps", "Deployment.extensions", false, `a "Deployment.extensions" is not one of deployments.apps`},
+		"unknown, of a known one": {"things", "Pod", false, `a "Pod" is one of pods, not of things`},
+		"not in a namespace":      {"configmaps", "ConfigMap", true, "configmaps are in namespaces"},
+		"in a namespace":          {"persistentvolumes", "PersistentVolume", false, "persistentvolumes are in no namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := s.CheckKind(schema.ParseGroupResource(tt.resource), schema.ParseGroupKind(tt.kind), !tt.clusterScoped)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
 // server is a discovery client that calls a function.
 type server struct {
 	clientdiscovery.DiscoveryInterface

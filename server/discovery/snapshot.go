@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -106,6 +107,28 @@ func (s *Snapshot) ByKind(gk schema.GroupKind) (Resource, bool) {
 		return Resource{}, false
 	}
 	return s.resources[i], true
+}
+
+// CheckKind returns an error unless objects of a kind are those of a resource, and exist in its scope. Of what the API server does not
+// serve it knows nothing.
+func (s *Snapshot) CheckKind(gr schema.GroupResource, kind schema.GroupKind, namespaced bool) error {
+	served, known := s.ByGroupResource(gr)
+	if !known {
+		other, taken := s.ByKind(kind)
+		if taken {
+			return fmt.Errorf("a %q is one of %s, not of %s", kind, other.GroupResource(), gr)
+		}
+		return nil
+	}
+	switch {
+	case served.GroupVersionKind().GroupKind() != kind:
+		return fmt.Errorf("a %q is not one of %s, want a %s", kind, gr, served.Kind)
+	case served.Namespaced && !namespaced:
+		return fmt.Errorf("%s are in namespaces, want one", gr)
+	case namespaced && !served.Namespaced:
+		return fmt.Errorf("%s are in no namespace, want none", gr)
+	}
+	return nil
 }
 
 func (s *Snapshot) index() {

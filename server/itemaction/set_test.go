@@ -132,13 +132,15 @@ func TestSetRefusesActionsThatCannotBeAsked(t *testing.T) {
 
 func TestCheckItem(t *testing.T) {
 	t.Parallel()
-	asked := item.Meta{Namespace: "shop", Name: "web"}
+	asked := item.Meta{APIVersion: "v1beta1", Kind: "Pod", Namespace: "shop", Name: "web"}
 	for name, tt := range map[string]struct{ returned, want string }{
 		"the item":          {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"a":"b"}}}`, ""},
 		"nothing":           {``, "example.io/x returned no item"},
 		"no JSON":           {`garbage`, "item returned by example.io/x: invalid JSON"},
 		"no type":           {`{"metadata":{"namespace":"shop","name":"web"}}`, "want an object with apiVersion and kind"},
 		"no kind":           {`{"apiVersion":"v1","metadata":{"namespace":"shop","name":"web"}}`, "want an object with apiVersion and kind"},
+		"another kind":      {`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"}}`, `returned a Secret, want a Pod`},
+		"another group":     {`{"apiVersion":"apps/v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`, `returned a Pod.apps, want a Pod`},
 		"another name":      {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`, `returned object "db" of namespace "shop"`},
 		"another namespace": {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"bank","name":"web"}}`, `returned object "web" of namespace "bank"`},
 	} {

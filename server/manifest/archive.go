@@ -13,7 +13,6 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/reference"
-	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 // FromArchive writes the manifest of a backup from its archive, which may come from Velero, or from anywhere. It streams the archive
@@ -59,14 +58,14 @@ func archived(o archive.Object, table *reference.Table) (*manifest.Item, error) 
 // identify returns the resource and the metadata of an object of an archive.
 func identify(o archive.Object) (of schema.GroupVersionResource, meta item.Meta, err error) {
 	meta, err = item.ParseMeta(o.JSON)
-	switch {
-	case err != nil:
+	if err == nil && (meta.Kind == "" || meta.APIVersion == "") {
+		err = errors.New("the object has no kind or apiVersion")
+	}
+	if err == nil {
+		err = o.Check(meta)
+	}
+	if err != nil {
 		return of, meta, err
-	case meta.Kind == "" || meta.APIVersion == "":
-		return of, meta, errors.New("the object has no kind or apiVersion")
-	case meta.Name != o.Name || meta.Namespace != o.Namespace:
-		return of, meta, fmt.Errorf("the object is %q in namespace %q, want it as in its path",
-			shorten.Text(meta.Name, 253), shorten.Text(meta.Namespace, 253))
 	}
 	version := o.Version
 	if version == "" {

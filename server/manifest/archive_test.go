@@ -263,13 +263,20 @@ func TestFromArchiveReportsWhatIsWrong(t *testing.T) {
 		"not an object":  {packed: pack(t, file{pod, "[]"}), text: "want an object"},
 		"without a kind": {packed: pack(t, file{pod, `{"apiVersion":"v1","metadata":{"name":"a","namespace":"shop"}}`}), text: "no kind or apiVersion"},
 		"other name": {
-			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop"}}`}), text: `the object is "b" in namespace "shop"`,
+			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop"}}`}), text: `it holds the object "v1 Pod shop b", want the one that its path names`,
 		},
 		"other namespace": {
-			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`}), text: `the object is "a" in namespace ""`,
+			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`}), text: `it holds the object "v1 Pod a", want the one that its path names`,
+		},
+		"other group": {
+			packed: pack(t, file{pod, `{"apiVersion":"apps/v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}), text: `it holds the object "apps/v1 Pod shop a"`,
+		},
+		"other version": {
+			packed: pack(t, file{"resources/pods/v2/namespaces/shop/a.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}),
+			text:   `it holds the object "v1 Pod shop a"`,
 		},
 		"bad version": {
-			packed: pack(t, file{pod, `{"apiVersion":"apps/","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}), text: "the version of item",
+			packed: pack(t, file{"resources/pods.apps/namespaces/shop/a.json", `{"apiVersion":"apps/","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}), text: "the version of item",
 		},
 		"long name": {
 			packed: pack(t, file{"resources/pods/cluster/" + strings.Repeat("a", 2000) + ".json", "{}"}), want: archive.ErrLimit,

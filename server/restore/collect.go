@@ -32,7 +32,7 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 		switch {
 		case e.selection.Restores(entry):
 			entries = append(entries, entry)
-		case e.selection.BelongsToServer(entry):
+		case e.selection.BelongsToServer(gr, e.selection.Target(entry.Namespace)):
 			e.log.Info("not restored: a server would act on it or lives on it", "resource", gr.String(), "namespace", entry.Namespace, "name", entry.Name)
 			e.leaveOut(gr)
 		}

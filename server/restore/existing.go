@@ -194,15 +194,15 @@ func (r *itemRun) settle(ctx context.Context, to target, x *existing, own object
 		r.leave("it is in the cluster as it is in the backup")
 		return nil
 	}
-	if r.updates() && r.engine.isNeededByServer(to, r.obj.Name) {
+	merges := r.entry.GroupResource == serviceAccountsResource
+	if (r.updates() || merges) && r.engine.isNeededByServer(to, r.obj.Name) {
 		r.leave("the server that restores needs it as it is in the cluster")
 		r.engine.keepAsIs(to.gvr.GroupResource())
 		return nil
 	}
 	foreign := slices.ContainsFunc(x.differences, func(d drift.Difference) bool { return d.Foreign })
 	takes := func(d drift.Difference) bool {
-		merges := r.entry.GroupResource == serviceAccountsResource && d.Kind == drift.Missing
-		return d.Obstacle == "" && !foreign && (r.updates() || merges)
+		return d.Obstacle == "" && !foreign && (r.updates() || merges && d.Kind == drift.Missing)
 	}
 	taken := slices.ContainsFunc(x.differences, takes)
 	if taken || r.updates() && !foreign {

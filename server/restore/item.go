@@ -8,13 +8,13 @@ import (
 	"runtime/debug"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
+	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/snapshot"
 )
@@ -61,9 +61,6 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if why == selectedByFilters {
 		defer e.progressed(0)
 	}
-	if entry.GroupResource == namespacesResource {
-		return r.restoreNamespace(ctx)
-	}
 	if err := r.guard(r.decode); err != nil {
 		if !e.firstReport(entry.Path()) {
 			return false, nil
@@ -71,6 +68,9 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		err := r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
 		r.report(actionFailed)
 		return false, err
+	}
+	if entry.GroupResource == namespacesResource {
+		return r.restoreNamespace(ctx)
 	}
 	if r.completed() {
 		r.leave("it has completed")
@@ -130,7 +130,7 @@ func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error)
 	return false, nil
 }
 
-// decode reads the item and checks that its name is that of its path.
+// decode reads the item and checks that it is the one that its path names.
 func (r *itemRun) decode() (err error) {
 	if r.raw, err = r.engine.archive.Read(r.entry); err != nil {
 		return err
@@ -138,10 +138,15 @@ func (r *itemRun) decode() (err error) {
 	if r.obj, err = object.Decode(r.raw); err != nil {
 		return err
 	}
-	if r.obj.Name != r.entry.Name || r.obj.Namespace != r.entry.Namespace {
-		return fmt.Errorf("its metadata names %q in namespace %q, which is not its path in the archive", r.obj.Name, r.obj.Namespace)
+	return r.engine.check(r.entry, r.obj)
+}
+
+// check returns an error unless an object is the one that its path in the archive names.
+func (e *engine) check(entry archive.Entry, o *object.Object) error {
+	if err := entry.Check(o.Meta); err != nil {
+		return err
 	}
-	return nil
+	return e.snapshot.Load().CheckKind(entry.GroupResource, o.GroupVersion().WithKind(o.Kind).GroupKind(), entry.Namespace != "")
 }
 
 // completed reports whether the item is a pod or job that has completed.
@@ -201,6 +206,9 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if err != nil {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
+	if r.leavesOut(to) {
+		return nil
+	}
 	return r.write(ctx, to, home)
 }
 
@@ -236,8 +244,7 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// target sets namespace and labels of the object and returns where it is written to. Actions and modifiers may have
-// changed its type.
+// target sets namespace and labels of the object and returns where it is written to.
 func (r *itemRun) target() (target, error) {
 	if r.namespace != "" {
 		r.obj.SetNamespace(r.namespace)
@@ -247,14 +254,39 @@ func (r *itemRun) target() (target, error) {
 
 	gv := r.obj.GroupVersion()
 	to := target{gvr: gv.WithResource(r.entry.GroupResource.Resource), namespace: r.namespace}
-	if r.claim.key.kind() != r.obj.Kind {
-		known, ok := r.engine.snapshot.Load().ByKind(schema.GroupKind{Group: gv.Group, Kind: r.obj.Kind})
-		if !ok {
-			return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which the cluster does not serve", r.obj.ListKey())
-		}
-		to.gvr.Resource = known.Name
+	if !r.changesType() {
+		return to, nil
 	}
+	known, ok := r.engine.snapshot.Load().ByKind(gv.WithKind(r.obj.Kind).GroupKind())
+	if !ok {
+		return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which the cluster does not serve", r.obj.ListKey())
+	}
+	if known.Namespaced != (r.namespace != "") {
+		return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which exists in another scope", r.obj.ListKey())
+	}
+	to.gvr.Resource = known.Name
 	return to, nil
+}
+
+// changesType reports whether actions or modifiers have changed the type of the object.
+func (r *itemRun) changesType() bool {
+	return r.claim.key.kind() != r.obj.Kind || r.entry.GroupResource.Group != r.obj.GroupVersion().Group
+}
+
+// leavesOut reports whether the object is not written because of what it has become: what counts is not how the archive names it.
+func (r *itemRun) leavesOut(to target) bool {
+	switch gr := to.gvr.GroupResource(); {
+	case r.engine.selection.IsServerState(gr, to.namespace, r.obj.Meta):
+		r.leave("a server would act on it or lives on it")
+		r.engine.leaveOut(gr)
+	case gr == r.entry.GroupResource:
+		return false
+	case plan.IsNonRestorable(gr), r.engine.selection.ExcludesResource(gr):
+		r.warn(fmt.Errorf("%s is not restored: an action or a resource modifier made it one of %s, which the restore excludes", r.id, gr))
+	default:
+		return false
+	}
+	return true
 }
 
 // write creates the object, or handles the one that exists.

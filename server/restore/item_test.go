@@ -40,8 +40,12 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		"empty":              {``, "invalid JSON"},
 		"a list":             {`[]`, "invalid JSON"},
 		"two objects":        {`{} {}`, "invalid JSON"},
-		"another name":       {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","namespace":"NS"}}`, `not its path in the archive`},
-		"another namespace":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`, `not its path in the archive`},
+		"another name":       {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","namespace":"NS"}}`, `want the one that its path names`},
+		"another namespace":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`, `want the one that its path names`},
+		"another kind":       {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"NS"}}`, `a "Secret" is not one of configmaps, want a ConfigMap`},
+		"another group":      {`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"x","namespace":"NS"}}`, `"rbac.authorization.k8s.io/v1 RoleBinding NS x"`},
+		"a list of its kind": {`{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"name":"x","namespace":"NS"},"items":[]}`, `a "ConfigMapList" is not one of configmaps`},
+		"only generateName":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x","namespace":"NS"}}`, `want the one that its path names`},
 		"labels of numbers":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS","labels":{"a":1}}}`, "metadata.labels"},
 		"nested without end": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"},"data":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "exceeded max depth"},
 	}
@@ -56,7 +60,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 			require.ElementsMatch(t, []string{"Namespace " + ns, "ConfigMap " + ns + "/good"}, created(result, ""))
 			require.Equal(t, 1, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 			require.Contains(t, result.Results.Errors.Namespaces[ns][0], fmt.Sprintf("error decoding %q", "resources/configmaps/namespaces/"+ns+"/x.json"))
-			require.Contains(t, result.Results.Errors.Namespaces[ns][0], tt.says)
+			require.Contains(t, result.Results.Errors.Namespaces[ns][0], strings.ReplaceAll(tt.says, "NS", ns))
 		})
 	}
 	t.Run("no folder of resources", func(t *testing.T) {
@@ -87,6 +91,30 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "gadgets.example.com/"+ns+"/g: the cluster does not serve gadgets in example.com/v1")
 		require.Contains(t, result.ResourceList["example.com/v1/Gadget"], ns+"/g(failed)")
 	})
+	t.Run("another scope", func(t *testing.T) {
+		t.Parallel()
+		ns := unique(t, "bad")
+		role := in("clusterroles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRole", ns, ns, nil)
+		outside := configMap("", ns, nil)
+		other := namespaceThing(ns+"-other", nil)
+		other.namespace, other.body = ns, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+other.name+`","namespace":"`+ns+`"}}`)
+		result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "good", nil), role, outside, other), newRestore("r", nil))
+		require.ElementsMatch(t, []string{"Namespace " + ns, "ConfigMap " + ns + "/good"}, created(result, ""))
+		require.Len(t, result.Results.Errors.Namespaces[ns], 2, "%+v", result.Results.Errors)
+		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "clusterroles.rbac.authorization.k8s.io are in no namespace")
+		require.Contains(t, result.Results.Errors.Namespaces[ns][1], "namespaces are in no namespace")
+		require.Len(t, result.Results.Errors.Cluster, 1)
+		require.Contains(t, result.Results.Errors.Cluster[0], "configmaps are in namespaces")
+	})
+	t.Run("another definition than its own", func(t *testing.T) {
+		t.Parallel()
+		ns := unique(t, "bad")
+		alias := in("bindings.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", ns, nil) // no such resource
+		result := c.mustRestore(pack(t, alias), newRestore("r", nil))
+		require.Empty(t, created(result, ""))
+		require.Len(t, result.Results.Errors.Cluster, 1, "%+v", result.Results.Errors)
+		require.Contains(t, result.Results.Errors.Cluster[0], "is one of clusterrolebindings.rbac.authorization.k8s.io, not of bindings.rbac.authorization.k8s.io")
+	})
 	t.Run("namespace object that cannot be read", func(t *testing.T) {
 		t.Parallel()
 		ns := unique(t, "bad")
@@ -95,6 +123,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		result := c.mustRestore(pack(t, broken, configMap(ns, "good", nil)), newRestore("r", nil))
 		require.ElementsMatch(t, []string{"Namespace " + ns, "ConfigMap " + ns + "/good"}, created(result, ""))
 		require.Len(t, result.Results.Warnings.Namespaces[ns], 1, "%+v", result.Results)
+		require.Len(t, result.Results.Errors.Cluster, 1, "%+v", result.Results)
 	})
 }
 

@@ -199,9 +199,6 @@ func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (e
 	if state.found == nil || !r.engine.firstReport("existing namespace "+r.namespace) {
 		return nil
 	}
-	if r.raw, err = r.engine.archive.Read(r.entry); err != nil {
-		return r.fail(fmt.Errorf("error decoding %q: %w", r.entry.Path(), err))
-	}
 	r.id = "namespaces/" + r.namespace
 	r.obj = r.engine.namespaceObject(r.entry.Name, r.namespace)
 	own := object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager)
@@ -233,6 +230,9 @@ func (e *engine) namespaceObject(source, name string) *object.Object {
 	if err == nil {
 		var archived *object.Object
 		if archived, err = object.Decode(raw); err == nil {
+			err = e.check(entry, archived)
+		}
+		if err == nil {
 			for _, key := range []string{"labels", "annotations", "managedFields"} {
 				if value := archived.Metadata.Get(key); value != nil {
 					bare.Metadata.Set(key, value)

@@ -12,6 +12,7 @@ var (
 	namespacesResource      = schema.GroupResource{Resource: "namespaces"}
 	podsResource            = schema.GroupResource{Resource: "pods"}
 	jobsResource            = schema.GroupResource{Group: "batch", Resource: "jobs"}
+	secretsResource         = schema.GroupResource{Resource: "secrets"}
 	serviceAccountsResource = schema.GroupResource{Resource: "serviceaccounts"}
 	volumesResource         = schema.GroupResource{Resource: "persistentvolumes"}
 	claimsResource          = schema.GroupResource{Resource: "persistentvolumeclaims"}

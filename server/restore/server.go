@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/plan"
@@ -18,10 +18,17 @@ import (
 
 var gvrPods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
+// repositorySecret has the password of the repositories of volumes. With another one, nothing in them can be read.
+const repositorySecret = "velero-repo-credentials"
+
 // findServerParts finds what must not be updated while the server runs: its pod and the controllers above it, whose update
-// would stop the server, and the claims, secrets and config maps that the pod uses, which may be newer than the backup.
+// would stop the server, and the account, claims, secrets and config maps that the pod uses, which may be newer than the backup.
 func (e *engine) findServerParts(ctx context.Context) error {
-	if e.options.Pod == "" || e.restore.Spec.ExistingResourcePolicy != velerov1.PolicyTypeUpdate {
+	if !slices.ContainsFunc(e.archive.Namespaces(), func(name string) bool { return e.selection.Target(name) == e.restore.Namespace }) {
+		return nil
+	}
+	e.serverParts = map[serverPart]bool{{secretsResource, repositorySecret}: true}
+	if e.options.Pod == "" {
 		return nil
 	}
 	to := target{gvr: gvrPods, namespace: e.restore.Namespace}
@@ -30,7 +37,7 @@ func (e *engine) findServerParts(ctx context.Context) error {
 	if !found {
 		return err
 	}
-	e.serverParts = map[serverPart]bool{{podsResource, pod.Name}: true}
+	e.serverParts[serverPart{podsResource, pod.Name}] = true
 	for _, name := range usedBy(&pod) {
 		e.serverParts[name] = true
 	}
@@ -74,6 +81,7 @@ func usedBy(pod *corev1.Pod) []serverPart {
 	add := func(resource, name string) {
 		parts = append(parts, serverPart{schema.GroupResource{Resource: resource}, name})
 	}
+	add("serviceaccounts", pod.Spec.ServiceAccountName)
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		switch {

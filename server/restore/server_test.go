@@ -13,6 +13,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/install"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -60,6 +63,7 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 	c.create(settings, "test")
 
 	// What the backup has of it.
+	weekly := ofServer("schedules", "Schedule", ns, "weekly", obj{"spec": obj{"schedule": "@weekly", "template": obj{}}})
 	orders := []thing{
 		ofServer("deletebackuprequests", "DeleteBackupRequest", ns, "old", phase("New", obj{"backupName": "b"})),
 		ofServer("downloadrequests", "DownloadRequest", ns, "old", phase("New", obj{"target": obj{"kind": "BackupLog", "name": "b"}})),
@@ -78,7 +82,7 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 	}
 	archived := slices.Concat(orders, []thing{lease(ns, "a-dead-server"), lease(elsewhere, "somebody"),
 		configMap(ns, "settings", obj{"data": obj{"a": "from the backup"}}),
-		ofServer("schedules", "Schedule", ns, "weekly", obj{"spec": obj{"schedule": "@weekly", "template": obj{}}})})
+		weekly})
 	restore := newRestore("r", func(s *velerov1.RestoreSpec) {
 		s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate
 		s.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: []string{"*"}}
@@ -102,14 +106,68 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 		}
 	}
 	require.Equal(t, "from the backup", dig(c.live(settings), "data", "a"), "the rest of the namespace is restored as the policy says")
-	require.NotNil(t, c.live(ofServer("schedules", "Schedule", ns, "weekly", nil)))
+	require.Nil(t, c.live(weekly), "it would create backups")
 	require.Equal(t, "somebody", dig(c.live(lease(elsewhere, "")), "spec", "holderIdentity"), "leases elsewhere are not the server's")
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Equal(t, []string{"not restored, because a server would act on them again or lives on them: " +
 		"3 backups.velero.io, 1 datadownloads.velero.io, 2 deletebackuprequests.velero.io, 2 downloadrequests.velero.io, " +
-		"1 leases.coordination.k8s.io, 1 podvolumebackups.velero.io, 1 podvolumerestores.velero.io, 2 restores.velero.io, " +
-		"1 serverstatusrequests.velero.io"}, result.Results.Warnings.Velero)
+		"1 leases.coordination.k8s.io, 1 podvolumebackups.velero.io, 1 podvolumerestores.velero.io, 2 restores.velero.io, 1 schedules.velero.io, " +
+		"1 serverstatusrequests.velero.io; to restore schedules.velero.io into the namespace of the server, name them in includedResources"}, result.Results.Warnings.Velero)
 
+	t.Run("what the restore includes by name", func(t *testing.T) {
+		restore := newRestore("named", func(s *velerov1.RestoreSpec) {
+			s.IncludedResources = []string{"schedules", "leases", "deletebackuprequests"}
+		})
+		restore.Namespace = ns
+		c.mustRestore(pack(t, archived...), restore)
+		require.NotNil(t, c.live(weekly))
+		require.Equal(t, "the-running-server", dig(c.live(lease(ns, "")), "spec", "holderIdentity"))
+		for _, one := range orders[:1] {
+			require.Nil(t, c.live(one), one.name)
+		}
+	})
+	t.Run("what actions make of other objects", func(t *testing.T) {
+		became := map[string]func(obj){
+			"order": func(o obj) {
+				o["apiVersion"], o["kind"], o["spec"] = "velero.io/v1", "DeleteBackupRequest", obj{"backupName": "b"}
+			},
+			"upload":   func(o obj) { o["apiVersion"], o["kind"], o["spec"] = "velero.io/v2alpha1", "DataUpload", obj{} },
+			"location": func(o obj) { o["apiVersion"], o["kind"] = "velero.io/v1", "BackupStorageLocation" },
+			"lease": func(o obj) {
+				o["apiVersion"], o["kind"], o["spec"] = "coordination.k8s.io/v1", "Lease", obj{"holderIdentity": "x"}
+			},
+			"event":      func(o obj) { o["kind"], o["involvedObject"] = "Event", obj{} },
+			"secret":     func(o obj) { o["kind"], o["data"] = "Secret", nil },
+			"binding":    func(o obj) { o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "ClusterRoleBinding" },
+			"journal":    func(o obj) { o["metadata"].(obj)["labels"] = obj{operation.KindLabel: "backup"} },
+			"record":     func(o obj) { o["metadata"].(obj)["labels"] = obj{snapshot.OwnerLabel: "uid"} },
+			"volume":     func(o obj) { o["metadata"].(obj)["labels"] = obj{snapshot.RestoreLabel: "uid"} },
+			"ledger":     func(o obj) { o["metadata"].(obj)["name"] = ledger.Name },
+			"configmaps": func(o obj) { o["data"] = obj{"a": "2"} },
+		}
+		changes := &fakeAction{name: "a/changes", applies: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
+		changes.execute = func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
+			return mutate(in, func(o obj) { became[dig(o, "metadata", "name").(string)](o) })
+		}
+		var made []thing
+		for name := range became {
+			made = append(made, configMap(ns, name, nil))
+		}
+		restore := newRestore("changed", func(s *velerov1.RestoreSpec) { s.ExcludedResources = []string{"secrets"} })
+		restore.Namespace = ns
+		result := c.mustRestore(pack(t, made...), restore, changes)
+		require.Equal(t, []string{"ConfigMap " + ns + "/configmaps"}, created(result, ""))
+		require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
+		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "rbac.authorization.k8s.io/v1/ClusterRoleBinding, which exists in another scope")
+		require.Len(t, result.Results.Warnings.Namespaces[ns], 2, "%+v", result.Results.Warnings)
+		require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "one of events, which the restore excludes")
+		require.Contains(t, result.Results.Warnings.Namespaces[ns][1], "one of secrets, which the restore excludes")
+		require.Equal(t, []string{"not restored, because a server would act on them again or lives on them: 1 backupstoragelocations.velero.io, 4 configmaps, " +
+			"1 datauploads.velero.io, 1 deletebackuprequests.velero.io, 1 leases.coordination.k8s.io; " +
+			"to restore backupstoragelocations.velero.io into the namespace of the server, name them in includedResources"}, result.Results.Warnings.Velero)
+		require.Nil(t, c.live(configMap(ns, ledger.Name, nil)))
+		require.Nil(t, c.live(in("secrets", "v1", "Secret", ns, "secret", nil)))
+	})
 	t.Run("objects of another namespace that are mapped into it", func(t *testing.T) {
 		restore := newRestore("mapped", func(s *velerov1.RestoreSpec) {
 			s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate

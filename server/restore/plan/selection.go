@@ -112,9 +112,14 @@ func (s *Selection) IncludesResource(gr schema.GroupResource) bool {
 	return isRequired(gr) || s.resources.Match(gr.String())
 }
 
+// ExcludesResource reports whether the filters exclude objects of a resource by name.
+func (s *Selection) ExcludesResource(gr schema.GroupResource) bool {
+	return s.resources.Excluded(gr.String())
+}
+
 // Restores reports whether an object that the filters include is restored. Some never are, whatever the filters say.
 func (s *Selection) Restores(e archive.Entry) bool {
-	return !isNonRestorable(e.GroupResource) && !s.BelongsToServer(e)
+	return !IsNonRestorable(e.GroupResource) && !s.BelongsToServer(e.GroupResource, s.Target(e.Namespace))
 }
 
 // Selects reports whether an object of an included resource is restored for its own sake, labels aside.
