@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/snapshot"
@@ -21,20 +21,6 @@ import (
 
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
-
-// errPanic is a panic in the restore of one item.
-var errPanic = errors.New("internal error")
-
-// guard turns a panic of step into an error, so that one object of an archive cannot end the server.
-func (r *itemRun) guard(step func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error("panic in the restore of an item", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: %v", errPanic, p)
-		}
-	}()
-	return step()
-}
 
 // reason is why an item is restored.
 type reason int
@@ -64,7 +50,7 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if entry.GroupResource == namespacesResource {
 		return r.restoreNamespace(ctx)
 	}
-	if err := r.guard(r.decode); err != nil {
+	if err := panics.Catch(r.log, r.decode); err != nil {
 		if !e.firstReport(entry.Path()) {
 			return false, nil
 		}
@@ -96,8 +82,8 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if why != selectedByFilters && !e.selection.Includes(entry, r.obj.Kind, r.obj.Labels) {
 		defer e.progressed(1)
 	}
-	err = r.guard(func() error { return r.restore(ctx) })
-	if errors.Is(err, errPanic) {
+	err = panics.Catch(r.log, func() error { return r.restore(ctx) })
+	if errors.Is(err, panics.Err) {
 		err = r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	if err == nil && claim.action == "" {
