@@ -22,6 +22,10 @@ import (
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
 
+// maxUndecodable is the number of entries of an archive that may be no objects. With more, the archive is of no use, and neither is an error for
+// each of its entries.
+const maxUndecodable = 1000
+
 // reason is why an item is restored.
 type reason int
 
@@ -54,8 +58,11 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		if !e.firstReport(entry.Path()) {
 			return false, nil
 		}
-		err := r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
+		err = r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
 		r.report(actionFailed)
+		if err == nil && e.state.undecodable.Add(1) > maxUndecodable {
+			err = fmt.Errorf("more than %d entries of the archive are not objects, so it is not the archive of a backup; the last one is %q", maxUndecodable, entry.Path())
+		}
 		return false, err
 	}
 	if r.completed() {

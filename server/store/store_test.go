@@ -276,7 +276,7 @@ func TestMetadataIsRequiredAndBounded(t *testing.T) {
 
 	objects.set("backups/b1/velero-backup.json", strings.Repeat(" ", 16<<20+1))
 	_, err = s.BackupMetadata(t.Context(), "b1")
-	require.ErrorContains(t, err, "larger than the limit of 16777216 bytes")
+	require.ErrorContains(t, err, "larger than the limit of 3145728 bytes")
 }
 
 func TestGetUncompressesAllButTheArchive(t *testing.T) {
