@@ -51,7 +51,11 @@ type storedFields struct {
 func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*storedBackup, reason, error) {
 	var stored velerov1.Backup
 	fresh := new(storedBackup)
-	if err := errors.Join(store.DecodeMetadata(metadata, &stored), store.DecodeMetadata(metadata, &fresh.storedFields)); err != nil {
+	err := store.DecodeMetadata(metadata, &stored)
+	if err == nil {
+		err = store.DecodeMetadata(metadata, &fresh.storedFields)
+	}
+	if err != nil {
 		return nil, invalid, err
 	}
 	switch {
