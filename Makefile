@@ -22,6 +22,7 @@ PROTOC_GEN_GO_GRPC := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
 APIDIFF            := golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e
 GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
+GOVULNCHECK        := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 # $(call tool,NAME,MODULE) is the path of an installed tool; $(call install,...) installs it once per version.
 tool    = $(TOOLS)/$(1)-$(lastword $(subst @, ,$(2)))/$(1)
@@ -170,11 +171,21 @@ generate: ## protos, deep copies and CRDs from their sources
 
 .PHONY: fuzz
 FUZZTIME ?= 20s
-fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+TARGET   ?=
+fuzz: ## run every fuzz target for FUZZTIME (20s), or one (TARGET=server/store.FuzzFiles); server/test/documents/testdata/parsers.txt lists them
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do folder=$$(dirname "$${file#./}"); \
 		grep -oE '^func Fuzz[A-Za-z0-9_]*' "$$file" | sed 's/func //' | while read -r target; do \
-			echo "$$target"; (cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) . </dev/null); \
+			case "$(TARGET)" in ""|"$$folder.$$target") ;; *) continue ;; esac; \
+			echo "$$folder.$$target"; (cd "$$folder" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) . </dev/null); \
 		done; done
+
+# By hand: it needs https://vuln.go.dev, or a copy of that database (GOVULNDB=file:///path).
+GOVULNDB ?= https://vuln.go.dev
+.PHONY: vulncheck
+vulncheck: ## look for known vulnerabilities in what the code calls (GOVULNDB=URL of the database)
+	@$(call install,govulncheck,$(GOVULNCHECK))
+	@$(call tool,govulncheck,$(GOVULNCHECK)) -db "$(GOVULNDB)" ./...
+	@for module in $(MODULES); do (cd $$module && $(call tool,govulncheck,$(GOVULNCHECK)) -db "$(GOVULNDB)" ./...) || exit 1; done
 
 .PHONY: clean
 clean: ## remove what was built in the tree; the cache stays

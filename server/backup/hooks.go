@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/waits"
 )
 
@@ -89,7 +90,10 @@ func (e *engine) postHooks(ctx context.Context, pods []*corev1.Pod) {
 		time.AfterFunc(lastHooks, func() { cancel(context.Cause(ctx)) })
 	})()
 	for _, pod := range pods {
-		e.runHooks(longer, hook.Post, pod)
+		err := panics.Catch(e.log, func() error { e.runHooks(longer, hook.Post, pod); return nil })
+		if err != nil {
+			e.record.failed(podsResource, pod.Namespace, pod.Name, "", err)
+		}
 	}
 }
 

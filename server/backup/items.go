@@ -10,6 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
@@ -30,7 +31,11 @@ func (e *engine) object(ctx context.Context, o object) (bool, error) {
 		e.log.Error("object cannot be read", "resource", o.resource.GroupResource(), "error", err)
 		return false, nil
 	}
-	stored, err := e.store(ctx, o, meta)
+	stored := false
+	err = panics.Catch(e.log, func() (err error) {
+		stored, err = e.store(ctx, o, meta)
+		return err
+	})
 	var end fatal
 	switch {
 	case errors.As(err, &end):

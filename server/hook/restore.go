@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/waits"
@@ -125,7 +126,9 @@ func (r *Restore) Add(pod Pod) {
 	r.active++
 	go func() {
 		defer r.done()
-		run.run()
+		if err := panics.Catch(log, func() error { run.run(); return nil }); err != nil {
+			r.failed(pod.Namespace, fmt.Errorf("the hooks of pod %s: %w", pod.Name, err))
+		}
 	}()
 }
 

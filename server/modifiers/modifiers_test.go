@@ -357,6 +357,32 @@ func TestParseRejectsInvalidRules(t *testing.T) {
 	require.NoError(t, err, "as in Velero")
 }
 
+func TestAllRulesTogetherMakeNoObjectLarger(t *testing.T) {
+	t.Parallel()
+	const where = "- conditions: {groupResource: configmaps}\n  "
+	double := where + "patches: [{operation: copy, from: /data, path: /data/N}]\n"
+	for name, rule := range map[string]string{
+		"copies":            double,
+		"merge patches":     where + "mergePatches: [{patchData: '{data: {N: \"" + strings.Repeat("x", 600_000) + "\"}}'}]\n",
+		"strategic patches": where + "strategicPatches: [{patchData: '{data: {N: \"" + strings.Repeat("x", 600_000) + "\"}}'}]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			document := "version: v1\nresourceModifierRules:\n"
+			for i := range 40 - len(rule)/20_000 { // 10 of the long ones
+				document += strings.ReplaceAll(rule, "N", fmt.Sprintf("n%d", i))
+			}
+			rules, err := Parse(configMap(document))
+			require.NoError(t, err)
+			object := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"` + strings.Repeat("x", 100) + `"}}`)
+			changed, errs := rules.Apply(Item{GroupResource: schema.GroupResource{Resource: "configmaps"}, Name: "a"}, func() []byte { return object })
+			require.NotEmpty(t, errs)
+			require.LessOrEqual(t, len(changed), maxObject)
+			require.ErrorContains(t, errs[len(errs)-1], "resourceModifierRules[")
+		})
+	}
+}
+
 // FuzzParse checks that no document and no object makes the package panic, and that a changed object is an object.
 func FuzzParse(f *testing.F) {
 	const head = "version: v1\nresourceModifierRules:\n- conditions: {groupResource: '**'}\n  "

@@ -52,9 +52,9 @@ const opTest = "test"
 // operations returns the operations of a JSON patch, RFC 6902.
 func operations() []string { return []string{"add", "remove", "replace", "move", "copy", opTest} }
 
-// maxCopied is the maximum number of bytes that the "copy" operations of one rule may add to an object. It is larger than any
-// object that an API server stores.
-const maxCopied = 4 << 20
+// maxObject is the maximum number of bytes of an object after a patch, and of what the "copy" operations of a rule may add to it. It is the
+// largest request of an API server.
+const maxObject = 3 << 20
 
 func newJSONPatch(list []operation) (change, error) {
 	for i, op := range list {
@@ -151,7 +151,7 @@ func newOperations(list []operation) (jsonpatch.Patch, error) {
 
 func applyOperations(patch jsonpatch.Patch, object []byte) ([]byte, error) {
 	options := jsonpatch.NewApplyOptions()
-	options.AccumulatedCopySizeLimit = maxCopied
+	options.AccumulatedCopySizeLimit = maxObject
 	options.EscapeHTML = false
 	return recovering(func() ([]byte, error) { return patch.ApplyWithOptions(object, options) })
 }
@@ -212,12 +212,23 @@ func patchData(field string, list []patchDocument) ([][]byte, error) {
 func applyAll(patches [][]byte, object []byte, apply func(object, patch []byte) ([]byte, error)) ([]byte, error) {
 	for i, patch := range patches {
 		changed, err := recovering(func() ([]byte, error) { return apply(object, patch) })
+		if err == nil {
+			err = checkSize(changed)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("patch %d of %d: %w", i+1, len(patches), err)
 		}
 		object = changed
 	}
 	return object, nil
+}
+
+// checkSize returns an error if a changed object is too large.
+func checkSize(changed []byte) error {
+	if len(changed) > maxObject {
+		return fmt.Errorf("the object would have %d bytes, which is larger than the %d that an API server takes; copy or add less", len(changed), maxObject)
+	}
+	return nil
 }
 
 // recovering calls apply and returns an error if it panics. The patch libraries panic for some combinations of null and lists.

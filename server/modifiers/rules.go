@@ -85,6 +85,9 @@ func (r *rule) apply(original, current []byte) ([]byte, error) {
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
 		return nil, nil
 	}
+	if err == nil {
+		err = checkSize(next)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,11 @@ func (i *Image) verifySimple(verifier signature.Verifier, signatures v1.Image, l
 	if err := verifier.VerifySignature(bytes.NewReader(signed), bytes.NewReader(content)); err != nil {
 		return err
 	}
+	return i.isSigned(content)
+}
+
+// isSigned returns an error unless what is signed is about this image.
+func (i *Image) isSigned(content []byte) error {
 	var about payload.Cosign
 	if err := json.Unmarshal(content, &about); err != nil {
 		return fmt.Errorf("decode what is signed: %w", err)
@@ -156,24 +161,32 @@ func (i *Image) verifyBundle(verifier signature.Verifier, ref name.Digest) error
 	if err := json.Unmarshal(bundle.Envelope, &signed); err != nil {
 		return fmt.Errorf("decode the envelope of bundle %s: %w", ref.DigestStr(), err)
 	}
+	if err := i.isStated(signed.Payload); err != nil {
+		return fmt.Errorf("bundle %s: %w", ref.DigestStr(), err)
+	}
+	return nil
+}
+
+// isStated returns an error unless a signed statement is one of a signature of this image.
+func (i *Image) isStated(payload []byte) error {
 	var statement struct {
 		PredicateType string `json:"predicateType"`
 		Subject       []struct {
 			Digest map[string]string `json:"digest"`
 		} `json:"subject"`
 	}
-	if err := json.Unmarshal(signed.Payload, &statement); err != nil {
-		return fmt.Errorf("decode the statement of bundle %s: %w", ref.DigestStr(), err)
+	if err := json.Unmarshal(payload, &statement); err != nil {
+		return fmt.Errorf("decode its statement: %w", err)
 	}
 	if statement.PredicateType != signPredicate {
-		return fmt.Errorf("bundle %s is not a signature but attests %s", ref.DigestStr(), statement.PredicateType)
+		return fmt.Errorf("it is not a signature but attests %s", statement.PredicateType)
 	}
 	for _, subject := range statement.Subject {
 		if subject.Digest[i.Digest.Algorithm] == i.Digest.Hex {
 			return nil
 		}
 	}
-	return fmt.Errorf("bundle %s is not about this image", ref.DigestStr())
+	return errors.New("it is not about this image")
 }
 
 // readLayer returns the content of a small layer, which is compared with its digest.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/runlog"
@@ -22,19 +22,9 @@ import (
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
 
-// errPanic is a panic in the restore of one item.
-var errPanic = errors.New("internal error")
-
-// guard turns a panic of step into an error, so that one object of an archive cannot end the server.
-func (r *itemRun) guard(step func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error("panic in the restore of an item", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: %v", errPanic, p)
-		}
-	}()
-	return step()
-}
+// maxUndecodable is the number of entries of an archive that may be no objects. With more, the archive is of no use, and neither is an error for
+// each of its entries.
+const maxUndecodable = 1000
 
 // reason is why an item is restored.
 type reason int
@@ -61,12 +51,15 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if why == selectedByFilters {
 		defer e.progressed(0)
 	}
-	if err := r.guard(r.decode); err != nil {
+	if err := panics.Catch(r.log, r.decode); err != nil {
 		if !e.firstReport(entry.Path()) {
 			return false, nil
 		}
-		err := r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
+		err = r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
 		r.report(actionFailed)
+		if err == nil && e.state.undecodable.Add(1) > maxUndecodable {
+			err = fmt.Errorf("more than %d entries of the archive are not objects, so it is not the archive of a backup; the last one is %q", maxUndecodable, entry.Path())
+		}
 		return false, err
 	}
 	if entry.GroupResource == namespacesResource {
@@ -96,8 +89,8 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if why != selectedByFilters && !e.selection.Includes(entry, r.obj.Kind, r.obj.Labels) {
 		defer e.progressed(1)
 	}
-	err = r.guard(func() error { return r.restore(ctx) })
-	if errors.Is(err, errPanic) {
+	err = panics.Catch(r.log, func() error { return r.restore(ctx) })
+	if errors.Is(err, panics.Err) {
 		err = r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	if err == nil && claim.action == "" {

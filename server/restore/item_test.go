@@ -372,7 +372,7 @@ func TestPanicIsAnErrorOfItsItem(t *testing.T) {
 	require.Len(t, created(result, ""), 5)
 	ns := things[0].name
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1)
-	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/item-003: internal error: boom")
+	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/item-003: panic in the server: boom")
 	require.Contains(t, result.ResourceList["v1/ConfigMap"], ns+"/item-003(failed)")
 }
 

@@ -33,6 +33,7 @@ type state struct {
 	defined     map[schema.GroupResource]bool // custom resources that this restore defined
 	provisioned map[string]bool               // persistent volumes for whose claims new ones are provisioned
 	renamed     map[string]string             // persistent volumes that were restored under other names
+	undecodable atomic.Int64                  // entries of the archive that are no objects
 	reported    map[string]bool               // what is in the results already
 	gaps        []string
 	leftOut     map[schema.GroupResource]int // objects that were not restored for the sake of a server

@@ -3,12 +3,9 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -178,15 +175,4 @@ func (r *Run) IsLeft(object client.Object) bool {
 	default:
 		return errors.Is(cause, ErrShutdown) && ClaimOf(object).Attempt < r.runs.Attempts
 	}
-}
-
-// CatchPanics calls work and returns a panic in it as an error, so that the phase after a run is always written.
-func CatchPanics(log hclog.Logger, work func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			log.Error("panic; this is a bug in the server", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic in the server: %v", p)
-		}
-	}()
-	return work()
 }

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -61,13 +60,6 @@ func TestReasonIsTheErrorUnlessTheRunWasEnded(t *testing.T) {
 	defer run.End()
 	err := errors.New("disk full")
 	require.Equal(t, err, run.Reason(err))
-}
-
-func TestCatchPanicsReturnsAnError(t *testing.T) {
-	t.Parallel()
-	err := CatchPanics(hclog.NewNullLogger(), func() error { panic("index out of range") })
-	require.ErrorContains(t, err, "panic in the server: index out of range")
-	require.NoError(t, CatchPanics(hclog.NewNullLogger(), func() error { return nil }))
 }
 
 func TestLostLeadEndsRunsAtOnce(t *testing.T) {

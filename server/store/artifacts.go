@@ -9,21 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	"github.com/cleat-dev/cleat/server/foreign"
 	"github.com/cleat-dev/cleat/versioning"
-)
-
-const (
-	// maxMetadataSize bounds velero-backup.json. A Backup comes from etcd, whose limit is 1.5 MiB.
-	maxMetadataSize = 16 << 20
-
-	// maxArtifactSize bounds an uncompressed JSON artifact, so that a decompression bomb cannot exhaust the server's
-	// memory. The resource list of a million items has about 100 MiB.
-	maxArtifactSize = 512 << 20
 )
 
 // EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, compressed with gzip at the default
@@ -49,26 +42,11 @@ func PutJSON[T any](ctx context.Context, put func(ctx context.Context, name stri
 	return put(ctx, name, content)
 }
 
-// DecodeJSON reads a JSON artifact of a backup or restore. It returns the zero value of T if the artifact does not exist,
-// because all of them are optional.
+// DecodeJSON reads a file of a backup or restore that is a JSON object. It returns the zero value of T if the file does not exist, because
+// all of them are optional.
 func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (T, error) {
-	return decode[T](string(kind), name, func() (io.ReadCloser, error) { return s.Get(ctx, kind, name) })
-}
-
-// DecodePodVolumeBackups reads the list of PodVolumeBackups of a backup, which no DownloadRequest can ask for. It returns
-// the zero value of T if the list does not exist.
-func DecodePodVolumeBackups[T any](ctx context.Context, s *Store, name string) (T, error) {
-	return decode[T]("PodVolumeBackups", name, func() (io.ReadCloser, error) {
-		if err := checkName(name); err != nil {
-			return nil, err
-		}
-		return s.gunzip(ctx, s.layout.podVolumeBackups(name))
-	})
-}
-
-func decode[T any](kind, name string, open func() (io.ReadCloser, error)) (T, error) {
 	var value T
-	body, err := open()
+	body, err := s.Get(ctx, kind, name)
 	if errors.Is(err, ErrNotFound) {
 		return value, nil
 	}
@@ -76,25 +54,71 @@ func decode[T any](kind, name string, open func() (io.ReadCloser, error)) (T, er
 		return value, err
 	}
 	defer func() { _ = body.Close() }() // only read from
-	limited := &limitedReader{r: body, left: maxArtifactSize, max: maxArtifactSize}
-	if err := json.NewDecoder(limited).Decode(&value); err != nil {
-		var none T
-		return none, fmt.Errorf("decode %s of %q: %w", kind, name, markDamage(err))
-	}
-	if _, err := io.Copy(io.Discard, limited); err != nil { // reads and verifies the checksum at the end
-		var none T
-		return none, fmt.Errorf("read %s of %q: %w", kind, name, markDamage(err))
+	if value, err = foreign.Decode[T](body, limitsOf(kind)); err != nil {
+		return value, fmt.Errorf("decode %s of %q: %w", kind, name, markDamage(err))
 	}
 	return value, nil
 }
 
+// DecodeList reads a file of a backup or restore that is a JSON list. It returns none if the file does not exist, or is damaged.
+func DecodeList[S ~[]E, E any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (S, error) {
+	var list S
+	for element, err := range listOf[E](string(kind), name, limitsOf(kind), func() (io.ReadCloser, error) { return s.Get(ctx, kind, name) }) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, element)
+	}
+	return list, nil
+}
+
+// PodVolumeBackups reads the list of PodVolumeBackups of a backup, which no DownloadRequest can ask for, one after the other. The last
+// pair may have an error instead. There are none if the list does not exist.
+func PodVolumeBackups[E any](ctx context.Context, s *Store, name string) iter.Seq2[E, error] {
+	return listOf[E]("PodVolumeBackups", name, podVolumeLimits(), func() (io.ReadCloser, error) {
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		return s.gunzip(ctx, s.layout.podVolumeBackups(name))
+	})
+}
+
+func listOf[E any](kind, name string, limits foreign.Limits, open func() (io.ReadCloser, error)) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
+		body, err := open()
+		if errors.Is(err, ErrNotFound) {
+			return
+		}
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() { _ = body.Close() }() // only read from
+		for element, err := range foreign.List[E](body, limits) {
+			if err != nil {
+				err = fmt.Errorf("decode %s of %q: %w", kind, name, markDamage(err))
+			}
+			if !yield(element, err) {
+				return
+			}
+		}
+	}
+}
+
+// DecodeMetadata decodes a velero-backup.json, which ErrDamaged is about if it is not the JSON of a Backup.
+func DecodeMetadata(metadata []byte, into any) error {
+	if err := foreign.Unmarshal(metadata, into, metadataLimits()); err != nil {
+		return markDamage(err)
+	}
+	return nil
+}
+
 // markDamage makes an error that content has caused, rather than reading it, ErrDamaged too.
 func markDamage(err error) error {
-	_, syntax := errors.AsType[*json.SyntaxError](err)
-	_, member := errors.AsType[*json.UnmarshalTypeError](err)
 	_, deflate := errors.AsType[flate.CorruptInputError](err)
 	switch {
-	case syntax, member, deflate, errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case deflate, errors.Is(err, foreign.ErrInvalid), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
@@ -186,7 +210,11 @@ func (s *Store) MetadataOfListed(ctx context.Context, name string) (metadata []b
 
 func (s *Store) readMetadata(key string, body io.ReadCloser) ([]byte, error) {
 	defer func() { _ = body.Close() }() // only read from
-	metadata, err := io.ReadAll(&limitedReader{r: body, left: maxMetadataSize, max: maxMetadataSize})
+	most := metadataLimits().Bytes
+	metadata, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(metadata)) > most {
+		err = fmt.Errorf("%w: it is larger than the limit of %d bytes", ErrDamaged, most)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
 	}
@@ -214,7 +242,7 @@ func uidOf(metadata []byte) (types.UID, error) {
 			UID types.UID `json:"uid"`
 		} `json:"metadata"`
 	}
-	err := json.Unmarshal(metadata, &backup)
+	err := DecodeMetadata(metadata, &backup)
 	return backup.Metadata.UID, err
 }
 
@@ -340,21 +368,3 @@ type gunzipped struct {
 }
 
 func (g *gunzipped) Close() error { return g.body.Close() }
-
-// limitedReader returns an error at its limit, where io.LimitReader returns io.EOF.
-type limitedReader struct {
-	r         io.Reader
-	left, max int64
-}
-
-func (l *limitedReader) Read(p []byte) (int, error) {
-	if int64(len(p)) > l.left+1 {
-		p = p[:l.left+1]
-	}
-	n, err := l.r.Read(p)
-	l.left -= int64(n)
-	if l.left < 0 {
-		return 0, fmt.Errorf("it is larger than the limit of %d bytes", l.max)
-	}
-	return n, err
-}

@@ -86,10 +86,10 @@ func digestOf(content io.ReadSeeker) (string, error) {
 	return encodeSum(sum), err
 }
 
-// DecodeHashed is DecodeJSON with the digest of the file, "" if there is none.
-func DecodeHashed[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (value T, digest string, err error) {
+// DecodeHashedList is DecodeList with the digest of the file, "" if there is none.
+func DecodeHashedList[S ~[]E, E any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (list S, digest string, err error) {
 	var body *Hashed
-	value, err = decode[T](string(kind), name, func() (io.ReadCloser, error) {
+	open := func() (io.ReadCloser, error) {
 		if body, err = s.Hashed(ctx, kind, name); err != nil {
 			return nil, err
 		}
@@ -98,9 +98,15 @@ func DecodeHashed[T any](ctx context.Context, s *Store, kind velerov1.DownloadTa
 			return nil, errors.Join(fmt.Errorf("read %s of %q, want gzip: %w", kind, name, markDamage(err)), body.Close())
 		}
 		return &gunzipped{Reader: plain, body: body}, nil
-	})
-	if err == nil && body != nil {
-		digest = encodeSum(body.sum) // decode has read all of it
 	}
-	return value, digest, err
+	for element, err := range listOf[E](string(kind), name, limitsOf(kind), open) {
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, element)
+	}
+	if body != nil {
+		digest = encodeSum(body.sum) // the list has been read to its end
+	}
+	return list, digest, nil
 }

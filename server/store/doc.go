@@ -3,7 +3,7 @@
 //
 // It uses object storage only through the hub versioning/objectstore, so that plugin processes and built-ins work the
 // same. It knows the API types of framework/api; it must not import client-go, controller-runtime or other packages of
-// the server.
+// the server, except for foreign, which decodes the files within the limits of limits.go.
 //
 // Start at layout.go (the keys), then read upload.go, spool.go, files.go and delete.go. At every moment a reader of the bucket sees either a
 // complete backup or no backup: a backup exists if velero-backup.json exists, a deletion removes that file first, and

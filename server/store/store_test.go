@@ -228,7 +228,7 @@ func TestJSONArtifactsRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, list, got)
 
-	missing, err := store.DecodeJSON[[]string](t.Context(), s, velerov1.DownloadTargetKindBackupItemOperations, "b1")
+	missing, err := store.DecodeList[[]string](t.Context(), s, velerov1.DownloadTargetKindBackupItemOperations, "b1")
 	require.NoError(t, err, "artifacts are optional")
 	require.Empty(t, missing)
 }
@@ -253,7 +253,7 @@ func TestDamagedArtifactsAreErrors(t *testing.T) {
 			t.Parallel()
 			objects := newMemory()
 			objects.set("backups/b1/b1-itemoperations.json.gz", content)
-			_, err := store.DecodeJSON[[]string](t.Context(), store.New(objects, "bucket", ""),
+			_, err := store.DecodeList[[]string](t.Context(), store.New(objects, "bucket", ""),
 				velerov1.DownloadTargetKindBackupItemOperations, "b1")
 			require.Error(t, err)
 		})
@@ -276,7 +276,7 @@ func TestMetadataIsRequiredAndBounded(t *testing.T) {
 
 	objects.set("backups/b1/velero-backup.json", strings.Repeat(" ", 16<<20+1))
 	_, err = s.BackupMetadata(t.Context(), "b1")
-	require.ErrorContains(t, err, "larger than the limit of 16777216 bytes")
+	require.ErrorContains(t, err, "larger than the limit of 3145728 bytes")
 }
 
 func TestGetUncompressesAllButTheArchive(t *testing.T) {

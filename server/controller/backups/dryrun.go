@@ -16,6 +16,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
@@ -212,7 +213,7 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 		})
 	}
 	log.Info("dry run of a backup started", "storageLocation", w.location.Name)
-	err = run.CatchPanics(log, func() (err error) {
+	err = panics.Catch(log, func() (err error) {
 		result, err = w.collect(progress, io.Discard)
 		return err
 	})

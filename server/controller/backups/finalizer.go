@@ -2,7 +2,6 @@ package backups
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/reference"
@@ -147,7 +147,7 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 		status.CompletionTimestamp = run.Timestamp(r.Now())
 	}
 	status.Errors, status.Warnings = b.Status.Errors, b.Status.Warnings
-	if err := r.store(ctx, b, &status); err != nil {
+	if err := panics.Catch(log, func() error { return r.store(ctx, b, &status) }); err != nil {
 		err = fmt.Errorf("finalize the backup: %w", err)
 		if err := r.endAnyway(ctx, b, err); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 // endAnyway returns nil if a backup ends although failure keeps its last files from the object storage: the location is gone, or it
 // has refused them for too long, or holds another backup. The other files are stored. Otherwise endAnyway returns failure, for another attempt.
 func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure error) error {
-	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) {
+	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) || errors.Is(failure, panics.Err) {
 		return nil
 	}
 	end, err := r.GiveUp(ctx, b, r.Ask(r.Stores, b.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
@@ -258,7 +258,7 @@ func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*vel
 		return nil, err
 	}
 	var found velerov1.Backup
-	if err := json.Unmarshal(metadata, &found); err != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
+	if err := store.DecodeMetadata(metadata, &found); err != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
 		return nil, nil //nolint:nilerr // a damaged file is replaced
 	}
 	return &found.Status, nil
@@ -266,7 +266,7 @@ func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*vel
 
 // settleVolumes records in volumeinfo what became of the CSI snapshots and of their data.
 func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger) error {
-	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, ob
 	if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, list.Items); err != nil {
 		return err
 	}
-	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (r *Finalizer) operations(ctx context.Context, b *velerov1.Backup, objects 
 	if b.Status.BackupItemOperationsAttempted == 0 {
 		return nil, nil
 	}
-	file, err := store.DecodeJSON[operation.File](ctx, objects, velerov1.DownloadTargetKindBackupItemOperations, b.Name)
+	file, err := store.DecodeList[operation.File](ctx, objects, velerov1.DownloadTargetKindBackupItemOperations, b.Name)
 	if errors.Is(err, store.ErrDamaged) {
 		return nil, nil // it was replaced while the backup waited, or is in the results
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/dryrun"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
@@ -54,7 +55,7 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 		return w.failed(err)
 	}
 	var result *backup.Result
-	err = run.CatchPanics(w.log.Logger(), func() (err error) {
+	err = panics.Catch(w.log.Logger(), func() (err error) {
 		result, err = w.collect(progress, upload.Contents())
 		return err
 	})

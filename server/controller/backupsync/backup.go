@@ -53,7 +53,11 @@ type storedFields struct {
 func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*storedBackup, reason, error) {
 	var stored velerov1.Backup
 	fresh := new(storedBackup)
-	if err := errors.Join(json.Unmarshal(metadata, &stored), json.Unmarshal(metadata, &fresh.storedFields)); err != nil {
+	err := store.DecodeMetadata(metadata, &stored)
+	if err == nil {
+		err = store.DecodeMetadata(metadata, &fresh.storedFields)
+	}
+	if err != nil {
 		return nil, invalid, err
 	}
 	switch {
@@ -69,6 +73,9 @@ func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*store
 			return nil, inProgress, fmt.Errorf("its phase is %s", phase)
 		}
 		// Nobody works on it any more. It is brought in so that it can be deleted.
+		if fresh.Status == nil {
+			fresh.Status = map[string]json.RawMessage{}
+		}
 		fresh.Status["phase"] = quoted(string(velerov1.BackupPhasePartiallyFailed))
 	}
 	labels := maps.Clone(stored.Labels)
@@ -129,43 +136,66 @@ func (p *pass) owners(ctx context.Context, stored []metav1.OwnerReference) []met
 	return kept
 }
 
-// storedVolumes returns the PodVolumeBackups of a backup, none if their file is damaged.
-func (p *pass) storedVolumes(ctx context.Context, name string) ([]storedVolume, error) {
-	volumes, err := store.DecodePodVolumeBackups[[]storedVolume](ctx, p.objects, name)
+// storedVolumes calls each for the PodVolumeBackups of a backup. Its error is store.ErrDamaged unless all of them can be created.
+func (p *pass) storedVolumes(ctx context.Context, name string, each func(storedVolume) error) error {
+	i := 0
+	for volume, err := range store.PodVolumeBackups[storedVolume](ctx, p.objects, name) {
+		if err == nil && (&unstructured.Unstructured{Object: volume}).GetName() == "" {
+			err = fmt.Errorf("%w: decode PodVolumeBackups of %q: /%d: it has no metadata.name, want a PodVolumeBackup", store.ErrDamaged, name, i)
+		}
+		if err == nil {
+			err = each(volume)
+		}
+		if err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+// countVolumes returns how many PodVolumeBackups a backup has, none if their file is damaged.
+func (p *pass) countVolumes(ctx context.Context, name string) (n int, err error) {
+	err = p.storedVolumes(ctx, name, func(storedVolume) error { n++; return nil })
 	if errors.Is(err, store.ErrDamaged) {
 		p.log.Warn("the PodVolumeBackups of a backup cannot be read, so they are not created", "backup", name, "error", err)
-		return nil, nil
+		return 0, nil
 	}
-	return volumes, err
+	return n, err
 }
 
 // bringVolumes creates the PodVolumeBackups of a Backup, and then removes incompleteAnnotation.
 func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) error {
-	volumes, err := p.storedVolumes(ctx, name)
-	if err != nil && p.objects.Validate(ctx) != nil {
-		return err
-	}
-	if err != nil {
-		p.log.Warn("the PodVolumeBackups of a backup cannot be read; the next attempt follows", "backup", name, "error", err)
-		return nil
-	}
-	if more := len(volumes) - maxVolumes; more > 0 {
-		p.log.Warn("a backup has too many PodVolumeBackups, so the last ones are not created", "backup", name, "limit", maxVolumes, "not created", more)
-		volumes = volumes[:maxVolumes]
-	}
-	for _, volume := range volumes {
+	var away error // the API server
+	seen := 0
+	err := p.storedVolumes(ctx, name, func(volume storedVolume) error {
+		if seen++; seen > maxVolumes {
+			return fmt.Errorf("%w: a backup has at most %d PodVolumeBackups", store.ErrDamaged, maxVolumes)
+		}
 		object, err := p.volume(volume, name, uid)
 		if err != nil {
 			p.log.Warn("a PodVolumeBackup of a backup is not created", "backup", name, "podVolumeBackup", shorten.Text(object.GetName(), maxShown), "because", err)
-			continue
+			return nil
 		}
 		switch err := p.Create(ctx, object); {
 		case err == nil || apierrors.IsAlreadyExists(err):
 		case kubeapi.Transient(err) || ctx.Err() != nil:
-			return fmt.Errorf("create PodVolumeBackup %s of backup %s: %w", object.GetName(), name, err)
+			away = fmt.Errorf("create PodVolumeBackup %s of backup %s: %w", object.GetName(), name, err)
 		default:
 			p.log.Warn("a PodVolumeBackup of a backup was refused", "backup", name, "podVolumeBackup", object.GetName(), "error", err)
 		}
+		return away
+	})
+	switch {
+	case away != nil:
+		return away
+	case errors.Is(err, store.ErrDamaged):
+		p.log.Warn("the PodVolumeBackups of a backup cannot be read beyond this one, so no more are created", "backup", name, "error", err)
+	case err != nil && p.objects.Validate(ctx) != nil:
+		return err
+	case err != nil:
+		p.log.Warn("the PodVolumeBackups of a backup cannot be read; the next attempt follows", "backup", name, "error", err)
+		return nil
 	}
 	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, uid, incompleteAnnotation)

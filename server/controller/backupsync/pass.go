@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -34,6 +36,9 @@ const settled = time.Hour
 // atOnce is the number of backups that are created or deleted at once. Half of them wait for the bucket, the others for the API server.
 const atOnce = 32
 
+// largeMetadata is the size in bytes of a velero-backup.json from which on one at a time is decoded.
+const largeMetadata = 256 << 10
+
 // pass is one look at one bucket.
 type pass struct {
 	*Controller
@@ -44,6 +49,7 @@ type pass struct {
 	began    time.Time
 	volumes  map[string]bool // whether listed backups have PodVolumeBackups; nil without a list
 
+	large            sync.Mutex // held for what needs much memory
 	created, deleted atomic.Int64
 }
 
@@ -95,12 +101,19 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 			p.log.Debug("the files of the bucket cannot be listed at once, each backup is asked for its PodVolumeBackups", "error", err)
 		}
 	}
-	err = each(ctx, missing, p.bring)
+	err = each(ctx, p.log, missing, func(ctx context.Context, name string) error {
+		err := panics.Catch(p.log, func() error { return p.bring(ctx, name) })
+		if errors.Is(err, panics.Err) {
+			p.skipped.add(name, invalid, err, p.Now())
+			return nil
+		}
+		return err
+	})
 	if err == nil {
-		err = each(ctx, unfinished, func(ctx context.Context, b *velerov1.Backup) error { return p.bringVolumes(ctx, b.Name, b.UID) })
+		err = each(ctx, p.log, unfinished, func(ctx context.Context, b *velerov1.Backup) error { return p.bringVolumes(ctx, b.Name, b.UID) })
 	}
 	if err == nil {
-		err = each(ctx, r.orphans(cluster.List(), location.Name, names, found), p.remove)
+		err = each(ctx, p.log, r.orphans(cluster.List(), location.Name, names, found), p.remove)
 	}
 	if created, deleted := p.created.Load(), p.deleted.Load(); created+deleted > 0 {
 		p.log.Info("the cluster follows the bucket", "created", created, "deleted", deleted)
@@ -154,14 +167,14 @@ func (r *Controller) orphans(all []any, location string, names []string, found i
 }
 
 // each calls f for all, several at once, until the first error.
-func each[T any](ctx context.Context, all []T, f func(context.Context, T) error) error {
+func each[T any](ctx context.Context, log hclog.Logger, all []T, f func(context.Context, T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, one := range all {
 		if ctx.Err() != nil {
 			break
 		}
-		group.Go(func() error { return f(ctx, one) })
+		group.Go(func() error { return panics.Catch(log, func() error { return f(ctx, one) }) })
 	}
 	return group.Wait()
 }
@@ -179,6 +192,10 @@ func (p *pass) bring(ctx context.Context, name string) error {
 		p.skipped.add(name, unreadable, err, p.Now())
 		return nil
 	}
+	if len(metadata) > largeMetadata {
+		p.large.Lock()
+		defer p.large.Unlock()
+	}
 	b, why, err := p.backup(ctx, name, metadata)
 	if err != nil {
 		p.skipped.add(name, why, err, p.Now())
@@ -186,8 +203,8 @@ func (p *pass) bring(ctx context.Context, name string) error {
 	}
 	lacks := false
 	if !p.hasNoVolumes(b) {
-		volumes, err := p.storedVolumes(ctx, name)
-		lacks = len(volumes) > 0 || err != nil
+		volumes, err := p.countVolumes(ctx, name)
+		lacks = volumes > 0 || err != nil
 	}
 	if lacks {
 		metav1.SetMetaDataAnnotation(&b.ObjectMeta, incompleteAnnotation, "PodVolumeBackups")

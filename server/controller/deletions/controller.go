@@ -2,7 +2,6 @@ package deletions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/loadkey"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/shorten"
@@ -121,7 +121,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	log.Info("deleting the backup")
 	r.Metrics.DeletionStarted(backup)
-	err = r.delete(ctx, record, location, log)
+	err = panics.Catch(log, func() error { return r.delete(ctx, record, location, log) })
 	r.Metrics.DeletionEnded(backup, err)
 	switch {
 	case err == nil:
@@ -447,7 +447,7 @@ func (r *Controller) callPlugins(ctx context.Context, record *audit, objects *st
 // deleteSnapshots has the plugins of VolumeSnapshotLocations delete the snapshots of the backup.
 func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger) error {
 	const kind = velerov1.DownloadTargetKindBackupVolumeSnapshots
-	snapshots, digest, err := store.DecodeHashed[[]*snapshot.Snapshot](ctx, objects, kind, record.backup.Name)
+	snapshots, digest, err := store.DecodeHashedList[[]*snapshot.Snapshot](ctx, objects, kind, record.backup.Name)
 	if err != nil {
 		return fmt.Errorf("read which snapshots have to be deleted: %w", err)
 	}
@@ -480,15 +480,18 @@ func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *
 // stored returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which another cluster may have
 // written, and in the loads in this cluster, which are all that a failed backup leaves.
 func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool, log hclog.Logger) ([]deletion.Stored, error) {
-	podVolumes, err := store.DecodePodVolumeBackups[[]velerov1.PodVolumeBackup](ctx, objects, b.Name)
+	var inFiles []deletion.Stored
+	for one, err := range store.PodVolumeBackups[velerov1.PodVolumeBackup](ctx, objects, b.Name) {
+		if err != nil {
+			return nil, err
+		}
+		inFiles = append(inFiles, deletion.StoredByPods([]velerov1.PodVolumeBackup{one})...)
+	}
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
 	if err != nil {
 		return nil, err
 	}
-	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
-	if err != nil {
-		return nil, err
-	}
-	inFiles := slices.Concat(deletion.StoredByPods(podVolumes), deletion.StoredByMovements(infos))
+	inFiles = append(inFiles, deletion.StoredByMovements(infos)...)
 	if !loads {
 		return inFiles, nil
 	}
@@ -531,7 +534,7 @@ func written[T any, P interface {
 // decodeStored returns the Backup of a velero-backup.json.
 func decodeStored(name string, metadata []byte) (*velerov1.Backup, error) {
 	stored := new(velerov1.Backup)
-	if err := json.Unmarshal(metadata, stored); err != nil {
+	if err := store.DecodeMetadata(metadata, stored); err != nil {
 		return nil, fmt.Errorf("decode velero-backup.json of backup %s, want the JSON of a Backup: %w", name, err)
 	}
 	return stored, nil

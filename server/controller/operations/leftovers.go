@@ -163,7 +163,7 @@ func (r *Leftovers) restoreState(ctx context.Context, restore *velerov1.Restore)
 // unknown returns what the journal has beyond the file of the operations. If the file cannot be used, the controllers of backups and
 // restores wait for all operations in the journal, so there is nothing left over.
 func (r *Leftovers) unknown(ctx context.Context, owner *operation.Owner, journal *operation.Journal, files *files) ([]operation.Recorded, error) {
-	file, err := store.DecodeJSON[operation.File](ctx, files.objects, files.operations, files.name)
+	file, err := store.DecodeList[operation.File](ctx, files.objects, files.operations, files.name)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, err
 	}

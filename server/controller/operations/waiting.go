@@ -161,7 +161,7 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	if err != nil {
 		return nil, err
 	}
-	file, err := store.DecodeJSON[operation.File](ctx, w.files.objects, w.files.operations, w.files.name)
+	file, err := store.DecodeList[operation.File](ctx, w.files.objects, w.files.operations, w.files.name)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, err
 	}

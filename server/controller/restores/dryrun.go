@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/run"
@@ -172,7 +173,7 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 		return &restore.DryRun{Actions: actions, Report: outcomes.Add}
 	}
 	log.Info("dry run of a restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
-	err = run.CatchPanics(log, func() (err error) {
+	err = panics.Catch(log, func() (err error) {
 		result, err = w.apply(objects, progress)
 		return err
 	})

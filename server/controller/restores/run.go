@@ -11,6 +11,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/panics"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/restore"
@@ -55,7 +56,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
 	result := new(restore.Result)
-	err = run.CatchPanics(log, func() error {
+	err = panics.Catch(log, func() error {
 		done, err := w.apply(objects, progress)
 		if done != nil {
 			result = done
@@ -181,17 +182,20 @@ func (w *work) recordScope(scope restore.Scope) {
 // volumes reads what the backup says about the data of volumes.
 func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
 	name := w.source.backup.Name
-	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, name)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, name)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := store.DecodeJSON[[]snapshot.Snapshot](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
+	snapshots, err := store.DecodeList[[]snapshot.Snapshot](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
 	if err != nil {
 		return nil, err
 	}
-	podVolumes, err := store.DecodePodVolumeBackups[[]volume.PodVolume](w.run.Ctx, objects, name)
-	if err != nil {
-		return nil, err
+	var podVolumes []volume.PodVolume
+	for one, err := range store.PodVolumeBackups[volume.PodVolume](w.run.Ctx, objects, name) {
+		if err != nil {
+			return nil, err
+		}
+		podVolumes = append(podVolumes, one)
 	}
 	return volume.List(infos, snapshots, podVolumes), nil
 }

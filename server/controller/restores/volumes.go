@@ -172,7 +172,7 @@ func (r *Finalizer) formerVolumes(ctx context.Context, restore *velerov1.Restore
 	if err != nil || objects == nil {
 		return nil, err
 	}
-	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, restore.Spec.BackupName)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, restore.Spec.BackupName)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package snapshots
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,9 +127,9 @@ func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid
 	var stored velerov1.Backup
 	metadata, err := objects.BackupMetadata(ctx, record.Backup.Name)
 	if err == nil {
-		err = json.Unmarshal(metadata, &stored)
+		err = store.DecodeMetadata(metadata, &stored)
 	}
-	damaged := isSyntax(err) // it may have been complete
+	damaged := errors.Is(err, store.ErrDamaged) // it may have been complete
 	if err != nil && !errors.Is(err, store.ErrNotFound) && !damaged {
 		return err
 	}
@@ -168,10 +167,10 @@ func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid ty
 	switch found, err := objects.BackupUID(ctx, name); {
 	case errors.Is(err, store.ErrNotFound), err == nil && found != uid:
 		return nil, nil
-	case err != nil && !isSyntax(err): // a damaged file may be that of the backup
+	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged file may be that of the backup
 		return nil, err
 	}
-	list, err := store.DecodeJSON[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
+	list, err := store.DecodeList[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
 	if err != nil {
 		return nil, err
 	}
@@ -180,11 +179,6 @@ func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid ty
 		ids[s.Status.ProviderSnapshotID] = true
 	}
 	return ids, nil
-}
-
-func isSyntax(err error) bool {
-	_, is := errors.AsType[*json.SyntaxError](err)
-	return is
 }
 
 // settle deletes the snapshot of a record, unless the backup has it, and then the record.

@@ -1,0 +1,17 @@
+package kubeapi
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzObjectLabels reads the labels of any object.
+func FuzzObjectLabels(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		set, complete := objectLabels(&Request{ContentType: JSON, Body: body})
+		require.True(t, complete || len(set) == 0)
+	})
+}

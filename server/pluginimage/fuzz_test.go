@@ -1,0 +1,86 @@
+package pluginimage
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzRecord reads any record of installed images. No file of it is outside the directory.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`[{"image":"a","files":[{"name":"b"}]}]`))
+	f.Add([]byte(`[null]`))
+	f.Add([]byte(`[{"files":[{"name":"../b"}]}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := new(Store)
+		if s.parse(data) != nil {
+			return
+		}
+		for _, image := range s.Images {
+			for _, file := range image.Files {
+				require.True(t, filepath.IsLocal(file.Name))
+			}
+		}
+	})
+}
+
+// FuzzSigned reads anything that is signed. Only what names the digest is about the image.
+func FuzzSigned(f *testing.F) {
+	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	hash, err := v1.NewHash(digest)
+	require.NoError(f, err)
+	f.Add([]byte(`{"critical":{"identity":{"docker-reference":"a"},"image":{"docker-manifest-digest":"` + digest + `"},"type":"cosign container image signature"}}`))
+	f.Add([]byte(`{"predicateType":"` + signPredicate + `","subject":[{"digest":{"sha256":"` + hash.Hex + `"}}]}`))
+	f.Add([]byte(`{"subject":[null]}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		i := &Image{Digest: hash}
+		if i.isSigned(content) == nil || i.isStated(content) == nil {
+			require.True(t, json.Valid(content))
+		}
+	})
+}
+
+// tarred is a layer with any tar.
+type tarred struct {
+	v1.Layer
+	content []byte
+}
+
+func (l tarred) Uncompressed() (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(l.content)), nil
+}
+
+// FuzzLayer takes the files of any layer. None is outside the directory.
+func FuzzLayer(f *testing.F) {
+	for _, name := range []string{"plugins/a", "../a", "/plugins/.wh.a", "plugins/.wh..wh..opq"} {
+		for _, kind := range []byte{tar.TypeReg, tar.TypeSymlink, tar.TypeLink, tar.TypeDir} {
+			var out bytes.Buffer
+			w := tar.NewWriter(&out)
+			require.NoError(f, w.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Linkname: "../../etc", Mode: 0o755}))
+			require.NoError(f, w.Close())
+			f.Add(out.Bytes())
+		}
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "files")
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		root, err := os.OpenRoot(dir)
+		require.NoError(t, err)
+		defer root.Close()
+		x := extraction{root: root, links: map[string]string{}, hidden: map[string]bool{}}
+		if x.layer(tarred{content: content}) == nil {
+			_ = x.follow()
+		}
+		entries, err := os.ReadDir(parent)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	})
+}
