@@ -138,7 +138,7 @@ func TestNamesWithoutEndAreRefused(t *testing.T) {
 func TestNamesOfFilesOfImages(t *testing.T) {
 	t.Parallel()
 	refused := []string{
-		"plugins.lock", "sub/plugins.lock", "PLUGINS.LOCK", "Plugins.Lock", "plugins.lock.", "other.lock", "plugins.lock/x", ".images.json", ".pull-1/x", "a/.hidden", "..a", "a.", "a ",
+		"plugins.lock", "sub/plugins.lock", "PLUGINS.LOCK", "Plugins.Lock", "plugins.lock.", "other.lock", "plugins.lock/x", ".images.json", ".Images.JSON", ".pull-1/x", "a/.hidden", ".a", "..a", "..a/x", ".plugins.lock/x", "a.", "a ",
 		"a\\b", "a:b", "plugins\u200b.lock", "plugins．lock", "\x1b[2J", "a\nb", "-a", "~", "a*", "%2e",
 	}
 	for _, name := range refused {
@@ -146,6 +146,9 @@ func TestNamesOfFilesOfImages(t *testing.T) {
 			executable("plugins/"+name, "x"), symlink("plugins/"+name, "/plugins/good"), {name: "plugins/" + name, link: "plugins/good", kind: tar.TypeLink},
 			{name: "plugins/" + name, kind: tar.TypeDir},
 		} {
+			if name == ".a" && file.kind == tar.TypeDir {
+				continue // see TestHiddenDirectories
+			}
 			names, err := unpack(t, defaultLimits(), archiveOf(t, executable("plugins/good", "x"), file))
 			require.ErrorContains(t, err, "is called", "%q", name)
 			require.Equal(t, []string{"good"}, names)
@@ -168,6 +171,25 @@ func TestNamesOfFilesOfImages(t *testing.T) {
 		require.ErrorContains(t, err, "its /plugins/x is neither a file nor a link")
 	}
 	require.True(t, isSparse(&tar.Header{PAXRecords: map[string]string{"GNU.sparse.realsize": "1"}}))
+}
+
+// The image of the data mover has restic in such a directory.
+func TestHiddenDirectoriesBelongToPrograms(t *testing.T) {
+	t.Parallel()
+	host := serve(t, plain)
+	tool := []entry{{name: "plugins/.mover/", kind: tar.TypeDir}, executable("plugins/.mover/tool", "t")}
+	push(t, host+"/x:with", imageOf(t, machine(), append(tool, executable("plugins/mover", "m"))))
+	image, err := Resolver{Platform: machine(), Silence: Silence(time.Minute)}.Resolve(t.Context(), host+"/x:with")
+	require.NoError(t, err)
+	files, err := image.Extract(t.TempDir())
+	require.NoError(t, err)
+	require.Equal(t, ".mover/tool", files[0].Name)
+	require.False(t, files[0].Executable, "a server does not take it for a plugin")
+	require.True(t, files[1].Executable)
+
+	push(t, host+"/x:without", imageOf(t, machine(), append(tool, executable("plugins/other", "m"))))
+	_, err = take(t, host+"/x:without")
+	require.ErrorContains(t, err, "its /plugins/.mover/tool: its directory is hidden, and there is no /plugins/mover to which it could belong")
 }
 
 func TestUpperLayersRemoveFiles(t *testing.T) {
@@ -205,7 +227,7 @@ func TestStageIsRemovedByTheNextCommand(t *testing.T) {
 	require.ErrorContains(t, s.Add(Installed{Files: []File{{Name: "a", SHA256: "1"}}}, stage), "file a was changed after it was taken out of the image")
 	require.NoFileExists(t, filepath.Join(dir, "a"))
 	require.NoError(t, s.Close())
-	for _, name := range []string{"plugins.lock", ".images.json", "sub/.x"} {
+	for _, name := range []string{"plugins.lock", ".images.json", "sub/.pull-1"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ".images.json"), fmt.Appendf(nil, `[{"image":"x","files":[{"path":%q}]}]`, name), 0o600))
 		_, err = OpenStore(dir)
 		require.ErrorContains(t, err, fmt.Sprintf("no image has brought file %q", name))
@@ -280,7 +302,7 @@ func FuzzArchive(f *testing.F) {
 		}
 		require.LessOrEqual(t, len(names), smallLimits().files)
 		for _, name := range names {
-			require.NoError(t, newExtraction(nil, smallLimits()).checkName(name))
+			require.NoError(t, newExtraction(nil, smallLimits()).checkName(name, false))
 		}
 	})
 }

@@ -2,6 +2,7 @@ package pluginimage
 
 import (
 	"archive/tar"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -240,7 +241,7 @@ func (x *extraction) entry(at string, header *tar.Header, content io.Reader) err
 	if !inside {
 		return nil
 	}
-	if err := x.checkName(relative); err != nil {
+	if err := x.checkName(relative, header.Typeflag == tar.TypeDir); err != nil {
 		return err
 	}
 	if len(x.names)+len(x.links) == x.most.files && header.Typeflag != tar.TypeDir {
@@ -282,26 +283,43 @@ func isSparse(header *tar.Header) bool {
 // element is what a file or directory of an image may be called: names that mean the same to each file system and shell. None is hidden.
 var element = regexp.MustCompile(`^[A-Za-z0-9_@][A-Za-z0-9._+@-]*$`)
 
-// checkName returns an error if an image must not bring a file or directory with this path below the folder.
-func (x *extraction) checkName(relative string) error {
+// checkName returns an error if an image must not bring a file, or a directory, with this path below the folder. Only a directory there may be
+// hidden: it has what a program starts; see checkHidden.
+func (x *extraction) checkName(relative string, isDir bool) error {
 	if len(relative) > x.most.path || strings.Count(relative, "/") >= x.most.depth {
 		return fmt.Errorf("its /%s/%.40s... has more than %d bytes or is more than %d directories deep", folder, relative, x.most.path, x.most.depth)
 	}
-	for name := range strings.SplitSeq(relative, "/") {
+	names := strings.Split(relative, "/")
+	for n, name := range names {
+		if reserved(name) {
+			return fmt.Errorf("its /%s/%s is called %q: that says which plugins a server may run, so no image can bring it", folder, relative, name)
+		}
+		if n == 0 && (isDir || len(names) > 1) {
+			name = strings.TrimPrefix(name, ".")
+		}
 		if !element.MatchString(name) || strings.HasSuffix(name, ".") {
 			return fmt.Errorf("its /%s/%s is called %q: names of files for a server have letters, digits and . _ + @ - only, and do not begin or end with a dot",
 				folder, relative, name)
 		}
-		if reserved(name) {
-			return fmt.Errorf("its /%s/%s is called %q: that says which plugins a server may run, so no image can bring it", folder, relative, name)
-		}
+	}
+	return nil
+}
+
+// checkHidden returns an error if a file is in a hidden directory that does not belong to a program beside it: .NAME is that of NAME, and
+// servers do not look for plugins in it.
+func (x *extraction) checkHidden(relative string) error {
+	dir, _, _ := strings.Cut(relative, "/")
+	if owner, hidden := strings.CutPrefix(dir, "."); hidden && !x.names[owner] {
+		return fmt.Errorf("its directory is hidden, and there is no /%s/%s to which it could belong", folder, owner)
 	}
 	return nil
 }
 
 // reserved reports whether a name is one by which a server, or this package, decides.
 func reserved(name string) bool {
-	return strings.HasPrefix(name, ".") || strings.EqualFold(path.Ext(name), path.Ext(pluginlock.FileName))
+	name = strings.ToLower(name)
+	stage, _ := path.Match(stages, name)
+	return stage || name == recordName || path.Ext(name) == path.Ext(pluginlock.FileName)
 }
 
 // write writes a file that only its owner can change, and everybody can read.
@@ -383,7 +401,7 @@ func (x *extraction) finish(platform v1.Platform) ([]File, error) {
 	executables := 0
 	for _, relative := range slices.Sorted(maps.Keys(x.names)) {
 		file, err := x.check(relative, platform)
-		if err != nil {
+		if err = cmp.Or(err, x.checkHidden(relative)); err != nil {
 			return nil, fmt.Errorf("its /%s/%s: %w", folder, relative, err)
 		}
 		if file.Executable {
@@ -412,7 +430,8 @@ func (x *extraction) check(relative string, platform v1.Platform) (File, error) 
 		return File{}, err
 	}
 	sum, err := pluginlock.Sum(file)
-	return File{Name: relative, SHA256: sum, Executable: info.Mode()&0o111 != 0 || strings.HasSuffix(relative, ".exe")}, err
+	runs := info.Mode()&0o111 != 0 || strings.HasSuffix(relative, ".exe")
+	return File{Name: relative, SHA256: sum, Executable: runs && !strings.HasPrefix(relative, ".")}, err
 }
 
 // machines are the values of ELF for the architectures of Go.

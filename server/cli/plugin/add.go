@@ -166,12 +166,12 @@ func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginima
 	return lock.With(found).Write(c.directory.LockPath())
 }
 
-// checkLocked returns an error unless the lock has all files. It names programs only, and others may be what a program of another image reads.
+// checkLocked returns an error unless the lock has all files. It names plugins only, and other files may be what a plugin reads or starts.
 func checkLocked(lock *pluginlock.Lock, files []pluginimage.File) error {
 	var problems error
 	for _, file := range files {
 		if !file.Executable {
-			problems = errors.Join(problems, fmt.Errorf("file %s is no program, so the lock cannot name it; if it may be in the directory, add the image with --lock", file.Name))
+			problems = errors.Join(problems, fmt.Errorf("file %s is no plugin, so the lock cannot name it; if it may be in the directory, add the image with --lock", file.Name))
 			continue
 		}
 		if err := lock.Check(file.Name, file.SHA256); err != nil {

@@ -38,9 +38,9 @@ func TestFilesOfAnImageAreInTheLock(t *testing.T) {
 	lock := &pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: "a", SHA256: "1"}}}
 	require.NoError(t, checkLocked(lock, []pluginimage.File{{Name: "a", SHA256: "1", Executable: true}}))
 	for want, file := range map[string]pluginimage.File{
-		"file a must not run: its sha256 sum is 2":       {Name: "a", SHA256: "2", Executable: true},
-		"file b must not run: it is not in the lock":     {Name: "b", SHA256: "1", Executable: true},
-		"file json.py is no program, so the lock cannot": {Name: "json.py", SHA256: "1"},
+		"file a must not run: its sha256 sum is 2":      {Name: "a", SHA256: "2", Executable: true},
+		"file b must not run: it is not in the lock":    {Name: "b", SHA256: "1", Executable: true},
+		"file json.py is no plugin, so the lock cannot": {Name: "json.py", SHA256: "1"},
 	} {
 		require.ErrorContains(t, checkLocked(lock, []pluginimage.File{file}), want)
 	}
