@@ -26,6 +26,15 @@ func IdentityOf(info fs.FileInfo) Identity {
 	return i
 }
 
+// executable returns an error if the mode of the file, or the mount that it is on, does not allow the server to run it. The kernel does not
+// ask when a copy or an interpreter runs.
+func (b *Binary) executable() error {
+	if err := unix.Faccessat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", b.File.Fd()), unix.X_OK, unix.AT_EACCESS); err != nil {
+		return &fs.PathError{Op: "execute", Path: b.Path, Err: err}
+	}
+	return nil
+}
+
 // command runs the open file, which the child inherits as descriptor 3, through a link in dir, a private directory that
 // lasts as long as the process. The link gives the process its name. For a "#!" script that is the interpreter, which gets a link to the
 // script, descriptor 4. The script finds its folder by resolving the link, as node and python do, unless it is a sealed copy, which has
