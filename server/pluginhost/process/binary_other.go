@@ -17,8 +17,6 @@ func (b *Binary) command(_ string, args []string) (*exec.Cmd, error) {
 	return exec.Command(b.Path, args...), nil
 }
 
-func (b *Binary) executable() error { return nil }
-
 func (b *Binary) copyOf(string) (*os.File, error) { return b.File, nil }
 
 func (b *Binary) runError(err error) error { return err }

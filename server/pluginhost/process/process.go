@@ -71,9 +71,6 @@ type process struct {
 // startChecked starts what the check of a launch returns, and closes it when the process has ended.
 func startChecked(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	binary := l.Binary
-	if err := binary.executable(); err != nil {
-		return nil, fmt.Errorf("start plugin %s: %w", binary.Path, err)
-	}
 	if l.Check != nil {
 		var err error
 		if binary, err = l.Check(l.Binary); err != nil {
