@@ -34,7 +34,7 @@ func TestBadPluginIsQuarantinedWhileOthersServe(t *testing.T) {
 		"list-fails":        {`list plugins: rpc error: code = Unknown desc = the list is locked`},
 		"list-dies":         {`list plugins: plugin /plugins/list-dies died during ListPlugins: exit status 9...`},
 		"text":              {`start plugin /plugins/text: not an executable for linux/amd64: fork/exec /plugins/text: exec format error`},
-		"script":            {`start plugin /plugins/script: find its interpreter: open /no/such/interpreter: no such file or directory`},
+		"script":            {`start plugin /plugins/script: fork/exec /plugins/script: no such file or directory`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

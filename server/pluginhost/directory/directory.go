@@ -38,7 +38,7 @@ type Directory struct {
 	folders []string // in which something can change
 }
 
-// Open returns the directory without looking at it. It returns an error if others than its owner can change the lock.
+// Open returns the directory without looking at it. It returns an error if others than root and the user of this process can change the lock.
 func Open(cfg Config) (*Directory, error) {
 	isVolume := isPodVolume
 	if cfg.IsVolume != nil {

@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,10 +77,7 @@ func (t *Trust) judge(b *process.Binary) (sum string, err error) {
 	if err := way.Check(t.inVolume); err != nil {
 		return "", &process.DistrustError{Reason: err}
 	}
-	if err := b.CheckInterpreter(); errors.As(err, new(*process.DistrustError)) { // other errors are those of the start
-		return "", err
-	}
-	return sum, nil
+	return sum, b.CheckInterpreter()
 }
 
 // inVolume reports whether a step is in a volume of the pod, where anything in the pod may be meant to write.

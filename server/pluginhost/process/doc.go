@@ -6,9 +6,10 @@
 //	Conn        conn.go                          a call: gets the process, sets the deadline, explains the error
 //	process     process.go, child.go             one run of a binary, from the handshake to its exit status
 //	offerTLS    certificate.go                   the certificate that the host shows to one process
-//	Binary      binary.go                        the opened file, and what identifies its content
+//	Binary      binary.go, interpreter.go        the opened file, what identifies its content, a sealed copy of it, and what runs a script
+//	killMarked  mark_linux.go                    ends what a process has started, wherever that went
 //	Limits      limits.go, memory.go             how large replies, logs and processes may be
 //
-// It knows nothing of plugin directories, kinds, hosts or sessions. It may import calls, output, framework, go-plugin and
-// gRPC. Start reading at supervisor.go.
+// It knows nothing of plugin directories, kinds, hosts or sessions. It may import calls, output, owners, framework, go-plugin
+// and gRPC. Start reading at supervisor.go.
 package process

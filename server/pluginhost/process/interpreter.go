@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,17 +18,20 @@ type interpreter struct {
 	args []string // its name and what it gets before the path of the script
 }
 
-// CheckInterpreter returns an error if an interpreter runs the file, and others than root and the server's user can change it.
+// CheckInterpreter returns an error if an interpreter runs the file, and others than root and the server's user can change it, or the server
+// cannot tell which one it is. One that is not there is the matter of the start.
 func (b *Binary) CheckInterpreter() error {
 	i, err := b.interpreter()
 	if i != nil {
 		_ = i.file.Close()
 	}
-	return err
+	if errors.As(err, new(*DistrustError)) {
+		return err
+	}
+	return nil
 }
 
-// interpreter opens the interpreter that the first line of a script names. It returns nil for a file that is no script. The server starts
-// it itself, because the kernel would look for it, and open the script, once more by their paths.
+// interpreter opens the interpreter that the first line of a script names. It returns nil for a file that is no script.
 func (b *Binary) interpreter() (*interpreter, error) {
 	start := make([]byte, maxFirstLine)
 	n, _ := b.File.ReadAt(start, 0)
@@ -41,14 +45,16 @@ func (b *Binary) interpreter() (*interpreter, error) {
 	}
 	if err := way.Check(nil); err != nil {
 		_ = file.Close()
-		return nil, &DistrustError{fmt.Errorf("its interpreter %s is not trusted: %w", args[0], err)}
+		return nil, distrust("its interpreter %s is not trusted: %w", args[0], err)
 	}
 	if _, err := file.ReadAt(start[:2], 0); err == nil && isScript(start) {
 		_ = file.Close()
-		return nil, fmt.Errorf("its interpreter %s is a script; name a program in the first line", args[0])
+		return nil, distrust("its interpreter %s is a script; name a program in the first line", args[0])
 	}
 	return &interpreter{file: file, args: args}, nil
 }
+
+func distrust(format string, args ...any) error { return &DistrustError{fmt.Errorf(format, args...)} }
 
 // maxFirstLine is how much of a script the kernel reads for the first line.
 const maxFirstLine = 256
@@ -63,13 +69,13 @@ func firstLine(start []byte) ([]string, error) {
 	}
 	line, _, whole := strings.Cut(string(start[2:]), "\n")
 	if !whole && len(start) >= maxFirstLine {
-		return nil, fmt.Errorf("its first line %q is too long, want at most %d bytes", line, maxFirstLine)
+		return nil, distrust("its first line %q is too long, want at most %d bytes", line, maxFirstLine)
 	}
 	name, argument, _ := strings.Cut(strings.Trim(line, " \t"), " ")
 	argument = strings.Trim(argument, " \t")
 	switch {
 	case !filepath.IsAbs(name):
-		return nil, fmt.Errorf("its first line %q names no interpreter, want #!/path/to/interpreter or #!/usr/bin/env NAME", line)
+		return nil, distrust("its first line %q names no interpreter, want #!/path/to/interpreter or #!/usr/bin/env NAME", line)
 	case filepath.Base(name) == "env":
 		return fromEnv(line, argument)
 	case argument == "":
@@ -85,7 +91,7 @@ func fromEnv(line, argument string) ([]string, error) {
 		words = strings.Fields(split)
 	}
 	if len(words) == 0 || words[0] == "" || words[0][0] == '-' || strings.ContainsAny(words[0], " =") || strings.ContainsAny(argument, `"'\$#`) {
-		return nil, fmt.Errorf("its first line %q is not understood, want #!/usr/bin/env NAME or #!/usr/bin/env -S NAME ARGUMENT..., without "+
+		return nil, distrust("its first line %q is not understood, want #!/usr/bin/env NAME or #!/usr/bin/env -S NAME ARGUMENT..., without "+
 			"quotes and variables", line)
 	}
 	path, err := exec.LookPath(words[0])

@@ -70,9 +70,8 @@ type process struct {
 	wire     atomic.Pointer[net.Conn] // the transport of conn
 }
 
-// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then nothing
-// of the process is left. If the process exits by itself the error is a DiedError.
-func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
+// startChecked starts what the check of a launch returns, and closes it when the process has ended.
+func startChecked(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	binary := l.Binary
 	if l.Check != nil {
 		var err error
@@ -80,7 +79,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.Path, err)
 		}
 	}
-	p, err := runProcess(ctx, binary, l, cfg, o)
+	p, err := startProcess(ctx, binary, l, cfg, o)
 	switch {
 	case binary == l.Binary:
 	case err != nil:
@@ -94,8 +93,9 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	return p, err
 }
 
-// runProcess is startProcess for what was checked.
-func runProcess(ctx context.Context, binary *Binary, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
+// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then nothing
+// of the process is left. If the process exits by itself the error is a DiedError.
+func startProcess(ctx context.Context, binary *Binary, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	offered, variable, err := offerTLS()
 	if err != nil {
 		return nil, err

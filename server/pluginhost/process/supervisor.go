@@ -266,7 +266,7 @@ func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	}
 	ctx, cancel := startContext(life, s.pool.config.Calls.Deadlines().Start)
 	defer cancel()
-	p, err := startProcess(ctx, s.launch, &s.pool.config, &output.Output{
+	p, err := startChecked(ctx, s.launch, &s.pool.config, &output.Output{
 		Pass: s.line, PerSecond: s.pool.config.Limits.LinesPerSecond, Clock: s.pool.config.Clock,
 		Drop: func(reason string) { s.pool.config.Observer.Metrics.Dropped(s.launch.Binary.Path, reason) },
 	})
