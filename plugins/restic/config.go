@@ -13,7 +13,7 @@ import (
 // Config is the configuration of the mover, in plugins.config of the server's config file.
 type Config struct {
 	Program         string `json:"program" jsonschema:"The restic program, 0.14 or newer: a path, or the name of one that came with the plugin or is in PATH."`
-	CacheDirectory  string `json:"cacheDirectory,omitempty" jsonschema:"Where restic caches metadata of repositories. The default is below the state directory of the plugin."`
+	CacheDirectory  string `json:"cacheDirectory,omitempty" jsonschema:"Where restic caches metadata of repositories; on a node, each repository has its own part. The default is below the state directory of the plugin."`
 	UploadLimit     string `json:"uploadLimit,omitempty" jsonschema:"How many bytes a call may send per second, such as 20Mi. The default is unlimited."`
 	DownloadLimit   string `json:"downloadLimit,omitempty" jsonschema:"How many bytes a call may receive per second, such as 20Mi. The default is unlimited."`
 	Connections     int    `json:"connections,omitempty" jsonschema:"How many requests a call sends to the storage at once. The default is restic's, 5 for S3."`

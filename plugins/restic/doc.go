@@ -20,7 +20,7 @@
 //
 // # Secrets
 //
-// The password reaches restic through a pipe. Keys of S3 stay in the file that the host names. Neither is ever in an argument, in
+// The password reaches restic through a named pipe. Keys of S3 stay in the file that the host names. Neither is ever in an argument, in
 // the environment, on disk or in a log.
 //
 // The package may import framework and the object stores cleat.dev/s3 and cleat.dev/file.

@@ -31,8 +31,9 @@ func (b *backup) lossyLinks(ctx context.Context) {
 	})
 }
 
-// checkLinks makes sure that a restore does not leave the volume. restic may follow symbolic links that are in the volume already: a
-// link that leads out of the volume, at the path of a file or directory of the snapshot, could make restic write to the node.
+// checkLinks finds symbolic links in a volume that lead out of it, at the path of a file or directory of the snapshot, before restic meets
+// them, to explain what to do. It is no protection from a pod that makes such links meanwhile: a node agent mounts the volume so that no link
+// in it is followed.
 func (s *session) checkLinks(ctx context.Context, id, volume string) error {
 	root, err := filepath.EvalSymlinks(volume)
 	if err != nil {

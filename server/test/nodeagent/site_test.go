@@ -343,6 +343,9 @@ func (s *site) agents(args ...string) []*agent {
 // agent starts the agent of a node. The end of the test kills it.
 func (s *site) agent(node string, args ...string) *agent {
 	s.t.Helper()
+	if os.Getuid() != 0 {
+		s.t.Skip("only root can shut a data mover off from its node")
+	}
 	base := []string{
 		"node-agent", "server", "--kubeconfig", s.plane.Get(s.t).Kubeconfig, "--namespace", s.namespace, "--node-name", node,
 		"--host-pods", filepath.Join(s.root, node), "--plugin-dir", s.plugins, "--metrics-address", "0", "--profiler-address", "",
