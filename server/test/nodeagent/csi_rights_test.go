@@ -65,8 +65,11 @@ func csiOfLeastPrivilege(t *testing.T) {
 	v.hidesKey("Restore", r)
 	v.leavesNothing(v.shop, "files")
 
-	server.kill() // it would end the Backup that the loads made by hand belong to
+	server.kill() // it would carry out the Backup to which the loads that are made by hand belong
 	v.cancelExposed()
+	for _, run := range v.runs {
+		require.NoError(t, v.client.Delete(t.Context(), run))
+	}
 	v.leavesNothing(v.shop, "files")
 	require.Len(t, v.stored(), 1)
 	serve("next server")
