@@ -157,7 +157,7 @@ func (q *admission) leaves(l *load) bool {
 	return missing != nil && q.foreign(l) || q.BesideVelero && l.podLabel == "" && l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == ""
 }
 
-// stored returns the snapshot of a backup that has ended, "" unless an agent has written that.
+// storedBy returns the snapshot of a backup that has ended, "" unless an agent has written that.
 func (a *Agent) storedBy(ctx context.Context, l *load) string {
 	kind, run := l.run()
 	if run == nil || l.phase() != velerov1.LoadPhaseCompleted {

@@ -46,7 +46,7 @@ func TestCurrentPluginIsAsked(t *testing.T) {
 	restored, err := restorer.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: restore.JSON})
 	require.NoError(t, err)
 
-	plugins := operation.NewPlugins(host)
+	plugins := operation.NewPlugins(host, nil)
 	m := run(t, plugins, operation.Options{})
 	for _, started := range []struct {
 		owner *operation.Owner

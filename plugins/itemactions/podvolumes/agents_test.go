@@ -55,7 +55,7 @@ func TestOperationEndsWhenAgentIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, api := newBackups(t)
 		progress := func() (done bool, text, err string) {
-			p, failed := a.Progress(t.Context(), &abiav1.ProgressInput{OperationID: operation})
+			p, failed := a.Progress(t.Context(), &abiav1.ProgressInput{Backup: new(velerov1.Backup), OperationID: operation})
 			require.NoError(t, failed)
 			return p.Completed, p.Description, p.Err
 		}

@@ -98,7 +98,7 @@ func TestAcceptOperate_LeastPrivilege(t *testing.T) {
 	require.Error(t, err)
 	require.NotZero(t, s.awaitBackup("other", velerov1.BackupPhasePartiallyFailed).Status.Errors, "the server has no rights there")
 
-	server.kill() // it would end the Backup that the load made by hand belongs to
+	server.kill() // it would carry out the Backup to which the load that is made by hand belongs
 	s.moveVolume(shop)
 }
 

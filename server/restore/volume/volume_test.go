@@ -53,8 +53,8 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	volumes := list(t, `null`, oldSnapshots, oldPodVolumes)
 	require.Equal(t, []*Volume{
 		{Method: snapshot.Native, PV: "pv-1", Snapshot: volumes[0].Snapshot, Where: "snapshot snap-1 of volume snapshot location aws"},
-		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data", Where: "file system backup k1 of kopia", OfVelero: true},
-		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic", Action: snapshot.PodVolumeRestores},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data", Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic", SnapshotID: "r1", Action: snapshot.PodVolumeRestores},
 	}, volumes)
 	x := NewIndex(volumes)
 	require.Len(t, x.OfPod("shop", "db"), 2)

@@ -1,8 +1,14 @@
 package nodeagent_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,6 +23,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/signing"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
@@ -172,5 +179,37 @@ func (v *volumes) neverMoves() {
 		load.Spec.Pod.Name, load.Spec.Pod.UID, load.Spec.Volume = pod.Name, pod.UID, load.Name
 		v.create(load)
 		require.Contains(v.t, v.awaitPhase("PodVolumeBackup/"+load.Name, velerov1.LoadPhaseFailed).message, "what is in it comes from objects of the cluster")
+	}
+}
+
+// hidesKey requires that nothing in the bucket and in the namespace shows the key of a run, or the secret from which it is derived.
+func (v *volumes) hidesKey(kind string, run client.Object) {
+	v.t.Helper()
+	secret := new(corev1.Secret)
+	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName}, secret))
+	key := loadproof.Derive(secret.Data["key"], kind, string(run.GetUID()))
+	hides := func(where string, text []byte) {
+		require.NotContains(v.t, string(text), key, where)
+		require.NotContains(v.t, string(text), velerov1.LoadKeyAnnotation, where)
+		require.NotContains(v.t, string(text), base64.StdEncoding.EncodeToString(secret.Data["key"]), where)
+	}
+	require.NoError(v.t, filepath.WalkDir(v.store, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if unpacked, bad := gzip.NewReader(bytes.NewReader(text)); bad == nil {
+			text, err = io.ReadAll(unpacked)
+		}
+		hides(path, text)
+		return err
+	}))
+	for _, list := range []client.ObjectList{
+		new(velerov1.BackupList), new(velerov1.RestoreList), new(velerov2alpha1.DataUploadList), new(velerov2alpha1.DataDownloadList), new(corev1.ConfigMapList),
+	} {
+		require.NoError(v.t, v.client.List(v.t.Context(), list, client.InNamespace(v.namespace)))
+		text, err := json.Marshal(list)
+		require.NoError(v.t, err)
+		hides(fmt.Sprintf("%T", list), text)
 	}
 }
