@@ -75,18 +75,27 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 			return checkRestoreTransition(RestorePhase(from), RestorePhase(to))
 		},
 		fresh: func(r *velerov1.Restore) {
-			if velerov1.IsAsCreated(r) && RestorePhase(r) == velerov1.RestorePhaseNew {
-				r.Status, r.Generation = velerov1.RestoreStatus{}, r.Generation+1 // as the write does
+			if !velerov1.IsAsCreated(r) {
+				return
 			}
+			if RestorePhase(r) == velerov1.RestorePhaseNew {
+				r.Status = velerov1.RestoreStatus{}
+			}
+			r.Generation++ // as the write does
 		},
 	})
 }
 
-// DropCreatedStatus removes the status with which a New backup was created. It is called before the first change of the phase, which then counts.
+// DropCreatedStatus removes the status with which a New backup was created. It is called before each change of the phase, which counts even if it
+// is the first one.
 func DropCreatedStatus(b *velerov1.Backup) {
-	if velerov1.IsAsCreated(b) && BackupPhase(b) == velerov1.BackupPhaseNew {
-		b.Status, b.Generation = velerov1.BackupStatus{}, b.Generation+1 // as the write does
+	if !velerov1.IsAsCreated(b) {
+		return
 	}
+	if BackupPhase(b) == velerov1.BackupPhaseNew {
+		b.Status = velerov1.BackupStatus{}
+	}
+	b.Generation++ // as the write does
 }
 
 // advance implements AdvanceBackup and AdvanceRestore.

@@ -134,7 +134,7 @@ func (s *site) moveVolume(shop string) {
 	var log logBuffer
 	agent := exec.Command(cleat(s.t), "node-agent", "server", "--kubeconfig", s.kubeconfigOf("node-agent"), "--namespace", s.namespace, "--node-name", node.Name,
 		"--host-pods", filepath.Join(dir, "pods"), "--plugin-dir", filepath.Join(dir, "plugins"), "--metrics-address", "0", "--profiler-address", "",
-		"--scratch-dir", s.t.TempDir())
+		"--scratch-dir", s.t.TempDir(), "--volume-namespaces", shop)
 	agent.Stdout, agent.Stderr = &log, &log
 	require.NoError(s.t, agent.Start())
 	defer func() {

@@ -153,6 +153,13 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		held.Finalizers = []string{"example.io/never"}
 		require.NoError(t, s.client.Create(t.Context(), held))
 		require.NoError(t, s.client.Delete(t.Context(), held))
+		left := &velerov1.Backup{ObjectMeta: meta("left"), Spec: velerov1.BackupSpec{StorageLocation: "default"}, Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation}}
+		left.Finalizers = held.Finalizers
+		require.NoError(t, s.client.Create(t.Context(), left))
+		require.NoError(t, s.client.Delete(t.Context(), left))
+		require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(left), left))
+		left.Status.Phase = velerov1.BackupPhaseInProgress // as a server that was killed has left it
+		require.NoError(t, s.client.Update(t.Context(), left))
 		s.must("backup", "create", "after", "--include-namespaces", shop, "--wait")
 	})
 

@@ -83,7 +83,12 @@ func (s *side) request(t *testing.T, request int, name string, exists bool, chan
 	switch {
 	case request < 2 && !exists:
 		b := controllertest.NewBackup(name, change)
-		s.create(b)
+		if real, is := s.plane.(*realPlane); is { // by one request, as the other side
+			b.Namespace = real.cluster.Namespace
+			require.NoError(t, real.cluster.Create(t.Context(), b))
+		} else {
+			s.create(b)
+		}
 		return "created"
 	case request == 0 && exists:
 		s.remove(current())

@@ -288,6 +288,9 @@ func (m *model) create() string {
 // add creates a backup.
 func (m *model) add(b *velerov1.Backup) {
 	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
+	if _, real := m.plane.(*realPlane); real && !b.Status.Phase.IsNew() && !b.Status.Phase.Terminal() {
+		m.observer.expects(b.Name, b.Status.Phase) // which it gets after its creation
+	}
 	m.plane.create(b)
 	m.observer.await(b)
 }

@@ -103,7 +103,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.finish(active, &b, end, log)
 	}
 	if b.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.endDeleted(active, &b, log)
 	}
 	if r.Admissions != nil {
 		switch may, err := r.Admissions.MayStart(ctx, &b); {
@@ -163,6 +163,26 @@ func (r *Controller) cancelWaiting(ctx context.Context, b *velerov1.Backup, log 
 		log.Info("cancelled before its turn")
 	}
 	return ctrl.Result{}, err
+}
+
+// endDeleted ends a backup that another process has left InProgress and that is deleted, but kept by the finalizer of somebody. It would hold its
+// slot for as long.
+func (r *Controller) endDeleted(active *run.Run, b *velerov1.Backup, log hclog.Logger) error {
+	if run.BackupPhase(b) != velerov1.BackupPhaseInProgress {
+		return nil
+	}
+	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
+		run.MarkPartialData(b)
+		run.FailedBackup(run.ErrDeleted, r.Now())(b)
+		return nil
+	})
+	if run.Superseded(err) {
+		return nil
+	}
+	if err == nil {
+		log.Info("ended, because it was deleted while no server worked on it")
+	}
+	return err
 }
 
 // giveBack returns a ready backup to the queue, because others have got its slot while it could not be written.

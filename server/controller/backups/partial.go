@@ -32,14 +32,15 @@ func removeTraces(ctx context.Context, c *run.Cluster, stores run.Stores, b *vel
 // errOtherBackup is returned for a backup under whose name the object storage holds another one, which must not be changed.
 var errOtherBackup = errors.New("the object storage holds another backup of that name, which stays as it is")
 
-// mustOwn returns errOtherBackup unless the stored backup is b. One that has no velero-backup.json was never stored.
+// mustOwn returns errOtherBackup unless the stored backup is b. One that has no velero-backup.json was never stored, and one whose file
+// names no UID may be b.
 func mustOwn(ctx context.Context, b *velerov1.Backup, objects *store.Store) error {
 	switch uid, err := objects.BackupUID(ctx, b.Name); {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("it was never stored: %w", err)
 	case err != nil:
 		return err
-	case uid != b.UID:
+	case uid != "" && uid != b.UID:
 		return errOtherBackup
 	}
 	return nil

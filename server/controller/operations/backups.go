@@ -53,7 +53,7 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 	}
 	if r.Monitor.Group(b.UID) == nil { // nobody has looked yet
 		switch uid, err := objects.BackupUID(ctx, b.Name); {
-		case errors.Is(err, store.ErrNotFound) || err == nil && uid != b.UID:
+		case errors.Is(err, store.ErrNotFound) || err == nil && uid != "" && uid != b.UID:
 			return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s does not hold this backup under its name", location.Name))
 		case err != nil:
 			return ctrl.Result{}, err

@@ -11,6 +11,8 @@
 //
 // The ledger is never written only to drop notes: void notes are ignored until the next write drops them.
 //
+// The ledger is signed with the key of the installation: one that no agent has written is none, and is replaced by the next write.
+//
 // The ledger also lists the agents, so that all of them agree whose turn a load is that any of them can take.
 //
 // The package is pure: it reads and makes the ConfigMap, and sends no requests. Start reading at ledger.go.

@@ -31,7 +31,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 		"--no-default-backup-location", "--no-secret", "--use-node-agent", "--features", "EnableCSI", "--rbac", "least", "--rbac-namespaces", v.shop).CombinedOutput()
 	require.NoError(t, err, string(out))
 	logs := map[string]*logBuffer{
-		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"))[0].log,
+		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"), "--volume-namespaces", v.shop)[0].log,
 	}
 	serve := func(name string) *agent {
 		server := v.serve("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "velero"))

@@ -187,7 +187,7 @@ func (v *volumes) hidesKey(kind string, run client.Object) {
 	v.t.Helper()
 	secret := new(corev1.Secret)
 	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName}, secret))
-	key := loadproof.Derive(secret.Data["key"], kind, string(run.GetUID()))
+	key := loadproof.Derive(signing.NewKey(secret.Data["key"]).Derive("loads"), kind, string(run.GetUID()))
 	hides := func(where string, text []byte) {
 		require.NotContains(v.t, string(text), key, where)
 		require.NotContains(v.t, string(text), velerov1.LoadKeyAnnotation, where)

@@ -106,9 +106,9 @@ func TestAcceptSecurity_NamesOfLoads(t *testing.T) {
 	namespace.Spec.Pod.Namespace = ".."
 	repository.Spec.SourceNamespace = "../../elsewhere"
 	volume.Spec.Volume = "../data"
-	upload, ahead := s.upload("snapshot"), s.backup("ahead", "a/b")
+	upload, ahead := s.upload("snapshot"), s.backup("ahead", node)
 	upload.Spec.CSISnapshot.VolumeSnapshot = "v/../w"
-	ahead.Status.Phase = velerov1.LoadPhasePrepared // its node is looked up
+	ahead.Spec.Node, ahead.Status.Phase = "a/b", velerov1.LoadPhasePrepared // its node is looked up
 	s.create(ahead, location, namespace, repository, volume, upload)
 	for key, field := range map[string]string{
 		"PodVolumeBackup/location": "spec.backupStorageLocation", "PodVolumeBackup/namespace": "the namespace of the volume",
