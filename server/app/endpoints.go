@@ -130,11 +130,24 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 
 // serveHTTP answers requests until ctx ends.
 func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := newHTTPServer(handler)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// newHTTPServer returns a server on which no client can keep a connection for long by being slow. A handler whose replies take longer to
+// send, as downloads and profiles do, sets the deadline of each write itself.
+func newHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       90 * time.Second, // longer than most scrape intervals
+		MaxHeaderBytes:    32 << 10,
+	}
 }

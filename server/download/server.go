@@ -83,8 +83,34 @@ func (s *Server) key(ctx context.Context) (*signing.Key, error) {
 	return key, client.IgnoreNotFound(err)
 }
 
+const (
+	// openLimit is how long it may take until a file begins to be sent.
+	openLimit = 10 * time.Minute
+	// writeLimit is how long a client may take to read a part of a file, of 32 KiB.
+	writeLimit = time.Minute
+)
+
+// steadily writes a file of any size to a client that keeps reading. One that does not loses its connection.
+type steadily struct {
+	http.ResponseWriter
+	connection *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (s steadily) Write(part []byte) (int, error) {
+	s.within(writeLimit)
+	return s.ResponseWriter.Write(part)
+}
+
+// within sets the time until which the connection accepts what is written.
+func (s steadily) within(limit time.Duration) {
+	_ = s.connection.SetWriteDeadline(time.Now().Add(limit)) // which a connection of HTTP supports
+}
+
 // send streams the file as it is stored, compressed.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, file store.File) {
+	out := steadily{w, http.NewResponseController(w)}
+	out.within(openLimit)
 	log := s.Log.With("kind", file.Kind, "name", file.Name)
 	body, err := s.Open(r.Context(), file)
 	switch {
@@ -102,7 +128,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, file store.File) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if _, err := io.Copy(w, body); err != nil {
+	if _, err := io.Copy(out, body); err != nil {
 		if r.Context().Err() == nil {
 			log.Warn("a download broke off", "error", err)
 		}

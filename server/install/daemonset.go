@@ -24,8 +24,9 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	}
 	c := container(o, DaemonSetName, agent.Resources, args)
 	c.SecurityContext = &corev1.SecurityContext{
-		Privileged:     new(agent.Privileged),
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		Privileged:             new(agent.Privileged),
+		ReadOnlyRootFilesystem: new(true),
+		SeccompProfile:         &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	if !agent.Privileged {
 		c.SecurityContext.AllowPrivilegeEscalation = new(false)

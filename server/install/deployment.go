@@ -13,6 +13,7 @@ import (
 const (
 	pluginsVolume     = "plugins"
 	scratchVolume     = "scratch"
+	temporaryVolume   = "tmp"
 	credentialsVolume = credentialsName
 	metricsPort       = 8085
 )
@@ -31,11 +32,7 @@ func deployment(o *Options, serviceAccount string) *appsv1.Deployment {
 		PriorityClassName:  o.PriorityClassName,
 		Containers:         []corev1.Container{container(o, component, o.Resources, append([]string{"server"}, o.ServerArgs...))},
 	}
-	pod.Containers[0].SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: new(false),
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
+	pod.Containers[0].SecurityContext = confined()
 	if pod.Affinity == nil {
 		pod.Affinity = linuxOnly()
 	}
@@ -59,7 +56,7 @@ func podTemplate(o *Options, own map[string]string, plugins []string, pod corev1
 	maps.Copy(annotations, o.PodAnnotations)
 
 	pod.OS, pod.RestartPolicy, pod.Tolerations = &corev1.PodOS{Name: corev1.Linux}, corev1.RestartPolicyAlways, o.Tolerations
-	pod.Volumes = append([]corev1.Volume{emptyVolume(pluginsVolume), emptyVolume(scratchVolume)}, pod.Volumes...)
+	pod.Volumes = append([]corev1.Volume{emptyVolume(pluginsVolume), emptyVolume(scratchVolume), emptyVolume(temporaryVolume)}, pod.Volumes...)
 	for _, name := range o.ImagePullSecrets {
 		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
@@ -85,7 +82,10 @@ func container(o *Options, name string, resources corev1.ResourceRequirements, a
 		Env: []corev1.EnvVar{
 			{Name: "VELERO_SCRATCH_DIR", Value: "/scratch"}, fieldVariable("VELERO_NAMESPACE", "metadata.namespace"), {Name: "LD_LIBRARY_PATH", Value: "/plugins"},
 		},
-		VolumeMounts: []corev1.VolumeMount{pluginsMount(), {Name: scratchVolume, MountPath: "/scratch"}},
+		VolumeMounts: []corev1.VolumeMount{
+			pluginsMount(), {Name: scratchVolume, MountPath: "/scratch"},
+			{Name: temporaryVolume, MountPath: "/tmp"}, // the sockets of plugins, and what these write
+		},
 	}
 	if !movesMetrics(args) {
 		c.LivenessProbe, c.ReadinessProbe = probe("/healthz"), probe("/readyz")
@@ -96,6 +96,16 @@ func container(o *Options, name string, resources corev1.ResourceRequirements, a
 // pluginsMount returns the mount of the plugin directory in a container that runs plugins. Only init containers write there.
 func pluginsMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: pluginsVolume, MountPath: "/plugins", ReadOnly: true}
+}
+
+// confined returns the security context of a container that writes to its volumes only, and can become nothing that it is not.
+func confined() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
 }
 
 // fieldVariable returns a variable that has the value of a field of the pod.

@@ -18,11 +18,14 @@ import (
 // PluginContainer returns the init container that copies the files of a plugin image to the server's plugin directory. Its name differs
 // from those of others.
 func PluginContainer(image string, pull corev1.PullPolicy, others []corev1.Container) corev1.Container {
+	context := confined()
+	context.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"} // an image that runs as root may copy files of others
 	return corev1.Container{
 		Name:            containerName(image, others),
 		Image:           image,
 		ImagePullPolicy: pull,
 		VolumeMounts:    []corev1.VolumeMount{{Name: pluginsVolume, MountPath: "/target"}},
+		SecurityContext: context,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/loadproof"
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 )
 
 const (
@@ -81,7 +82,7 @@ func (a *Agent) check(ctx context.Context, l *load) (p proof, err error) {
 	case l.status.Phase.IsNew():
 		return p, nil
 	}
-	if _, err := a.Movers.Find(l.spec.mover); err != nil {
+	if _, err := a.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil {
 		return p, nil //nolint:nilerr // the status is that of another controller
 	}
 	wrong, err = a.Keys.Verify(ctx, kind, run.UID, func(key loadproof.Key) error { return key.VerifyStatus(l.Object) })
@@ -153,7 +154,7 @@ func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 
 // leaves reports whether a load that is none of the server's is left to other controllers: those of a vendor, or Velero's agents.
 func (q *admission) leaves(l *load) bool {
-	_, missing := q.Movers.Find(l.spec.mover)
+	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
 	return missing != nil && q.foreign(l) || q.BesideVelero && l.podLabel == "" && l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == ""
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 )
 
 // refusal returns why these agents do not open the volume of a load, "" if they do: it is of a namespace that is not theirs, or the load names
@@ -35,7 +36,7 @@ func (m *machine) isTurnedAway(l *load) (reason string, is bool) {
 	if l.phase().IsNew() || l.phase().Terminal() {
 		return "", false
 	}
-	if _, err := m.Movers.Find(l.spec.mover); err != nil {
+	if _, err := m.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil {
 		return "", false // it is not a load of these agents
 	}
 	reason = m.refusal(l)

@@ -236,6 +236,7 @@ func securityFor(settings map[string]string, pod *corev1.Pod, stored []*velerov1
 	if user := userOf(pod, stored); user != nil && user.SecurityContext != nil {
 		own = user.SecurityContext.DeepCopy()
 	}
+	own.ReadOnlyRootFilesystem = new(true) // the container writes to the volumes only
 	if own.RunAsUser == nil {
 		own.RunAsUser = cmp.Or(ofPod.RunAsUser, new(int64(helperUser)))
 	}

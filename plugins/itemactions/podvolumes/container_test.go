@@ -14,7 +14,7 @@ import (
 
 func TestInitContainerRunsAsTheUserOfTheVolumes(t *testing.T) {
 	t.Parallel()
-	const safe = `"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}`
+	const safe = `"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}`
 	for name, row := range map[string]struct {
 		spec     string
 		settings map[string]string
@@ -22,12 +22,12 @@ func TestInitContainerRunsAsTheUserOfTheVolumes(t *testing.T) {
 	}{
 		"nobody is named":            {spec: `{"containers":[{"name":"a"}]}`, want: `{` + safe + `,"runAsUser":1000,"runAsNonRoot":true}`},
 		"the user of the pod":        {spec: `{"securityContext":{"runAsUser":4242,"runAsGroup":7,"fsGroup":8},"containers":[{"name":"a"}]}`, want: `{` + safe + `,"runAsUser":4242,"runAsNonRoot":true}`},
-		"the seccomp profile of it":  {spec: `{"securityContext":{"seccompProfile":{"type":"Unconfined"}},"containers":[{"name":"a"}]}`, want: `{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"Unconfined"},"runAsUser":1000,"runAsNonRoot":true}`},
-		"root":                       {spec: `{"securityContext":{"runAsUser":0},"containers":[{"name":"a"}]}`, want: `{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"],"add":["DAC_OVERRIDE"]},"seccompProfile":{"type":"RuntimeDefault"},"runAsUser":0}`},
-		"the container wins":         {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"runAsUser":5,"runAsGroup":6}}]}`, want: `{"runAsUser":5,"runAsGroup":6,"runAsNonRoot":true}`},
+		"the seccomp profile of it":  {spec: `{"securityContext":{"seccompProfile":{"type":"Unconfined"}},"containers":[{"name":"a"}]}`, want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"Unconfined"},"runAsUser":1000,"runAsNonRoot":true}`},
+		"root":                       {spec: `{"securityContext":{"runAsUser":0},"containers":[{"name":"a"}]}`, want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"],"add":["DAC_OVERRIDE"]},"seccompProfile":{"type":"RuntimeDefault"},"runAsUser":0}`},
+		"the container wins":         {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"runAsUser":5,"runAsGroup":6}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":5,"runAsGroup":6,"runAsNonRoot":true}`},
 		"half of it is the pod's":    {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"readOnlyRootFilesystem":true}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":4242,"runAsNonRoot":true}`},
-		"not root, of an image":      {spec: `{"containers":[{"name":"a","securityContext":{"runAsNonRoot":true}}]}`, want: `{"runAsUser":1000,"runAsNonRoot":true}`},
-		"a sidecar is first":         {spec: `{"containers":[{"name":"proxy","securityContext":{"runAsUser":1337}},{"name":"a","securityContext":{"runAsUser":5},"volumeMounts":[{"name":"data"}]}]}`, want: `{"runAsUser":5,"runAsNonRoot":true}`},
+		"not root, of an image":      {spec: `{"containers":[{"name":"a","securityContext":{"runAsNonRoot":true}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":1000,"runAsNonRoot":true}`},
+		"a sidecar is first":         {spec: `{"containers":[{"name":"proxy","securityContext":{"runAsUser":1337}},{"name":"a","securityContext":{"runAsUser":5},"volumeMounts":[{"name":"data"}]}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":5,"runAsNonRoot":true}`},
 		"a sidecar is first, no own": {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"proxy","securityContext":{"runAsUser":1337}},{"name":"a","volumeMounts":[{"name":"data"}]}]}`, want: `{` + safe + `,"runAsUser":4242,"runAsNonRoot":true}`},
 		"settings":                   {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a"}]}`, settings: map[string]string{"secCtxRunAsUser": "9"}, want: `{"runAsUser":9}`},
 	} {

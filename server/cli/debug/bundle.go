@@ -48,7 +48,7 @@ func (b *bundle) add(name string, content []byte) error {
 
 // lacks notes what could not be collected.
 func (b *bundle) lacks(what string, err error) {
-	b.problems = append(b.problems, fmt.Sprintf("%s: %v", what, err))
+	b.problems = append(b.problems, redactText(fmt.Sprintf("%s: %v", what, err)))
 }
 
 // close completes the file. What it lacks is in a file of its own.

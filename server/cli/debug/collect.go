@@ -1,8 +1,8 @@
 package debug
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -107,8 +107,10 @@ func (c *collector) objects(ctx context.Context, name string, list client.Object
 			redactPod(&o.Spec)
 		case *appsv1.Deployment:
 			redactPod(&o.Spec.Template.Spec)
+			delete(o.Spec.Template.Annotations, corev1.LastAppliedConfigAnnotation)
 		case *appsv1.DaemonSet:
 			redactPod(&o.Spec.Template.Spec)
+			delete(o.Spec.Template.Annotations, corev1.LastAppliedConfigAnnotation)
 		}
 		if o, ok := object.(metav1.Object); ok {
 			o.SetManagedFields(nil)
@@ -116,12 +118,25 @@ func (c *collector) objects(ctx context.Context, name string, list client.Object
 		}
 		return nil
 	})
-	var text bytes.Buffer
-	if err := layout.PrintYAML(&text, list); err != nil {
+	text, err := redactedYAML(list)
+	if err != nil {
 		c.lacks(name, err)
 		return
 	}
-	c.put(name, text.Bytes())
+	c.put(name, text)
+}
+
+// redactedYAML returns an object without what looks like a secret.
+func redactedYAML(object any) ([]byte, error) {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := json.Unmarshal(encoded, &tree); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(redactTree(tree))
 }
 
 // logs adds the logs of the containers of pods, and of those that ran before them.
@@ -141,7 +156,7 @@ func (c *collector) logs(ctx context.Context, pods kubernetes.Interface, all []c
 					c.lacks(name, err)
 					continue
 				}
-				c.put(name, text)
+				c.put(name, []byte(redactText(string(text))))
 			}
 		}
 	}
@@ -183,5 +198,5 @@ func (c *collector) runLog(ctx context.Context, d *runs.Downloads, name string, 
 	if err != nil {
 		c.lacks(name, err)
 	}
-	c.put(name, text)
+	c.put(name, []byte(redactText(string(text))))
 }

@@ -2,53 +2,113 @@ package debug
 
 import (
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// redacted stands for a value that is left out.
-const redacted = "(left out)"
+// redacted stands for a value that is left out. It is one word, so that what was redacted stays the same.
+const redacted = "(left-out)"
 
-// secret matches the names of settings whose values are left out.
-var secret = regexp.MustCompile(`(?i)(secret|password|passwd|token|credential|private|accesskey|access_key|apikey)`)
+// words are parts of the names of what holds secrets.
+const words = `(?:secret|password|passwd|passphrase|token|credential|private|access[-_]?key|api[-_]?key|account[-_]?key)`
 
-// redactSettings returns settings of a plugin without secrets.
-func redactSettings(settings map[string]string) map[string]string {
-	kept := make(map[string]string, len(settings))
-	for key, value := range settings {
-		if secret.MatchString(key) {
-			value = redacted
-		}
-		kept[key] = value
-	}
-	return kept
+// secret matches the names of settings, fields and flags whose values are left out.
+var secret = regexp.MustCompile(`(?i)authorization|` + words)
+
+// leaks are what looks like a secret within a text. What the groups have stays.
+var leaks = []*regexp.Regexp{
+	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|$)`),
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']+(@)`),                                    // credentials in a URL
+	regexp.MustCompile(`(?i)([?&][^=&\s"']*(?:sig|signature|key|` + words + `)[^=&\s"']*=)[^&\s"'\\]+`), // a signed URL
+	regexp.MustCompile(`(?i)((?:authorization|proxy-authorization)\\?["']?\s*[:=]\s*\\?["']?(?:(?:bearer|basic)\s+)?)[^\s"'\\,]+`),
+	regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]+`),
+	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),                                           // a JSON web token
+	regexp.MustCompile(`(?i)([A-Za-z0-9_.-]*` + words + `[A-Za-z0-9_.-]*\\?["']?\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)`), // NAME=VALUE
+	regexp.MustCompile(`(?i)(\\?["'][A-Za-z0-9_.-]*` + words + `[A-Za-z0-9_.-]*\\?["']\s*:\s*\\?["'])[^"'\\]+`),           // JSON
+	regexp.MustCompile(`(?i)((?:^|\s)--?[a-z0-9-]*` + words + `[a-z0-9-]*\s+)(?:"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`),       // --NAME VALUE
 }
 
-// redactObject leaves secrets out of a custom resource: settings of plugins that look like some, and signed URLs.
+// redactText leaves out what looks like a secret within a text: a line of a log, an argument, a message.
+func redactText(text string) string {
+	for _, leak := range leaks {
+		text = leak.ReplaceAllString(text, "${1}"+redacted+"${2}")
+	}
+	return text
+}
+
+// redactTree leaves out what looks like a secret of decoded JSON: values by the names of their fields, arguments by the flags before them,
+// and parts of texts. It returns what is left.
+func redactTree(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, member := range v {
+			if text, ok := member.(string); ok && text != "" && secret.MatchString(key) && key != "secretName" {
+				v[key] = redacted
+				continue
+			}
+			v[key] = redactTree(member)
+		}
+	case []any:
+		for i, element := range v {
+			flag := ""
+			if i > 0 {
+				flag, _ = v[i-1].(string)
+			}
+			if _, ok := element.(string); ok && strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secret.MatchString(flag) {
+				v[i] = redacted
+				continue
+			}
+			v[i] = redactTree(element)
+		}
+	case string:
+		return redactText(v)
+	}
+	return value
+}
+
+// redactObject leaves out what is a secret, or may be one, whatever it looks like: signed URLs, and the values of variables and headers.
 func redactObject(object any) {
-	switch o := object.(type) {
-	case *velerov1.BackupStorageLocation:
-		o.Spec.Config = redactSettings(o.Spec.Config)
-	case *velerov1.VolumeSnapshotLocation:
-		o.Spec.Config = redactSettings(o.Spec.Config)
-	case *velerov1.DownloadRequest:
-		if o.Status.DownloadURL != "" {
-			o.Status.DownloadURL = redacted
-		}
+	if o, ok := object.(*velerov1.DownloadRequest); ok && o.Status.DownloadURL != "" {
+		o.Status.DownloadURL = redacted
 	}
 }
 
-// redactPod leaves the values of variables out of the containers of a pod.
+// redactPod leaves the values of variables, and of the headers of probes, out of the containers of a pod.
 func redactPod(spec *corev1.PodSpec) {
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			for v := range containers[i].Env {
-				if containers[i].Env[v].Value != "" {
-					containers[i].Env[v].Value = redacted
+	containers := append(append([]corev1.Container{}, spec.InitContainers...), spec.Containers...) // which share their variables
+	for i := range spec.EphemeralContainers {
+		containers = append(containers, corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	for i := range containers {
+		c := &containers[i]
+		for v := range c.Env {
+			if c.Env[v].Value != "" {
+				c.Env[v].Value = redacted
+			}
+		}
+		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if probe != nil {
+				redactHeaders(probe.HTTPGet)
+			}
+		}
+		if c.Lifecycle != nil {
+			for _, handler := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+				if handler != nil {
+					redactHeaders(handler.HTTPGet)
 				}
 			}
 		}
+	}
+}
+
+func redactHeaders(get *corev1.HTTPGetAction) {
+	if get == nil {
+		return
+	}
+	for i := range get.HTTPHeaders {
+		get.HTTPHeaders[i].Value = redacted
 	}
 }

@@ -89,7 +89,12 @@ nodeAgent:
   podVolumePath: /data/kubelet/pods
   pluginVolumePath: /data/kubelet/plugins
   initContainers:
-  - {name: registry-example-io-mover, image: registry.example.io/mover:v1, imagePullPolicy: IfNotPresent, resources: {}, volumeMounts: [{mountPath: /target, name: plugins}]}
+  - name: registry-example-io-mover
+    image: registry.example.io/mover:v1
+    imagePullPolicy: IfNotPresent
+    resources: {}
+    volumeMounts: [{mountPath: /target, name: plugins}]
+    securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL], add: [CHOWN, DAC_OVERRIDE, FOWNER]}, seccompProfile: {type: RuntimeDefault}}
   containerSecurityContext: {privileged: true, allowPrivilegeEscalation: null, capabilities: null}
   resources: {requests: {cpu: "1"}}
   priorityClassName: system-node-critical
@@ -103,6 +108,7 @@ initContainers:
   imagePullPolicy: IfNotPresent
   resources: {}
   volumeMounts: [{mountPath: /target, name: plugins}]
+  securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL], add: [CHOWN, DAC_OVERRIDE, FOWNER]}, seccompProfile: {type: RuntimeDefault}}
 nodeSelector: {disk: ssd}
 tolerations: [{key: dedicated, operator: Equal, value: backup, effect: NoSchedule}]
 affinity: {nodeAffinity: null, podAffinity: {}}
