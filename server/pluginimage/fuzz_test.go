@@ -1,11 +1,7 @@
 package pluginimage
 
 import (
-	"archive/tar"
-	"bytes"
 	"encoding/json"
-	"io"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -44,43 +40,5 @@ func FuzzSigned(f *testing.F) {
 		if i.isSigned(content) == nil || i.isStated(content) == nil {
 			require.True(t, json.Valid(content))
 		}
-	})
-}
-
-// tarred is a layer with any tar.
-type tarred struct {
-	v1.Layer
-	content []byte
-}
-
-func (l tarred) Uncompressed() (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(l.content)), nil
-}
-
-// FuzzLayer takes the files of any layer. None is outside the directory.
-func FuzzLayer(f *testing.F) {
-	for _, name := range []string{"plugins/a", "../a", "/plugins/.wh.a", "plugins/.wh..wh..opq"} {
-		for _, kind := range []byte{tar.TypeReg, tar.TypeSymlink, tar.TypeLink, tar.TypeDir} {
-			var out bytes.Buffer
-			w := tar.NewWriter(&out)
-			require.NoError(f, w.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Linkname: "../../etc", Mode: 0o755}))
-			require.NoError(f, w.Close())
-			f.Add(out.Bytes())
-		}
-	}
-	f.Fuzz(func(t *testing.T, content []byte) {
-		parent := t.TempDir()
-		dir := filepath.Join(parent, "files")
-		require.NoError(t, os.Mkdir(dir, 0o755))
-		root, err := os.OpenRoot(dir)
-		require.NoError(t, err)
-		defer root.Close()
-		x := extraction{root: root, links: map[string]string{}, hidden: map[string]bool{}}
-		if x.layer(tarred{content: content}) == nil {
-			_ = x.follow()
-		}
-		entries, err := os.ReadDir(parent)
-		require.NoError(t, err)
-		require.Len(t, entries, 1)
 	})
 }

@@ -8,17 +8,22 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
-// oneRecord is an API server with one ConfigMap.
+// oneRecord is an API server with one ConfigMap, which is signed.
 type oneRecord struct {
 	client.Reader
+	key  *signing.Key
 	text string
 }
 
 func (o oneRecord) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	if found, is := list.(*corev1.ConfigMapList); is {
-		found.Items = []corev1.ConfigMap{{Data: map[string]string{recordKey: o.text, idKey: "id"}}}
+		found.Items = []corev1.ConfigMap{{Data: map[string]string{
+			recordKey: o.text, recordProofKey: o.key.Sign("snapshot", "", "uid", o.text), idKey: "id", idProofKey: o.key.Sign("snapshot id", "", "id"),
+		}}}
 	}
 	return nil
 }
@@ -29,7 +34,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add(`null`)
 	f.Add(`[null]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		found, damaged, err := NewRecords(nil, oneRecord{text: text}, "velero", hclog.NewNullLogger()).Of(t.Context(), "uid")
+		key := signing.NewKey([]byte("of tests"))
+		found, damaged, err := NewRecords(nil, oneRecord{key: key, text: text}, "velero", signing.Fixed(key), hclog.NewNullLogger()).Of(t.Context(), "uid")
 		require.NoError(t, err)
 		require.Equal(t, 1, len(found)+len(damaged))
 		for _, record := range found {

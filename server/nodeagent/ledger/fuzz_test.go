@@ -7,18 +7,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
+	"github.com/cleat-dev/cleat/server/signing"
 )
 
-// FuzzRead reads any ConfigMap. The ledger can be changed and written.
+// FuzzRead reads any ConfigMap that is signed. The ledger can be changed and written.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"a":{"version":"1"},"b":null}`, `{"node":"1"}`)
 	f.Add(`null`, `null`)
 	f.Add(`[null]`, `{}`)
 	f.Fuzz(func(t *testing.T, loads, agents string) {
-		l, _ := ledger.Read(&corev1.ConfigMap{Data: map[string]string{"loads": loads, "agents": agents}})
+		key := signing.NewKey([]byte("k"))
+		cm := &corev1.ConfigMap{Data: map[string]string{"loads": loads, "agents": agents, "proof": key.Sign("ledger", "", loads, agents)}}
+		l, _ := ledger.Read(cm, key)
+		require.False(t, l.Unproven)
 		l.Loads["new"] = ledger.Note{}
 		l.Agents["new"] = "1"
-		_, err := l.ConfigMap(new(corev1.ConfigMap))
+		_, err := l.ConfigMap(new(corev1.ConfigMap), key)
 		require.NoError(t, err)
 	})
 }
