@@ -95,7 +95,7 @@ nodeAgent:
     resources: {}
     volumeMounts: [{mountPath: /target, name: plugins}]
     securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL], add: [CHOWN, DAC_OVERRIDE, FOWNER]}, seccompProfile: {type: RuntimeDefault}}
-  containerSecurityContext: {privileged: true, allowPrivilegeEscalation: null, capabilities: null}
+  containerSecurityContext: {privileged: true, allowPrivilegeEscalation: null, capabilities: null, appArmorProfile: null}
   resources: {requests: {cpu: "1"}}
   priorityClassName: system-node-critical
   tolerations: [{key: dedicated, operator: Equal, value: backup, effect: NoSchedule}]

@@ -123,7 +123,7 @@ func (a *adder) command(command string, args ...string) *exec.Cmd {
 		cmd.Path = "/bin/sh"
 		id := int(a.user.Uid)
 		cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.AmbientCaps = syscall.CLONE_NEWUSER, []uintptr{unix.CAP_SYS_RESOURCE}
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: id, HostID: id, Size: 1}} // root owns "/"
 		cmd.SysProcAttr.GidMappings = cmd.SysProcAttr.UidMappings
 		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
 	}
