@@ -25,8 +25,8 @@ func NewCommand(a *command.App) *cobra.Command {
 		Short: "Collect the state and the logs of the server in a file, without secrets",
 		Long: "Collect the state and the logs of the server in a file, without secrets: the custom resources, the workloads of the server's\n" +
 			"namespace without the values of their variables, their events and logs, and the logs of one backup or restore.\n" +
-			"Signed URLs, and settings that look like secrets, are left out. Look at the file before you pass it on: hooks and logs of plugins\n" +
-			"have what their authors write.",
+			"Signed URLs, and settings, arguments and parts of messages that look like secrets, are left out. Look at the file before you pass it on:\n" +
+			"hooks and logs of plugins have what their authors write.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := cmp.Or(output, "bundle-"+time.Now().Format("2006-01-02-15-04-05")+".tar.gz")
