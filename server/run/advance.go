@@ -34,8 +34,6 @@ type machine[T any] struct {
 	phase func(*T) string
 	state func(*T) any // spec and status
 	check func(from, to *T) error
-	// fresh removes the status with which an object was created, before a server writes its first one.
-	fresh func(*T)
 	// brief makes a webhook that does not answer end the writes, which are otherwise repeated until it does. The caller then
 	// has to try again, and can do other things in the meantime.
 	brief bool
@@ -62,7 +60,7 @@ func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change 
 		check: func(from, to *velerov1.Backup) error {
 			return CheckBackupTransition(BackupPhase(from), BackupPhase(to))
 		},
-		fresh: DropCreatedStatus, brief: true,
+		brief: true,
 	})
 }
 
@@ -74,37 +72,38 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 		check: func(from, to *velerov1.Restore) error {
 			return checkRestoreTransition(RestorePhase(from), RestorePhase(to))
 		},
-		fresh: func(r *velerov1.Restore) {
-			if !velerov1.IsAsCreated(r) {
-				return
-			}
-			if RestorePhase(r) == velerov1.RestorePhaseNew {
-				r.Status = velerov1.RestoreStatus{}
-			}
-			r.Generation++ // as the write does
-		},
 	})
 }
 
-// DropCreatedStatus removes the status with which a New backup was created. It is called before each change of the phase, which counts even if it
-// is the first one.
-func DropCreatedStatus(b *velerov1.Backup) {
-	if !velerov1.IsAsCreated(b) {
+// DropCreatedStatus removes what the maker of a backup or restore that no server has worked on has written for one: the status and the claim. It is
+// called before each change, which counts even if it is the first one. One that was created after its end to stand for what a bucket has keeps both.
+func DropCreatedStatus(object client.Object) {
+	if !velerov1.IsAsCreated(object) {
 		return
 	}
-	if BackupPhase(b) == velerov1.BackupPhaseNew {
-		b.Status = velerov1.BackupStatus{}
+	dryRun := velerov1.IsDryRun(object)
+	switch o := object.(type) {
+	case *velerov1.Backup:
+		if dryRun || BackupPhase(o) == velerov1.BackupPhaseNew {
+			o.Status = velerov1.BackupStatus{}
+			dropClaim(o)
+		}
+	case *velerov1.Restore:
+		if dryRun || RestorePhase(o) == velerov1.RestorePhaseNew {
+			o.Status = velerov1.RestoreStatus{}
+			dropClaim(o)
+		}
 	}
-	b.Generation++ // as the write does
+	object.SetGeneration(object.GetGeneration() + 1) // as the write does
 }
 
-// advance implements AdvanceBackup and AdvanceRestore.
+// advance implements AdvanceBackup, AdvanceRestore and AdvanceDryRun.
 func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, change func(*T) error, m machine[T]) error {
 	backoff := kubeapi.Backoff()
 	before := obj.DeepCopy()
 	for {
 		wanted := P(before).DeepCopy()
-		m.fresh(wanted)
+		DropCreatedStatus(P(wanted))
 		if err := change(wanted); err != nil {
 			return err
 		}

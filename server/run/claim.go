@@ -36,6 +36,14 @@ func (c Claim) Set(object client.Object) {
 	object.SetAnnotations(annotations)
 }
 
+// dropClaim removes the claim from the annotations of an object.
+func dropClaim(object client.Object) {
+	annotations := maps.Clone(object.GetAnnotations())
+	delete(annotations, ClaimAnnotation)
+	delete(annotations, velerov1.AttemptAnnotation)
+	object.SetAnnotations(annotations)
+}
+
 // NewIdentity returns a name for this process that no other process has, even if they share the host, which is for people to read.
 func NewIdentity(host string) string { return host + "_" + string(uuid.NewUUID()) }
 

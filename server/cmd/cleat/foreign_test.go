@@ -24,5 +24,21 @@ func (s *site) createInProgress(b *velerov1.Backup) {
 	}
 	require.NoError(s.t, client.IgnoreAlreadyExists(s.client.Create(s.t.Context(), away)))
 	b.Namespace, b.Spec.StorageLocation, b.Status.Phase = s.namespace, away.Name, velerov1.BackupPhaseInProgress
-	require.NoError(s.t, s.client.Create(s.t.Context(), b))
+	s.createWorkedOn(b)
+}
+
+// createWorkedOn creates a backup or restore and then writes its status, as a server does that works on it: one that its maker writes counts as none.
+// In between it has ended, so that no server begins it.
+func (s *site) createWorkedOn(object client.Object) {
+	s.t.Helper()
+	created, _ := object.DeepCopyObject().(client.Object)
+	switch o := created.(type) {
+	case *velerov1.Backup:
+		o.Status = velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation}
+	case *velerov1.Restore:
+		o.Status = velerov1.RestoreStatus{Phase: velerov1.RestorePhaseFailedValidation}
+	}
+	require.NoError(s.t, s.client.Create(s.t.Context(), created))
+	object.SetResourceVersion(created.GetResourceVersion())
+	require.NoError(s.t, s.client.Update(s.t.Context(), object))
 }
