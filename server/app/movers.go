@@ -187,7 +187,7 @@ func (f *files) addState(path, at string) error {
 }
 
 // addRepository adds the repository, if it is on a file system, but nothing else of its location. The bucket stays away if it is, so that
-// the mover can tell.
+// the mover can tell; no repository is created then, since it would be gone with the process.
 func (f *files) addRepository() error {
 	of := f.repository
 	if of.Provider != filestore.Name {
@@ -198,10 +198,12 @@ func (f *files) addRepository() error {
 		return nil // which the mover refuses
 	}
 	root, err := os.OpenRoot(bucket) // what others put into the bucket leads to nothing else of the node
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.create:
+		return fmt.Errorf("there is no directory %s on this node; mount the bucket of the location there, or create it", bucket)
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	defer func() { _ = root.Close() }() // a directory

@@ -114,6 +114,7 @@ func requireRights(t *testing.T, log *logBuffer) {
 func (s *site) moveVolume(shop string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
+	require.NoError(s.t, os.MkdirAll(filepath.Join(dir, "store", "bucket"), 0o700))
 	programs.Copy(s.t, "server/test/nodeagent/testdata/mover", filepath.Join(dir, "plugins", "mover"))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: shop + "-node"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "app"}, Spec: corev1.PodSpec{

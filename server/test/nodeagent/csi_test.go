@@ -45,7 +45,7 @@ func TestAcceptNodeAgent_CSI(t *testing.T) {
 // useRestic replaces the data mover of the site by restic.
 func (v *volumes) useRestic() {
 	v.t.Helper()
-	v.plugins, v.notes = filepath.Join(v.t.TempDir(), "restic"), ""
+	v.plugins = filepath.Join(v.t.TempDir(), "restic")
 	v.config = fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {config: {cleat.dev/restic: {program: %q}}}\n", programs.Restic(v.t))
 	programs.Copy(v.t, "plugins/restic/cmd/cleat-restic", filepath.Join(v.plugins, "cleat-restic"))
 }

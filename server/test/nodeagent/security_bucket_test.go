@@ -82,7 +82,7 @@ func (f *files) opens(namespace, password string) bool {
 }
 
 // TestAcceptSecurity_Synchronised has somebody who can write to the bucket store PodVolumeBackups in all phases but the last ones: nobody
-// carries them out. Those that have ended are history, whatever they say.
+// carries them out. Those that have ended are history, whatever they say, but of a file that is damaged nothing is taken.
 func TestAcceptSecurity_Synchronised(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -117,8 +117,10 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 	}
 	strange := load("strange", "Completed")
 	strange["kind"] = "DataUpload"
-	f.plant("evil", nil, append(loads, strange, nil, load("No Name", "Completed"), load("history", "Completed"))...)
+	f.plant("evil", nil, append(loads, strange, load("No Name", "Completed"), load("history", "Completed"))...)
+	f.plant("damaged", nil, load("before", "Completed"), nil, load("behind", "Completed"))
 	b := f.brought("evil")
+	f.brought("damaged")
 	var list velerov1.PodVolumeBackupList
 	require.NoError(t, f.client.List(t.Context(), &list, client.InNamespace(f.namespace)))
 	if len(list.Items) > 1 { // what happens to the others?

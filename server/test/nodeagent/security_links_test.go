@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -44,7 +45,6 @@ func TestAcceptSecurity_Links(t *testing.T) {
 	var location velerov1.BackupStorageLocation
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location))
 	repository := filepath.Join(location.Spec.Config["path"], "bucket", "restic", s.namespace)
-	require.NoError(t, os.MkdirAll(filepath.Join(location.Spec.Config["path"], "bucket"), 0o700))
 
 	secrets, plugins := t.TempDir(), t.TempDir() // stand for directories of the agent
 	data := s.data(node)
@@ -84,10 +84,12 @@ func TestAcceptSecurity_Links(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "of the pod", string(content))
 
+	var secret corev1.Secret
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "velero-repo-credentials"}, &secret))
 	all := t.TempDir()
 	run := func(args ...string) {
 		cmd := exec.Command(restic, append(args, "--repo="+repository, "--no-cache", "--no-lock")...)
-		cmd.Env = append(os.Environ(), "RESTIC_PASSWORD=static-passw0rd")
+		cmd.Env = append(os.Environ(), "RESTIC_PASSWORD="+string(secret.Data["repository-password"]))
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}

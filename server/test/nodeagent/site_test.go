@@ -72,7 +72,6 @@ type site struct {
 	namespace   string
 	nodes       []string
 	root        string // has a directory of pods for each node
-	notes       string // of the data mover
 	plugins     string
 	config      string   // file; empty for none
 	configMap   string   // of the node agents; empty for none
@@ -90,7 +89,8 @@ func newSite(t *testing.T, nodes int) *site {
 	s := newEmptySite(t, &shared)
 	s.onNode = exec.Command
 	c, dir := s.client, t.TempDir()
-	s.root, s.notes = filepath.Join(dir, "nodes"), filepath.Join(dir, "notes")
+	s.root = filepath.Join(dir, "nodes")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "store", "bucket"), 0o700))
 	programs.Copy(t, "server/test/nodeagent/testdata/mover", filepath.Join(s.plugins, "mover"))
 	s.create(&velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Name: "default"},
@@ -362,11 +362,7 @@ func (s *site) agent(node string, args ...string) *agent {
 func (s *site) configFile() string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "cleat.yaml")
-	text := cmp.Or(s.config, "apiVersion: cleat.dev/v1\n")
-	if s.notes != "" {
-		text += fmt.Sprintf("plugins: {environment: {MOVER_NOTES: %q}}\n", s.notes)
-	}
-	require.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
+	require.NoError(s.t, os.WriteFile(file, []byte(cmp.Or(s.config, "apiVersion: cleat.dev/v1\n")), 0o600))
 	return file
 }
 

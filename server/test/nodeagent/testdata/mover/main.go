@@ -1,12 +1,10 @@
 // Command mover is a data mover for tests. It keeps each snapshot as a copy of the directory, in the location of a file store.
 //
-// A file "hold" in a volume makes its backup wait until the file is removed, and one in a snapshot its restores. Each call adds a line to the file that MOVER_NOTES names:
-// "begin KEY" and "end KEY", where the key of a restore is the snapshot.
+// A file "hold" in a volume makes its backup wait until the file is removed, and one in a snapshot its restores.
 package main
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,23 +21,11 @@ func main() {
 
 type mover struct{}
 
-// note adds a line to the notes.
-func note(line string) {
-	file, err := os.OpenFile(os.Getenv("MOVER_NOTES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return // nobody wants to know
-	}
-	_, _ = fmt.Fprintf(file, "%s\n", line)
-	_ = file.Close()
-}
-
 func place(r dmv1.Repository, snapshot string) string {
 	return filepath.Join(r.Config["path"], r.Config["bucket"], r.Path, snapshot)
 }
 
 func (mover) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.BackupOutput, error) {
-	note("begin " + input.Key)
-	defer note("end " + input.Key)
 	if err := wait(ctx, input.Volume.Path, input.Report); err != nil {
 		return nil, err
 	}
@@ -56,8 +42,6 @@ func (mover) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.BackupO
 }
 
 func (mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.RestoreOutput, error) {
-	note("begin " + input.SnapshotID)
-	defer note("end " + input.SnapshotID)
 	from := place(input.Repository, input.SnapshotID)
 	if _, err := os.Stat(from); err != nil {
 		return nil, framework.NotFound("no snapshot %s in %s", input.SnapshotID, input.Repository)
