@@ -53,7 +53,9 @@ func TestPluginsOfDeployments(t *testing.T) {
 	require.Equal(t, []corev1.VolumeMount{{Name: "plugins", MountPath: "/plugins", ReadOnly: true}}, pod.Containers[1].VolumeMounts)
 	require.Equal(t, []corev1.Container{{
 		Name: "a-b", Image: "a/b:v1", ImagePullPolicy: "Always", VolumeMounts: []corev1.VolumeMount{{Name: "plugins", MountPath: "/target"}},
+		SecurityContext: pod.InitContainers[0].SecurityContext,
 	}}, pod.InitContainers)
+	require.True(t, *pod.InitContainers[0].SecurityContext.ReadOnlyRootFilesystem)
 	require.ErrorContains(t, AddPlugin(d, "a/b:v1", "Always"), "is there already, as init container a-b")
 	require.NoError(t, AddPlugin(d, "a/c:v1", "Always"))
 	require.Len(t, pod.Volumes, 1)
