@@ -77,6 +77,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	base := s.serveDownloads("--concurrent-backups", "1")
 	shop := s.workload(2)
 	s.must("backup", "create", "b", "--include-namespaces", shop, "--wait")
+	makesBackups, makesRestores := s.maker("backups"), s.maker("restores")
 	far := metav1.NewTime(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC))
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.namespace, Name: name} }
 
@@ -101,7 +102,6 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	})
 
 	t.Run("backups that have begun", func(t *testing.T) {
-		makes := s.maker("backups")
 		foreign := filepath.Join(s.bucketDir, "backups", "foreign", "velero-backup.json")
 		require.NoError(t, os.MkdirAll(filepath.Dir(foreign), 0o755))
 		const stored = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"foreign","uid":"of-another-cluster"},"status":{"phase":"Completed"}}`
@@ -120,7 +120,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 				},
 			}
 			b.Annotations = map[string]string{"cleat.dev/claim": "x", "cleat.dev/attempt": "9", "cleat.dev/occupied-namespaces": shop}
-			require.NoError(t, makes.Create(t.Context(), b))
+			require.NoError(t, makesBackups.Create(t.Context(), b))
 			return b
 		}
 		ended := func(b *velerov1.Backup) {
@@ -164,13 +164,12 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	})
 
 	t.Run("restores that have begun", func(t *testing.T) {
-		makes := s.maker("restores")
 		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress, velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseFinalizing} {
 			r := &velerov1.Restore{
 				ObjectMeta: meta("as-" + strings.ToLower(string(phase))), Spec: velerov1.RestoreSpec{BackupName: "b"},
 				Status: velerov1.RestoreStatus{Phase: phase, Errors: 7, RestoreItemOperationsAttempted: 3, StartTimestamp: &far, CompletionTimestamp: &far},
 			}
-			require.NoError(t, makes.Create(t.Context(), r))
+			require.NoError(t, makesRestores.Create(t.Context(), r))
 			s.eventually(r.Name+" has ended", func(ctx context.Context) (bool, error) {
 				err := s.client.Get(ctx, client.ObjectKeyFromObject(r), r)
 				return r.Status.Phase.Terminal(), err
@@ -178,6 +177,47 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 			require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, "%s: %s %v", phase, r.Status.FailureReason, r.Status.ValidationErrors)
 			require.Zero(t, r.Status.Errors+r.Status.RestoreItemOperationsAttempted)
 			require.Contains(t, s.files("restores/"+r.Name), "restore-"+r.Name+"-logs.gz", phase)
+		}
+	})
+
+	t.Run("dry runs that have begun", func(t *testing.T) {
+		requested := func(name string) metav1.ObjectMeta {
+			made := meta(name)
+			made.Annotations = map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested, "cleat.dev/claim": "x", "cleat.dev/attempt": "9"}
+			return made
+		}
+		ended := func(object client.Object) {
+			t.Helper()
+			s.eventually(object.GetName()+" has ended", func(ctx context.Context) (bool, error) {
+				err := s.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+				return object.GetAnnotations()[velerov1.DryRunAnnotation] != velerov1.DryRunRequested, err
+			})
+			require.Equal(t, velerov1.DryRunDone, object.GetAnnotations()[velerov1.DryRunAnnotation])
+			require.Equal(t, "1", object.GetAnnotations()["cleat.dev/attempt"])
+		}
+		for _, phase := range []velerov1.BackupPhase{velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailedValidation} {
+			b := &velerov1.Backup{
+				ObjectMeta: requested("dry-as-" + strings.ToLower(string(phase))), Spec: velerov1.BackupSpec{StorageLocation: "default", IncludedNamespaces: []string{shop}},
+				Status: velerov1.BackupStatus{Phase: phase, QueuePosition: 3, FailureReason: "made up", StartTimestamp: &far, CompletionTimestamp: &far},
+			}
+			require.NoError(t, makesBackups.Create(t.Context(), b))
+			ended(b)
+			require.Equal(t, velerov1.BackupPhaseFailedValidation, b.Status.Phase)
+			require.Zero(t, b.Status.QueuePosition)
+			require.Empty(t, b.Status.FailureReason)
+			require.True(t, b.Status.StartTimestamp.Before(&far) && b.Status.CompletionTimestamp.Before(&far))
+		}
+		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress, velerov1.RestorePhaseFailedValidation} {
+			r := &velerov1.Restore{
+				ObjectMeta: requested("dry-as-" + strings.ToLower(string(phase))), Spec: velerov1.RestoreSpec{BackupName: "b"},
+				Status: velerov1.RestoreStatus{Phase: phase, FailureReason: "made up", StartTimestamp: &far, CompletionTimestamp: &far},
+			}
+			require.NoError(t, makesRestores.Create(t.Context(), r))
+			ended(r)
+			require.Equal(t, velerov1.RestorePhaseFailedValidation, r.Status.Phase)
+			require.Empty(t, r.Status.FailureReason)
+			require.Contains(t, r.Spec.ExcludedResources, "nodes", "the defaults of a restore")
+			require.True(t, r.Status.StartTimestamp.Before(&far) && r.Status.CompletionTimestamp.Before(&far))
 		}
 	})
 
