@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -348,12 +349,7 @@ func unescaped(path string) string {
 // placeCopy makes a copy of the binary in the new root, and has it at its path, which may be below a mount.
 func (b *Binary) placeCopy() error {
 	const copied = "/.program"
-	file, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, io.NewSectionReader(b.File, 0, math.MaxInt64))
-	if err := errors.Join(err, file.Close()); err != nil {
+	if err := b.copyTo(copied); err != nil {
 		return fmt.Errorf("copy %s: %w", b.Path, err)
 	}
 	held, err := os.OpenFile(copied, unix.O_PATH, 0)
@@ -367,6 +363,19 @@ func (b *Binary) placeCopy() error {
 	}
 	defer func() { _ = unix.Close(t.fd) }()
 	return t.attach()
+}
+
+// copyTo makes a copy of the binary. No other process starts meanwhile, which would have the copy open for writing until it runs its program:
+// the copy could not be run, and its file system not made read-only.
+func (b *Binary) copyTo(path string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, io.NewSectionReader(b.File, 0, math.MaxInt64))
+	return errors.Join(err, file.Close())
 }
 
 // dropRights leaves the calling thread, and what it starts, those of its capabilities that a process in an enclosure may have.

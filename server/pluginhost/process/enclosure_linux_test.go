@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -165,5 +166,31 @@ func TestSocketOfEnclosedProcessIsItsOwn(t *testing.T) {
 	for _, wrong := range []string{filepath.Join(other, "foreign"), filepath.Join(dir, "link"), filepath.Join(dir, "none")} {
 		_, _, err := socketIn(dir, wrong)
 		require.Error(t, err, wrong)
+	}
+}
+
+// A process that is started meanwhile has the files of this one until it runs its program. It may not keep the copy of a binary open.
+func TestEnclosuresAreMadeWhileOtherProcessesStart(t *testing.T) {
+	t.Parallel()
+	needsMounts(t)
+	var starters sync.WaitGroup
+	defer starters.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	for range 4 {
+		starters.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_ = exec.Command("/bin/true").Run()
+				}
+			}
+		})
+	}
+	large := "echo done; exit\n" + strings.Repeat("#", 4<<20)
+	for range 20 {
+		require.Equal(t, "done", runEnclosed(t, &Enclosure{}, large))
 	}
 }
