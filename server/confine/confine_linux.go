@@ -151,7 +151,7 @@ func startLoopback() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(socket)
+	defer func() { _ = unix.Close(socket) }()
 	loopback, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func allowPath(rules int, access uint64, path string) error {
 	if err != nil {
 		return nil //nolint:nilerr // there is nothing to allow
 	}
-	defer unix.Close(file)
+	defer func() { _ = unix.Close(file) }()
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(file)}
 	if _, _, wrong := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); wrong != 0 {
 		return fmt.Errorf("allow %s: %w", path, wrong)
@@ -91,7 +91,7 @@ func allowPath(rules int, access uint64, path string) error {
 
 // restrict applies rules to this thread and to what it runs. It closes them.
 func restrict(rules int) error {
-	defer unix.Close(rules)
+	defer func() { _ = unix.Close(rules) }()
 	if _, _, wrong := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); wrong != 0 {
 		return os.NewSyscallError("landlock_restrict_self", wrong)
 	}

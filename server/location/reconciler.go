@@ -197,11 +197,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupS
 	if before.Status.Phase == status.Phase && before.Status.Message == status.Message {
 		return nil
 	}
-	if problem != nil {
+	switch {
+	case problem != nil:
 		r.Log.Warn("backup storage location is unavailable", "location", location.Name, "error", status.Message)
-	} else if status.Message != "" {
+	case status.Message != "":
 		r.Log.Warn("backup storage location is available", "location", location.Name, "warning", status.Message)
-	} else {
+	default:
 		r.Log.Info("backup storage location is available", "location", location.Name)
 	}
 	return nil

@@ -43,7 +43,7 @@ type proof struct {
 // run returns the Backup or Restore to which a load belongs.
 func (l *load) run() (kind string, ref *metav1.OwnerReference) {
 	kind = "Backup"
-	if l.kind.restore {
+	if l.restore {
 		kind = "Restore"
 	}
 	ref = metav1.GetControllerOf(l.Object)
@@ -103,8 +103,8 @@ func (a *Agent) backed(ctx context.Context, l *load) (string, error) {
 		return "it belongs to none", nil
 	}
 	var object client.Object
-	phase := func() string { return "" }
-	if l.kind.restore {
+	var phase func() string
+	if l.restore {
 		r := new(velerov1.Restore)
 		object, phase = r, func() string { return string(r.Status.Phase) }
 	} else {

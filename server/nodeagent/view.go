@@ -73,7 +73,7 @@ func (q *admission) add(v *view, l *load) {
 	case ended && l.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(l.Object, l.finalizer):
 		v.refused = append(v.refused, l)
 		return
-	case !ended && l.proof.refused != "" && !(q.BesideVelero && q.leaves(l) && !l.phase().IsNew()): // otherwise it counts, as one of Velero's agents
+	case !ended && l.proof.refused != "" && (!q.BesideVelero || !q.leaves(l) || l.phase().IsNew()): // otherwise it counts, as one of Velero's agents
 		v.seen[uid] = ledger.Seen{Phase: velerov1.LoadPhaseFailed, Version: l.GetResourceVersion()}
 		v.refused = append(v.refused, l)
 		return

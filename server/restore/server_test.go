@@ -114,7 +114,7 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 		"1 leases.coordination.k8s.io, 1 podvolumebackups.velero.io, 1 podvolumerestores.velero.io, 2 restores.velero.io, 1 schedules.velero.io, " +
 		"1 serverstatusrequests.velero.io; to restore schedules.velero.io into the namespace of the server, name them in includedResources"}, result.Results.Warnings.Velero)
 
-	t.Run("what the restore includes by name", func(t *testing.T) {
+	t.Run("what the restore includes by name", func(t *testing.T) { //nolint:paralleltest // one after the other, in one cluster
 		restore := newRestore("named", func(s *velerov1.RestoreSpec) {
 			s.IncludedResources = []string{"schedules", "leases", "deletebackuprequests"}
 		})
@@ -126,7 +126,7 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 			require.Nil(t, c.live(one), one.name)
 		}
 	})
-	t.Run("what actions make of other objects", func(t *testing.T) {
+	t.Run("what actions make of other objects", func(t *testing.T) { //nolint:paralleltest // one after the other, in one cluster
 		became := map[string]func(obj){
 			"order": func(o obj) {
 				o["apiVersion"], o["kind"], o["spec"] = "velero.io/v1", "DeleteBackupRequest", obj{"backupName": "b"}
@@ -168,7 +168,7 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 		require.Nil(t, c.live(configMap(ns, ledger.Name, nil)))
 		require.Nil(t, c.live(in("secrets", "v1", "Secret", ns, "secret", nil)))
 	})
-	t.Run("objects of another namespace that are mapped into it", func(t *testing.T) {
+	t.Run("objects of another namespace that are mapped into it", func(t *testing.T) { //nolint:paralleltest // one after the other, in one cluster
 		restore := newRestore("mapped", func(s *velerov1.RestoreSpec) {
 			s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate
 			s.NamespaceMapping = map[string]string{elsewhere: ns}

@@ -158,7 +158,7 @@ resourceModifierRules:
 	require.NoError(t, err)
 
 	yes := true
-	for _, row := range []struct {
+	for _, row := range []struct { //nolint:paralleltest // they restore the same backup
 		name    string
 		entries []forgery
 		spec    velerov1.RestoreSpec

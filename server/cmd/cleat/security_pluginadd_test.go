@@ -71,7 +71,7 @@ func newAdder(t *testing.T, uid int) *adder {
 	}
 	a.environment = append(a.environment, "TMPDIR=/tmp")
 	a.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-	require.NoError(t, filepath.Walk(home, func(path string, _ os.FileInfo, err error) error { return os.Chown(path, uid, uid) }))
+	require.NoError(t, filepath.Walk(home, func(path string, _ os.FileInfo, _ error) error { return os.Chown(path, uid, uid) }))
 	return a
 }
 

@@ -81,7 +81,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	far := metav1.NewTime(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC))
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.namespace, Name: name} }
 
-	t.Run("a download with a token of its maker", func(t *testing.T) {
+	t.Run("a download with a token of its maker", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		chosen := base + "/downloads/mine?token=chosen"
 		mine := &velerov1.DownloadRequest{
 			ObjectMeta: meta("mine"), Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "b"}},
@@ -101,7 +101,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, status)
 	})
 
-	t.Run("backups that have begun", func(t *testing.T) {
+	t.Run("backups that have begun", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		foreign := filepath.Join(s.bucketDir, "backups", "foreign", "velero-backup.json")
 		require.NoError(t, os.MkdirAll(filepath.Dir(foreign), 0o755))
 		const stored = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"foreign","uid":"of-another-cluster"},"status":{"phase":"Completed"}}`
@@ -148,7 +148,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		require.Equal(t, []string{"velero-backup.json"}, s.files("backups/foreign"))
 	})
 
-	t.Run("a backup that holds the slot for ever", func(t *testing.T) {
+	t.Run("a backup that holds the slot for ever", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		held := &velerov1.Backup{ObjectMeta: meta("held"), Spec: velerov1.BackupSpec{StorageLocation: "default"}, Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress}}
 		held.Finalizers = []string{"example.io/never"}
 		require.NoError(t, s.client.Create(t.Context(), held))
@@ -163,7 +163,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		s.must("backup", "create", "after", "--include-namespaces", shop, "--wait")
 	})
 
-	t.Run("restores that have begun", func(t *testing.T) {
+	t.Run("restores that have begun", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress, velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseFinalizing} {
 			r := &velerov1.Restore{
 				ObjectMeta: meta("as-" + strings.ToLower(string(phase))), Spec: velerov1.RestoreSpec{BackupName: "b"},
@@ -180,7 +180,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		}
 	})
 
-	t.Run("dry runs that have begun", func(t *testing.T) {
+	t.Run("dry runs that have begun", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		requested := func(name string) metav1.ObjectMeta {
 			made := meta(name)
 			made.Annotations = map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested, "cleat.dev/claim": "x", "cleat.dev/attempt": "9"}
@@ -221,7 +221,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		}
 	})
 
-	t.Run("an expired copy of a backup that has not expired", func(t *testing.T) {
+	t.Run("an expired copy of a backup that has not expired", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		var b velerov1.Backup
 		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "b"}, &b))
 		forged := b.DeepCopy()

@@ -81,7 +81,7 @@ func (c *child) prepare(dir string, args, env []string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Env, cmd.SysProcAttr = append(env, c.mark), processAttributes()
+	cmd.Env, cmd.SysProcAttr = slices.Concat(env, []string{c.mark}), processAttributes()
 	c.cmd = cmd
 	return nil
 }

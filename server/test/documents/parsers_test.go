@@ -38,6 +38,7 @@ var trusted = map[string]string{
 	"program": "the output of a program that this process has started, into a type with fields",
 	"key":     "what the bearer of a trusted key has signed, or is about to be compared with a signature",
 	"author":  "runs in the tests of an author",
+	"kernel":  "a file that the kernel has written",
 }
 
 // TestAcceptSecurity_FuzzTargets shows that every parser of foreign bytes has a fuzz target: testdata/parsers.txt names it for each function that

@@ -124,7 +124,7 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 	var list velerov1.PodVolumeBackupList
 	require.NoError(t, f.client.List(t.Context(), &list, client.InNamespace(f.namespace)))
 	if len(list.Items) > 1 { // what happens to the others?
-		f.retry("a volume of somebody else is copied", func(ctx context.Context) error {
+		f.retry("a volume of somebody else is copied", func(context.Context) error {
 			if !f.opens(shop, "static-passw0rd") {
 				return errors.New("there is no repository with the public password")
 			}
