@@ -119,7 +119,8 @@ func Serve(ctx context.Context, c Config) error {
 	if downloads != nil {
 		cluster := &run.Cluster{Live: live, Namespace: c.Namespace}
 		endpoints.downloads = &download.Server{
-			Client: cluster.Live, Namespace: c.Namespace, Keys: signingKeys,
+			Client: cluster.Live, Namespace: c.Namespace,
+			Keys: signing.Open(mgr.GetAPIReader(), nil, c.Namespace, time.Now), // requests of anyone neither wait for the API server nor write to it
 			Open: requests.Open(cluster, opener), Log: c.Log.Named("downloads"), Now: time.Now,
 		}
 	}
