@@ -46,10 +46,10 @@ func (r *repositories) Forget(
 	if err != nil {
 		return nil, fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
 	}
-	of, err := r.opener.Open(ctx, mover, locationName, namespace, false)
-	if err != nil {
-		return nil, err
-	}
-	forgotten, err := mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots, Tags: tags}, nil)
+	var forgotten datamover.Forgotten
+	err = r.opener.Use(ctx, mover, locationName, namespace, func(of datamover.Repository) (err error) {
+		forgotten, err = mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots, Tags: tags}, nil)
+		return err
+	})
 	return forgotten.Kept, err
 }

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	moverRounds = 2
+	moverRounds = 4
 	moverPlaces = 2
 )
 
 // moverOverRestic measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a node agent that is a
-// process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare restic with the same tree. The sides take turns.
+// process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare restic with the same tree. The sides take turns, and the fastest round of each counts.
 func moverOverRestic(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	restic, err := programs.FindRestic()
 	if err != nil {

@@ -17,8 +17,11 @@ type Movers interface {
 
 // Repositories opens the repositories with the data of volumes.
 type Repositories interface {
-	// Open returns the repository of the volumes of a namespace in a location. It is created if that is asked for and it does not exist.
-	Open(ctx context.Context, mover datamover.Mover, location, namespace string, create bool) (datamover.Repository, error)
+	// Create returns the repository of the volumes of a namespace in a location, to store data in. It is created if it does not exist.
+	Create(ctx context.Context, mover datamover.Mover, location, namespace string) (datamover.Repository, error)
+	// Use calls a function with such a repository, which exists. If the password is wrong, it calls the function again with the public one, if
+	// the repository has that: it may be older than the password of the installation.
+	Use(ctx context.Context, mover datamover.Mover, location, namespace string, use func(datamover.Repository) error) error
 }
 
 // stored is what a backup has stored.

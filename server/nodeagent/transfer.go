@@ -71,21 +71,13 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 	if err != nil {
 		return outcome{}, err
 	}
-	repository, err := a.Repositories.Open(ctx, mover, l.spec.location, l.spec.repository, !l.restore)
-	if err != nil {
-		return outcome{}, err
-	}
 	report := func(p datamover.Progress) { progress(p.DoneBytes, p.TotalBytes) }
 	if l.restore {
-		restored, err := mover.Restore(ctx, datamover.Restore{
-			Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Settings: l.spec.settings,
-			Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
-		}, report)
-		a.warn(l, restored.Warnings)
-		if err == nil && l.podLabel == "" {
-			err = signalRestored(l, volume)
-		}
-		return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes}, err
+		return a.restore(ctx, l, mover, volume, report)
+	}
+	repository, err := a.Repositories.Create(ctx, mover, l.spec.location, l.spec.repository)
+	if err != nil {
+		return outcome{}, err
 	}
 	snapshot, err := mover.Backup(ctx, datamover.Backup{
 		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Parent: a.parent(ctx, l), Tags: l.spec.tags,
@@ -98,6 +90,23 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: snapshot.Bytes, backup: &stored{
 		id: snapshot.ID, newBytes: snapshot.NewBytes, path: volume.Path,
 	}}, nil
+}
+
+// restore has the mover restore the data of a volume.
+func (a *Agent) restore(ctx context.Context, l *load, mover datamover.Mover, volume hostpath.Volume, report func(datamover.Progress)) (outcome, error) {
+	var restored datamover.Restored
+	err := a.Repositories.Use(ctx, mover, l.spec.location, l.spec.repository, func(repository datamover.Repository) (err error) {
+		restored, err = mover.Restore(ctx, datamover.Restore{
+			Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Settings: l.spec.settings,
+			Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
+		}, report)
+		return err
+	})
+	a.warn(l, restored.Warnings)
+	if err == nil && l.podLabel == "" {
+		err = signalRestored(l, volume)
+	}
+	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes}, err
 }
 
 // warn logs the warnings of a mover about a load.

@@ -4,7 +4,7 @@
 // A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that has not finished.
 // Others wait for its phase Ready.
 //
-// The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Open.
+// The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Create.
 package repository
 
 import (
@@ -50,14 +50,11 @@ type Opener struct {
 	Log       hclog.Logger // nil for none
 }
 
-// Open implements nodeagent.Repositories.
-func (o *Opener) Open(ctx context.Context, mover datamover.Mover, locationName, namespace string, create bool) (datamover.Repository, error) {
-	r, err := o.describe(ctx, locationName, namespace, create)
+// Create implements nodeagent.Repositories.
+func (o *Opener) Create(ctx context.Context, mover datamover.Mover, locationName, namespace string) (datamover.Repository, error) {
+	r, err := o.describe(ctx, locationName, namespace, true)
 	if err != nil {
-		return r, fmt.Errorf("open the repository of namespace %s in location %s: %w", namespace, locationName, err)
-	}
-	if !create {
-		return o.readable(ctx, mover, r), nil
+		return r, err
 	}
 	if r.ReadOnly {
 		return r, fmt.Errorf("backup storage location %s is read-only, so nothing can be stored in it", locationName)
@@ -68,8 +65,42 @@ func (o *Opener) Open(ctx context.Context, mover datamover.Mover, locationName, 
 	return r, nil
 }
 
+// Use implements nodeagent.Repositories. Nothing is stored in a repository with the public password unless the installation has that: whoever
+// writes to the bucket could have made it.
+func (o *Opener) Use(ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error) error {
+	r, err := o.describe(ctx, locationName, namespace, false)
+	if err != nil {
+		return err
+	}
+	err = use(r)
+	if !errors.Is(err, versioning.ErrInvalid) || repopassword.IsPublic(r.Password) {
+		return err
+	}
+	public := r
+	public.Password = []byte(repopassword.Public)
+	if look := check(ctx, mover, r); !errors.Is(look, versioning.ErrInvalid) || check(ctx, mover, public) != nil {
+		return err
+	}
+	if o.Log != nil {
+		o.Log.Warn("a repository opens with the public password only, not with that of the Secret", "path", r.Path)
+	}
+	return use(public)
+}
+
+// check returns an error unless a repository can be read.
+func check(ctx context.Context, mover datamover.Mover, r datamover.Repository) error {
+	r.ReadOnly = true
+	_, err := mover.Check(ctx, datamover.Check{Repository: r}, nil)
+	return err
+}
+
 // describe returns where a repository is and how it is opened.
-func (o *Opener) describe(ctx context.Context, locationName, namespace string, create bool) (datamover.Repository, error) {
+func (o *Opener) describe(ctx context.Context, locationName, namespace string, create bool) (r datamover.Repository, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the repository of namespace %s in location %s: %w", namespace, locationName, err)
+		}
+	}()
 	for field, name := range map[string]string{"backup storage location": locationName, "namespace": namespace} {
 		if err := kubeapi.CheckName(field, name); err != nil {
 			return datamover.Repository{}, err // the path of the repository would be another one
@@ -105,29 +136,6 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 		password = []byte(repopassword.Public)
 	}
 	return password, err
-}
-
-// readable returns a repository that is not created, with the password by which it opens: that of the installation, or else the public one.
-// Nothing is stored in a repository with the public password unless the installation has that: whoever writes to the bucket could have made it.
-func (o *Opener) readable(ctx context.Context, mover datamover.Mover, r datamover.Repository) datamover.Repository {
-	if repopassword.IsPublic(r.Password) {
-		return r
-	}
-	public := r
-	public.Password, public.ReadOnly = []byte(repopassword.Public), true
-	own := r
-	own.ReadOnly = true
-	if _, err := mover.Check(ctx, datamover.Check{Repository: own}, nil); !errors.Is(err, versioning.ErrInvalid) {
-		return r
-	}
-	if _, err := mover.Check(ctx, datamover.Check{Repository: public}, nil); err != nil {
-		return r
-	}
-	if o.Log != nil {
-		o.Log.Warn("a repository opens with the public password only, not with that of the Secret", "path", r.Path)
-	}
-	public.ReadOnly = r.ReadOnly
-	return public
 }
 
 // ensure returns when the repository exists.
