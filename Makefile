@@ -51,7 +51,7 @@ image: ## build reproducible images of PRODUCTS (all: the server and the plugins
 
 .PHONY: image-test
 image-test: ## test the image of the data mover, for which restic is built (the first time takes some minutes)
-	@CLEAT_TEST_RESTIC_IMAGE=1 $(TEST) -run '^TestPluginImages$$' -count=1 ./server/release
+	@CLEAT_TEST_RESTIC_IMAGE=1 $(TEST) -run '^TestPluginImages$$' -count=1 ./server/internal/setup/release
 
 .PHONY: release
 release: ## build archives, SBOMs and checksums for PLATFORMS into bin/release (VERSION=v1.2.3)
@@ -92,7 +92,7 @@ TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
 COMMON  := $(CACHE)/common/$(subst /,-,$(CURDIR)).json
 SHARING := mkdir -p $(dir $(COMMON)) && go -C server/test/localcluster run . run -record $(COMMON) -- \
 	env -C $(CURDIR) CLEAT_TEST_CLUSTER=$(COMMON)
-LONGEST := ./server/test/nodeagent ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/controller/backupqueue ./framework/conformance
+LONGEST := ./server/test/nodeagent ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
@@ -103,7 +103,7 @@ test: cluster node-plugin ## run all tests, with a real API server, a real S3 se
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
 # Left out are packages whose tests run programs that are built without the race detector, and pure functions.
 CONCURRENT := '^[[:space:]]*go [a-z]|\.Go\(|"sync[/"]|/sync/|make\(chan '
-APART      := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
+APART      := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/internal/setup/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
 .PHONY: race
 race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
@@ -172,7 +172,7 @@ generate: ## protos, deep copies and CRDs from their sources
 .PHONY: fuzz
 FUZZTIME ?= 20s
 TARGET   ?=
-fuzz: ## run every fuzz target for FUZZTIME (20s), or one (TARGET=server/store.FuzzFiles); server/test/documents/testdata/parsers.txt lists them
+fuzz: ## run every fuzz target for FUZZTIME (20s), or one (TARGET=server/internal/bucket/store.FuzzFiles); server/test/documents/testdata/parsers.txt lists them
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do folder=$$(dirname "$${file#./}"); \
 		grep -oE '^func Fuzz[A-Za-z0-9_]*' "$$file" | sed 's/func //' | while read -r target; do \
 			case "$(TARGET)" in ""|"$$folder.$$target") ;; *) continue ;; esac; \

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/plugins/restic"
-	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/test/hosting"
 	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -40,14 +40,14 @@ func TestKilledPluginEndsItsLoadAndResticWithIt(t *testing.T) {
 	r, volume, plugins := repository(t), t.TempDir(), t.TempDir()
 	binary := filepath.Join(plugins, "cleat-restic")
 	programs.Copy(t, "plugins/restic/cmd/cleat-restic", binary)
-	host, err := pluginhost.New(t.Context(), pluginhost.Config{
+	host, err := hosting.New(t.Context(), hosting.Config{
 		Dir: plugins, Log: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry(),
 		Environment: append(os.Environ(), "CLEAT_STATE_DIR="+t.TempDir()),
 		Configs:     map[string][]byte{restic.Name: []byte(`{"program": "` + program + `", "uploadLimit": "1Mi"}`)},
 	})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
-	mover, err := pluginhost.Named(host, kinds.DataMover(), restic.Name)
+	mover, err := hosting.Named(host, kinds.DataMover(), restic.Name)
 	require.NoError(t, err)
 	write(t, volume, map[string]string{"a": random(8 << 20)})
 	load := datamover.Backup{

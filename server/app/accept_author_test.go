@@ -11,7 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/priority"
-	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -21,7 +21,7 @@ func TestAcceptAuthor_Config(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	programs.Copy(t, "./examples/admission-policy", filepath.Join(dir, "admission-policy"))
-	programs.Copy(t, "./server/pluginhost/testdata/misbehave", filepath.Join(dir, "zoned"))
+	programs.Copy(t, "./server/internal/host/pluginhost/testdata/misbehave", filepath.Join(dir, "zoned"))
 	for name, test := range map[string]struct {
 		file string
 		want string

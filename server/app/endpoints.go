@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // endpoints serves /metrics, /healthz and /readyz on one address, /debug/pprof on another and downloads on a third. A server that waits for

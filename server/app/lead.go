@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
 // LeaseName is the Lease that the leading server of a namespace holds.

@@ -24,8 +24,8 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/server/readable"
-	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/kube/readable"
 )
 
 // resyncPeriod is how often all objects are reconciled without a change.

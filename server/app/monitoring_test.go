@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller/backupqueue"
-	"github.com/cleat-dev/cleat/server/controller/metrics"
-	"github.com/cleat-dev/cleat/server/install/monitoring"
-	"github.com/cleat-dev/cleat/server/nodeagent"
-	"github.com/cleat-dev/cleat/server/operation"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/internal/control/backupqueue"
+	"github.com/cleat-dev/cleat/server/internal/control/metrics"
+	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/node"
+	"github.com/cleat-dev/cleat/server/internal/setup/install/monitoring"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -60,7 +60,7 @@ func registered(t *testing.T) map[string]bool {
 	require.NoError(t, err)
 	_, err = policy.New(&config.File{}, policy.Deps{Host: host, Log: hclog.NewNullLogger(), Metrics: registry})
 	require.NoError(t, err)
-	_, err = nodeagent.NewMetrics(registry, "n", 1)
+	_, err = node.NewMetrics(registry, "n", 1)
 	require.NoError(t, err)
 	_, err = operation.NewMonitor(nil, operation.Options{Metrics: registry})
 	require.NoError(t, err)

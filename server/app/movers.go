@@ -17,9 +17,9 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/plugins/filestore"
-	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -46,7 +46,7 @@ func newEnclosedMovers(c Config, host *pluginhost.Host) *enclosedMovers {
 	return &enclosedMovers{host: host, state: state, configs: configs(c.File.Plugins.Config)}
 }
 
-// Find implements nodeagent.Movers.
+// Find implements node.Movers.
 func (m *enclosedMovers) Find(name string, volume hostpath.Volume) (datamover.Mover, error) {
 	entry, err := m.host.Find(kinds.DataMover().Name, name)
 	if err != nil {

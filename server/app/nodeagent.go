@@ -17,19 +17,19 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/cleat-dev/cleat/plugins/itemactions"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller"
-	"github.com/cleat-dev/cleat/server/loadkey"
-	"github.com/cleat-dev/cleat/server/location"
-	"github.com/cleat-dev/cleat/server/nodeagent"
-	"github.com/cleat-dev/cleat/server/nodeagent/expose"
-	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
-	"github.com/cleat-dev/cleat/server/nodeagent/repository"
-	"github.com/cleat-dev/cleat/server/nodeagent/settings"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/policy"
-	"github.com/cleat-dev/cleat/server/run"
-	"github.com/cleat-dev/cleat/server/signing"
+	"github.com/cleat-dev/cleat/server/internal/bucket/location"
+	"github.com/cleat-dev/cleat/server/internal/control"
+	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
+	"github.com/cleat-dev/cleat/server/internal/kube/signing"
+	"github.com/cleat-dev/cleat/server/internal/node"
+	"github.com/cleat-dev/cleat/server/internal/node/expose"
+	"github.com/cleat-dev/cleat/server/internal/node/ledger"
+	"github.com/cleat-dev/cleat/server/internal/node/repository"
+	"github.com/cleat-dev/cleat/server/internal/node/settings"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -97,14 +97,14 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	}
 	defer closeOpener()
 
-	collected, err := nodeagent.NewMetrics(registry, agent.Node, limit)
+	collected, err := node.NewMetrics(registry, agent.Node, limit)
 	if err != nil {
 		return err
 	}
 	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
 	identity := run.NewIdentity(agent.Node)
 	signingKeys := signing.Open(live, nil, c.Namespace, time.Now)
-	a := &nodeagent.Agent{
+	a := &node.Agent{
 		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods, Namespaces: agent.Namespaces,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
 		Signing:        signingKeys,
@@ -121,7 +121,7 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		a.Soothing, a.Describe = policies.Soothing, namesSoothing(c.File)
 	}
 	build := func(name string, workers int) *ctrl.Builder {
-		return controller.NewBuilder(mgr, name, workers, NewLogr(c.Log.Named(name)))
+		return control.NewBuilder(mgr, name, workers, NewLogr(c.Log.Named(name)))
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{registry, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
 	err = endpoints.during(ctx, func(ctx context.Context) error {
@@ -205,12 +205,12 @@ func agentPod(ctx context.Context, c Config, live client.Reader, name string) (*
 }
 
 // exposers returns what makes the volumes of DataUploads and DataDownloads accessible.
-func exposers(c Config, cluster *run.Cluster, configured *settings.Settings, pod *corev1.Pod) map[string]nodeagent.Exposer {
+func exposers(c Config, cluster *run.Cluster, configured *settings.Settings, pod *corev1.Pod) map[string]node.Exposer {
 	volumes := &expose.Volumes{
 		Cluster: cluster, Settings: configured, Agent: pod,
 		Snapshots: itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil })),
 	}
-	return map[string]nodeagent.Exposer{"DataUpload": expose.Uploads{Volumes: volumes}, "DataDownload": expose.Downloads{Volumes: volumes}}
+	return map[string]node.Exposer{"DataUpload": expose.Uploads{Volumes: volumes}, "DataDownload": expose.Downloads{Volumes: volumes}}
 }
 
 // nodeLimit returns how many loads are moved at once on a node.

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller/operations"
-	"github.com/cleat-dev/cleat/server/operation"
-	"github.com/cleat-dev/cleat/server/run"
-	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/control/operations"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and restores.

@@ -16,15 +16,15 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/hostapi"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/pluginhost/calls"
-	"github.com/cleat-dev/cleat/server/pluginhost/process"
-	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
-	"github.com/cleat-dev/cleat/server/status/serverreport"
-	"github.com/cleat-dev/cleat/server/tracing"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/kube/tracing"
+	"github.com/cleat-dev/cleat/server/internal/report/pluginreport"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // NewHost finds the plugins and returns their host. It returns an error if a plugin that the configuration names as a

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework/hostenv"
-	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // The example configuration has all settings.

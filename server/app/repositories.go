@@ -8,12 +8,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cleat-dev/cleat/server/deletion"
-	"github.com/cleat-dev/cleat/server/location"
-	"github.com/cleat-dev/cleat/server/nodeagent/repository"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/repopassword"
-	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/internal/bucket/location"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
+	"github.com/cleat-dev/cleat/server/internal/node/repository"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 )
 
 // scratchPrefix begins the names of the directories of servers in the directory of temporary files.

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/pgzip"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 

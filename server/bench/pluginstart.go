@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
 // start100Plugins reports the time in seconds that a host needs to start 100 plugin binaries and to list what each offers.

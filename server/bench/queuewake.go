@@ -26,12 +26,12 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/app"
-	serverconfig "github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller/backupqueue"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/policy"
-	"github.com/cleat-dev/cleat/server/queue"
-	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/internal/control/backupqueue"
+	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	serverconfig "github.com/cleat-dev/cleat/server/internal/spec/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/controller/backupqueue"
+	"github.com/cleat-dev/cleat/server/internal/control/backupqueue"
 )
 
 // queueWrites2k reports the number of PATCHes of the queue for each backup that it admits while 2,000 are queued, counted

@@ -18,7 +18,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // serverFlagsOf returns the flags of "cleat server", with those that all commands have, and the options that they set.

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/test/hosting"
 	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning/testkind/kinds"
 	"github.com/cleat-dev/cleat/versioning/testkind/versioning/itemweigher"
@@ -104,7 +104,7 @@ func buildPlugins(t *testing.T) string {
 
 // host is a real host with the test's kind.
 type host struct {
-	*pluginhost.Host
+	*hosting.Host
 	log *log
 }
 
@@ -112,7 +112,7 @@ func newHost(t *testing.T, dir string) host {
 	t.Helper()
 	h := host{log: &log{}}
 	var err error
-	h.Host, err = pluginhost.New(t.Context(), pluginhost.Config{
+	h.Host, err = hosting.New(t.Context(), hosting.Config{
 		Dir: dir, Log: h.log.logger(), Kinds: kinds.ItemWeigher().WireKinds(),
 	})
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func (h host) weigher(t *testing.T, announced string) (_ itemweigher.Weigher, _ 
 	session := &log{}
 	s := h.Session("", session.logger())
 	t.Cleanup(s.Close)
-	for _, weigher := range pluginhost.All(s, kinds.ItemWeigher()) {
+	for _, weigher := range hosting.All(s, kinds.ItemWeigher()) {
 		if weigher.Name() == "example.io/"+announced {
 			return weigher, session, s.Close, true
 		}

@@ -16,7 +16,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	"github.com/cleat-dev/cleat/server/controller/schedules"
+	"github.com/cleat-dev/cleat/server/internal/control/schedules"
 )
 
 // createFlags are the flags of "backup create".

@@ -10,8 +10,8 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	"github.com/cleat-dev/cleat/server/snapshot"
-	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
 func newDescribeCommand(a *command.App) *cobra.Command {

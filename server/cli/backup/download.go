@@ -15,7 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	"github.com/cleat-dev/cleat/server/wholefile"
+	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
 func newDownloadCommand(a *command.App) *cobra.Command {

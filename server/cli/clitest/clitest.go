@@ -29,11 +29,11 @@ func Execute(t *testing.T, newCommand func(*command.App) *cobra.Command, args ..
 
 // Directories of the plugins that tests run, for programs.Build.
 const (
-	KindsPlugin     = "framework/testdata/kinds"             // one of each kind
-	FirstPlugin     = "examples/first-plugin"                // a good one
-	MisbehavePlugin = "server/pluginhost/testdata/misbehave" // its file name says what it does
-	PolicyPlugin    = "server/policy/testdata/policy"        // a configurable policy
-	BrokenPlugin    = "framework/testdata/plugin"            // one of its actions panics
+	KindsPlugin     = "framework/testdata/kinds"                           // one of each kind
+	FirstPlugin     = "examples/first-plugin"                              // a good one
+	MisbehavePlugin = "server/internal/host/pluginhost/testdata/misbehave" // its file name says what it does
+	PolicyPlugin    = "server/internal/control/policy/testdata/policy"     // a configurable policy
+	BrokenPlugin    = "framework/testdata/plugin"                          // one of its actions panics
 )
 
 // PluginDir returns a plugin directory with the given files, each a copy of the program in a directory of this module.

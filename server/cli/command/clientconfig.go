@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cleat-dev/cleat/server/wholefile"
+	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
 // ClientConfig is the configuration file of the client, which Velero's client reads as well. A key that cleat does not know stays in it.

@@ -15,7 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
-	"github.com/cleat-dev/cleat/server/readable"
+	"github.com/cleat-dev/cleat/server/internal/kube/readable"
 )
 
 // ClusterFlags name the cluster of a command, and the namespace of the server.

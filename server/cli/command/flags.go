@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // optionalBool is a boolean flag that stays nil unless it is given.

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
 // Queue returns the queue of the server, as the Backups describe it now.

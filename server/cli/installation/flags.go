@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // builtInProviders is the prefix of object stores that need no plugin image, and have no snapshotter.

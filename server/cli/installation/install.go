@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/install"
-	"github.com/cleat-dev/cleat/server/install/chart"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
+	"github.com/cleat-dev/cleat/server/internal/setup/install/chart"
 )
 
 // NewInstall returns the command "install".

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // nodeAgentFlags are the flags of "install" that concern the node agents. But for the plugins, they are Velero's.

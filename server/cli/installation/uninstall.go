@@ -11,9 +11,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/install"
-	"github.com/cleat-dev/cleat/server/repopassword"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
 )
 
 // NewUninstall returns the command "uninstall".

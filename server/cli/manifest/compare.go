@@ -12,8 +12,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/shorten"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
 func newDiffCommand(a *command.App) *cobra.Command {

@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/status/statustest"
+	"github.com/cleat-dev/cleat/server/cli/status/statustest"
 )
 
 // run runs "cleat manifest" with the arguments and returns all that it prints.

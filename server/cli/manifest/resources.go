@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
 // shortNames are the names of Kubernetes' own resources that kubectl accepts besides plural and singular.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
 // selectionFlags are the filters of a backup.

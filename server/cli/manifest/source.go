@@ -19,9 +19,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	servermanifest "github.com/cleat-dev/cleat/server/manifest"
-	"github.com/cleat-dev/cleat/server/reference"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	servermanifest "github.com/cleat-dev/cleat/server/internal/bucket/manifest"
+	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 )
 
 const (

@@ -15,9 +15,9 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
-	"github.com/cleat-dev/cleat/server/install"
-	"github.com/cleat-dev/cleat/server/pluginimage"
-	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginimage"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
 )
 
 func newAddCommand(a *command.App) *cobra.Command {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/pluginimage"
-	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginimage"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 )
 
 func TestAnswersOfProgramsAreNotTrusted(t *testing.T) {

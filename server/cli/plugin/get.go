@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/status"
-	"github.com/cleat-dev/cleat/server/status/layout"
-	"github.com/cleat-dev/cleat/server/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
 )
 
 func newGetCommand(a *command.App) *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/plugininit"
-	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/internal/setup/plugininit"
 )
 
 // pluginProject is the document of "plugin init".

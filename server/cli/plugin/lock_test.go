@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/cli/clitest"
-	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 

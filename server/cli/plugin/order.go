@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/status/pluginstatus"
-	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
 func newOrderCommand(a *command.App) *cobra.Command {

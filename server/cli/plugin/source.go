@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/cli/queue"
-	"github.com/cleat-dev/cleat/server/status/layout"
-	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
 // pluginFlags select the plugins of a running server, or those of a directory.

@@ -14,12 +14,12 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/status"
-	"github.com/cleat-dev/cleat/server/status/layout"
-	"github.com/cleat-dev/cleat/server/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/report/pluginreport"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 func newVerifyCommand(a *command.App) *cobra.Command {

@@ -16,11 +16,11 @@ import (
 
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/report/pluginreport"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // Flags name a plugin directory that a command inspects without a cluster.

@@ -21,10 +21,10 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/filter"
-	"github.com/cleat-dev/cleat/server/queue"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/filter"
+	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
 // maxBackupsFile is the size in bytes that no list of thousands of Backups exceeds.

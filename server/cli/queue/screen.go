@@ -9,9 +9,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/queue"
-	"github.com/cleat-dev/cleat/server/status"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
 // screen is a view that draws the table of the queue over the previous one.

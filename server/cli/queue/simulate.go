@@ -19,12 +19,12 @@ import (
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/policy"
-	"github.com/cleat-dev/cleat/server/status"
-	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/cli/clitest"
-	"github.com/cleat-dev/cleat/server/status/statustest"
+	"github.com/cleat-dev/cleat/server/cli/status/statustest"
 )
 
 func TestQueueFitsOnTerminal(t *testing.T) {

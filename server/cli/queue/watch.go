@@ -18,8 +18,8 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/queue"
-	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
 // queueView shows the queue while it changes.

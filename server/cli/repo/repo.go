@@ -5,7 +5,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/cli/status"
 )
 
 // NewCommand returns the command "repo".

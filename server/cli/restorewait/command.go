@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/nodeagent/signal"
+	"github.com/cleat-dev/cleat/server/internal/node/signal"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/download"
+	"github.com/cleat-dev/cleat/server/internal/bucket/download"
 )
 
 // ErrNoFile reports that the bucket does not hold a file.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/takeover"
+	"github.com/cleat-dev/cleat/server/internal/setup/takeover"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // ServerFlags returns the flags of a server and the options that they set.

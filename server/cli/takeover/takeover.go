@@ -10,9 +10,9 @@ import (
 
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/install"
-	"github.com/cleat-dev/cleat/server/status/layout"
-	"github.com/cleat-dev/cleat/server/takeover"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
+	"github.com/cleat-dev/cleat/server/internal/setup/takeover"
 )
 
 // NewCommand returns the command "takeover".

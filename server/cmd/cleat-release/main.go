@@ -14,7 +14,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/cleat-dev/cleat/server/release"
+	"github.com/cleat-dev/cleat/server/internal/setup/release"
 )
 
 func main() {

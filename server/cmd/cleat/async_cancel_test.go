@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
 // awaitNote waits until the plugin has noted something.

@@ -30,7 +30,7 @@ func TestConfigFileSelectsPolicyAndFailurePolicy(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(2)
 	dir := t.TempDir()
-	programs.Copy(t, "server/policy/testdata/policy", filepath.Join(dir, "policy"))
+	programs.Copy(t, "server/internal/control/policy/testdata/policy", filepath.Join(dir, "policy"))
 	admission := "backups:\n  admission:\n    plugin: example.io/policy\n    failurePolicy: Hold\n    config: {do: fail}\n"
 
 	holding := s.serve("--plugin-dir", dir, "--config", configFile(t, admission))

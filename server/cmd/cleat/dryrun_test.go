@@ -19,7 +19,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 )
 
 // manifestOf returns the items of a manifest in the bucket, as JSON.

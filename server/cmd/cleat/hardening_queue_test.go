@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/controller/controllertest"
-	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
 // changeLocation changes the location of a site.

@@ -25,7 +25,7 @@ import (
 )
 
 // TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores call it:
-// each of them completes and uses one version only. Tests in server/pluginhost cover the details.
+// each of them completes and uses one version only. Tests in server/internal/host/pluginhost cover the details.
 func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Parallel()
 	p := newStampPlugin(t)

@@ -24,7 +24,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
 	"github.com/cleat-dev/cleat/server/test/described"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -125,7 +125,7 @@ func (s *site) writers(settings ...string) []string {
 	s.t.Helper()
 	plugins := s.t.TempDir()
 	programs.Copy(s.t, "server/cmd/cleat/testdata/writers", filepath.Join(plugins, "writers"))
-	programs.Copy(s.t, "server/policy/testdata/policy", filepath.Join(plugins, "policy"))
+	programs.Copy(s.t, "server/internal/control/policy/testdata/policy", filepath.Join(plugins, "policy"))
 	text := "backups:\n  manifestWriters:\n"
 	for _, setting := range settings {
 		text += "  - {plugin: " + setting + "}\n"

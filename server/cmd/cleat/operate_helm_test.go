@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cleat-dev/cleat/server/install/monitoring"
+	"github.com/cleat-dev/cleat/server/internal/setup/install/monitoring"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 

@@ -29,7 +29,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
-	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/loads"
 	"github.com/cleat-dev/cleat/server/test/programs"

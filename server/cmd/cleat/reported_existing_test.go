@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // object decodes an object from YAML.

@@ -78,7 +78,7 @@ func waitsForAdditionalItems(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	dir, plugins := t.TempDir(), t.TempDir()
-	programs.Copy(t, "server/restore/testdata/waits", filepath.Join(plugins, "waits"))
+	programs.Copy(t, "server/internal/engine/restore/testdata/waits", filepath.Join(plugins, "waits"))
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "apiVersion: cleat.dev/v1\nplugins: {variables: {CLEAT_TEST_DIR: %q}}\n", dir), 0o600))
 	server := s.serve("--config", config, "--plugin-dir", plugins)

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
 // TestAcceptSecurity_ExpiredOnArrival has somebody who can write to the bucket, and to nothing else, name snapshots of others there. The server

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // forgery is an entry of an archive that no server has written.

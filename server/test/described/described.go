@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
-	servermanifest "github.com/cleat-dev/cleat/server/manifest"
-	"github.com/cleat-dev/cleat/server/reference"
+	servermanifest "github.com/cleat-dev/cleat/server/internal/bucket/manifest"
+	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 )
 
 // Compare compares the stored manifest of a backup with one that it makes of the archive. It returns the number of items of the

@@ -25,12 +25,12 @@ var decoders = []string{
 }
 
 // withoutParsers are folders whose code reads no foreign bytes: it is for tests, measures or examples.
-var withoutParsers = []string{"server/test", "server/bench", "examples", "framework/conformance", "versioning/testkind", "plugins/internal/storetest", "server/controller/controllertest"}
+var withoutParsers = []string{"server/test", "server/bench", "examples", "framework/conformance", "versioning/testkind", "plugins/internal/storetest", "server/internal/control/controllertest"}
 
 // trusted are the reasons for which a parser needs no fuzz target.
 var trusted = map[string]string{
 	"reply":   "the API server's reply to a request of this process, into a type with fields; it bounds the size, and a panic ends as an error of the object",
-	"item":    "an object that server/restore/object or server/item has validated, into a type with fields; a panic ends as an error of the item",
+	"item":    "an object that server/internal/engine/restore/object or server/internal/kube/item has validated, into a type with fields; a panic ends as an error of the item",
 	"own":     "a file that this program has written, or is a part of it",
 	"user":    "a file or option of the person who runs the command, or the answer to their request; only the command could end",
 	"bytes":   "only unpacks or copies bytes, within a limit, for a parser that is in the table",

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/loadkey"
-	"github.com/cleat-dev/cleat/server/signing"
+	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
+	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
 // Sign makes loads belong to a Backup or Restore and signs them, and what they say about their status. The Secret with the key is created if

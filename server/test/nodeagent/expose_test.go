@@ -22,10 +22,10 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
-	"github.com/cleat-dev/cleat/server/nodeagent"
-	"github.com/cleat-dev/cleat/server/nodeagent/expose"
-	"github.com/cleat-dev/cleat/server/nodeagent/settings"
-	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/node"
+	"github.com/cleat-dev/cleat/server/internal/node/expose"
+	"github.com/cleat-dev/cleat/server/internal/node/settings"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
@@ -71,7 +71,7 @@ func (m mortal) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // exposers returns what an agent exposes volumes with, which is killed after some writes.
-func (v *volumes) exposers(writes int64) (uploads, downloads nodeagent.Exposer, of *life) {
+func (v *volumes) exposers(writes int64) (uploads, downloads node.Exposer, of *life) {
 	v.t.Helper()
 	of = new(life)
 	of.Context, of.end = context.WithCancel(v.t.Context())
@@ -97,7 +97,7 @@ func (v *volumes) settle(what string, of *life, call func(context.Context) error
 	var last error
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
 		err := call(of)
-		final, ends := errors.AsType[*nodeagent.Final](err)
+		final, ends := errors.AsType[*node.Final](err)
 		switch {
 		case of.ended():
 			return errKilled

@@ -23,7 +23,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
-	"github.com/cleat-dev/cleat/server/release"
+	"github.com/cleat-dev/cleat/server/internal/setup/release"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 	"github.com/cleat-dev/cleat/server/test/pods"

@@ -25,7 +25,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/server/app"
-	"github.com/cleat-dev/cleat/server/signing"
+	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 	"github.com/cleat-dev/cleat/server/test/loads"
 )

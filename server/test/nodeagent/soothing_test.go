@@ -163,7 +163,7 @@ func testExternalPolicy(t *testing.T) {
 func testBrokenPolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	programs.Copy(t, "server/policy/testdata/policy", filepath.Join(s.plugins, "policy"))
+	programs.Copy(t, "server/internal/control/policy/testdata/policy", filepath.Join(s.plugins, "policy"))
 	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
 	for i := range 6 {
 		s.create(s.backup(fmt.Sprintf("b-%d", i), s.nodes[0]))

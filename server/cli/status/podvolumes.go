@@ -1,0 +1,158 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+)
+
+// PodVolume is the load of a volume of a pod, as descriptions show it.
+type PodVolume struct {
+	Pod      string                `json:"pod"` // with its namespace
+	Volume   string                `json:"volume"`
+	Uploader string                `json:"uploaderType"`
+	Phase    velerov1.LoadPhase    `json:"phase,omitempty"`
+	Progress velerov1.LoadProgress `json:"progress"`
+	// Incremental is how many bytes of a backup are new.
+	Incremental int64 `json:"incrementalBytes,omitempty"`
+	// Message is what the load waits for, or why it has failed.
+	Message string `json:"message,omitempty"`
+}
+
+// PodVolumesOfBackup returns the loads of a backup.
+func PodVolumesOfBackup(loads []velerov1.PodVolumeBackup) (all []PodVolume) {
+	for i := range loads {
+		l := &loads[i]
+		all = append(all, PodVolume{
+			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase, l.Status.Progress, l.Status.IncrementalBytes, l.Status.Message,
+		})
+	}
+	return all
+}
+
+// PodVolumesOfRestore returns the loads of a restore.
+func PodVolumesOfRestore(loads []velerov1.PodVolumeRestore) (all []PodVolume) {
+	for i := range loads {
+		l := &loads[i]
+		all = append(all, PodVolume{
+			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase, l.Status.Progress, 0, l.Status.Message,
+		})
+	}
+	return all
+}
+
+// text returns the name of the volume with its size or its progress, or what is said about it.
+func (v *PodVolume) text() string {
+	p := v.Progress
+	switch {
+	case v.Message != "" && v.waits():
+		return fmt.Sprintf("%s (waits: %s)", v.Volume, v.Message)
+	case v.Phase == velerov1.LoadPhasePrepared:
+		return v.Volume + " (waits: its node moves as many volumes at once as it may)"
+	case v.Message != "" && v.Phase == velerov1.LoadPhaseFailed:
+		return fmt.Sprintf("%s (%s)", v.Volume, v.Message)
+	case v.Phase == velerov1.LoadPhaseInProgress && p.TotalBytes > 0:
+		return fmt.Sprintf("%s (%.2f%%)", v.Volume, float64(p.BytesDone)/float64(p.TotalBytes)*100)
+	case v.Phase == velerov1.LoadPhaseCompleted && v.Incremental > 0:
+		return fmt.Sprintf("%s (size: %d, incremental size: %d)", v.Volume, p.TotalBytes, v.Incremental)
+	case v.Phase == velerov1.LoadPhaseCompleted && p.TotalBytes > 0:
+		return fmt.Sprintf("%s (size: %d)", v.Volume, p.TotalBytes)
+	default:
+		return v.Volume
+	}
+}
+
+// waits reports whether nobody moves the data yet.
+func (v *PodVolume) waits() bool {
+	return v.Phase.IsNew() || v.Phase == velerov1.LoadPhaseAccepted || v.Phase == velerov1.LoadPhasePrepared
+}
+
+// podVolumePhases are the headings of descriptions, in their order.
+func podVolumePhases() []string {
+	return []string{"Completed", "Failed", "Canceled", "In Progress", "Canceling", "Prepared", "Accepted", "New"}
+}
+
+// podVolumesByPhase returns the loads by the headings of their phases.
+func podVolumesByPhase(loads []PodVolume) map[string][]PodVolume {
+	by := map[string][]PodVolume{}
+	for _, load := range loads {
+		phase := PhaseOrNew(string(load.Phase))
+		if load.Phase == velerov1.LoadPhaseInProgress {
+			phase = "In Progress"
+		}
+		by[phase] = append(by[phase], load)
+	}
+	return by
+}
+
+// volumesByPod returns the texts of loads by their pods, sorted.
+func volumesByPod(loads []PodVolume) map[string]string {
+	texts := map[string][]string{}
+	for i := range loads {
+		texts[loads[i].Pod] = append(texts[loads[i].Pod], loads[i].text())
+	}
+	by := map[string]string{}
+	for pod, volumes := range texts {
+		slices.Sort(volumes)
+		by[pod] = strings.Join(volumes, ", ")
+	}
+	return by
+}
+
+// printPodVolumes writes the loads by phase: how many, or with details each.
+func printPodVolumes(d *layout.Description, head string, loads []PodVolume, details bool) {
+	if !details {
+		head += " (" + seeDetails + ")"
+	}
+	by := podVolumesByPhase(loads)
+	d.Section(head, func() {
+		for _, phase := range podVolumePhases() {
+			switch {
+			case len(by[phase]) == 0:
+			case details:
+				d.Section(phase, func() {
+					pods := volumesByPod(by[phase])
+					for _, pod := range slices.Sorted(maps.Keys(pods)) {
+						d.Line("%s: %s", pod, pods[pod])
+					}
+				})
+			default:
+				d.Pairs([2]string{phase, fmt.Sprint(len(by[phase]))})
+			}
+		}
+	})
+}
+
+// podVolumesDocument is the part of the JSON about loads of volumes of pods. The keys are Velero's.
+type podVolumesDocument struct {
+	Uploader string         `json:"uploderType"`             // Velero's key
+	Details  map[string]any `json:"podVolumeBackupsDetails"` // by phase: the number or, with details, the volumes of each pod
+}
+
+func newPodVolumesDocument(loads []PodVolume, details bool) any {
+	if len(loads) == 0 {
+		return noneIncluded
+	}
+	return podVolumesDocument{Uploader: loads[0].Uploader, Details: loadsByPhase(loads, details)}
+}
+
+// loadsByPhase returns for each phase the number of loads or, with details, the volumes of each pod.
+func loadsByPhase(loads []PodVolume, details bool) map[string]any {
+	out := map[string]any{}
+	for phase, some := range podVolumesByPhase(loads) {
+		if !details {
+			out[phase] = len(some)
+			continue
+		}
+		pods, all := volumesByPod(some), []map[string]string{}
+		for _, pod := range slices.Sorted(maps.Keys(pods)) {
+			all = append(all, map[string]string{pod: pods[pod]})
+		}
+		out[phase] = all
+	}
+	return out
+}

@@ -1,0 +1,19 @@
+package serverreport_test
+
+import (
+	"testing"
+
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+)
+
+// FuzzReports decodes any report of a server.
+func FuzzReports(f *testing.F) {
+	for _, text := range []string{"", "null", "[null]", `{"operations":[null],"policies":[null],"blockers":[null]}`, `{"operations":null}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(_ *testing.T, text string) {
+		_, _ = serverreport.DecodeBlockers(text)
+		_, _ = serverreport.DecodeOperations(text)
+		_, _ = serverreport.DecodePolicies(text)
+	})
+}

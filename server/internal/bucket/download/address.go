@@ -1,0 +1,48 @@
+package download
+
+import (
+	"cmp"
+	"strings"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
+)
+
+// scheme is that of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of Velero stops
+// waiting for a URL when there is one, and shows the whole of one that it cannot use. No field of a DownloadRequest holds a
+// message.
+const scheme = "unavailable:"
+
+// noFile is the reason if the bucket does not hold the file.
+const noFile = "the file does not exist in object storage"
+
+// maxReason is the maximum length of a reason in bytes.
+const maxReason = 2048
+
+// Unavailable returns what a DownloadRequest has in place of a URL if there is none.
+func Unavailable(reason string) string {
+	printable := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, reason)
+	return scheme + " " + shorten.Text(cmp.Or(printable, "no reason is known"), maxReason)
+}
+
+// NoFile returns what a DownloadRequest has in place of a URL if the bucket does not hold the file.
+func NoFile() string { return Unavailable(noFile) }
+
+// Reason returns why a DownloadRequest has no URL. missing is set if the bucket does not hold the file. ok is false if address
+// is a URL.
+func Reason(address string) (reason string, missing, ok bool) {
+	reason, ok = strings.CutPrefix(address, scheme)
+	reason = strings.TrimSpace(reason)
+	return reason, reason == noFile, ok
+}
+
+// FileOf returns the file that a DownloadRequest asks for.
+func FileOf(request *velerov1.DownloadRequest) store.File {
+	return store.File{DownloadTarget: request.Spec.Target, Artifact: request.Annotations[velerov1.FileAnnotation]}
+}

@@ -1,0 +1,75 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/framework/manifest"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
+)
+
+// FromArchive writes the manifest of a backup from its archive, which may come from Velero, or from anywhere. It streams the archive
+// in, and needs no more memory than options say and one object has. Each object is in the manifest in each version that the
+// archive has; of an entry that the archive has twice, the last one counts. The manifest does not know what actions did: it lacks
+// their edges, and how the objects came into the backup.
+//
+// header names the backup and the format of its archive. The annotations that it names are left out; nil stands for
+// manifest.OmittedByDefault. After an error, what was written is not a manifest.
+func FromArchive(
+	ctx context.Context, r io.Reader, header manifest.Header, table *reference.Table, w io.Writer, options manifest.Options,
+) error {
+	if header.OmittedAnnotations == nil {
+		header.OmittedAnnotations = manifest.OmittedByDefault()
+	}
+	out, err := manifest.NewWriter(w, header, options)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	if err := archive.Walk(ctx, r, archive.DefaultLimits(), func(o archive.Object) error {
+		made, err := archived(o, table)
+		if err != nil {
+			return err
+		}
+		header.Omit(made)
+		return out.Add(made)
+	}); err != nil {
+		return fmt.Errorf("make a manifest from the archive of backup %s: %w", header.Backup.Name, err)
+	}
+	return out.Close()
+}
+
+// archived returns the item of an object of an archive.
+func archived(o archive.Object, table *reference.Table) (*manifest.Item, error) {
+	of, meta, err := identify(o)
+	if err != nil {
+		return nil, err
+	}
+	return document(of, o.JSON, meta, table)
+}
+
+// identify returns the resource and the metadata of an object of an archive.
+func identify(o archive.Object) (of schema.GroupVersionResource, meta item.Meta, err error) {
+	meta, err = item.ParseMeta(o.JSON)
+	if err == nil && (meta.Kind == "" || meta.APIVersion == "") {
+		err = errors.New("the object has no kind or apiVersion")
+	}
+	if err == nil {
+		err = o.Check(meta)
+	}
+	if err != nil {
+		return of, meta, err
+	}
+	version := o.Version
+	if version == "" {
+		version = meta.APIVersion[strings.LastIndex(meta.APIVersion, "/")+1:]
+	}
+	return o.GroupResource.WithVersion(version), meta, nil
+}

@@ -1,0 +1,12 @@
+package backupqueue
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(controllertest.MainAlone(m))
+}

@@ -1,0 +1,117 @@
+package backupqueue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/spec/queue"
+)
+
+// slots are the Backups that certainly hold a slot: this process has given it to them, and they could be written since.
+//
+// The phases ReadyToStart and InProgress alone do not say that. If such a Backup cannot be written, its slot is given to others,
+// which may overlap it, and after a restart nobody knows. So a Backup that is not among the slots does not start before
+// MayStart has compared it with those that are.
+type slots struct {
+	deciding sync.Mutex // held by decisions, which give slots, and by MayStart
+
+	mu    sync.Mutex
+	given map[types.UID]bool
+	lost  chan event.GenericEvent // requests a decision; nil if no controller listens
+}
+
+func (s *slots) give(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given == nil {
+		s.given = map[types.UID]bool{}
+	}
+	s.given[uid] = true
+}
+
+func (s *slots) lose(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.given, uid)
+}
+
+func (s *slots) has(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.given[uid]
+}
+
+// keep forgets all but the ready and running backups of a line.
+func (s *slots) keep(line queue.Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	still := make(map[types.UID]bool, len(s.given))
+	for _, backups := range [][]*velerov1.Backup{line.Ready, line.Running} {
+		for _, b := range backups {
+			still[b.UID] = true
+		}
+	}
+	maps.DeleteFunc(s.given, func(uid types.UID, _ bool) bool { return !still[uid] })
+}
+
+// MayStart reports whether a ready backup may be started now, or a running one taken up, and counts its slot if so. If it is not
+// certain that the backup holds a slot, there must be one, and MayStart asks the policy whether one of the backups that certainly hold
+// the others stands in its way.
+func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, error) {
+	if q.slots.has(b.UID) {
+		return true, nil
+	}
+	q.slots.deciding.Lock()
+	defer q.slots.deciding.Unlock()
+	line, err := q.line(ctx)
+	if err != nil {
+		return false, err
+	}
+	var others []*velerov1.Backup
+	for _, backups := range [][]*velerov1.Backup{line.Running, line.Ready} {
+		for _, other := range backups {
+			if q.slots.has(other.UID) {
+				others = append(others, other)
+			}
+		}
+	}
+	switch {
+	case len(others) >= max(1, q.Limit):
+		return false, nil
+	case len(others)+len(line.Operating)+len(line.Restoring) > 0:
+		namespaces, err := q.namespaces(ctx)
+		if err != nil {
+			return false, err
+		}
+		asked := queue.Line{Running: others, Operating: line.Operating, Restoring: line.Restoring, Queued: []*velerov1.Backup{b}}
+		outcome, err := q.Admission.Decide(ctx, new(queue.Resolver).Snapshot(asked, namespaces, max(1, q.Limit), q.Now()))
+		if err != nil {
+			return false, fmt.Errorf("ask whether the backup may still start: %w", err)
+		}
+		if waiting := outcome.Decision.Waiting; len(waiting) > 0 && len(waiting[0].Blockers) > 0 {
+			return false, nil
+		}
+	}
+	q.slots.give(b.UID)
+	q.refusals.ask(b.UID)
+	return true, nil
+}
+
+// Refused records that a ready or running backup cannot be written, which frees its slot. It returns when to try again, which
+// requires MayStart, unless only the end of its run is to be written.
+func (q *Controller) Refused(b *velerov1.Backup, err error) time.Duration {
+	again := q.refused(b, err)
+	q.slots.lose(b.UID)
+	select {
+	case q.slots.lost <- event.GenericEvent{Object: b}:
+	default: // a decision is requested already
+	}
+	return again
+}

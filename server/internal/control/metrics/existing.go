@@ -1,0 +1,192 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+)
+
+// listTimeout bounds the time that a scrape waits for the objects, as the cache of a server that starts is not filled yet.
+const listTimeout = 5 * time.Second
+
+// vector is a CounterVec, GaugeVec or HistogramVec.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+// existing are the metrics that are computed from the objects that exist, so that they survive a restart and end with their objects.
+type existing struct {
+	reader    client.Reader
+	namespace string
+
+	backups, restores, lastStatus, lastSuccess, items, itemErrors, locations *prometheus.Desc
+}
+
+// set are the objects that have time series, by the values of their labels.
+type set struct{ schedules, backups map[string]bool }
+
+func newExisting(reader client.Reader, namespace string) existing {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("velero_"+name, help, labels, nil)
+	}
+	return existing{
+		reader: reader, namespace: namespace,
+		backups:     desc("backup_total", "Backups that exist."),
+		restores:    desc("restore_total", "Restores that exist."),
+		lastStatus:  desc("backup_last_status", "1 when the last backup ended Completed, 0 otherwise.", "schedule"),
+		lastSuccess: desc("backup_last_successful_timestamp", "When the last Completed backup ended, in Unix seconds.", "schedule"),
+		items:       desc("backup_items_total", "Items of the last backup.", "schedule"),
+		itemErrors:  desc("backup_items_errors", "Errors of the last backup.", "schedule"),
+		locations:   desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.", "backup_location_name"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(all chan<- *prometheus.Desc) {
+	for _, v := range m.vectors {
+		v.Describe(all)
+	}
+	e := &m.existing
+	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors, e.locations} {
+		all <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. Without a filled cache, the metrics of what exists are absent.
+func (m *Metrics) Collect(all chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
+	found, err := m.existing.collect(ctx, all)
+	for _, v := range m.vectors {
+		if err != nil {
+			v.Collect(all)
+			continue
+		}
+		for _, gone := range sendExisting(v, found, all) {
+			v.DeletePartialMatch(gone)
+		}
+	}
+}
+
+// sendExisting sends the time series of schedules and backups that exist, and returns the labels of the others.
+func sendExisting(v vector, found set, all chan<- prometheus.Metric) (gone []prometheus.Labels) {
+	series := make(chan prometheus.Metric)
+	go func() {
+		defer close(series)
+		v.Collect(series)
+	}()
+	for metric := range series {
+		if labels := found.lacks(metric); labels != nil {
+			gone = append(gone, labels)
+			continue
+		}
+		all <- metric
+	}
+	return gone
+}
+
+// lacks returns the label of a time series whose object does not exist any more, nil if there is none.
+func (s set) lacks(metric prometheus.Metric) prometheus.Labels {
+	var written dto.Metric
+	if metric.Write(&written) != nil {
+		return nil // as a scrape will report
+	}
+	for _, label := range written.GetLabel() {
+		exists := s.schedules
+		if label.GetName() == "backupName" {
+			exists = s.backups
+		}
+		if value := label.GetValue(); value != "" && !exists[value] {
+			return prometheus.Labels{label.GetName(): value}
+		}
+	}
+	return nil
+}
+
+// collect sends the metrics of what exists, and returns the schedules and backups that do.
+func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (set, error) {
+	found := set{schedules: map[string]bool{}, backups: map[string]bool{}}
+	var backups velerov1.BackupList
+	var restores velerov1.RestoreList
+	var schedules velerov1.ScheduleList
+	var locations velerov1.BackupStorageLocationList
+	for _, list := range []client.ObjectList{&backups, &restores, &schedules, &locations} {
+		if err := e.reader.List(ctx, list, client.InNamespace(e.namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return found, err
+		}
+	}
+	send := func(desc *prometheus.Desc, value float64, labels ...string) {
+		all <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for i := range schedules.Items {
+		found.schedules[velerov1.ValidLabelValue(schedules.Items[i].Name)] = true
+	}
+	count := 0
+	for i := range restores.Items {
+		if r := &restores.Items[i]; !velerov1.IsDryRun(r) {
+			count++
+			found.schedules[scheduleOfRestore(r)] = true
+		}
+	}
+	send(e.restores, float64(count))
+	count = 0
+	last, successes := map[string]*velerov1.Backup{}, map[string]int64{}
+	for i := range backups.Items {
+		b := &backups.Items[i]
+		if velerov1.IsDryRun(b) {
+			continue
+		}
+		count++
+		schedule := scheduleOf(b)
+		found.schedules[schedule], found.backups[b.Name] = true, true
+		phase := run.SettledPhase(b)
+		if !phase.Terminal() {
+			continue
+		}
+		if before := last[schedule]; before == nil || begun(before).Before(begun(b)) {
+			last[schedule] = b
+		}
+		if phase == velerov1.BackupPhaseCompleted && b.Status.CompletionTimestamp != nil {
+			successes[schedule] = max(successes[schedule], b.Status.CompletionTimestamp.Unix())
+		}
+	}
+	send(e.backups, float64(count))
+	for schedule, b := range last {
+		send(e.lastStatus, number(run.SettledPhase(b) == velerov1.BackupPhaseCompleted), schedule)
+		send(e.itemErrors, float64(b.Status.Errors), schedule)
+		if b.Status.Progress != nil {
+			send(e.items, float64(b.Status.Progress.TotalItems), schedule)
+		}
+	}
+	for schedule, at := range successes {
+		send(e.lastSuccess, float64(at), schedule)
+	}
+	for i := range locations.Items {
+		if l := &locations.Items[i]; l.Status.Phase != "" {
+			send(e.locations, number(l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable), l.Name)
+		}
+	}
+	return found, nil
+}
+
+// begun returns when a backup was started or, if it never was, created.
+func begun(b *velerov1.Backup) time.Time {
+	if b.Status.StartTimestamp != nil {
+		return b.Status.StartTimestamp.Time
+	}
+	return b.CreationTimestamp.Time
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,204 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/kube/waits"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
+)
+
+const (
+	// repeats is how often a call is repeated that fails although the object store answers.
+	repeats = 3
+	// answerTimeout limits the question whether an object store answers.
+	answerTimeout = time.Minute
+	// firstPause is the first of the growing pauses between two attempts.
+	firstPause = 500 * time.Millisecond
+)
+
+// PatientStores opens object storage for a run, whose calls are repeated if they fail. It is not for the validation of
+// locations, nor for what has a queue that repeats it.
+type PatientStores struct {
+	Stores
+	For time.Duration // how long a call waits for an object store that does not answer; 0 repeats nothing
+	Log hclog.Logger
+}
+
+// Open implements Stores.
+func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
+	opened, err := p.Stores.Open(ctx, location)
+	if p.For <= 0 {
+		return opened, err
+	}
+	o := &outage{limit: p.For, log: p.Log, what: "the object store of backup storage location " + location.Name}
+	if err != nil {
+		if _, ofPlugin := errors.AsType[*versioning.Error](err); !ofPlugin || isFinal(ctx, err) {
+			return nil, err
+		}
+		o.ask = func(ctx context.Context) (err error) {
+			opened, err = p.Stores.Open(ctx, location)
+			return err
+		}
+		var waiting waits.Retry
+		waiting.Failed(ctx, o.what, err)
+		err := o.wait(ctx, err)
+		waiting.End()
+		if err != nil {
+			return nil, err
+		}
+	}
+	o.ask = opened.Validate
+	return opened.With(func(objects objectstore.Store) objectstore.Store { return patientStore{Store: objects, outage: o} }), nil
+}
+
+// outage repeats the calls of an object store that fail. Plugins made for Velero do not say whether a failure is permanent, so a
+// failure that may not be leads to the question whether the object store answers at all. If it does not, the call waits until
+// it does; if it does, the call is repeated a few times. It is safe for concurrent use.
+type outage struct {
+	limit time.Duration
+	log   hclog.Logger
+	what  string                      // for which a call waits
+	ask   func(context.Context) error // asks whether the object store answers
+
+	mu    sync.Mutex
+	began time.Time // zero while the object store answers
+}
+
+// call makes attempts until one succeeds, fails for good, or the time is up. An attempt returns how far it got; one that got
+// further than all before is no repetition.
+func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)) error {
+	backoff := newBackoff()
+	var furthest int64
+	var since time.Time // the first failure while the object store answered
+	var waiting waits.Retry
+	defer waiting.End()
+	for repeated := 0; ; repeated++ {
+		far, err := attempt()
+		if err == nil {
+			o.end()
+			return nil
+		}
+		if isFinal(ctx, err) {
+			return err
+		}
+		o.log.Debug("a call of the object store failed", "error", err)
+		waiting.Failed(ctx, o.what, err)
+		if err := o.wait(ctx, err); err != nil {
+			return err
+		}
+		if far > furthest {
+			furthest, repeated = far, 0
+		}
+		if repeated == 0 {
+			since = time.Now()
+		}
+		later := errors.Is(err, versioning.ErrUnavailable) && time.Since(since) < o.limit
+		if repeated >= repeats && !later {
+			return err
+		}
+		if err := kubeapi.Pause(ctx, backoff, err); err != nil {
+			return err
+		}
+	}
+}
+
+func newBackoff() *wait.Backoff {
+	backoff := kubeapi.Backoff()
+	backoff.Duration = firstPause
+	return backoff
+}
+
+// finalError marks the error of a call that must not be repeated.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// isFinal reports whether a call that failed with err will fail again, or must not be made again.
+func isFinal(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	if _, marked := errors.AsType[finalError](err); marked {
+		return true
+	}
+	for _, final := range []error{ErrLostLead, versioning.ErrNotFound, versioning.ErrInvalid, versioning.ErrExists, versioning.ErrInvalidReply} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.Unimplemented, codes.FailedPrecondition, codes.OutOfRange:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns when the object store answers, at once as a rule. If the time is up before that, or ctx ends, it returns failure
+// with the reason.
+func (o *outage) wait(ctx context.Context, failure error) error {
+	backoff := newBackoff()
+	failed := time.Now()
+	for {
+		if o.lasts() > o.limit {
+			return fmt.Errorf("%w; the object store has not answered for %s, see --store-outage-timeout", failure, o.limit)
+		}
+		switch {
+		case o.answers(ctx):
+			o.end()
+			return nil
+		case ctx.Err() == nil:
+			o.begin(failed, failure)
+		}
+		if err := kubeapi.Pause(ctx, backoff, failure); err != nil {
+			return err
+		}
+	}
+}
+
+func (o *outage) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return o.ask(ctx) == nil
+}
+
+// lasts returns how long the object store has not answered.
+func (o *outage) lasts() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.began.IsZero() {
+		return 0
+	}
+	return time.Since(o.began)
+}
+
+func (o *outage) begin(at time.Time, failure error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.began.IsZero() {
+		o.began = at
+		o.log.Warn(fmt.Sprintf("the object store failed, trying again for up to %s", o.limit), "error", failure)
+	}
+}
+
+func (o *outage) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.began.IsZero() {
+		o.log.Info("the object store answers again", "after", time.Since(o.began).Round(time.Millisecond).String())
+		o.began = time.Time{}
+	}
+}

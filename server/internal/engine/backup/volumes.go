@@ -1,0 +1,281 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
+	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// Why the data of a volume is not backed up, as Velero's file volumeinfo says it: the way that does not apply, and the reason.
+const (
+	notSelected = "volumeSnapshot: not satisfy the criteria for VolumePolicy or the legacy snapshot way;"
+	noPlugin    = "volumeSnapshot: no applicable volumesnapshotter found;"
+	noClaim     = "csiSnapshot: its claim is not in the backup;"
+	noPod       = "podvolume: no running pod in the backup that mounts it could be asked for its files;"
+)
+
+// snapshotsGroup is the group of CSI snapshots.
+const snapshotsGroup = "snapshot.storage.k8s.io"
+
+// volumes is what a run knows of the data of persistent volumes.
+type volumes struct {
+	infos snapshot.Infos
+
+	mu      sync.Mutex
+	without int                      // volumes whose data is wanted and not backed up
+	byFiles map[string]*claimsOfPods // by namespace
+	// awaiting are the volumes that pods are to back up, takenBy the first pod of each claim, by "namespace/name".
+	awaiting []*corev1.PersistentVolume
+	takenBy  map[string]string
+	running  map[framework.ResourceIdentifier]string // operations on volumes of pods
+	hasCSI   bool                                    // an action takes snapshots of CSI volumes
+	snapshot bool                                    // the spec wants snapshots, or leaves it open
+}
+
+// claimsOfPods are the claims of a namespace whose pods ask for file system backups of them.
+type claimsOfPods struct {
+	once  sync.Once
+	names map[string]bool
+	err   error
+}
+
+func newVolumes(req Request, csi bool) *volumes {
+	wanted := req.Backup.Spec.SnapshotVolumes
+	return &volumes{
+		infos:   snapshot.Infos{DataMover: req.Backup.Spec.DataMover},
+		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
+		snapshot: wanted == nil || *wanted,
+		hasCSI:   csi && slices.ContainsFunc(req.Actions, func(a backupitemaction.Action) bool { return a.Name() == csiAction }),
+	}
+}
+
+// backUpVolume takes a snapshot of a persistent volume, if that is wanted and a plugin knows the volume. An error means that the
+// volume is not part of the backup.
+func (e *engine) backUpVolume(ctx context.Context, raw []byte) error {
+	pv := new(corev1.PersistentVolume)
+	if err := json.Unmarshal(raw, pv); err != nil {
+		return fmt.Errorf("decode the persistent volume: %w", err)
+	}
+	action, err := e.actionFor(ctx, pv, nil)
+	switch {
+	case err != nil:
+		return err
+	case action == resourcepolicy.FileBackup:
+		e.volumes.await(pv)
+		return nil
+	case action != resourcepolicy.Snapshot:
+		e.volumes.leaveOut(pv, notSelected, false)
+		return nil
+	case e.deps.CSI && pv.Spec.CSI != nil: // for the sake of an action that does
+		switch {
+		case !e.volumes.hasCSI:
+			e.volumes.leaveOut(pv, noPlugin, true)
+		default:
+			e.volumes.infos.Know(pv)
+		}
+		return nil
+	case e.req.Snapshots == nil || len(e.req.Snapshots.Locations) == 0:
+		e.volumes.leaveOut(pv, noPlugin, true)
+		return nil
+	case e.dry != nil:
+		return nil
+	}
+	taken, err := e.req.Snapshots.Take(ctx, pv, raw)
+	if taken != nil {
+		e.volumes.infos.Add(pv, taken)
+	}
+	if taken == nil && err == nil {
+		e.log.Info("no volume snapshot location has the volume", "persistentVolume", pv.Name)
+		e.volumes.leaveOut(pv, noPlugin, true)
+	}
+	return err
+}
+
+// actionFor returns what is to be done with the data of a persistent volume: what the first rule of the resource policy says that applies,
+// otherwise what pods and the spec say. claim is that of the volume; if it is nil, actionFor reads it as far as rules need it.
+func (e *engine) actionFor(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (action resourcepolicy.Action, err error) {
+	if rules := e.policies(); len(rules) > 0 {
+		if claim == nil {
+			if claim, err = e.claimOf(ctx, pv); err != nil {
+				return "", err
+			}
+		}
+		if action = rules.Action(resourcepolicy.Volume{PV: pv, Claim: claim}); action != "" {
+			e.log.Info("a rule of the resource policy applies to a volume", "persistentVolume", pv.Name, "action", action)
+			return action, nil
+		}
+	}
+	files, err := e.isBackedUpByFiles(ctx, pv)
+	switch {
+	case err != nil:
+		return "", err
+	case files:
+		return resourcepolicy.FileBackup, nil
+	case e.volumes.snapshot:
+		return resourcepolicy.Snapshot, nil
+	}
+	return resourcepolicy.Skip, nil
+}
+
+// policies returns the rules for volumes.
+func (e *engine) policies() resourcepolicy.VolumePolicies {
+	if e.req.Policy == nil {
+		return nil
+	}
+	return e.req.Policy.VolumePolicies
+}
+
+// claimOf reads the claim of a volume, nil if there is none.
+func (e *engine) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	ref := pv.Spec.ClaimRef
+	claims, ok := e.sel.snapshot.ByGroupResource(claimsResource)
+	if ref == nil || !ok {
+		return nil, nil
+	}
+	return readAs[corev1.PersistentVolumeClaim](ctx, e, claims, ref.Namespace, ref.Name)
+}
+
+// readAs reads an object, nil if it does not exist.
+func readAs[T any](ctx context.Context, e *engine, resource discovery.Resource, namespace, name string) (*T, error) {
+	raw, err := e.get(ctx, resource, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	object := new(T)
+	if err == nil {
+		err = json.Unmarshal(raw, object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s, which the rules for volumes look at: %w", resource.Name, name, err)
+	}
+	return object, nil
+}
+
+// wantsAction reports whether an action is called for a claim. Two of Velero's actions take snapshots. They are not called if a rule of the
+// resource policy says so; the one for CSI is called only if a snapshot is wanted.
+func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool, error) {
+	if name != csiAction && name != vsphereAction {
+		return true, nil
+	}
+	claim := new(corev1.PersistentVolumeClaim)
+	if err := json.Unmarshal(raw, claim); err != nil {
+		return false, fmt.Errorf("decode the claim: %w", err)
+	}
+	var pv *corev1.PersistentVolume
+	if volumes, ok := e.sel.snapshot.ByGroupResource(volumesResource); ok && claim.Spec.VolumeName != "" {
+		var err error
+		if pv, err = readAs[corev1.PersistentVolume](ctx, e, volumes, "", claim.Spec.VolumeName); err != nil {
+			return false, err
+		}
+	}
+	if pv == nil || name == vsphereAction {
+		return e.policies().Action(resourcepolicy.Volume{PV: pv, Claim: claim}) != resourcepolicy.Skip, nil
+	}
+	action, err := e.actionFor(ctx, pv, claim)
+	return action == resourcepolicy.Snapshot, err
+}
+
+// recordSnapshot records an item that belongs to a CSI snapshot.
+func (e *engine) recordSnapshot(resource discovery.Resource, meta item.Meta, raw []byte) error {
+	if resource.GroupVersion.Group != snapshotsGroup || resource.NotPreferred || e.refreshing {
+		return nil
+	}
+	return e.volumes.infos.AddCSI(resource.Name, meta.Labels, e.req.Backup.UID, raw)
+}
+
+// leaveOut records that the data of a volume is not backed up, although it is wanted or not.
+func (v *volumes) leaveOut(pv *corev1.PersistentVolume, reason string, wanted bool) {
+	v.infos.Skip(pv, reason)
+	if !wanted {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.without++
+}
+
+// await records a volume that a pod is to back up.
+func (v *volumes) await(pv *corev1.PersistentVolume) {
+	v.infos.Know(pv)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.awaiting = append(v.awaiting, pv)
+}
+
+// settleAwaited leaves out the volumes that no pod has backed up.
+func (v *volumes) settleAwaited() {
+	v.mu.Lock()
+	awaiting := v.awaiting
+	v.mu.Unlock()
+	for _, pv := range awaiting {
+		if !v.infos.HasMethod(pv.Name) {
+			v.leaveOut(pv, noPod, true)
+		}
+	}
+}
+
+func (v *volumes) withoutData() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.without
+}
+
+// isBackedUpByFiles reports whether a pod that the filters select, and that has the claim of a volume, asks for a file system backup of it: by
+// an annotation, or by having none against it where the spec makes them the default.
+func (e *engine) isBackedUpByFiles(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
+	claim := pv.Spec.ClaimRef
+	if claim == nil {
+		return false, nil
+	}
+	e.volumes.mu.Lock()
+	found := e.volumes.byFiles[claim.Namespace]
+	if found == nil {
+		found = &claimsOfPods{names: map[string]bool{}}
+		e.volumes.byFiles[claim.Namespace] = found
+	}
+	e.volumes.mu.Unlock()
+	found.once.Do(func() { found.err = e.readClaimsOfPods(ctx, claim.Namespace, found.names) })
+	return found.names[claim.Name], found.err
+}
+
+func (e *engine) readClaimsOfPods(ctx context.Context, namespace string, names map[string]bool) error {
+	pods, ok := e.sel.snapshot.ByGroupResource(podsResource)
+	if !ok {
+		return nil
+	}
+	err := e.eachOf(ctx, pages.List{Resource: pods, Namespace: namespace}, func(raw []byte) error {
+		meta, err := item.ParseMeta(raw)
+		if err == nil && !e.picks(pods, meta) {
+			return nil
+		}
+		var pod corev1.Pod
+		if err := json.Unmarshal(raw, &pod); err != nil {
+			return fmt.Errorf("decode a pod: %w", err)
+		}
+		for i := range pod.Spec.Volumes {
+			v := &pod.Spec.Volumes[i]
+			if claim := podclaims.Name(pod.Name, v); claim != "" && asksForFiles(&pod, v.Name, e.filesByDefault()) {
+				names[claim] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the pods of namespace %s, to learn which volumes are backed up by files: %w", namespace, err)
+	}
+	return nil
+}

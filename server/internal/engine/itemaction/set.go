@@ -1,0 +1,104 @@
+package itemaction
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+	"github.com/cleat-dev/cleat/server/internal/spec/filter"
+)
+
+// Action is what all kinds of item actions have in common.
+type Action interface {
+	Name() string
+	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
+}
+
+// Set holds the actions of one run in the order in which they are called. It is safe for concurrent use,
+// except with Resolve.
+type Set[A Action] struct {
+	members []member[A]
+}
+
+type member[A Action] struct {
+	action   A
+	selector framework.ResourceSelector
+	applies  filter.Action
+}
+
+// NewSet asks each action what it applies to. An action that cannot answer is an error: its items would be
+// handled without it. Actions that need the feature EnableCSI are left out unless csi is true. Resolve must
+// be called before the set is used.
+func NewSet[A Action](ctx context.Context, actions []A, csi bool, log hclog.Logger) (*Set[A], error) {
+	set := &Set[A]{}
+	for _, action := range actions {
+		if !csi && snapshot.NeedsCSI(action.Name()) {
+			log.Debug("action is not called because the feature EnableCSI is off", "action", action.Name())
+			continue
+		}
+		selector, err := action.AppliesTo(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ask what the action applies to: %w", err)
+		}
+		set.members = append(set.members, member[A]{action: action, selector: selector})
+	}
+	return set, nil
+}
+
+// Resolve resolves what the actions apply to against what a cluster serves. It may be called again when the
+// cluster serves more than before.
+func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
+	for i := range s.members {
+		m := &s.members[i]
+		if m.applies, err = filter.Resolve(m.selector, snapshot); err != nil {
+			return fmt.Errorf("what %s applies to: %w", m.action.Name(), err)
+		}
+	}
+	return nil
+}
+
+// Any reports whether the set has an action.
+func (s *Set[A]) Any() bool { return len(s.members) > 0 }
+
+// Has reports whether an action of a name is in the set.
+func (s *Set[A]) Has(name string) bool {
+	return slices.ContainsFunc(s.members, func(m member[A]) bool { return m.action.Name() == name })
+}
+
+// Each returns the actions that may apply to objects of a resource, in order.
+func (s *Set[A]) Each(gr schema.GroupResource) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for i := range s.members {
+			if m := &s.members[i]; m.applies.Concerns(gr) && !yield(m.action) {
+				return
+			}
+		}
+	}
+}
+
+// Concerns reports whether an action may apply to objects of a resource.
+func (s *Set[A]) Concerns(gr schema.GroupResource) bool {
+	for range s.Each(gr) {
+		return true
+	}
+	return false
+}
+
+// For returns the actions that apply to an item, in order. labels is called for each action whose other conditions are
+// met anew, because the action before may have changed the labels of the item.
+func (s *Set[A]) For(gr schema.GroupResource, namespace string, labels func() map[string]string) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for i := range s.members {
+			if m := &s.members[i]; m.applies.Matches(gr, namespace, labels) && !yield(m.action) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,409 @@
+package drift
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+)
+
+// States are the states of one object that are compared, as decoded JSON. Compare does not change them.
+type States struct {
+	Resource schema.GroupResource
+	Archived map[string]any // in the backup
+	Reset    map[string]any // after what a restore resets, before the user's modifiers
+	Wanted   map[string]any // as it would be created
+	Live     map[string]any // in the cluster
+}
+
+// Kind is the kind of a difference.
+type Kind int
+
+// The kinds of differences.
+const (
+	Missing Kind = iota // the cluster lacks the field
+	Extra               // the backup lacks the field
+	Changed
+)
+
+// Difference is one field in which the object in the cluster differs from the backup.
+type Difference struct {
+	Path string // e.g. spec.ports[http].nodePort
+	Kind Kind
+	// Obstacle is why an update does not change the field. It is empty for a field that an update changes.
+	Obstacle string
+	// Foreign means that the object belongs to another one now, so that an update does not change anything of it.
+	Foreign bool
+	// Immutable means that the API server would refuse to change the field.
+	Immutable bool
+}
+
+// Drift holds the differences of one object.
+type Drift struct {
+	Differences []Difference
+
+	rules  rules
+	states States // without what is never compared
+}
+
+// Compare compares the object in the cluster with the backup.
+func Compare(s States) *Drift {
+	d := &Drift{rules: rulesOf(s.Resource, s.Live), states: s}
+	for _, state := range []*map[string]any{&d.states.Archived, &d.states.Reset, &d.states.Wanted, &d.states.Live} {
+		*state = withoutInstance(*state)
+		if s.Resource == leases {
+			delete(*state, "spec") // the state of the holder
+		}
+	}
+	keepFinalizers(d.states.Wanted, d.states.Live)
+	d.walk(func(found Difference) bool {
+		d.Differences = append(d.Differences, found)
+		return false
+	})
+	return d
+}
+
+// Apply returns the object in the cluster after a change of the fields that take accepts.
+func (d *Drift) Apply(take func(Difference) bool) map[string]any { return d.walk(take) }
+
+// Live returns the object in the cluster as it is compared.
+func (d *Drift) Live() map[string]any { return d.states.Live }
+
+// walk calls take for each difference and returns the object in the cluster with the differences removed that take accepts.
+func (d *Drift) walk(take func(Difference) bool) map[string]any {
+	s := &d.states
+	if equality.Semantic.DeepEqual(s.Wanted, s.Live) {
+		return s.Live
+	}
+	w := &walker{rules: d.rules, take: take}
+	merged, _ := w.merge(node{
+		archived: s.Archived, reset: s.Reset, wanted: s.Wanted, live: s.Live, wantedBy: ownersOf(s.Archived), liveBy: ownersOf(s.Live),
+	}).(map[string]any)
+	return merged
+}
+
+// withoutInstance returns an object without its type and without what two instances of it never share: the metadata of one
+// instance, the status, and the names of restores. ownersOf needs metadata.managedFields; merge skips it.
+func withoutInstance(o map[string]any) map[string]any {
+	out := maps.Clone(o)
+	for _, key := range []string{"apiVersion", "kind", "status"} {
+		delete(out, key)
+	}
+	meta, ok := out["metadata"].(map[string]any)
+	if !ok {
+		return out
+	}
+	meta = maps.Clone(meta)
+	out["metadata"] = meta
+	for _, key := range object.InstanceMetadata() {
+		delete(meta, key)
+	}
+	if labels, ok := meta["labels"].(map[string]any); ok {
+		labels = maps.Clone(labels)
+		delete(labels, velerov1.BackupNameLabel)
+		delete(labels, velerov1.RestoreNameLabel)
+		delete(labels, corev1.LabelMetadataName) // of a namespace, with its name
+		if meta["labels"] = labels; len(labels) == 0 {
+			delete(meta, "labels")
+		}
+	}
+	return out
+}
+
+// keepFinalizers adds the finalizers of the object in the cluster to the wanted ones: each holds the object for a controller.
+func keepFinalizers(wanted, live map[string]any) {
+	meta, _ := wanted["metadata"].(map[string]any)
+	of, _ := live["metadata"].(map[string]any)
+	held, _ := of["finalizers"].([]any)
+	if meta == nil || len(held) == 0 {
+		return
+	}
+	all := slices.Clone(held)
+	more, _ := meta["finalizers"].([]any)
+	for _, finalizer := range more {
+		if !slices.Contains(all, finalizer) {
+			all = append(all, finalizer)
+		}
+	}
+	meta["finalizers"] = all
+}
+
+// node is a field in its four states, nil where it is absent.
+type node struct {
+	path    string // as it is shown
+	pattern string // as in the rules: "spec.ports[].nodePort"
+
+	archived, reset, wanted, live any
+
+	wantedBy, liveBy owners
+}
+
+func (n node) field(key string, archived, reset, wanted, live map[string]any) node {
+	below := node{
+		path: key, pattern: key, archived: archived[key], reset: reset[key], wanted: wanted[key], live: live[key],
+		wantedBy: n.wantedBy.field(key), liveBy: n.liveBy.field(key),
+	}
+	switch {
+	case n.path == "":
+	case strings.ContainsAny(key, "./"):
+		below.path, below.pattern = n.path+"["+key+"]", n.pattern+"."+key
+	default:
+		below.path, below.pattern = n.path+"."+key, n.pattern+"."+key
+	}
+	return below
+}
+
+// chosen reports whether somebody chose the value of one side that the other side does not have.
+func (n node) chosen() bool {
+	switch {
+	case n.wanted == nil && n.reset != nil: // a modifier has removed it
+		return true
+	case n.live != nil && n.liveBy.any() || n.wanted != nil && n.wantedBy.any():
+		return true
+	case n.wanted == nil:
+		return false
+	}
+	_, isMap := n.wanted.(map[string]any)
+	return n.archived == nil || !isMap && !equality.Semantic.DeepEqual(n.wanted, n.archived) // the restore has set it
+}
+
+// walker compares an object field by field.
+type walker struct {
+	rules rules
+	take  func(Difference) bool
+}
+
+// merge returns the value of the field in the cluster after the changes that take accepts.
+func (w *walker) merge(n node) any {
+	if isEmpty(n.wanted) && !isEmpty(n.archived) {
+		n.wanted = nil // what the restore removed was all of it
+	}
+	if isEmpty(n.reset) && !isEmpty(n.archived) {
+		n.reset = nil
+	}
+	if n.pattern == "metadata.managedFields" || equality.Semantic.DeepEqual(n.wanted, n.live) {
+		return n.live
+	}
+	if held, ok := w.rules.held[n.pattern]; ok {
+		if value, decided := w.mergeHeld(n, held); decided {
+			return value
+		}
+	}
+	wantedMap, wantedIsMap := n.wanted.(map[string]any)
+	liveMap, liveIsMap := n.live.(map[string]any)
+	if liveIsMap && (wantedIsMap || n.wanted == nil && len(liveMap) > 0) {
+		return w.mergeFields(n, wantedMap, liveMap)
+	}
+	wantedList, wantedIsList := n.wanted.([]any)
+	liveList, liveIsList := n.live.([]any)
+	if wantedIsList && liveIsList {
+		return w.mergeElements(n, wantedList, liveList)
+	}
+	return w.differ(n)
+}
+
+// differ handles a field whose parts are not compared.
+func (w *walker) differ(n node) any {
+	if n.wanted == nil && n.archived != nil && n.reset == nil || !n.chosen() {
+		return n.live
+	}
+	found := Difference{Path: n.path, Kind: Changed}
+	switch {
+	case n.live == nil:
+		found.Kind = Missing
+	case n.wanted == nil:
+		found.Kind = Extra
+	}
+	if w.rules.isImmutable(n.pattern) {
+		found.Obstacle, found.Immutable = "it cannot be changed in an object that exists", true
+	}
+	return w.choose(n, found)
+}
+
+func (w *walker) choose(n node, found Difference) any {
+	if w.take(found) {
+		return n.wanted
+	}
+	return n.live
+}
+
+// mergeHeld handles a field that names what the object holds or is held by. decided is false if that is the same on both
+// sides, or if the object in the cluster holds nothing.
+func (w *walker) mergeHeld(n node, held holding) (value any, decided bool) {
+	if n.wanted == nil && (n.archived != nil && n.reset == nil || !n.liveBy.any()) {
+		return n.live, true
+	}
+	if n.live == nil && !held.unguarded {
+		return nil, false
+	}
+	if held.same(n.wanted, n.live) {
+		if held.stale && w.rules.released {
+			return w.choose(n, Difference{Path: n.path, Kind: Changed}), true
+		}
+		return nil, false
+	}
+	found := Difference{Path: n.path, Kind: Changed, Foreign: held.foreign, Obstacle: held.why + ", now " + holder(n.live)}
+	w.take(found)
+	return n.live, true
+}
+
+// mergeFields merges two objects. wanted is nil if the backup has none.
+func (w *walker) mergeFields(n node, wanted, live map[string]any) any {
+	archived, _ := n.archived.(map[string]any)
+	reset, _ := n.reset.(map[string]any)
+	merged := maps.Clone(live)
+	for _, key := range keysOf(wanted, live) {
+		value := w.merge(n.field(key, archived, reset, wanted, live))
+		if value == nil {
+			delete(merged, key)
+			continue
+		}
+		merged[key] = value
+	}
+	if wanted == nil && len(merged) == 0 {
+		return nil
+	}
+	return merged
+}
+
+// mergeElements merges two lists. Elements are compared by their names or, in lists of the same length, by their
+// positions; other lists are compared as a whole.
+func (w *walker) mergeElements(n node, wanted, live []any) any {
+	archived, _ := n.archived.([]any)
+	reset, _ := n.reset.([]any)
+	wantedNames, liveNames := namesOf(wanted), namesOf(live)
+	switch {
+	case wantedNames != nil && liveNames != nil && sameOrder(wantedNames, liveNames):
+		return w.mergeNamed(n, byName(archived), byName(reset), wanted, live, wantedNames, liveNames)
+	case len(wanted) == len(live) && areObjects(wanted) && areObjects(live):
+		merged := make([]any, len(live))
+		for i := range live {
+			merged[i] = w.merge(n.element(fmt.Sprint(i), at(archived, i, len(wanted)), at(reset, i, len(wanted)), wanted[i], live[i]))
+		}
+		return merged
+	}
+	n.live = slices.DeleteFunc(slices.Clone(live), func(element any) bool { return contains(archived, element) && !contains(reset, element) })
+	if equality.Semantic.DeepEqual(n.wanted, n.live) {
+		return live
+	}
+	if n.live = live; len(live) == 0 {
+		n.live = nil
+	}
+	if value := w.differ(n); value != nil {
+		return value
+	}
+	return live
+}
+
+// mergeNamed merges two lists of objects with names. An element that only the backup has follows the one before it there.
+func (w *walker) mergeNamed(n node, archived, reset map[string]any, wanted, live []any, wantedNames, liveNames []string) any {
+	inWanted, inLive := byName(wanted), byName(live)
+	var merged []any
+	add := func(name string) {
+		if value := w.merge(n.element(name, archived[name], reset[name], inWanted[name], inLive[name])); value != nil {
+			merged = append(merged, value)
+		}
+	}
+	next := 0
+	for _, name := range liveNames {
+		if inWanted[name] != nil {
+			for ; wantedNames[next] != name; next++ {
+				add(wantedNames[next])
+			}
+			next++
+		}
+		add(name)
+	}
+	for ; next < len(wantedNames); next++ {
+		add(wantedNames[next])
+	}
+	if merged == nil {
+		return []any{}
+	}
+	return merged
+}
+
+func (n node) element(name string, archived, reset, wanted, live any) node {
+	return node{
+		path: n.path + "[" + name + "]", pattern: n.pattern + "[]", archived: archived, reset: reset, wanted: wanted, live: live,
+		wantedBy: n.wantedBy.element(wanted), liveBy: n.liveBy.element(live),
+	}
+}
+
+// namesOf returns the names of the elements, nil unless all are objects with names and no two share one.
+func namesOf(list []any) []string {
+	names := make([]string, 0, len(list))
+	seen := make(map[string]bool, len(list))
+	for _, element := range list {
+		fields, _ := element.(map[string]any)
+		name, _ := fields["name"].(string)
+		if name == "" || seen[name] {
+			return nil
+		}
+		seen[name] = true
+		names = append(names, name)
+	}
+	return names
+}
+
+func byName(list []any) map[string]any {
+	elements := make(map[string]any, len(list))
+	for i, name := range namesOf(list) {
+		elements[name] = list[i]
+	}
+	return elements
+}
+
+// sameOrder reports whether the names that both lists have are in the same order.
+func sameOrder(first, second []string) bool {
+	common := func(names, others []string) []string {
+		in := make(map[string]bool, len(others))
+		for _, name := range others {
+			in[name] = true
+		}
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !in[name] })
+	}
+	return slices.Equal(common(first, second), common(second, first))
+}
+
+func areObjects(list []any) bool {
+	return !slices.ContainsFunc(list, func(element any) bool { _, ok := element.(map[string]any); return !ok })
+}
+
+// at returns an element of a list that has the given length, nil for another list.
+func at(list []any, i, length int) any {
+	if len(list) != length {
+		return nil
+	}
+	return list[i]
+}
+
+func contains(list []any, element any) bool {
+	return slices.ContainsFunc(list, func(other any) bool { return equality.Semantic.DeepEqual(other, element) })
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	}
+	return false
+}
+
+// keysOf returns the keys of both objects, sorted.
+func keysOf(first, second map[string]any) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(first)), maps.Keys(second))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

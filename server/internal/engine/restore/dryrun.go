@@ -1,0 +1,202 @@
+package restore
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// DryRun is what a restore needs to find out what it would do. Every write is sent to the API server with dryRun=All, so that
+// admission and validation answer and nothing is stored. Nothing gets ready in a dry run, so it waits for nothing.
+type DryRun struct {
+	// Actions are called as far as they have no side effects.
+	Actions *dryrun.Actions
+	// Report is called once for each item, from several goroutines.
+	Report func(dryrun.Outcome)
+}
+
+// errUnchecked is returned instead of creating an object that the API server cannot check.
+var errUnchecked = errors.New("the API server cannot check it yet")
+
+// finding is what the restore of an item has found out about it.
+type finding struct {
+	verdict   dryrun.Verdict // of an item that is not restored; empty for the action that is listed
+	reasons   []string
+	unchecked bool
+}
+
+func (f *finding) because(reason string) { f.reasons = append(f.reasons, reason) }
+
+// refused takes note of what the API server has replied to a write.
+func (f *finding) refused(err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return
+	}
+	switch status.Status().Code {
+	case http.StatusConflict:
+		f.verdict = dryrun.Conflict
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity:
+		f.verdict = dryrun.Refused
+	}
+}
+
+// uncheck takes note of why the API server cannot check the item.
+func (f *finding) uncheck(err error) {
+	if !errors.Is(err, errUnchecked) {
+		err = fmt.Errorf("%w: %w", errUnchecked, err)
+	}
+	f.unchecked = true
+	f.because(err.Error())
+}
+
+// dryRun is the state of a dry run.
+type dryRun struct {
+	DryRun
+
+	mu      sync.Mutex
+	defined []discovery.Resource
+}
+
+func newDryRun(d *DryRun) *dryRun {
+	if d == nil {
+		return nil
+	}
+	return &dryRun{DryRun: *d}
+}
+
+func (d *dryRun) definedResources() []discovery.Resource {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.defined)
+}
+
+// mayCall reports whether an action is called for an item.
+func (e *engine) mayCall(a restoreitemaction.Action) bool {
+	return e.dry == nil || e.dry.Actions.MayCall(a)
+}
+
+// namespace reports a namespace that has to be created.
+func (d *dryRun) namespace(name string, verdict dryrun.Verdict, reason string) {
+	d.Report(dryrun.Outcome{Resource: namespacesResource.String(), APIVersion: "v1", Kind: "Namespace", Name: name, Outcome: verdict, Reason: reason})
+}
+
+// report reports what would be done with the item. An empty action means that the restore has ended before.
+func (r *itemRun) report(action string) {
+	if r.engine.dry == nil || action == "" {
+		return
+	}
+	outcome := dryrun.Outcome{
+		Resource: r.entry.GroupResource.String(), Namespace: r.namespace, Name: r.entry.Name,
+		Outcome: dryrun.Verdict(action), Reason: strings.Join(r.finding.reasons, "; "), Unchecked: r.finding.unchecked,
+		Incomplete: (r.warned || r.failed) && (action == actionCreated || action == actionUpdated),
+	}
+	if r.obj != nil {
+		outcome.APIVersion, outcome.Kind = r.obj.GroupVersion().String(), r.obj.Kind
+	}
+	if action == actionFailed {
+		outcome.Outcome = cmp.Or(r.finding.verdict, dryrun.Failed)
+	}
+	r.engine.dry.Report(outcome)
+}
+
+// unchecked returns an error if the API server cannot check the creation of the object in a dry run, because it lacks the
+// namespace or the type, which the restore would create before.
+func (r *itemRun) unchecked(to target, home *namespaceState) error {
+	switch {
+	case r.engine.dry == nil:
+		return nil
+	case home != nil && home.absent:
+		return fmt.Errorf("%w: its namespace would be created", errUnchecked)
+	case r.engine.isDefined(to.gvr.GroupResource()):
+		return fmt.Errorf("%w: its definition would be created", errUnchecked)
+	}
+	return nil
+}
+
+// isCreatedLater reports whether the API server refuses a pod in a dry run only because of something that the restore would
+// have created by then.
+func (r *itemRun) isCreatedLater(err error) bool {
+	if r.engine.dry == nil || r.entry.GroupResource != podsResource || !apierrors.IsForbidden(err) {
+		return false
+	}
+	var spec struct {
+		ServiceAccountName string
+		PriorityClassName  string
+		RuntimeClassName   string
+	}
+	if json.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil {
+		return false
+	}
+	message := strings.ToLower(err.Error())
+	return slices.ContainsFunc([]itemKey{
+		{"v1/ServiceAccount", r.namespace, cmp.Or(spec.ServiceAccountName, "default")},
+		{"scheduling.k8s.io/v1/PriorityClass", "", spec.PriorityClassName},
+		{"node.k8s.io/v1/RuntimeClass", "", spec.RuntimeClassName},
+	}, func(needed itemKey) bool {
+		return needed.name != "" && strings.Contains(message, strings.ToLower(needed.kind())) && strings.Contains(message, needed.name) &&
+			r.engine.tracker.created(needed)
+	})
+}
+
+// define takes note of the resources that the definition would make the API server serve.
+func (r *itemRun) define() {
+	r.engine.addDefined(schema.ParseGroupResource(r.obj.Name))
+	resource, ok := defines(r.obj)
+	if !ok {
+		return
+	}
+	d := r.engine.dry
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.defined = append(d.defined, resource)
+}
+
+// defines returns the resource that a definition defines, in the version that the API server would prefer. ok is false if it
+// serves no version.
+func defines(crd *object.Object) (resource discovery.Resource, ok bool) {
+	var spec struct {
+		Group string
+		Names struct {
+			Plural, Singular, Kind string
+			ShortNames             []string
+		}
+		Scope    string
+		Versions []struct {
+			Name   string
+			Served bool
+		}
+	}
+	if json.Unmarshal(crd.Top.Get("spec"), &spec) != nil {
+		return discovery.Resource{}, false
+	}
+	var served []string
+	for _, v := range spec.Versions {
+		if v.Served {
+			served = append(served, v.Name)
+		}
+	}
+	if len(served) == 0 {
+		return discovery.Resource{}, false
+	}
+	slices.SortFunc(served, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+	return discovery.Resource{
+		GroupVersion: schema.GroupVersion{Group: spec.Group, Version: served[0]}, Name: spec.Names.Plural,
+		Singular: cmp.Or(spec.Names.Singular, strings.ToLower(spec.Names.Kind)), Kind: spec.Names.Kind, ShortNames: spec.Names.ShortNames,
+		Namespaced: spec.Scope == "Namespaced", Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}, Others: served[1:],
+	}, true
+}

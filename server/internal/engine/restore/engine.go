@@ -1,0 +1,303 @@
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"sync"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/engine/hook"
+	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/ready"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/spec/filter"
+	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
+	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// Request describes one restore.
+type Request struct {
+	// Restore with spec.backupName resolved. It is read only.
+	Restore *velerov1.Restore
+	// Archive of the backup. Run does not close it.
+	Archive *archive.Archive
+	// Actions of plugins, in the order in which they are called.
+	Actions []restoreitemaction.Action
+	// Journal records the operations that actions start; nil records nothing.
+	Journal *operation.Journal
+	// Followed gets each operation when it was started; nil if none is followed yet.
+	Followed *operation.Group
+	// Modifiers are the rules that spec.resourceModifier refers to; nil if it refers to none.
+	Modifiers *modifiers.Rules
+	// Rules are the filters of the policy that spec.resourcePolicy refers to.
+	Rules filter.RuleLists
+	// Versions are the versions that the user prefers, by resource, if the archive has several of each object.
+	Versions plan.VersionPriorities
+	// Volumes are those whose data is in the backup, beside the archive.
+	Volumes []*volume.Volume
+	// Snapshots makes volumes of snapshots.
+	Snapshots Snapshots
+	// DryRun, unless nil, makes the restore find out what it would do. Nothing in the cluster changes.
+	DryRun *DryRun
+	// Hooks, unless nil, runs the hooks of the pods that were created.
+	Hooks Hooks
+	// Begun, unless nil, is called with what the restore may write, before it writes.
+	Begun func(Scope)
+	// Resumed means that an attempt before this one was interrupted: objects that it has created are left as they are.
+	Resumed bool
+	// Log is the log of the restore.
+	Log hclog.Logger
+	// Progress, unless nil, is called with the number of finished items and the number known so far, after
+	// every item and by one goroutine at a time. It must not block.
+	Progress func(done, total int)
+}
+
+// Hooks runs the hooks of restored pods beside the restore. Add does not block.
+type Hooks interface{ Add(pod hook.Pod) }
+
+// Snapshots has what makes volumes of snapshots. A restore of a backup without snapshots needs none.
+type Snapshots struct {
+	Open    snapshot.Open
+	Records *snapshot.Records
+}
+
+// Run restores a backup. Problems with single items are in the result and do not stop the restore. It returns
+// an error for what does: invalid filters, an action that cannot say what it applies to, an API server that is
+// away for longer than Options.OutageTimeout, the end of ctx. The result then contains what was done before.
+//
+// To run the same restore again is harmless: existing unchanged objects are skipped.
+func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
+	options := deps.Options.withDefaults()
+	e := &engine{
+		options:      options,
+		log:          req.Log,
+		restore:      req.Restore,
+		backupLabel:  velerov1.ValidLabelValue(req.Restore.Spec.BackupName),
+		restoreLabel: velerov1.ValidLabelValue(req.Restore.Name),
+		resumed:      req.Resumed,
+		dry:          newDryRun(req.DryRun),
+		hooks:        req.Hooks,
+		archive:      req.Archive,
+		modifiers:    req.Modifiers,
+		versions:     req.Versions,
+		volumes:      volume.NewIndex(req.Volumes),
+		snapshots:    req.Snapshots,
+		tracker:      newTracker(),
+		pool:         newPool(options.Workers),
+		operations:   itemaction.NewOperations(req.Journal, req.Followed, time.Now),
+		waiter:       ready.NewWaiter(options.PollInterval),
+		state:        newState(req.Progress),
+	}
+	err := e.run(ctx, deps, req)
+	result := e.result()
+	result.FromSnapshots = e.fromSnapshots(req.Volumes)
+	return result, err
+}
+
+func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
+	if err := e.prepare(ctx, deps, req); err != nil {
+		return err
+	}
+	if !e.archive.HasResources() {
+		e.results.RunWarning(`the backup holds no objects: its archive has no folder "resources"`)
+		return nil
+	}
+	if req.Begun != nil {
+		req.Begun(e.scope())
+	}
+	if err := e.listNamespaces(ctx); err != nil {
+		return err
+	}
+	if err := e.findServerParts(ctx); err != nil {
+		return err
+	}
+	if err := e.restoreCRDs(ctx, deps.Discovery); err != nil {
+		return err
+	}
+	if err := e.restoreOthers(ctx, deps.Discovery); err != nil {
+		return err
+	}
+	e.warnOfIdle()
+	return nil
+}
+
+// prepare resolves everything that is fixed for the whole run.
+func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error) {
+	config := rest.CopyConfig(deps.Config)
+	config.QPS, config.RateLimiter = -1, nil // the number of workers limits the requests
+	if e.dry != nil {
+		config.Wrap(kubeapi.DryRun)
+	}
+	if e.api, err = kubeapi.New(config, e.log, e.options.OutageTimeout); err != nil {
+		return err
+	}
+	if e.restoreJSON, err = json.Marshal(e.restore); err != nil {
+		return fmt.Errorf("encode the restore for plugins: %w", err)
+	}
+	if e.restoreJSON, err = deps.Keys.ForPlugins(ctx, "Restore", e.restore.UID, e.restoreJSON); err != nil {
+		return err
+	}
+	e.warnOfGaps(gaps.Restore())
+	snapshot, err := e.discover(ctx, deps.Discovery)
+	if err != nil {
+		return err
+	}
+	if e.selection, err = plan.NewSelection(e.restore, req.Rules, e.archive, snapshot); err != nil {
+		return err
+	}
+	if e.actions, err = itemaction.NewSet(ctx, req.Actions, e.options.EnableCSI, e.log); err != nil {
+		return err
+	}
+	return e.use(snapshot)
+}
+
+// warnOfGaps warns of what the spec requests and the server does not support.
+func (e *engine) warnOfGaps(list []gaps.Gap[velerov1.RestoreSpec]) {
+	for _, warning := range gaps.Warnings(list, &e.restore.Spec) {
+		e.warn(warning)
+		e.state.gaps = append(e.state.gaps, warning) // before the first worker starts
+	}
+}
+
+// use resolves filters and actions against the resources of the cluster, with those that a dry run would have defined.
+func (e *engine) use(snapshot *discovery.Snapshot) error {
+	if e.dry != nil {
+		snapshot = snapshot.With(e.dry.definedResources()...)
+	}
+	e.snapshot.Store(snapshot)
+	return errors.Join(e.selection.Resolve(snapshot), e.actions.Resolve(snapshot))
+}
+
+// discover returns what the API server serves now. It waits a moment for a definition that has just been installed, if names are not
+// resolved without it. A discovery helper does not repeat requests itself.
+func (e *engine) discover(ctx context.Context, helper *discovery.Helper, names ...string) (snapshot *discovery.Snapshot, err error) {
+	err = e.api.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
+		snapshot, err = helper.SnapshotWith(ctx, names)
+		return err
+	})
+	return snapshot, err
+}
+
+// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It looks again at what the
+// cluster serves if that has changed, or if a name in the spec is unknown.
+func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) error {
+	entries, err := e.collect(crdsResource)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		e.expect(len(entries))
+		if err := e.restoreAll(ctx, entries); err != nil {
+			return err
+		}
+	}
+	if e.dry != nil {
+		if err := e.use(e.snapshot.Load()); err != nil {
+			return err
+		}
+	}
+	unresolved := e.selection.Unresolved()
+	if len(unresolved) == 0 && (e.dry != nil || !e.tracker.wroteAny()) {
+		return nil
+	}
+	snapshot, err := e.discover(ctx, helper, unresolved...)
+	if err != nil {
+		e.log.Warn("discovery after the restore of custom resource definitions failed", "error", err)
+		e.results.RunWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))
+		return nil
+	}
+	return e.use(snapshot)
+}
+
+// restoreOthers restores all other resources, one after the other.
+func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) error {
+	for _, warning := range e.selection.Warnings() {
+		e.warn("spec.resourcePolicy: " + warning)
+	}
+	for _, warning := range e.selection.Unmatched() {
+		e.warn(warning)
+	}
+	e.logUnknownVersions()
+	for _, gr := range e.archive.Resources() {
+		e.chooseVersion(gr)
+	}
+	ordered := e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load())
+	ordered = slices.DeleteFunc(ordered, func(gr schema.GroupResource) bool { return gr == crdsResource })
+	levels := make([][]archive.Entry, len(ordered))
+	for i, gr := range ordered {
+		var err error
+		if levels[i], err = e.collect(gr); err != nil {
+			return err
+		}
+		e.expect(len(levels[i]))
+	}
+	for i, entries := range levels {
+		if len(entries) == 0 {
+			continue
+		}
+		start := time.Now()
+		if err := e.lookAgain(ctx, helper, ordered[i], entries); err != nil {
+			return err
+		}
+		if err := e.restoreAll(ctx, entries); err != nil {
+			return err
+		}
+		e.log.Info("restored a resource", "resource", ordered[i].String(), "items", len(entries), "seconds", time.Since(start).Seconds())
+	}
+	return nil
+}
+
+// warnOfIdle warns of what the spec has for objects of the backup and none of them has met.
+func (e *engine) warnOfIdle() {
+	for _, warning := range e.selection.UnmatchedSelectors() {
+		e.warn(warning)
+	}
+	for _, warning := range e.modifiers.Unmatched() {
+		e.warn("spec.resourceModifier: " + warning)
+	}
+}
+
+// warn records a warning about the restore as a whole.
+func (e *engine) warn(text string) {
+	e.log.Warn(text)
+	e.results.RunWarning(text)
+}
+
+// restoreAll restores the items of a resource and returns when all are done.
+func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	for _, entry := range entries {
+		if ctx.Err() != nil || !e.pool.begin(ctx) {
+			break
+		}
+		group.Go(func() {
+			defer e.pool.end()
+			if ctx.Err() != nil {
+				return
+			}
+			if _, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	group.Wait()
+	return causeOf(ctx)
+}

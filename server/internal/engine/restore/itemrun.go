@@ -1,0 +1,78 @@
+package restore
+
+import (
+	"errors"
+
+	"github.com/hashicorp/go-hclog"
+
+	"context"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+)
+
+// itemRun is the restore of one item.
+type itemRun struct {
+	engine    *engine
+	worker    *worker
+	log       hclog.Logger
+	entry     archive.Entry
+	namespace string // that is restored into
+	id        string // for messages: "deployments.apps/ns/name", with the namespace that is restored into
+	raw       []byte // as in the archive
+	obj       *object.Object
+	reset     *object.Object // obj before the user's modifiers
+	claim     *claim
+	status    []byte // in the archive
+
+	volumeName string           // of a claim
+	made       *snapshot.Volume // for a persistent volume; nil for none
+
+	moving bool // an action restores the volumes of a pod
+
+	warned, failed bool
+	finding        finding
+}
+
+// warn records a warning about the item.
+func (r *itemRun) warn(err error) { r.warnIn(r.namespace, err) }
+
+func (r *itemRun) warnIn(namespace string, err error) {
+	r.warned = true
+	r.finding.because(err.Error())
+	r.log.Warn(err.Error())
+	r.engine.results.Warning(namespace, err.Error())
+}
+
+// leave records why the item is not restored, which is neither a warning nor an error.
+func (r *itemRun) leave(why string, details ...any) {
+	r.finding.because(why)
+	r.log.Info("not restored: "+why, details...)
+}
+
+// fail records an error of the item. It returns the error only if it ends the whole restore.
+func (r *itemRun) fail(err error) error {
+	if errors.Is(err, kubeapi.ErrUnreachable) {
+		return err
+	}
+	r.failed = true
+	r.finding.because(err.Error())
+	r.log.Error(err.Error())
+	r.engine.results.Error(r.namespace, err.Error())
+	return nil
+}
+
+// fatal reports whether an error ends the whole restore: the API server is away, or ctx has ended.
+func fatal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, kubeapi.ErrUnreachable)
+}
+
+// causeOf returns the cause of ctx if it has ended.
+func causeOf(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package restore
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
+)
+
+// Deps are the parts of the server that a restore uses.
+type Deps struct {
+	Config    *rest.Config // of the cluster to restore into; its rate limits are ignored
+	Discovery *discovery.Helper
+	Keys      *loadkey.Keys // with which actions sign loads; nil for none
+	Options   Options
+}
+
+// Options tune a restore. The defaults for zero fields are given with each.
+type Options struct {
+	// Priorities is the order of resources; default plan.DefaultPriorities.
+	Priorities plan.Priorities
+	// Workers is the number of items of one resource that are restored at the same time; default 16.
+	Workers int
+	// ResourceTimeout limits the wait for a custom resource definition to be established, and for additional
+	// items to be ready if the plugin sets no limit; default 10 minutes.
+	ResourceTimeout time.Duration
+	// TerminatingTimeout limits the wait for a namespace that is being deleted; default 10 minutes.
+	TerminatingTimeout time.Duration
+	// PollInterval is the pause between two checks of a condition that the restore waits for; default 1 second.
+	PollInterval time.Duration
+	// OutageTimeout is how long requests are repeated while the API server is away or overloaded; default
+	// 2 minutes.
+	OutageTimeout time.Duration
+	// FieldManager owns the fields of objects without a recorded owner; default "cleat".
+	FieldManager string
+	// Pod is the name of the pod that the server runs in, in the namespace of the Restore; empty if it runs in none. What it
+	// runs with is not updated.
+	Pod string
+	// EnableCSI enables actions whose names contain "velero.io/csi-".
+	EnableCSI bool
+}
+
+func (o Options) withDefaults() Options {
+	if len(o.Priorities.High)+len(o.Priorities.Low) == 0 {
+		o.Priorities = plan.DefaultPriorities()
+	}
+	o.Workers = cmp.Or(max(o.Workers, 0), 16)
+	o.ResourceTimeout = cmp.Or(o.ResourceTimeout, 10*time.Minute)
+	o.TerminatingTimeout = cmp.Or(o.TerminatingTimeout, 10*time.Minute)
+	o.PollInterval = cmp.Or(o.PollInterval, time.Second)
+	o.OutageTimeout = cmp.Or(o.OutageTimeout, 2*time.Minute)
+	o.FieldManager = cmp.Or(o.FieldManager, "cleat")
+	return o
+}

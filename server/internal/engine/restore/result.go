@@ -1,0 +1,44 @@
+package restore
+
+import (
+	"slices"
+
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
+)
+
+// Result is the outcome of a restore.
+type Result struct {
+	// ResourceList maps "apiVersion/Kind" to the sorted list of "namespace/name(action)", where action is
+	// created, updated, failed or skipped (Velero's resource list).
+	ResourceList map[string][]string
+	// Results are the errors and warnings, sorted.
+	Results results.Results
+	// Items is the number of entries in ResourceList.
+	Items int
+	// Operations are the asynchronous operations that actions started, sorted.
+	Operations []operation.Operation
+	// FromSnapshots are the persistent volumes that were made of snapshots.
+	FromSnapshots []snapshot.RestoreVolumeInfo
+	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
+	Gaps []string
+}
+
+func (e *engine) result() *Result {
+	e.warnOfServer()
+	list, n := e.tracker.resourceList()
+	found := e.results.Results()
+	sortMessages(&found.Errors)
+	sortMessages(&found.Warnings)
+	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.operations.Complete(), Gaps: e.state.gaps}
+}
+
+// sortMessages makes the order of messages independent of the order in which workers finished.
+func sortMessages(r *results.Result) {
+	slices.Sort(r.Velero)
+	slices.Sort(r.Cluster)
+	for _, messages := range r.Namespaces {
+		slices.Sort(messages)
+	}
+}

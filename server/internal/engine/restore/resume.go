@@ -1,0 +1,33 @@
+package restore
+
+import (
+	"context"
+	"encoding/json"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+)
+
+// isFromFormerAttempt reports whether an object in the cluster was created by an attempt of this restore whose server died.
+// Controllers may have changed it since.
+func (r *itemRun) isFromFormerAttempt(live written) bool {
+	labels := live.Metadata.Labels
+	return r.engine.resumed && labels[velerov1.RestoreNameLabel] == r.engine.restoreLabel && labels[velerov1.BackupNameLabel] == r.engine.backupLabel
+}
+
+// resume goes on with an object that a former attempt has created. If nobody has changed it since, that attempt may have died
+// before it restored status and field ownership.
+func (r *itemRun) resume(ctx context.Context, to target, made written, own object.Ownership) error {
+	r.claim.action = actionCreated
+	r.log.Info("not restored again: a former attempt has created it")
+	r.claim.name = made.Metadata.Name
+	var managers []json.RawMessage
+	if json.Unmarshal(made.Metadata.ManagedFields, &managers) == nil && len(managers) > 1 {
+		if to.gvr.GroupResource() == podsResource {
+			r.runHooks(made)
+			return r.adoptClaims(ctx, made.Metadata.Name, made.Metadata.UID)
+		}
+		return nil
+	}
+	return r.complete(ctx, to, made, own)
+}

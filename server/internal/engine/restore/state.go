@@ -1,0 +1,217 @@
+package restore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/ready"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// state is what the items of a restore share.
+type state struct {
+	mu          sync.Mutex
+	progress    func(done, total int)
+	done, total int
+	defined     map[schema.GroupResource]bool // custom resources that this restore defined
+	provisioned map[string]bool               // persistent volumes for whose claims new ones are provisioned
+	renamed     map[string]string             // persistent volumes that were restored under other names
+	undecodable atomic.Int64                  // entries of the archive that are no objects
+	reported    map[string]bool               // what is in the results already
+	gaps        []string
+	leftOut     map[schema.GroupResource]int // objects that were not restored for the sake of a server
+	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated for the sake of the server
+}
+
+func newState(progress func(done, total int)) state {
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	return state{
+		progress: progress, defined: map[schema.GroupResource]bool{},
+		provisioned: map[string]bool{}, renamed: map[string]string{}, reported: map[string]bool{},
+		leftOut: map[schema.GroupResource]int{}, keptAsIs: map[schema.GroupResource]int{},
+	}
+}
+
+// expect adds n items to the number of known ones.
+func (e *engine) expect(n int) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.total += n
+	e.state.progress(e.state.done, e.state.total)
+}
+
+// progressed counts a finished item. unexpected is 1 if expect was not called for it.
+func (e *engine) progressed(unexpected int) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.done++
+	e.state.total += unexpected
+	e.state.progress(e.state.done, e.state.total)
+}
+
+// counts returns the number of finished items and the number known so far.
+func (e *engine) counts() (done, total int) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return e.state.done, e.state.total
+}
+
+// namespaceFailed reports, once, a namespace that cannot be restored into.
+func (e *engine) namespaceFailed(name string, err error) {
+	if e.firstReport("namespace " + name) {
+		if e.dry != nil {
+			e.dry.namespace(name, dryrun.Failed, err.Error())
+		}
+		e.log.Error("namespace cannot be restored into", "namespace", name, "error", err)
+		e.results.RunError(fmt.Sprintf("error restoring namespace %s: %v", name, err))
+	}
+}
+
+// firstReport reports whether it is called for the first time with what.
+func (e *engine) firstReport(what string) bool {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	if e.state.reported[what] {
+		return false
+	}
+	e.state.reported[what] = true
+	return true
+}
+
+func (e *engine) addDefined(gr schema.GroupResource) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.defined[gr] = true
+}
+
+func (e *engine) isDefined(gr schema.GroupResource) bool {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return e.state.defined[gr]
+}
+
+func (e *engine) addProvisioned(volume string) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.provisioned[volume] = true
+}
+
+func (e *engine) isProvisioned(volume string) bool {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return e.state.provisioned[volume]
+}
+
+// leaveOut counts an object that is not restored for the sake of a server.
+func (e *engine) leaveOut(gr schema.GroupResource) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.leftOut[gr]++
+}
+
+// keepAsIs counts an existing object that is not updated for the sake of the server that restores.
+func (e *engine) keepAsIs(gr schema.GroupResource) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.keptAsIs[gr]++
+}
+
+// warnOfServer warns, once for all objects, that some were left alone for the sake of a server.
+func (e *engine) warnOfServer() {
+	if what := countsOf(e.state.leftOut); what != "" {
+		e.results.RunWarning("not restored, because a server would act on them again or lives on them: " + what + e.restoredByName())
+	}
+	if what := countsOf(e.state.keptAsIs); what != "" {
+		e.results.RunWarning("not updated, because the server that restores needs them as they are in the cluster: " + what)
+	}
+}
+
+// restoredByName says which of the objects that are left out for the sake of a server can be restored.
+func (e *engine) restoredByName() string {
+	var names []string
+	for gr := range e.state.leftOut {
+		if plan.RestoredByName(gr) {
+			names = append(names, gr.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "; to restore " + strings.Join(names, " and ") + " into the namespace of the server, name them in includedResources"
+}
+
+// countsOf returns the counts as in "2 downloadrequests.velero.io, 1 leases.coordination.k8s.io".
+func countsOf(counts map[schema.GroupResource]int) string {
+	var words []string
+	for gr, n := range counts {
+		words = append(words, fmt.Sprintf("%d %s", n, gr))
+	}
+	slices.SortFunc(words, func(a, b string) int {
+		return cmp.Compare(a[strings.IndexByte(a, ' '):], b[strings.IndexByte(b, ' '):])
+	})
+	return strings.Join(words, ", ")
+}
+
+// engine is the state of one run.
+type engine struct {
+	options      Options
+	api          *kubeapi.Client
+	log          hclog.Logger
+	restore      *velerov1.Restore
+	restoreJSON  []byte // for plugins
+	backupLabel  string
+	restoreLabel string
+	resumed      bool    // see Request.Resumed
+	dry          *dryRun // nil for a real restore
+	hooks        Hooks   // nil if none are run
+	archive      *archive.Archive
+	selection    *plan.Selection
+	actions      *itemaction.Set[restoreitemaction.Action]
+	operations   *itemaction.Operations
+	modifiers    *modifiers.Rules
+	versions     plan.VersionPriorities
+	volumes      volume.Index
+	snapshots    Snapshots
+	snapshot     atomic.Pointer[discovery.Snapshot]
+	tracker      *tracker
+	pool         pool
+	waiter       *ready.Waiter
+	namespaces   namespaces
+	serverParts  map[serverPart]bool // see findServerParts
+	results      results.Collector
+	state        state
+}
+
+// serverPart is an object in the namespace of the server that the server's pod runs with.
+type serverPart struct {
+	resource schema.GroupResource
+	name     string
+}
+
+// namespaces holds the namespaces of the cluster that can be written into. They are listed once and added as the
+// restore creates them, so that items need no requests for their namespaces.
+type namespaces struct {
+	mu      sync.Mutex
+	states  map[string]*namespaceState
+	checked map[string]bool // checked again because the server reported them deleted
+}

@@ -1,0 +1,74 @@
+package restore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+)
+
+// chooseVersion chooses the version of a resource of which the archive has several. Custom resource definitions are restored in the one
+// that their cluster preferred.
+func (e *engine) chooseVersion(gr schema.GroupResource) {
+	source, others := e.archive.Versions(gr)
+	served, ok := e.snapshot.Load().ByGroupResource(gr)
+	if len(others) == 0 || !ok {
+		return
+	}
+	version, why := plan.ChooseVersion(e.versions[gr.String()], source, others, served)
+	if version != source {
+		e.archive.Use(gr, version)
+	}
+	e.log.Info("chose the version to restore", "resource", gr.String(), "version", version, "reason", why)
+}
+
+// logUnknownVersions logs which of the preferred versions are of no resource that there is. They are the server's settings, so that no
+// restore is to blame.
+func (e *engine) logUnknownVersions() {
+	for _, name := range slices.Sorted(maps.Keys(e.versions)) {
+		gr := schema.ParseGroupResource(name)
+		if _, served := e.snapshot.Load().ByGroupResource(gr); !served && e.archive.Count(gr) == 0 {
+			e.log.Warn("versions are preferred of a resource that neither the cluster nor the backup has; write its plural name and its group", "resource", name)
+		}
+	}
+}
+
+// lookAgain finds out whether the cluster serves by now a version of a resource that the archive has, if it did not before. It must be
+// called before an object of the resource is restored; entries are its objects.
+func (e *engine) lookAgain(ctx context.Context, helper *discovery.Helper, gr schema.GroupResource, entries []archive.Entry) error {
+	if e.hasServedVersion(gr) {
+		return nil
+	}
+	snapshot, err := e.discover(ctx, helper)
+	if err != nil {
+		if fatal(ctx, err) {
+			return err
+		}
+		e.log.Warn("could not look again for a version that the cluster serves", "resource", gr.String(), "error", err)
+		return nil // the objects report it
+	}
+	if err := e.use(snapshot); err != nil {
+		return err
+	}
+	e.chooseVersion(gr)
+	for i, entry := range entries {
+		entries[i], _ = e.archive.Find(gr, entry.Namespace, entry.Name) // it was found there
+	}
+	return nil
+}
+
+// hasServedVersion reports whether the cluster serves a resource in a version that the archive has. It is true for a resource without
+// a choice of versions.
+func (e *engine) hasServedVersion(gr schema.GroupResource) bool {
+	source, others := e.archive.Versions(gr)
+	if len(others) == 0 {
+		return true
+	}
+	resource, known := e.snapshot.Load().ByGroupResource(gr)
+	return known && slices.ContainsFunc(append(others, source), resource.Serves)
+}

@@ -1,0 +1,193 @@
+// Package volume reads what the files beside the archive of a backup say about the data of its volumes: volumeinfo, and
+// for backups that Velero made before 1.13 the lists of native snapshots and pod volume backups. The formats are Velero's.
+//
+// The package imports package snapshot, which has the types of the files. Start at List.
+package volume
+
+import (
+	"cmp"
+	"fmt"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+)
+
+// PodVolume is an entry of the file podvolumebackups.
+type PodVolume struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Pod struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"pod"`
+		Volume       string `json:"volume"`
+		UploaderType string `json:"uploaderType"`
+	} `json:"spec"`
+	Status struct {
+		SnapshotID string `json:"snapshotID"`
+	} `json:"status"`
+}
+
+// Volume is a volume whose data is in a backup. Names that are not known are empty.
+type Volume struct {
+	Method                  snapshot.Method
+	PV                      string
+	ClaimNamespace, Claim   string
+	PodNamespace, Pod, Name string // the pod, and the name of the volume in it
+	Where                   string // for messages: what holds the data
+	// SnapshotID is that of the data mover or of the repository which has the data; "" if there is none.
+	SnapshotID string
+	// Action is the action that restores the data; "" if none does.
+	Action string
+	// Empty says that there is nothing to restore: a data mover has found no file in the volume.
+	Empty bool
+	// Failed says that the data is not in the backup, because that failed to take it.
+	Failed bool
+	// Moved says that a data mover has moved the data of a CSI snapshot.
+	Moved bool
+	// OfVelero says that only Velero can read the data, which is in a repository of kopia.
+	OfVelero bool
+	// Snapshot is the one from which a new volume can be made; nil if there is none.
+	Snapshot *snapshot.Snapshot
+}
+
+// String names the volume in messages.
+func (v *Volume) String() string {
+	switch {
+	case v.Claim != "":
+		return "persistent volume claim " + v.ClaimNamespace + "/" + v.Claim
+	case v.Pod != "":
+		return "volume " + v.Name + " of pod " + v.PodNamespace + "/" + v.Pod
+	default:
+		return "persistent volume " + v.PV
+	}
+}
+
+// List returns the volumes whose data a backup has. The lists of snapshots and pod volumes count only where there is no
+// volumeinfo.
+func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes []PodVolume) []*Volume {
+	usable := map[string]*snapshot.Snapshot{} // by persistent volume
+	for i := range snapshots {
+		if s := &snapshots[i]; s.Status.ProviderSnapshotID != "" {
+			usable[s.Spec.PersistentVolumeName] = s
+		}
+	}
+	var volumes []*Volume
+	for i := range infos {
+		if info := &infos[i]; !info.Skipped && info.BackupMethod != "" {
+			volumes = append(volumes, volumeOf(info, usable[info.PVName]))
+		}
+	}
+	if len(infos) > 0 {
+		return volumes
+	}
+	for i := range snapshots {
+		if s := &snapshots[i]; s.Status.ProviderSnapshotID != "" {
+			volumes = append(volumes, &Volume{
+				Method: snapshot.Native, PV: s.Spec.PersistentVolumeName, Snapshot: s,
+				Where: fmt.Sprintf("snapshot %s of volume snapshot location %s", s.Status.ProviderSnapshotID, s.Spec.Location),
+			})
+		}
+	}
+	for i := range podVolumes {
+		p := &podVolumes[i]
+		if p.Status.SnapshotID == "" {
+			continue
+		}
+		v := &Volume{
+			Method: snapshot.PodVolume, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
+			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID), SnapshotID: p.Status.SnapshotID,
+		}
+		if isRestic(p.Spec.UploaderType) {
+			v.Action = snapshot.PodVolumeRestores
+		} else {
+			v.OfVelero = true
+		}
+		if claim := p.Metadata.Annotations["velero.io/pvc-name"]; claim != "" {
+			v.ClaimNamespace, v.Claim = p.Spec.Pod.Namespace, claim
+		}
+		volumes = append(volumes, v)
+	}
+	return volumes
+}
+
+func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
+	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName, Where: "what the method " + string(i.BackupMethod) + " has made"}
+	switch {
+	case i.SnapshotDataMoved && i.DataMovement != nil:
+		v.Moved, v.SnapshotID = true, i.DataMovement.SnapshotHandle
+		v.Where = fmt.Sprintf("snapshot %s of data mover %s", i.DataMovement.SnapshotHandle, cmp.Or(i.DataMovement.DataMover, "velero"))
+	case i.CSI != nil:
+		v.Where = fmt.Sprintf("snapshot %s of CSI driver %s", i.CSI.SnapshotHandle, i.CSI.Driver)
+	case i.Native != nil:
+		v.Where = "snapshot " + i.Native.SnapshotHandle
+	case i.PodVolume != nil:
+		v.PodNamespace, v.Pod, v.Name = i.PodVolume.PodNamespace, i.PodVolume.PodName, i.PodVolume.VolumeName
+		v.SnapshotID = i.PodVolume.SnapshotHandle
+		v.Where = fileSystemBackup(i.PodVolume.UploaderType, i.PodVolume.SnapshotHandle)
+	}
+	switch {
+	case i.BackupMethod == snapshot.Native:
+		v.Snapshot = taken
+	case i.BackupMethod == snapshot.CSI && i.Result == snapshot.Unusable:
+		v.Failed = true
+	case i.SnapshotDataMoved && i.DataMovement != nil && velerov1.IsVeleroDataMover(i.DataMovement.DataMover):
+		v.OfVelero = true
+	case i.BackupMethod == snapshot.CSI:
+		v.Action = snapshot.CSIRestoredClaims
+	case i.BackupMethod == snapshot.PodVolume && i.Result == snapshot.Unusable:
+		v.Failed = true
+	case i.PodVolume != nil && isRestic(i.PodVolume.UploaderType):
+		v.Action, v.Empty = snapshot.PodVolumeRestores, i.PodVolume.SnapshotHandle == ""
+	case i.PodVolume != nil:
+		v.OfVelero = true
+	}
+	return v
+}
+
+// isRestic reports whether an uploader is restic, the only one of old backups, which did not name it.
+func isRestic(uploader string) bool {
+	return cmp.Or(uploader, string(velerov1.RepositoryTypeRestic)) == string(velerov1.RepositoryTypeRestic)
+}
+
+func fileSystemBackup(uploader, snapshot string) string {
+	return fmt.Sprintf("file system backup %s of %s", snapshot, cmp.Or(uploader, "restic"))
+}
+
+// Index finds volumes by what they belong to. The zero value has none.
+type Index struct {
+	byPV, byClaim, byPod map[string][]*Volume
+}
+
+// NewIndex returns an index of volumes.
+func NewIndex(volumes []*Volume) Index {
+	x := Index{byPV: map[string][]*Volume{}, byClaim: map[string][]*Volume{}, byPod: map[string][]*Volume{}}
+	for _, v := range volumes {
+		if v.PV != "" {
+			x.byPV[v.PV] = append(x.byPV[v.PV], v)
+		}
+		if v.Claim != "" {
+			x.byClaim[v.ClaimNamespace+"/"+v.Claim] = append(x.byClaim[v.ClaimNamespace+"/"+v.Claim], v)
+		}
+		if v.Pod != "" {
+			x.byPod[v.PodNamespace+"/"+v.Pod] = append(x.byPod[v.PodNamespace+"/"+v.Pod], v)
+		}
+	}
+	return x
+}
+
+// OfPV returns the volumes of a persistent volume.
+func (x Index) OfPV(name string) []*Volume { return x.byPV[name] }
+
+// OfClaim returns the volumes of a claim; pv is the persistent volume that it is bound to, if that is known.
+func (x Index) OfClaim(namespace, name, pv string) []*Volume {
+	if found := x.byClaim[namespace+"/"+name]; len(found) > 0 {
+		return found
+	}
+	return x.byPV[pv]
+}
+
+// OfPod returns the volumes of a pod.
+func (x Index) OfPod(namespace, name string) []*Volume { return x.byPod[namespace+"/"+name] }

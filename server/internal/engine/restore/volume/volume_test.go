@@ -1,0 +1,86 @@
+package volume
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+)
+
+func list(t *testing.T, infos, snapshots, podVolumes string) []*Volume {
+	t.Helper()
+	var i []snapshot.VolumeInfo
+	var s []snapshot.Snapshot
+	var p []PodVolume
+	require.NoError(t, json.Unmarshal([]byte(infos), &i))
+	require.NoError(t, json.Unmarshal([]byte(snapshots), &s))
+	require.NoError(t, json.Unmarshal([]byte(podVolumes), &p))
+	return List(i, s, p)
+}
+
+const (
+	oldSnapshots  = `[{"spec":{"location":"aws","persistentVolumeName":"pv-1"},"status":{"providerSnapshotID":"snap-1","phase":"Completed"}},{"spec":{"persistentVolumeName":"pv-2"},"status":{"phase":"Failed"}}]`
+	oldPodVolumes = `[{"metadata":{"annotations":{"velero.io/pvc-name":"data"}},"spec":{"pod":{"namespace":"shop","name":"db"},"volume":"v","uploaderType":"kopia"},"status":{"snapshotID":"k1"}},
+		{"spec":{"pod":{"namespace":"shop","name":"db"},"volume":"cache"},"status":{"snapshotID":"r1"}},{"spec":{"pod":{"namespace":"shop","name":"db"},"volume":"failed"},"status":{}}]`
+)
+
+func TestVolumeinfoSaysWhereTheDataIs(t *testing.T) {
+	t.Parallel()
+	volumes := list(t, `[
+		{"pvcName":"a","pvcNamespace":"shop","pvName":"pv-a","backupMethod":"NativeSnapshot","nativeSnapshotInfo":{"snapshotHandle":"snap-a"}},
+		{"pvcName":"b","pvcNamespace":"shop","pvName":"pv-b","backupMethod":"CSISnapshot","csiSnapshotInfo":{"snapshotHandle":"h","driver":"ebs"}},
+		{"pvcName":"c","pvcNamespace":"shop","pvName":"pv-c","backupMethod":"CSISnapshot","snapshotDataMoved":true,"csiSnapshotInfo":{},"snapshotDataMovementInfo":{"snapshotHandle":"m"}},
+		{"pvName":"","backupMethod":"PodVolumeBackup","pvbInfo":{"snapshotHandle":"k","uploaderType":"kopia","volumeName":"cache","podName":"db","podNamespace":"shop"}},
+		{"pvName":"pv-d","skipped":true,"skippedReason":"policy"},{"pvName":"pv-e"},
+		{"pvName":"pv-f","backupMethod":"Teleport"}]`, oldSnapshots, oldPodVolumes)
+	var told [][2]string
+	for _, v := range volumes {
+		told = append(told, [2]string{v.String(), v.Where})
+	}
+	require.Equal(t, [][2]string{
+		{"persistent volume claim shop/a", "snapshot snap-a"},
+		{"persistent volume claim shop/b", "snapshot h of CSI driver ebs"},
+		{"persistent volume claim shop/c", "snapshot m of data mover velero"},
+		{"volume cache of pod shop/db", "file system backup k of kopia"},
+		{"persistent volume pv-f", "what the method Teleport has made"},
+	}, told)
+}
+
+func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
+	t.Parallel()
+	volumes := list(t, `null`, oldSnapshots, oldPodVolumes)
+	require.Equal(t, []*Volume{
+		{Method: snapshot.Native, PV: "pv-1", Snapshot: volumes[0].Snapshot, Where: "snapshot snap-1 of volume snapshot location aws"},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data", Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic", SnapshotID: "r1", Action: snapshot.PodVolumeRestores},
+	}, volumes)
+	x := NewIndex(volumes)
+	require.Len(t, x.OfPod("shop", "db"), 2)
+	require.Equal(t, volumes[1:2], x.OfClaim("shop", "data", "pv-1"))
+	require.Equal(t, volumes[:1], x.OfClaim("shop", "other", "pv-1"), "by its volume")
+	require.Equal(t, volumes[:1], x.OfPV("pv-1"))
+	require.Empty(t, Index{}.OfPV("pv-1"))
+	require.Empty(t, list(t, `[]`, `[]`, `null`))
+}
+
+// TestPodVolumesSayWhatBecameOfThem has what a backup may say of a volume of a pod.
+func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		info          string
+		action        string
+		failed, empty bool
+		ofVelero      bool
+	}{
+		"stored":  {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`, action: snapshot.PodVolumeRestores},
+		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, action: snapshot.PodVolumeRestores},
+		"kopia":   {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`, ofVelero: true},
+		"empty":   {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, action: snapshot.PodVolumeRestores, empty: true},
+		"failed":  {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},
+	} {
+		v := list(t, `[{"backupMethod":"PodVolumeBackup",`+row.info+`}]`, "null", "null")[0]
+		require.Equal(t, []any{row.action, row.failed, row.empty, row.ofVelero}, []any{v.Action, v.Failed, v.Empty, v.OfVelero}, name)
+	}
+}

@@ -1,0 +1,258 @@
+package restore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
+	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
+)
+
+// Annotations by which controllers mark volumes and claims as bound.
+const (
+	bindCompletedAnnotation     = "pv.kubernetes.io/bind-completed"
+	boundByControllerAnnotation = "pv.kubernetes.io/bound-by-controller"
+)
+
+// reclaimDelete is the reclaim policy of volumes whose data is deleted with their claim.
+const reclaimDelete = "Delete"
+
+// dataOf returns the volumes with data in the backup that concern the item: the volume itself, that of a claim, those of a
+// pod.
+func (r *itemRun) dataOf() []*volume.Volume {
+	switch r.entry.GroupResource {
+	case volumesResource:
+		return r.engine.volumes.OfPV(r.entry.Name)
+	case claimsResource:
+		return r.engine.volumes.OfClaim(r.entry.Namespace, r.entry.Name, r.volumeName)
+	case podsResource:
+		return r.engine.volumes.OfPod(r.entry.Namespace, r.entry.Name)
+	default:
+		return nil
+	}
+}
+
+// reportLostData records an error for each volume of the item whose data is in the backup and cannot be restored, once,
+// unless the restore does not want data from snapshots. For a volume with a snapshot, the persistent volume reports what fails.
+func (r *itemRun) reportLostData() error {
+	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
+	for _, v := range r.dataOf() {
+		lost := ""
+		if r.engine.actions.Has(v.Action) {
+			if lost = r.notMoved(v); lost == "" {
+				continue
+			}
+		}
+		if v.Snapshot != nil || unwanted && v.Method != snapshot.PodVolume || !r.engine.firstReport("volume "+v.String()) {
+			continue
+		}
+		why := fmt.Sprintf("the data is in %s, and restoring it is not supported yet", v.Where)
+		switch {
+		case lost != "":
+			why = lost
+		case v.Failed:
+			why = fmt.Sprintf("the backup failed to take it (%s)", v.Where)
+		case v.OfVelero:
+			why = fmt.Sprintf("the data is in %s, which only Velero can read: restore the volume with Velero", v.Where)
+		case v.Action != "":
+			why = fmt.Sprintf("the data is in %s, and the server only restores it with --features=EnableCSI", v.Where)
+		}
+		if err := r.fail(fmt.Errorf("the data of %s is not restored, it stays empty: %s", v, why)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// concerns reports whether an action is called for the item: the one for volumes of pods only if the backup has such data, or if an earlier
+// restore has left its init container in the pod.
+func (r *itemRun) concerns(action string) bool {
+	if action != snapshot.PodVolumeRestores || r.entry.GroupResource != podsResource {
+		return true
+	}
+	return slices.ContainsFunc(r.dataOf(), func(v *volume.Volume) bool { return v.Action == action && !v.Empty }) ||
+		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
+}
+
+// restoreFor returns the Restore for an action. One that has the data of volumes moved back learns which snapshots the backup has recorded,
+// because objects in the cluster may say anything.
+func (r *itemRun) restoreFor(action string) ([]byte, error) {
+	snapshots := map[string]string{}
+	for _, v := range r.dataOf() {
+		switch {
+		case v.Action != action:
+		case action == snapshot.PodVolumeRestores && r.entry.GroupResource == podsResource && !v.Empty:
+			snapshots[v.Name] = v.SnapshotID
+		case action == snapshot.CSIRestoredClaims && r.entry.GroupResource == claimsResource && v.Moved:
+			snapshots[r.entry.Name] = v.SnapshotID
+		}
+	}
+	if len(snapshots) == 0 {
+		return r.engine.restoreJSON, nil
+	}
+	text, err := json.Marshal(snapshots)
+	if err != nil {
+		return nil, err
+	}
+	return item.WithAnnotation(r.engine.restoreJSON, velerov1.StoredVolumesAnnotation, string(text))
+}
+
+// notMoved returns why the action that is there does not restore the data of a volume of a pod, "" if it does.
+func (r *itemRun) notMoved(v *volume.Volume) string {
+	if v.Method != snapshot.PodVolume || v.Empty || r.engine.dry != nil {
+		return ""
+	}
+	if r.entry.GroupResource == podsResource {
+		if r.moving {
+			return ""
+		}
+		return fmt.Sprintf("the data is in %s, and the cluster has no PodVolumeBackup with that snapshot any more; delete the Backup object, without its data, so that the server brings both back from the bucket", v.Where)
+	}
+	pod, known := r.engine.archive.Find(podsResource, v.PodNamespace, v.Pod)
+	if v.Pod == "" || known && r.engine.selection.Allows(pod) {
+		return ""
+	}
+	return fmt.Sprintf("the data is in %s, which is restored with pod %s/%s only, and the restore does not have that pod", v.Where, v.PodNamespace, v.Pod)
+}
+
+// isOfFailed reports whether an action would give the item data that its backup failed to take.
+func (r *itemRun) isOfFailed(action string) bool {
+	if action != snapshot.CSIRestoredClaims || r.entry.GroupResource != claimsResource {
+		return false
+	}
+	data := r.engine.volumes.OfClaim(r.entry.Namespace, r.entry.Name, "")
+	return len(data) > 0 && data[0].Failed
+}
+
+// leaveOutUpload leaves out a DataUpload, which would move data again. The data that it has moved is lost; volumeinfo
+// usually says so for the claim.
+func (r *itemRun) leaveOutUpload() error {
+	var upload struct {
+		Spec struct {
+			SourceNamespace string `json:"sourceNamespace"`
+			SourcePVC       string `json:"sourcePVC"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(r.raw, &upload) == nil {
+		if len(r.engine.volumes.OfClaim(upload.Spec.SourceNamespace, upload.Spec.SourcePVC, "")) > 0 {
+			r.leave("it would move the data of a volume again")
+			return nil
+		}
+	}
+	return r.fail(fmt.Errorf("the data of volumes is not restored yet: %s is left out", r.id))
+}
+
+// prepareVolume prepares a persistent volume for a new claim, as Velero does. skip means that it is not restored: its data
+// was deleted with its claim or is somewhere else in the backup, and the claim gets a new volume.
+func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
+	spec, err := object.Split(r.obj.Top.Get("spec"))
+	if err != nil {
+		return false, fmt.Errorf("its spec: %w", err)
+	}
+	if data := r.dataOf(); len(data) > 0 && data[0].Snapshot != nil {
+		mapped := r.unbind(spec)
+		if r.keepsDisk(data) {
+			return false, nil
+		}
+		return false, r.restoreSnapshot(ctx, data[0].Snapshot, mapped)
+	} else if len(data) > 0 && !r.keepsDisk(data) {
+		r.engine.addProvisioned(r.obj.Name)
+		if r.claimIsRestored(spec) {
+			return true, nil // the claim reports the data
+		}
+		return true, r.reportLostData()
+	}
+	if string(spec.Get("persistentVolumeReclaimPolicy")) == string(object.Quote(reclaimDelete)) && !r.isStillBound(ctx, spec) {
+		r.engine.addProvisioned(r.obj.Name)
+		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s has reclaim policy Delete, so it is not restored and its claim gets a new, empty volume", r.id))
+		return true, nil
+	}
+	r.unbind(spec)
+	return false, nil
+}
+
+// isStillBound reports whether the volume exists in the cluster and is bound to the claim that the restore has for it.
+func (r *itemRun) isStillBound(ctx context.Context, spec object.Fields) bool {
+	raw, err := r.read(ctx, target{gvr: volumesResource.WithVersion("v1")})
+	if err != nil || raw == nil {
+		return false
+	}
+	var live struct {
+		Spec   struct{ ClaimRef corev1.ObjectReference }
+		Status struct{ Phase corev1.PersistentVolumePhase }
+	}
+	var claim struct{ Namespace, Name string }
+	if json.Unmarshal(raw, &live) != nil || json.Unmarshal(spec.Get("claimRef"), &claim) != nil {
+		return false
+	}
+	ref := live.Spec.ClaimRef
+	return live.Status.Phase == corev1.VolumeBound && ref.Namespace == r.engine.selection.Target(claim.Namespace) && ref.Name == claim.Name
+}
+
+// unbind makes the volume one that its restored claim is bound to again. It reports whether the claim is restored into another namespace.
+func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
+	if claim, err := object.Split(spec.Get("claimRef")); err == nil && claim != nil {
+		claim.Remove("uid")
+		claim.Remove("resourceVersion")
+		var namespace string
+		if json.Unmarshal(claim.Get("namespace"), &namespace) == nil {
+			target := r.engine.selection.Target(namespace)
+			mapped = target != namespace
+			claim.Set("namespace", object.Quote(target))
+		}
+		spec.Set("claimRef", claim.JSON())
+		r.obj.Top.Set("spec", spec.JSON())
+	}
+	r.obj.RemoveAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
+	return mapped
+}
+
+// keepsDisk reports whether a volume is restored as it was although the backup has a snapshot of it: the restore does not
+// want data from snapshots.
+func (r *itemRun) keepsDisk(data []*volume.Volume) bool {
+	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
+	return unwanted && data[0].Method == snapshot.Native
+}
+
+// claimIsRestored reports whether the restore has the claim that a volume is bound to.
+func (r *itemRun) claimIsRestored(spec object.Fields) bool {
+	var claim struct{ Namespace, Name string }
+	if json.Unmarshal(spec.Get("claimRef"), &claim) != nil {
+		return false
+	}
+	entry, ok := r.engine.archive.Find(claimsResource, claim.Namespace, claim.Name)
+	return ok && r.engine.selection.Allows(entry)
+}
+
+// prepareClaim prepares a claim to be bound again.
+func (r *itemRun) prepareClaim() error {
+	spec, err := object.Split(r.obj.Top.Get("spec"))
+	if err != nil {
+		return fmt.Errorf("its spec: %w", err)
+	}
+	var name string
+	if raw := spec.Get("volumeName"); raw == nil || json.Unmarshal(raw, &name) != nil || name == "" {
+		return nil
+	}
+	r.volumeName = name
+	r.obj.RemoveAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
+	data := r.dataOf()
+	switch lost := len(data) > 0 && data[0].Snapshot == nil && !r.keepsDisk(data); {
+	case r.engine.isProvisioned(name) || lost:
+		spec.Remove("volumeName")
+	case r.engine.renamed(name) != name:
+		spec.Set("volumeName", object.Quote(r.engine.renamed(name)))
+	default:
+		return nil
+	}
+	r.obj.Top.Set("spec", spec.JSON())
+	return nil
+}

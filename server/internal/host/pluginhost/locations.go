@@ -1,0 +1,189 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// Provider is the part that the hubs of kinds have whose processes serve one location each.
+type Provider interface {
+	Init(ctx context.Context, config map[string]string) error
+}
+
+// Open returns the plugin of a location, in a process of its own that is initialised with config: bucket, prefix and the
+// keys of the provider. location is any key that is unique to the location. The plugin stays the same while provider, config
+// and the plugin's file stay the same. Otherwise a new process is started; callers can go on using the old plugin, and its
+// process ends when they no longer do.
+//
+// The error for an unknown provider lists the known ones. If Init fails, the error is that of the plugin.
+func Open[H Provider](ctx context.Context, h *Host, kind versioning.Kind[H], location, provider string, config map[string]string) (H, error) {
+	var none H
+	provider = canonical(provider)
+	l := h.locations.get(kind.Name, location)
+	select {
+	case l.busy <- struct{}{}:
+		defer func() { <-l.busy }()
+	case <-ctx.Done():
+		return none, fmt.Errorf("open the %s of %s: %w", kind.Provider, location, context.Cause(ctx))
+	}
+	chosen, err := choose(h, kind, kind.Provider, provider)
+	if err != nil {
+		h.locations.close(l)
+		return none, err
+	}
+	plugin, open := l.plugin.(H)
+	if !open || l.provider != provider || l.source != chosen.source || !maps.Equal(l.config, config) {
+		h.locations.close(l)
+		opened, err := openFor(ctx, h, chosen, config)
+		if err != nil {
+			return none, err
+		}
+		h.locations.set(l, opened)
+		plugin, _ = opened.plugin.(H)
+	}
+	if l.supervisor != nil {
+		if err := l.supervisor.Ready(ctx, provider); err != nil {
+			return none, versioning.NewPlugin(kind.Name, provider).Wrap(err)
+		}
+	}
+	return plugin, nil
+}
+
+// Release drops a location of a kind, e.g. after it was deleted. Its process ends when nothing uses it any more.
+func (h *Host) Release(kind, location string) {
+	l := h.locations.remove(kind, location)
+	if l == nil {
+		return
+	}
+	l.busy <- struct{}{}
+	defer func() { <-l.busy }()
+	h.locations.close(l)
+}
+
+// locations holds the plugins of all locations.
+type locations struct {
+	mu    sync.Mutex
+	byKey map[locationKey]*location
+}
+
+type locationKey struct{ kind, name string }
+
+// location is a location in use.
+type location struct {
+	busy   chan struct{} // holds one token while the plugin is opened
+	opened               // changed by the holder of the token, with the mutex of locations
+}
+
+// opened is a plugin that was opened for a location. The zero value stands for none.
+type opened struct {
+	provider   string
+	config     map[string]string
+	source     *source
+	plugin     any                 // a hub
+	supervisor *process.Supervisor // nil for a built-in in process
+}
+
+// openFor opens the plugin of a location.
+func openFor[H Provider](ctx context.Context, h *Host, chosen choice[H], config map[string]string) (opened, error) {
+	name, config := chosen.name, maps.Clone(config)
+	o := opened{provider: name, config: config, source: chosen.source}
+	bind := func(conn grpc.ClientConnInterface) H { return chosen.version.Bind(conn, name) }
+	if chosen.source.supervisor == nil {
+		services, err := h.builtIns.instantiate(h.log)
+		if err != nil {
+			return opened{}, err
+		}
+		conn := h.builtIns.bound(services, name)
+		o.plugin = bind(initialisedConn{conn, h.table})
+		return o, bind(conn).Init(ctx, config)
+	}
+	launch := *chosen.source.launch
+	launch.Plugin = name
+	launch.OnStart = func(ctx context.Context, conn grpc.ClientConnInterface) error { return bind(conn).Init(ctx, config) }
+	o.supervisor = h.pool.Supervise(&launch)
+	o.supervisor.Pin()
+	o.plugin = bind(initialisedConn{o.supervisor.Conn(name, nil), h.table})
+	return o, nil
+}
+
+// initialisedConn is a connection to a process that the host has initialised, and initialises again after a restart.
+type initialisedConn struct {
+	grpc.ClientConnInterface
+	table *calls.Table
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c initialisedConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if c.table.Call(method).Init {
+		return status.Error(codes.FailedPrecondition, "it is initialised already, open it with another configuration instead")
+	}
+	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}
+
+// get returns a location, and adds it if there is none.
+func (s *locations) get(kind, name string) *location {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := locationKey{kind, name}
+	l, known := s.byKey[key]
+	if !known {
+		l = &location{busy: make(chan struct{}, 1)}
+		s.byKey[key] = l
+	}
+	return l
+}
+
+func (s *locations) remove(kind, name string) *location {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := locationKey{kind, name}
+	l := s.byKey[key]
+	delete(s.byKey, key)
+	return l
+}
+
+// set notes what was opened. The caller holds busy.
+func (s *locations) set(l *location, o opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.opened = o
+}
+
+// close lets the process of a location end when it is idle. The caller holds busy.
+func (s *locations) close(l *location) {
+	if l.supervisor != nil {
+		l.supervisor.Unpin()
+	}
+	s.set(l, opened{})
+}
+
+// of returns the locations that an entry serves, sorted by name.
+func (s *locations) of(e *Entry, kind string) []Location {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var served []Location
+	for key, l := range s.byKey {
+		if key.kind != kind || l.plugin == nil || l.provider != e.Name || l.source.command != e.Command {
+			continue
+		}
+		location := Location{Name: key.name}
+		if l.supervisor != nil {
+			location.Process = l.supervisor.State()
+		}
+		served = append(served, location)
+	}
+	slices.SortFunc(served, func(a, b Location) int { return strings.Compare(a.Name, b.Name) })
+	return served
+}

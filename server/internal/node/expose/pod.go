@@ -1,0 +1,142 @@
+package expose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/node"
+)
+
+// Names in a pod that holds a volume. The process in the pod does not use the paths.
+const (
+	containerName = "holder"
+	volumeName    = "volume"
+	mountPath     = "/volume"
+	devicePath    = "/dev/volume"
+)
+
+// nobody is the user of the process in a pod that holds a volume.
+const nobody int64 = 65534
+
+// holder is a pod that holds a volume.
+type holder struct {
+	label, group, name string
+	claim              *corev1.PersistentVolumeClaim
+	node               string // on which it has to run; "" for any
+	readOnly           bool
+	unlabelled         bool // the files of the volume keep their SELinux labels
+}
+
+// pod describes a pod that holds a volume on a node until it is deleted. The agent of the node opens the volume where the kubelet mounts it.
+func (v *Volumes) pod(h holder) *corev1.Pod {
+	labels := maps.Clone(v.Settings.PodLabels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[h.label], labels[velerov1.ExposerPodGroupLabel] = h.name, h.group
+	resources, _ := v.Settings.PodResources.Requirements() // an error was found when the settings were read
+	class := ""
+	if h.claim.Spec.StorageClassName != nil {
+		class = *h.claim.Spec.StorageClassName
+	}
+	container := corev1.Container{
+		Name: containerName, Image: v.Agent.Spec.Containers[0].Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command: []string{"/cleat"}, Args: []string{"node-agent", "hold"}, Resources: resources,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+	if mode := h.claim.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
+		container.VolumeDevices = []corev1.VolumeDevice{{Name: volumeName, DevicePath: devicePath}}
+	} else {
+		container.VolumeMounts = []corev1.VolumeMount{{Name: volumeName, MountPath: mountPath, ReadOnly: h.readOnly}}
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: maps.Clone(v.Settings.PodAnnotations)},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{container},
+			Volumes: []corev1.Volume{{Name: volumeName, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: h.claim.Name, ReadOnly: h.readOnly},
+			}}},
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: new(true), RunAsUser: new(nobody), RunAsGroup: new(nobody), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			ServiceAccountName: v.Agent.Spec.ServiceAccountName, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+			ImagePullSecrets: v.Agent.Spec.ImagePullSecrets, Tolerations: tolerations(v.Agent), PriorityClassName: v.Settings.PriorityClassName,
+			TerminationGracePeriodSeconds: new(int64),
+			OS:                            &corev1.PodOS{Name: corev1.Linux},
+			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{velerov1.ExposerPodGroupLabel: h.group}},
+			}},
+		},
+	}
+	if h.unlabelled {
+		pod.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+	}
+	if h.node != "" {
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: h.node}
+		return pod
+	}
+	pod.Spec.Affinity = affinity(v.Settings.Affinity(class))
+	return pod
+}
+
+// tolerations returns the tolerations of an agent's pod, without those that every pod of a DaemonSet gets.
+func tolerations(agent *corev1.Pod) []corev1.Toleration {
+	return slices.DeleteFunc(slices.Clone(agent.Spec.Tolerations), func(t corev1.Toleration) bool {
+		return strings.HasPrefix(t.Key, "node.kubernetes.io/")
+	})
+}
+
+// affinity returns the affinity to the nodes that a selector matches, and that have an agent: it runs on Linux.
+func affinity(selector *metav1.LabelSelector) *corev1.Affinity {
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{string(corev1.Windows)}},
+	}}
+	if selector != nil {
+		for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+				Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{selector.MatchLabels[key]},
+			})
+		}
+		for _, e := range selector.MatchExpressions {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values})
+		}
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+	}}
+}
+
+// state returns nil for a pod that holds its volume. Otherwise the error is Pending, or Final if the pod never will.
+func state(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
+	switch pod.Status.Phase {
+	case corev1.PodRunning:
+		return nil
+	case corev1.PodFailed, corev1.PodSucceeded:
+		return &node.Final{Err: fmt.Errorf("pod %s, which exposes the volume, has ended as %s: %s %s", pod.Name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message)}
+	default:
+	}
+	why := ""
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			why += ", it is not scheduled: " + condition.Message
+		}
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		if waiting := container.State.Waiting; waiting != nil {
+			why += ", its container waits: " + strings.TrimSpace(waiting.Reason+" "+waiting.Message)
+		}
+	}
+	if claim.Spec.VolumeName == "" {
+		why += fmt.Sprintf(", volume claim %s has no volume yet", claim.Name)
+	}
+	return node.Pending(fmt.Sprintf("pod %s, which exposes the volume, is not running%s", pod.Name, why))
+}

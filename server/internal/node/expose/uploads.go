@@ -1,0 +1,147 @@
+package expose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/csi"
+	"github.com/cleat-dev/cleat/server/internal/node"
+)
+
+// Uploads exposes the snapshots of DataUploads as volumes. It implements node.Exposer.
+type Uploads struct{ *Volumes }
+
+// upload is a DataUpload with the names of its VolumeSnapshot before and after HandOver.
+type upload struct {
+	owner
+	spec     *v2alpha1.DataUploadSpec
+	marks    csi.Marks // of the VolumeSnapshot
+	from, to types.NamespacedName
+}
+
+func uploadOf(object client.Object) (*upload, error) {
+	du, ok := object.(*v2alpha1.DataUpload)
+	if !ok {
+		return nil, fmt.Errorf("a %T is not a DataUpload", object)
+	}
+	if du.Spec.CSISnapshot == nil || du.Spec.CSISnapshot.VolumeSnapshot == "" {
+		return nil, &node.Final{Err: errors.New("spec.csiSnapshot.volumeSnapshot is empty, so there is no snapshot to move")}
+	}
+	marks := csi.Marks{Operation: du.Labels[velerov1.AsyncOperationIDLabel]}
+	if backup := metav1.GetControllerOf(du); backup != nil {
+		marks.Backup = backup.UID
+	}
+	return &upload{
+		owner: owner{du, v2alpha1.SchemeGroupVersion.WithKind("DataUpload")}, spec: &du.Spec, marks: marks,
+		from: types.NamespacedName{Namespace: du.Spec.SourceNamespace, Name: du.Spec.CSISnapshot.VolumeSnapshot}, to: client.ObjectKeyFromObject(du),
+	}, nil
+}
+
+// Expose implements node.Exposer.
+func (u Uploads) Expose(ctx context.Context, object client.Object) error {
+	load, err := uploadOf(object)
+	if err != nil {
+		return err
+	}
+	snapshot, wait, err := u.Snapshots.HandOver(ctx, load.marks, load.from, load.to)
+	switch {
+	case errors.Is(err, csi.ErrNotTaken), errors.Is(err, csi.ErrNameTaken):
+		return &node.Final{Err: err}
+	case err != nil:
+		return err
+	case wait != "":
+		return node.Pending(wait)
+	}
+	claim := new(corev1.PersistentVolumeClaim)
+	if err := u.ensure(ctx, load.owner, claim, func() error { return u.claim(ctx, load, snapshot, claim) }); err != nil {
+		return err
+	}
+	pod := new(corev1.Pod)
+	readOnly := u.Settings.BackupPVC[load.spec.CSISnapshot.StorageClass]
+	err = u.ensure(ctx, load.owner, pod, func() error {
+		*pod = *u.pod(holder{
+			label: velerov1.DataUploadLabel, group: "snapshot-exposer", name: load.GetName(), claim: claim,
+			readOnly: readOnly.ReadOnly, unlabelled: readOnly.SPCNoRelabeling,
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return state(pod, claim)
+}
+
+// claim describes the claim whose volume is made of a snapshot.
+func (u Uploads) claim(ctx context.Context, load *upload, snapshot csi.Handed, claim *corev1.PersistentVolumeClaim) error {
+	class, group := load.spec.CSISnapshot.StorageClass, snapshotv1.GroupName
+	configured := u.Settings.BackupPVC[class]
+	if configured.StorageClass != "" {
+		class = configured.StorageClass
+	}
+	access := corev1.ReadWriteOnce
+	if configured.ReadOnly {
+		access = corev1.ReadOnlyMany
+	}
+	if snapshot.Mode == nil || snapshot.RestoreSize == nil {
+		if err := u.complete(ctx, load, &snapshot); err != nil {
+			return err
+		}
+	}
+	*claim = corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{access}, VolumeMode: snapshot.Mode,
+		DataSource: &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: load.to.Name},
+		Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *snapshot.RestoreSize}},
+	}}
+	claim.Annotations = maps.Clone(configured.Annotations)
+	return nil
+}
+
+// complete sets the fields of a snapshot that are not known, from the claim of the source volume.
+func (u Uploads) complete(ctx context.Context, load *upload, snapshot *csi.Handed) error {
+	var source corev1.PersistentVolumeClaim
+	key := types.NamespacedName{Namespace: load.spec.SourceNamespace, Name: load.spec.SourcePVC}
+	err := u.Cluster.Live.Get(ctx, key, &source)
+	switch {
+	case apierrors.IsNotFound(err) && snapshot.RestoreSize == nil:
+		return &node.Final{Err: fmt.Errorf("the size of the volume is not known: its CSI driver reports none for the snapshot, and volume claim %s does not exist any more", key)}
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get volume claim %s: %w", key, err)
+	}
+	if snapshot.Mode == nil {
+		snapshot.Mode = source.Spec.VolumeMode
+	}
+	if snapshot.RestoreSize == nil {
+		size := source.Status.Capacity[corev1.ResourceStorage]
+		if size.IsZero() {
+			size = source.Spec.Resources.Requests[corev1.ResourceStorage]
+		}
+		snapshot.RestoreSize = &size
+	}
+	return nil
+}
+
+// Moved implements node.Exposer. The volume of an upload is not handed over.
+func (Uploads) Moved(context.Context, client.Object) (bool, error) { return false, nil }
+
+// Release implements node.Exposer.
+func (u Uploads) Release(ctx context.Context, object client.Object, _ bool) error {
+	load, err := uploadOf(object)
+	if err != nil {
+		return nil //nolint:nilerr // nothing was exposed
+	}
+	if err := u.discard(ctx, load.owner); err != nil {
+		return err
+	}
+	return u.Snapshots.Discard(ctx, load.marks, load.from, load.to)
+}

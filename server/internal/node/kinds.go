@@ -1,0 +1,289 @@
+package node
+
+import (
+	"reflect"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+)
+
+// kind is one of the four custom resources of loads, with everything in which they differ.
+type kind struct {
+	name      string
+	restore   bool // it belongs to a Restore, otherwise to a Backup
+	finalizer string
+	// podLabel is the label of the pod that exposes the volume, with the name of the load; empty if spec.pod names the pod.
+	podLabel string
+
+	object func() client.Object
+	list   func() client.ObjectList
+	status func(client.Object) *velerov1.LoadStatus
+	clear  func(client.Object) // removes the status
+	spec   func(client.Object) spec
+	// place returns what the status says about nodes; a kind without such a field has a nil pointer.
+	place func(client.Object) place
+	// bind notes the UID of the pod that a restore goes to; nil for other kinds.
+	bind func(client.Object, types.UID)
+	// result notes what a backup has stored; snapshot returns its id.
+	result   func(client.Object, *stored)
+	snapshot func(client.Object) string
+}
+
+// place points to the fields of a status that name nodes.
+type place struct{ node, acceptedBy *string }
+
+// spec is what loads of all kinds specify.
+type spec struct {
+	cancel   bool
+	node     string // on which the load has to run, if it says so
+	pod      velerov1.ObjectReference
+	volume   string // of the pod
+	mover    string // name of the plugin
+	engine   velerov1.RepositoryType
+	location string
+	// repository is the namespace whose repository has the data.
+	repository string
+	snapshotID string
+	tags       map[string]string
+	settings   map[string]string
+
+	storageClass, namespace string // of the volume
+	bytes                   int64
+	claim                   types.NamespacedName // of the volume, unless the pod says it
+	snapshot                string               // name of the VolumeSnapshot that is moved
+}
+
+// kinds returns the four kinds.
+func kinds() []*kind {
+	return []*kind{podVolumeBackups(), podVolumeRestores(), dataUploads(), dataDownloads()}
+}
+
+// is reports whether an object is of the kind.
+func (k *kind) is(object client.Object) bool {
+	return reflect.TypeOf(object) == reflect.TypeOf(k.object())
+}
+
+// as returns an object as the type that its kind has.
+func as[T any](object client.Object) *T {
+	typed, _ := object.(any).(*T) // each kind gets objects of its own only
+	return typed
+}
+
+func podVolumeBackups() *kind {
+	type t = velerov1.PodVolumeBackup
+	return &kind{
+		name: "PodVolumeBackup", finalizer: velerov1.PodVolumeFinalizer,
+		object: func() client.Object { return new(t) },
+		list:   func() client.ObjectList { return new(velerov1.PodVolumeBackupList) },
+		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov1.PodVolumeBackupStatus{} },
+		place:  func(client.Object) place { return place{} },
+		spec: func(o client.Object) spec {
+			s := &as[t](o).Spec
+			return spec{
+				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
+				location: s.BackupStorageLocation, repository: s.Pod.Namespace, tags: s.Tags, settings: s.UploaderSettings,
+				namespace: s.Pod.Namespace,
+			}
+		},
+		result: func(o client.Object, r *stored) {
+			s := &as[t](o).Status
+			s.SnapshotID, s.IncrementalBytes, s.Path = r.id, r.newBytes, r.path
+		},
+		snapshot: func(o client.Object) string { return as[t](o).Status.SnapshotID },
+	}
+}
+
+func podVolumeRestores() *kind {
+	type t = velerov1.PodVolumeRestore
+	return &kind{
+		name: "PodVolumeRestore", restore: true, finalizer: velerov1.PodVolumeFinalizer,
+		object: func() client.Object { return new(t) },
+		list:   func() client.ObjectList { return new(velerov1.PodVolumeRestoreList) },
+		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov1.PodVolumeRestoreStatus{} },
+		place:  func(o client.Object) place { return place{node: &as[t](o).Status.Node} },
+		bind: func(o client.Object, uid types.UID) {
+			as[t](o).Spec.Pod.UID = uid
+			metav1.SetMetaDataLabel(&as[t](o).ObjectMeta, velerov1.PodUIDLabel, string(uid))
+		},
+		spec: func(o client.Object) spec {
+			s := &as[t](o).Spec
+			return spec{
+				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
+				location: s.BackupStorageLocation, repository: s.SourceNamespace, snapshotID: s.SnapshotID, settings: s.UploaderSettings,
+				namespace: s.Pod.Namespace, bytes: s.SnapshotSize,
+			}
+		},
+	}
+}
+
+func dataUploads() *kind {
+	type t = velerov2alpha1.DataUpload
+	return &kind{
+		name: "DataUpload", finalizer: velerov1.DataUploadDownloadFinalizer, podLabel: velerov1.DataUploadLabel,
+		object: func() client.Object { return new(t) },
+		list:   func() client.ObjectList { return new(velerov2alpha1.DataUploadList) },
+		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov2alpha1.DataUploadStatus{} },
+		place: func(o client.Object) place {
+			s := &as[t](o).Status
+			return place{node: &s.Node, acceptedBy: &s.AcceptedByNode}
+		},
+		spec: func(o client.Object) spec {
+			s := &as[t](o).Spec
+			class, snapshot := "", ""
+			if s.CSISnapshot != nil {
+				class, snapshot = s.CSISnapshot.StorageClass, s.CSISnapshot.VolumeSnapshot
+			}
+			return spec{
+				cancel: s.Cancel, mover: s.DataMover, location: s.BackupStorageLocation, repository: s.SourceNamespace,
+				settings: s.DataMoverConfig, tags: tagsOf(o), storageClass: class, namespace: s.SourceNamespace, snapshot: snapshot,
+				claim: types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
+			}
+		},
+		result: func(o client.Object, r *stored) {
+			s := &as[t](o).Status
+			s.SnapshotID, s.IncrementalBytes, s.Path = r.id, r.newBytes, r.path
+		},
+		snapshot: func(o client.Object) string { return as[t](o).Status.SnapshotID },
+	}
+}
+
+// tagsOf returns the tags of the snapshot of a DataUpload, by which it is known as one of its backup: those of PodVolumeBackups.
+func tagsOf(o client.Object) map[string]string {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil || owner.Kind != "Backup" {
+		return nil
+	}
+	return map[string]string{"backup": owner.Name, "backup-uid": string(owner.UID)}
+}
+
+func dataDownloads() *kind {
+	type t = velerov2alpha1.DataDownload
+	return &kind{
+		name: "DataDownload", restore: true, finalizer: velerov1.DataUploadDownloadFinalizer, podLabel: velerov1.DataDownloadLabel,
+		object: func() client.Object { return new(t) },
+		list:   func() client.ObjectList { return new(velerov2alpha1.DataDownloadList) },
+		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:  func(o client.Object) { as[t](o).Status = velerov2alpha1.DataDownloadStatus{} },
+		place: func(o client.Object) place {
+			s := &as[t](o).Status
+			return place{node: &s.Node, acceptedBy: &s.AcceptedByNode}
+		},
+		spec: func(o client.Object) spec {
+			s := &as[t](o).Spec
+			return spec{
+				cancel: s.Cancel, mover: s.DataMover, location: s.BackupStorageLocation, repository: s.SourceNamespace,
+				snapshotID: s.SnapshotID, settings: s.DataMoverConfig, namespace: s.TargetVolume.Namespace, bytes: s.SnapshotSize,
+				claim: types.NamespacedName{Namespace: s.TargetVolume.Namespace, Name: s.TargetVolume.PVC},
+			}
+		},
+	}
+}
+
+// ResticMover is the name of the plugin that moves the data of pod volumes whose engine is restic.
+const ResticMover = "cleat.dev/restic"
+
+// moverOf returns the name of the plugin for an engine, or "" if there is none.
+func moverOf(engine velerov1.RepositoryType) string {
+	if engine == velerov1.RepositoryTypeRestic {
+		return ResticMover
+	}
+	return ""
+}
+
+// load is a custom resource of one of the four kinds.
+type load struct {
+	*kind
+	client.Object
+	spec   spec
+	status *velerov1.LoadStatus
+	proof  proof
+}
+
+// newLoad returns an object as a load. Annotations add what the spec does not say about the volume.
+func newLoad(k *kind, object client.Object) *load {
+	l := &load{kind: k, Object: object, spec: k.spec(object), status: k.status(object)}
+	annotations := object.GetAnnotations()
+	if class := annotations[velerov1.LoadStorageClassAnnotation]; class != "" {
+		l.spec.storageClass = class
+	}
+	if bytes, err := strconv.ParseInt(annotations[velerov1.LoadBytesAnnotation], 10, 64); err == nil && bytes > 0 {
+		l.spec.bytes = bytes
+	}
+	return l
+}
+
+// copy returns a copy that can be changed.
+func (l *load) copy() *load {
+	copied, _ := l.DeepCopyObject().(client.Object)
+	after := newLoad(l.kind, copied)
+	after.proof = l.proof
+	return after
+}
+
+// key returns the kind and the name, which are the same for a load of the same name that replaces it.
+func (l *load) key() string { return l.name + "/" + l.GetName() }
+
+// phase returns the phase; empty means New. A load is New, too, if no agent has written its status.
+func (l *load) phase() velerov1.LoadPhase {
+	if l.status.Phase == "" || l.proof.forged && !l.status.Phase.Terminal() {
+		return velerov1.LoadPhaseNew
+	}
+	return l.status.Phase
+}
+
+// cancelled reports whether the load is to end early: it was cancelled, or deleted.
+func (l *load) cancelled() bool { return l.spec.cancel || l.GetDeletionTimestamp() != nil }
+
+// node returns the name of the node on which the load runs, or "" if that is not known yet.
+func (l *load) node() string {
+	if at := l.place(l.Object).node; l.spec.node == "" && at != nil {
+		return *at
+	}
+	return l.spec.node
+}
+
+// acceptedBy returns the node whose agent looks after the load until it is Prepared.
+func (l *load) acceptedBy() string {
+	if by := l.place(l.Object).acceptedBy; by != nil {
+		return *by
+	}
+	return l.node()
+}
+
+// acceptedAt returns since when the load is Accepted. One whose status does not say that, because another client has written it, counts from
+// its creation.
+func (l *load) acceptedAt() time.Time {
+	if at := l.status.AcceptedTimestamp; at != nil {
+		return at.Time
+	}
+	return l.GetCreationTimestamp().Time
+}
+
+// owner returns the name of the Backup or Restore that the load belongs to.
+func (l *load) owner() string {
+	if owner := metav1.GetControllerOf(l.Object); owner != nil {
+		return owner.Name
+	}
+	return ""
+}
+
+// compare orders loads by age.
+func (l *load) compare(other *load) int {
+	a, b := l.GetCreationTimestamp(), other.GetCreationTimestamp()
+	if order := a.Compare(b.Time); order != 0 {
+		return order
+	}
+	if l.key() < other.key() {
+		return -1
+	}
+	return 1
+}

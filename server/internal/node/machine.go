@@ -1,0 +1,406 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+)
+
+// retryDelay is the time until the next look at a load that waits for something without an event.
+const retryDelay = 5 * time.Second
+
+// soon is the time until the next look at a load whose volume is being exposed or handed over, and at one that another client has changed.
+const soon = time.Second
+
+// explainAfter is how long a load is Accepted before its status says what it waits for.
+const explainAfter = 30 * time.Second
+
+// machine takes the loads of one kind from Accepted to their end.
+type machine struct {
+	*Agent
+	kind    *kind
+	reasons reasons
+}
+
+// ofPod returns the loads that wait for a pod.
+func (m *machine) ofPod(ctx context.Context, pod client.Object) []ctrl.Request {
+	if m.kind.podLabel != "" {
+		name := pod.GetLabels()[m.kind.podLabel]
+		if name == "" || pod.GetNamespace() != m.Namespace {
+			return nil
+		}
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: m.Namespace, Name: name}}}
+	}
+	loads, err := m.loads(ctx, m.kind)
+	if err != nil {
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, l := range loads {
+		if l.spec.pod.UID == pod.GetUID() && l.phase() == velerov1.LoadPhaseAccepted {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(l.Object)})
+		}
+	}
+	return requests
+}
+
+// Reconcile takes one load as far as it goes. An error leads to another attempt.
+func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := m.kind.object()
+	err := m.Get(ctx, request.NamespacedName, object)
+	if apierrors.IsNotFound(err) {
+		m.forget(ctx, request.Name, "")
+		m.Metrics.forget(m.kind, request.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	m.forget(ctx, request.Name, object.GetUID())
+	l := newLoad(m.kind, object)
+	if !l.status.Phase.Terminal() {
+		if err := m.prove(ctx, l); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	after, err := m.step(ctx, l)
+	m.Metrics.move(m.slots.moving())
+	if wait, pending := errors.AsType[Pending](err); pending && l.phase() == velerov1.LoadPhaseAccepted {
+		err = cmp.Or(m.explain(ctx, l, string(wait)), err)
+	}
+	if _, pending := errors.AsType[Pending](err); pending || superseded(err) {
+		return ctrl.Result{RequeueAfter: soon}, nil // an event comes before that, if there is one
+	}
+	return ctrl.Result{RequeueAfter: after}, err
+}
+
+// step makes at most one write. It returns when to look again without an event, 0 for never.
+func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
+	if t := m.slots.of(l.GetUID()); t != nil {
+		return m.follow(ctx, l, t)
+	}
+	if l.proof.refused != "" {
+		return 0, nil // the admission ends it
+	}
+	if reason, is := m.isTurnedAway(l); is {
+		if l.node() != m.Node && l.acceptedBy() != m.Node {
+			return 0, nil
+		}
+		_, err := m.end(ctx, l, failed(reason))
+		return 0, err
+	}
+	switch l.phase() {
+	case velerov1.LoadPhaseNew:
+		return m.guard(ctx, l)
+	case velerov1.LoadPhaseAccepted:
+		return m.prepare(ctx, l)
+	case velerov1.LoadPhasePrepared:
+		if l.node() == m.Node {
+			return m.begin(ctx, l)
+		}
+		return m.guard(ctx, l)
+	case velerov1.LoadPhaseInProgress, velerov1.LoadPhaseCanceling:
+		if l.node() == m.Node {
+			return 0, m.abandon(ctx, l)
+		}
+		return m.guard(ctx, l)
+	}
+	return 0, nil
+}
+
+// prepare takes an Accepted load to Prepared, on the node where its volume can be opened.
+func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
+	mine := l.acceptedBy() == m.Node
+	if mine && l.cancelled() {
+		_, err := m.end(ctx, l, canceled(l))
+		return 0, err
+	}
+	left := m.PrepareTimeout - m.Now().Sub(l.acceptedAt())
+	var exposing error
+	again := retryDelay
+	if mine && m.Exposers[l.name] != nil {
+		exposing, again = m.expose(ctx, l), soon
+	}
+	volume, wait, err := m.exposed(ctx, l)
+	_ = volume.Close() // the transfer opens it again
+	if final, ends := errors.AsType[*Final](cmp.Or(exposing, err)); mine && ends {
+		_, err := m.end(ctx, l, failed(final.Error()))
+		return 0, err
+	}
+	switch {
+	case err == nil && wait == "":
+		_, err := m.write(ctx, l, func(l *load) {
+			l.status.Phase, l.status.Message = velerov1.LoadPhasePrepared, ""
+			if at := l.place(l.Object).node; at != nil {
+				*at = m.Node
+			}
+		})
+		return 0, err
+	case !mine:
+		return m.guard(ctx, l) // events of the pod follow if it comes to this node
+	}
+	if err = cmp.Or(exposing, err); err != nil {
+		wait = err.Error()
+	}
+	if l.podLabel == "" {
+		if gone, err := m.podGone(ctx, l); err != nil || gone != "" {
+			if err == nil {
+				_, err = m.end(ctx, l, failed(gone))
+			}
+			return 0, err
+		}
+	}
+	if left <= 0 {
+		_, err := m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: %s after %s", l.name, wait, m.PrepareTimeout)))
+		return 0, err
+	}
+	return min(left, again), m.explain(ctx, l, wait)
+}
+
+// explain writes what an Accepted load waits for into its status, if it waits for long.
+func (m *machine) explain(ctx context.Context, l *load, reason string) error {
+	now := m.Now()
+	if l.status.Message == reason || now.Sub(l.acceptedAt()) < explainAfter || !m.reasons.may(l.GetUID(), now) {
+		return nil
+	}
+	_, err := m.write(ctx, l, func(l *load) { l.status.Message = reason })
+	return err
+}
+
+// reasons remembers when the reason why a load waits was last written, by the UID of the load.
+type reasons struct {
+	mu      sync.Mutex
+	written map[types.UID]time.Time
+}
+
+// may reports whether another reason of a load may be written now, and remembers that.
+func (r *reasons) may(uid types.UID, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.written, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rewrite })
+	if _, recent := r.written[uid]; recent {
+		return false
+	}
+	if r.written == nil {
+		r.written = map[types.UID]time.Time{}
+	}
+	r.written[uid] = now
+	return true
+}
+
+// expose continues to make the volume of an Accepted load accessible. If another agent has ended the load meanwhile, expose removes
+// what this call may have made.
+func (m *machine) expose(ctx context.Context, l *load) error {
+	exposer := m.Exposers[l.name]
+	err := exposer.Expose(ctx, l.copy().Object)
+	if _, pending := errors.AsType[Pending](err); err != nil && !pending {
+		m.Log.Warn("the volume of a load is not exposed yet", "kind", l.name, "name", l.GetName(), "error", err)
+	}
+	now := m.kind.object()
+	switch known := m.Live.Get(ctx, client.ObjectKeyFromObject(l.Object), now); {
+	case apierrors.IsNotFound(known):
+	case known != nil:
+		return known
+	case now.GetUID() == l.GetUID() && !m.kind.status(now).Phase.Terminal():
+		return err
+	}
+	if err := exposer.Release(ctx, l.copy().Object, false); err != nil {
+		return err
+	}
+	return Pending("another agent has ended it")
+}
+
+// podGone returns why the pod of a load will not be on this node any more, or "".
+func (m *machine) podGone(ctx context.Context, l *load) (string, error) {
+	var pod corev1.Pod
+	of := l.spec.pod
+	err := m.Live.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, &pod)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && of.UID != "" && pod.UID != of.UID:
+		return fmt.Sprintf("pod %s/%s does not exist any more", of.Namespace, of.Name), nil
+	case err != nil:
+		return "", err
+	case pod.Spec.NodeName != m.Node:
+		return fmt.Sprintf("pod %s/%s runs on node %q, not on %s", of.Namespace, of.Name, pod.Spec.NodeName, m.Node), nil
+	}
+	return "", nil
+}
+
+// begin gives a Prepared load a slot, if it is its turn, and starts the transfer.
+func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
+	if l.cancelled() {
+		_, err := m.end(ctx, l, canceled(l))
+		return 0, err
+	}
+	volume, wait, err := m.exposed(ctx, l)
+	moving := false
+	defer func() {
+		if !moving {
+			_ = volume.Close()
+		}
+	}()
+	if final, ends := errors.AsType[*Final](err); ends {
+		_, err := m.end(ctx, l, failed(final.Error()))
+		return 0, err
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case wait != "":
+		_, err := m.end(ctx, l, failed("its volume was accessible and is not any more: "+wait))
+		return 0, err
+	}
+	if first, err := m.isNext(ctx, l); err != nil || !first {
+		return retryDelay, err
+	}
+	t := m.slots.take(l)
+	if t == nil {
+		return retryDelay, nil // the load that frees a slot wakes the next one
+	}
+	started, err := m.write(ctx, l, func(l *load) {
+		l.status.Phase, l.status.StartTimestamp = velerov1.LoadPhaseInProgress, run.Timestamp(m.Now())
+		mark(l.Object, false)
+	})
+	if err != nil {
+		m.free(ctx, l)
+		return 0, err
+	}
+	m.Log.Info("load started", "kind", l.name, "name", l.GetName())
+	moving = true
+	m.start(started, volume, t)
+	return 0, nil
+}
+
+// isNext reports whether a Prepared load is among the oldest of this node that fit into the free slots.
+func (m *machine) isNext(ctx context.Context, l *load) (bool, error) {
+	waiting, err := m.waitingForSlots(ctx)
+	older := 0
+	for _, other := range waiting {
+		if other.compare(l) < 0 && other.GetUID() != l.GetUID() {
+			older++
+		}
+	}
+	return older < m.slots.free(), err
+}
+
+// waitingForSlots returns the Prepared loads of this node without a slot, the oldest first.
+func (a *Agent) waitingForSlots(ctx context.Context) ([]*load, error) {
+	var waiting []*load
+	for _, k := range a.kinds {
+		loads, err := a.loads(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range loads {
+			if l.phase() == velerov1.LoadPhasePrepared && l.node() == a.Node && a.slots.of(l.GetUID()) == nil {
+				waiting = append(waiting, l)
+			}
+		}
+	}
+	slices.SortFunc(waiting, (*load).compare)
+	return waiting, nil
+}
+
+// free frees the slot of a load and wakes the loads that can have it.
+func (a *Agent) free(ctx context.Context, l *load) {
+	a.slots.release(l.GetUID())
+	a.wakeNext(ctx)
+}
+
+// wakeNext wakes the loads that can have the free slots.
+func (a *Agent) wakeNext(ctx context.Context) {
+	waiting, err := a.waitingForSlots(ctx)
+	if err != nil {
+		return // they look again after retryDelay
+	}
+	for _, l := range waiting[:min(len(waiting), max(0, a.slots.free()))] {
+		a.slots.wake(l.name, l.Object)
+	}
+}
+
+// follow writes the progress or the end of a load with a slot.
+func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Duration, error) {
+	phase := l.phase()
+	if phase == velerov1.LoadPhasePrepared {
+		return time.Second, nil // the cache has yet to see the start
+	}
+	ended := m.slots.ended(t)
+	switch {
+	case phase != velerov1.LoadPhaseInProgress && phase != velerov1.LoadPhaseCanceling:
+		if m.slots.drop(l.GetUID(), errSuperseded) {
+			m.wakeNext(ctx)
+		}
+		return 0, nil
+	case ended != nil:
+		_, err := m.end(ctx, l, *ended)
+		if err == nil {
+			m.free(ctx, l)
+		}
+		return 0, err
+	case l.proof.refused != "":
+		t.stop(errChanged)
+		return 0, nil
+	case l.cancelled():
+		t.stop(errCancelled)
+		if phase == velerov1.LoadPhaseInProgress {
+			_, err := m.write(ctx, l, func(l *load) { l.status.Phase = velerov1.LoadPhaseCanceling })
+			return 0, err
+		}
+		return 0, nil
+	}
+	return progressPeriod, m.report(ctx, l, t)
+}
+
+// abandon ends a load that is InProgress on this node and has no transfer, because the agent was killed. If all data had been moved before,
+// the load is completed.
+func (m *machine) abandon(ctx context.Context, l *load) error {
+	if exposer := m.Exposers[l.name]; exposer != nil {
+		moved, err := exposer.Moved(ctx, l.copy().Object)
+		if err == nil && moved {
+			_, err = m.end(ctx, l, outcome{phase: velerov1.LoadPhaseCompleted, bytes: max(l.spec.bytes, l.status.Progress.TotalBytes)})
+		}
+		if err != nil || moved {
+			return err
+		}
+	}
+	if l.cancelled() {
+		_, err := m.end(ctx, l, canceled(l))
+		return err
+	}
+	_, err := m.end(ctx, l, failed(fmt.Sprintf("the agent of node %s was stopped or killed while it moved the data; start a new backup or restore", m.Node)))
+	return err
+}
+
+// report writes the progress of a transfer.
+func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
+	done, total := t.done.Load(), t.total.Load()
+	progress := velerov1.LoadProgress{TotalBytes: max(total, l.status.Progress.TotalBytes), BytesDone: max(done, l.status.Progress.BytesDone)}
+	if progress == l.status.Progress {
+		return nil
+	}
+	_, err := m.write(ctx, l, func(l *load) { l.status.Progress = progress })
+	return err
+}
+
+// forget stops the transfers of loads that were deleted, or replaced by another of the same name. uid is that of the load that exists.
+func (m *machine) forget(ctx context.Context, name string, uid types.UID) {
+	for _, gone := range m.slots.others(m.kind.name, name, uid) {
+		if m.slots.drop(gone, errDeleted) {
+			m.wakeNext(ctx)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+// Package repository opens the repositories in which the data of volumes is stored: one for each namespace and location, at the path, with
+// the password and with the BackupRepository that Velero gives a restic repository, so that either can restore what the other has stored.
+//
+// A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that has not finished.
+// Others wait for its phase Ready.
+//
+// The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Create.
+package repository
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/location"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/datamover"
+)
+
+const (
+	// pathPrefix is the folder of the location in which Velero keeps restic repositories.
+	pathPrefix = "restic/"
+	// maintenanceFrequency is Velero's default for restic repositories.
+	maintenanceFrequency = 7 * 24 * time.Hour
+	// creatorAnnotation of a New BackupRepository says which process creates the repository, and since when.
+	creatorAnnotation = "cleat.dev/creator"
+	// creationLimit is how long other processes wait for the creation.
+	creationLimit = 2 * time.Minute
+	poll          = 500 * time.Millisecond
+)
+
+// Opener opens repositories. It is safe for concurrent use.
+type Opener struct {
+	Cluster   *run.Cluster
+	Locations *location.Opener
+	Identity  string // of this process
+	Now       func() time.Time
+	Log       hclog.Logger // nil for none
+}
+
+// Create implements node.Repositories.
+func (o *Opener) Create(ctx context.Context, mover datamover.Mover, locationName, namespace string) (datamover.Repository, error) {
+	r, err := o.describe(ctx, locationName, namespace, true)
+	if err != nil {
+		return r, err
+	}
+	if r.ReadOnly {
+		return r, fmt.Errorf("backup storage location %s is read-only, so nothing can be stored in it", locationName)
+	}
+	if err := o.ensure(ctx, mover, r, locationName, namespace); err != nil {
+		return r, fmt.Errorf("create the repository of namespace %s in location %s: %w", namespace, locationName, err)
+	}
+	return r, nil
+}
+
+// Use implements node.Repositories. Nothing is stored in a repository with the public password unless the installation has that: whoever
+// writes to the bucket could have made it.
+func (o *Opener) Use(ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error) error {
+	r, err := o.describe(ctx, locationName, namespace, false)
+	if err != nil {
+		return err
+	}
+	err = use(r)
+	if !errors.Is(err, versioning.ErrInvalid) || repopassword.IsPublic(r.Password) {
+		return err
+	}
+	public := r
+	public.Password = []byte(repopassword.Public)
+	if look := check(ctx, mover, r); !errors.Is(look, versioning.ErrInvalid) || check(ctx, mover, public) != nil {
+		return err
+	}
+	if o.Log != nil {
+		o.Log.Warn("a repository opens with the public password only, not with that of the Secret", "path", r.Path)
+	}
+	return use(public)
+}
+
+// check returns an error unless a repository can be read.
+func check(ctx context.Context, mover datamover.Mover, r datamover.Repository) error {
+	r.ReadOnly = true
+	_, err := mover.Check(ctx, datamover.Check{Repository: r}, nil)
+	return err
+}
+
+// describe returns where a repository is and how it is opened.
+func (o *Opener) describe(ctx context.Context, locationName, namespace string, create bool) (r datamover.Repository, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the repository of namespace %s in location %s: %w", namespace, locationName, err)
+		}
+	}()
+	for field, name := range map[string]string{"backup storage location": locationName, "namespace": namespace} {
+		if err := kubeapi.CheckName(field, name); err != nil {
+			return datamover.Repository{}, err // the path of the repository would be another one
+		}
+	}
+	var of velerov1.BackupStorageLocation
+	if err := o.Cluster.Live.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: locationName}, &of); err != nil {
+		return datamover.Repository{}, err
+	}
+	config, err := o.Locations.Config(ctx, &of)
+	if err != nil {
+		return datamover.Repository{}, err
+	}
+	password, err := o.password(ctx, create)
+	return datamover.Repository{
+		Provider: of.Spec.Provider, Config: config, Path: pathPrefix + namespace, Password: password, ReadOnly: run.ReadOnly(&of),
+	}, err
+}
+
+// password returns the password of all repositories. If there is no Secret and create is set, it makes one. A repository that is only read
+// may have been made with the public password, before this installation had one of its own.
+func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
+	if create {
+		password, created, err := repopassword.Ensure(ctx, o.Cluster.Client, o.Cluster.Live, o.Cluster.Namespace)
+		if created && o.Log != nil {
+			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which nobody can restore volumes elsewhere",
+				"secret", repopassword.SecretName)
+		}
+		return password, err
+	}
+	password, err := repopassword.Read(ctx, o.Cluster.Live, o.Cluster.Namespace)
+	if password == nil && err == nil {
+		password = []byte(repopassword.Public)
+	}
+	return password, err
+}
+
+// ensure returns when the repository exists.
+func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string) error {
+	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: namespace + "-" + locationName + "-restic"}
+	distinct := distinctName(key.Name, namespace, locationName)
+	for {
+		var known velerov1.BackupRepository
+		err := o.Cluster.Live.Get(ctx, key, &known)
+		switch {
+		case apierrors.IsNotFound(err):
+			known = velerov1.BackupRepository{
+				ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{
+					velerov1.VolumeNamespaceLabel: velerov1.ValidLabelValue(namespace),
+					velerov1.StorageLocationLabel: velerov1.ValidLabelValue(locationName),
+					velerov1.RepositoryTypeLabel:  string(velerov1.RepositoryTypeRestic),
+				}, Annotations: map[string]string{creatorAnnotation: o.claim()}},
+				Spec: velerov1.BackupRepositorySpec{
+					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: velerov1.RepositoryTypeRestic,
+					MaintenanceFrequency: metav1.Duration{Duration: maintenanceFrequency},
+				},
+				Status: velerov1.BackupRepositoryStatus{Phase: velerov1.BackupRepositoryPhaseNew},
+			}
+			if err = o.Cluster.Create(ctx, &known); err == nil {
+				return o.create(ctx, mover, r, &known)
+			}
+			if !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+		case err != nil:
+			return err
+		case known.Spec.VolumeNamespace != namespace || known.Spec.BackupStorageLocation != locationName:
+			if key.Name == distinct {
+				return fmt.Errorf("the BackupRepository %s is of namespace %q in location %q, delete it", key.Name, known.Spec.VolumeNamespace, known.Spec.BackupStorageLocation)
+			}
+			key.Name = distinct
+			continue
+		case known.Status.Phase == velerov1.BackupRepositoryPhaseReady && !isClaimedReady(&known):
+			return nil
+		case o.overdue(&known):
+			before := known.DeepCopy()
+			metav1.SetMetaDataAnnotation(&known.ObjectMeta, creatorAnnotation, o.claim())
+			err := o.Cluster.Patch(ctx, &known, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			if err == nil {
+				return o.create(ctx, mover, r, &known)
+			}
+			if !apierrors.IsConflict(err) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// distinctName returns the name of a BackupRepository whose usual name another one has: both parts of it may have hyphens.
+func distinctName(usual, namespace, locationName string) string {
+	sum := sha256.Sum256([]byte(namespace + "/" + locationName))
+	return usual + "-" + hex.EncodeToString(sum[:4])
+}
+
+// claim returns the value of creatorAnnotation by which this process creates a repository from now on.
+func (o *Opener) claim() string { return o.Now().UTC().Format(time.RFC3339) + " " + o.Identity }
+
+// overdue reports whether the creation of a repository has failed, or takes longer than creationLimit.
+func (o *Opener) overdue(known *velerov1.BackupRepository) bool {
+	if known.Status.Phase == velerov1.BackupRepositoryPhaseNotReady || isClaimedReady(known) {
+		return true
+	}
+	var at, by string
+	_, _ = fmt.Sscan(known.Annotations[creatorAnnotation], &at, &by)
+	since, err := time.Parse(time.RFC3339, at)
+	age := o.Now().Sub(since)
+	return err != nil || age > creationLimit || age < -creationLimit // no clock is that wrong
+}
+
+// isClaimedReady reports whether a repository is Ready by the word of whoever has created the BackupRepository.
+func isClaimedReady(known *velerov1.BackupRepository) bool {
+	return known.Status.Phase == velerov1.BackupRepositoryPhaseReady && velerov1.IsAsCreated(known)
+}
+
+// create creates a repository that does not exist, and notes the result.
+func (o *Opener) create(ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository) error {
+	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true}, nil)
+	before := known.DeepCopy()
+	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""
+	if failed != nil {
+		known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseNotReady, failed.Error()
+	} else if known.Status.LastMaintenanceTime == nil {
+		known.Status.LastMaintenanceTime = run.Timestamp(o.Now())
+	}
+	delete(known.Annotations, creatorAnnotation)
+	return errors.Join(failed, o.Cluster.Patch(context.WithoutCancel(ctx), known, client.MergeFrom(before)))
+}

@@ -1,0 +1,63 @@
+package repository
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
+	"github.com/cleat-dev/cleat/versioning/datamover"
+)
+
+func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
+
+// creator is a mover that records the repositories which it is to create.
+type creator struct {
+	datamover.Mover
+	created []string
+}
+
+func (c *creator) Check(_ context.Context, check datamover.Check, _ func(datamover.Progress)) (datamover.Checked, error) {
+	c.created = append(c.created, check.Repository.Path)
+	return datamover.Checked{}, nil
+}
+
+func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
+	t.Parallel()
+	cluster := controllertest.NewCluster(t, nil)
+	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
+	mover := &creator{}
+	ensure := func(namespace, location string) error {
+		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location, namespace)
+	}
+	for range 2 { // those that exist are left alone
+		require.NoError(t, ensure("a-b", "c"))
+		require.NoError(t, ensure("a", "b-c"))
+	}
+	require.Equal(t, []string{"a-b in c", "a in b-c"}, mover.created)
+
+	var all velerov1.BackupRepositoryList
+	require.NoError(t, cluster.List(t.Context(), &all, client.InNamespace(cluster.Namespace)))
+	of := map[string]string{}
+	for _, one := range all.Items {
+		require.Equal(t, velerov1.BackupRepositoryPhaseReady, one.Status.Phase)
+		of[one.Name] = one.Spec.VolumeNamespace + " in " + one.Spec.BackupStorageLocation
+	}
+	second := distinctName("a-b-c-restic", "a", "b-c")
+	require.Equal(t, map[string]string{"a-b-c-restic": "a-b in c", second: "a in b-c"}, of)
+
+	foreign := &velerov1.BackupRepository{}
+	foreign.Name, foreign.Spec.VolumeNamespace = distinctName("x-y-z-restic", "x", "y-z"), "other"
+	taken := foreign.DeepCopy()
+	taken.Name = "x-y-z-restic"
+	for _, one := range []*velerov1.BackupRepository{foreign, taken} {
+		one.Spec.RepositoryType, one.Spec.MaintenanceFrequency.Duration = velerov1.RepositoryTypeRestic, time.Hour
+		cluster.Add(t, one)
+	}
+	require.ErrorContains(t, ensure("x", "y-z"), `is of namespace "other" in location "", delete it`)
+}

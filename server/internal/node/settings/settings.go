@@ -1,0 +1,227 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/configmap"
+)
+
+// Settings are what the ConfigMap says. The zero value is that of an agent without one.
+type Settings struct {
+	LoadConcurrency    LoadConcurrency      `json:"loadConcurrency"`
+	LoadAffinity       []LoadAffinity       `json:"loadAffinity"`
+	BackupPVC          map[string]BackupPVC `json:"backupPVC"` // by storage class of the source volume
+	RestorePVC         RestorePVC           `json:"restorePVC"`
+	PodResources       PodResources         `json:"podResources"`
+	PriorityClassName  string               `json:"priorityClassName"`
+	PrivilegedFsBackup bool                 `json:"privilegedFsBackup"`
+	CachePVC           *CachePVC            `json:"cachePVC"`
+	PodAnnotations     map[string]string    `json:"podAnnotations"`
+	PodLabels          map[string]string    `json:"podLabels"`
+}
+
+// LoadConcurrency limits the loads that are moved at once on a node, and those that are prepared at once in the cluster.
+type LoadConcurrency struct {
+	// GlobalConfig is the limit of nodes without a rule of their own.
+	GlobalConfig int `json:"globalConfig"`
+	// PerNodeConfig are rules for nodes. If several match a node, the lowest number is its limit.
+	PerNodeConfig []NodeRule `json:"perNodeConfig"`
+	// PrepareQueueLength is how many loads may be Accepted or Prepared at once. Without a positive number there is no limit.
+	PrepareQueueLength int `json:"prepareQueueLength"`
+}
+
+// NodeRule is the limit of the nodes that a selector matches.
+type NodeRule struct {
+	NodeSelector metav1.LabelSelector `json:"nodeSelector"`
+	Number       int                  `json:"number"`
+}
+
+// LoadAffinity restricts the nodes on which volumes are exposed, for all volumes or for those of one storage class.
+type LoadAffinity struct {
+	NodeSelector metav1.LabelSelector `json:"nodeSelector"`
+	StorageClass string               `json:"storageClass"`
+}
+
+// BackupPVC is how the volume claim of an exposed snapshot differs from that of the source.
+type BackupPVC struct {
+	StorageClass    string            `json:"storageClass"`
+	ReadOnly        bool              `json:"readOnly"`
+	SPCNoRelabeling bool              `json:"spcNoRelabeling"`
+	Annotations     map[string]string `json:"annotations"`
+}
+
+// RestorePVC is how volumes are exposed for a restore.
+type RestorePVC struct {
+	IgnoreDelayBinding bool `json:"ignoreDelayBinding"`
+}
+
+// PodResources are the requests and limits of pods that expose volumes, as quantities. Empty ones are not set.
+type PodResources struct {
+	CPURequest              string `json:"cpuRequest"`
+	CPULimit                string `json:"cpuLimit"`
+	MemoryRequest           string `json:"memoryRequest"`
+	MemoryLimit             string `json:"memoryLimit"`
+	EphemeralStorageRequest string `json:"ephemeralStorageRequest"`
+	EphemeralStorageLimit   string `json:"ephemeralStorageLimit"`
+}
+
+// CachePVC is the volume on which a mover keeps its cache.
+type CachePVC struct {
+	StorageClass          string `json:"storageClass"`
+	ResidentThresholdInMB int64  `json:"residentThresholdInMB"`
+}
+
+// misplaced are the keys that belong into loadConcurrency and that users write beside it.
+var misplaced = []string{"globalConfig", "perNodeConfig", "prepareQueueLength"}
+
+// Parse reads the ConfigMap. The warnings say what is ignored.
+func Parse(cm *corev1.ConfigMap) (*Settings, []string, error) {
+	problem := func(err error) error {
+		return fmt.Errorf("ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	document, err := configmap.Document(cm)
+	if err != nil {
+		return nil, nil, problem(err)
+	}
+	if err := checkPlaces(document); err != nil {
+		return nil, nil, problem(err)
+	}
+	s, err := configmap.Decode[Settings](document)
+	if err != nil {
+		return nil, nil, problem(err)
+	}
+	warnings, err := s.check()
+	if err != nil {
+		return nil, nil, problem(err)
+	}
+	for i := range warnings {
+		warnings[i] = problem(fmt.Errorf("%s", warnings[i])).Error()
+	}
+	return &s, warnings, nil
+}
+
+// checkPlaces returns an error for a key that is not where it belongs, which would be reported as unknown otherwise.
+func checkPlaces(document []byte) error {
+	encoded, err := configmap.JSON(document)
+	if err != nil {
+		return err
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(encoded, &keys); err != nil {
+		return fmt.Errorf("want an object with keys such as loadConcurrency: %w", err)
+	}
+	for _, key := range misplaced {
+		if _, found := keys[key]; found {
+			return fmt.Errorf(`%s is at the top level, where it has no effect; write it as loadConcurrency.%s: {"loadConcurrency": {%q: ...}}`, key, key, key)
+		}
+	}
+	return nil
+}
+
+// check validates the values and resets those without a meaning.
+func (s *Settings) check() (warnings []string, err error) {
+	c := &s.LoadConcurrency
+	if c.PrepareQueueLength < 0 {
+		warnings = append(warnings, fmt.Sprintf("loadConcurrency.prepareQueueLength is %d and is ignored, want a positive number: any number of loads is prepared at once", c.PrepareQueueLength))
+		c.PrepareQueueLength = 0
+	}
+	if c.GlobalConfig < 0 {
+		warnings = append(warnings, fmt.Sprintf("loadConcurrency.globalConfig is %d and is ignored, want a positive number: the limit is %d", c.GlobalConfig, defaultLimit))
+		c.GlobalConfig = 0
+	}
+	for i, rule := range c.PerNodeConfig {
+		where := fmt.Sprintf("loadConcurrency.perNodeConfig[%d]", i)
+		if _, err := metav1.LabelSelectorAsSelector(&rule.NodeSelector); err != nil {
+			return nil, fmt.Errorf("%s.nodeSelector: %w", where, err)
+		}
+		if rule.Number <= 0 {
+			warnings = append(warnings, fmt.Sprintf("%s.number is %d, want a positive number: the rule is ignored", where, rule.Number))
+		}
+	}
+	c.PerNodeConfig = slices.DeleteFunc(c.PerNodeConfig, func(rule NodeRule) bool { return rule.Number <= 0 })
+	for i, affinity := range s.LoadAffinity {
+		if _, err := metav1.LabelSelectorAsSelector(&affinity.NodeSelector); err != nil {
+			return nil, fmt.Errorf("loadAffinity[%d].nodeSelector: %w", i, err)
+		}
+	}
+	for class, claim := range s.BackupPVC {
+		if claim.SPCNoRelabeling && !claim.ReadOnly {
+			warnings = append(warnings, fmt.Sprintf("backupPVC.%s.spcNoRelabeling is ignored, because it needs readOnly: true", class))
+			claim.SPCNoRelabeling = false
+			s.BackupPVC[class] = claim
+		}
+	}
+	if _, err := s.PodResources.Requirements(); err != nil {
+		warnings = append(warnings, fmt.Sprintf("podResources are ignored: %v", err))
+		s.PodResources = PodResources{}
+	}
+	slices.Sort(warnings)
+	return warnings, nil
+}
+
+// Requirements returns the resources in the form of a pod.
+func (r PodResources) Requirements() (corev1.ResourceRequirements, error) {
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	for _, one := range []struct {
+		key, value string
+		list       corev1.ResourceList
+		name       corev1.ResourceName
+	}{
+		{"cpuRequest", r.CPURequest, requests, corev1.ResourceCPU},
+		{"cpuLimit", r.CPULimit, limits, corev1.ResourceCPU},
+		{"memoryRequest", r.MemoryRequest, requests, corev1.ResourceMemory},
+		{"memoryLimit", r.MemoryLimit, limits, corev1.ResourceMemory},
+		{"ephemeralStorageRequest", r.EphemeralStorageRequest, requests, corev1.ResourceEphemeralStorage},
+		{"ephemeralStorageLimit", r.EphemeralStorageLimit, limits, corev1.ResourceEphemeralStorage},
+	} {
+		if one.value == "" {
+			continue
+		}
+		quantity, err := resource.ParseQuantity(one.value)
+		if err != nil {
+			return corev1.ResourceRequirements{}, fmt.Errorf("podResources.%s is %q, want a quantity such as 500m or 1Gi", one.key, one.value)
+		}
+		one.list[one.name] = quantity
+	}
+	for name, request := range requests {
+		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
+			return corev1.ResourceRequirements{}, fmt.Errorf("podResources: the request of %s is %s, more than the limit %s", name, request.String(), limit.String())
+		}
+	}
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, nil
+}
+
+// Affinity returns the selector of nodes for the volumes of a storage class: the first that names the class, or else the first that names
+// none; nil without either.
+func (s *Settings) Affinity(class string) *metav1.LabelSelector {
+	i := slices.IndexFunc(s.LoadAffinity, func(a LoadAffinity) bool { return class != "" && a.StorageClass == class })
+	if i < 0 {
+		i = slices.IndexFunc(s.LoadAffinity, func(a LoadAffinity) bool { return a.StorageClass == "" })
+	}
+	if i < 0 {
+		return nil
+	}
+	return &s.LoadAffinity[i].NodeSelector
+}
+
+// WithoutEffect returns the keys that are set and have no effect: data movers run beside the agent, not in the pods that expose volumes.
+// In an agent that exposes no volumes, the keys about these pods have no effect either.
+func (s *Settings) WithoutEffect(exposes bool) []string {
+	without := map[string]bool{"privilegedFsBackup": s.PrivilegedFsBackup, "cachePVC": s.CachePVC != nil}
+	if !exposes {
+		maps.Copy(without, map[string]bool{
+			"loadAffinity": len(s.LoadAffinity) > 0, "backupPVC": len(s.BackupPVC) > 0, "restorePVC": s.RestorePVC != RestorePVC{},
+			"podResources": s.PodResources != PodResources{}, "priorityClassName": s.PriorityClassName != "",
+			"podAnnotations": len(s.PodAnnotations) > 0, "podLabels": len(s.PodLabels) > 0,
+		})
+	}
+	maps.DeleteFunc(without, func(_ string, set bool) bool { return !set })
+	return slices.Sorted(maps.Keys(without))
+}

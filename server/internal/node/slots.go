@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// slots are the loads whose data this process moves. There are never more than the limit: a load has a slot from before the write of
+// InProgress until after the write of its end. It is safe for concurrent use.
+type slots struct {
+	limit int
+	wake  func(kind string, object client.Object) // has a load reconciled
+
+	mu    sync.Mutex
+	taken map[types.UID]*transfer
+}
+
+func newSlots(limit int) *slots {
+	return &slots{limit: limit, taken: map[types.UID]*transfer{}}
+}
+
+// take gives a load a slot, and returns nil if there is none.
+func (s *slots) take(l *load) *transfer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[l.GetUID()] != nil || len(s.taken) >= s.limit {
+		return nil
+	}
+	t := &transfer{kind: l.name, name: l.GetName()}
+	s.taken[l.GetUID()] = t
+	return t
+}
+
+// of returns the transfer of a load, or nil.
+func (s *slots) of(uid types.UID) *transfer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken[uid]
+}
+
+// others returns the UIDs of the loads of a kind and a name that have a slot, without uid.
+func (s *slots) others(kind, name string, uid types.UID) []types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var others []types.UID
+	for other, t := range s.taken {
+		if t.kind == kind && t.name == name && other != uid {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// free returns how many loads could take a slot.
+func (s *slots) free() int { return s.limit - s.moving() }
+
+// moving returns how many loads have a slot.
+func (s *slots) moving() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.taken)
+}
+
+// release frees the slot of a load whose end is written.
+func (s *slots) release(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taken, uid)
+}
+
+// end records how a transfer has ended. released is true if the transfer was dropped before: then its slot is free now.
+func (s *slots) end(uid types.UID, t *transfer, o outcome) (released bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.ended = &o
+	if t.dropped {
+		delete(s.taken, uid)
+	}
+	return t.dropped
+}
+
+// ended returns how a transfer has ended, or nil if it has not.
+func (s *slots) ended(t *transfer) *outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.ended
+}
+
+// drop stops the transfer of a load that was deleted, or that another client has ended. The slot is free when the transfer has ended;
+// released is true if that is the case already.
+func (s *slots) drop(uid types.UID, cause error) (released bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.taken[uid]
+	if t == nil {
+		return false
+	}
+	t.dropped = true
+	t.stop(cause)
+	if t.ended != nil {
+		delete(s.taken, uid)
+	}
+	return t.ended != nil
+}
+
+// transfer is the movement of one load's data.
+type transfer struct {
+	kind, name  string
+	cancel      context.CancelCauseFunc // nil before it has begun
+	done, total atomic.Int64
+
+	dropped bool     // by slots
+	ended   *outcome // by slots
+}
+
+// stop cancels a transfer. It ends soon afterwards.
+func (t *transfer) stop(cause error) {
+	if t.cancel != nil {
+		t.cancel(cause)
+	}
+}

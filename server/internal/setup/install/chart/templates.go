@@ -1,0 +1,318 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
+)
+
+// other is the namespace for which objects outside of the installation's namespace are rendered.
+const other = "mark-namespace"
+
+const inNamespace = "{{- range .Values.rbac.namespaces }}\n{{- $namespace := . }}\n{{- with $ }}\n"
+
+// templates returns a function for each template, by its name.
+func (c *Chart) templates() map[string]func() (string, error) {
+	const (
+		rights = ".Values.rbac.create"
+		least  = "and .Values.rbac.create (not .Values.rbac.clusterAdministrator)"
+		agents = ".Values.deployNodeAgent"
+	)
+	return map[string]func() (string, error){
+		"serviceaccount.yaml": func() (string, error) {
+			return c.template("ServiceAccount/velero", "", ".Values.serviceAccount.server.create", func(m *marked) {
+				m.value(`include "cleat.serviceAccount" .`, "metadata", "name")
+				m.optional(".Values.serviceAccount.server.annotations", "metadata", "annotations")
+			})
+		},
+		"clusterrolebinding.yaml": func() (string, error) {
+			return c.template("ClusterRoleBinding/velero", "", rights, func(m *marked) {
+				clusterScoped(m)
+				subject(m)
+				m.value(`ternary "cluster-admin" (include "cleat.clusterName" .) .Values.rbac.clusterAdministrator`, "roleRef", "name")
+			})
+		},
+		"clusterrole.yaml": func() (string, error) { return c.template("ClusterRole/velero", "", least, clusterRole) },
+		"role.yaml":        func() (string, error) { return c.template("Role/velero", "", least, nil) },
+		"rolebinding.yaml": func() (string, error) { return c.template("RoleBinding/velero", "", least, subject) },
+		"namespaces.yaml": func() (string, error) {
+			role, err := c.template("Role", other, least, inOther)
+			if err != nil {
+				return "", err
+			}
+			binding, err := c.template("RoleBinding", other, least, func(m *marked) { inOther(m); subject(m); m.value(`include "cleat.clusterName" .`, "roleRef", "name") })
+			return inNamespace + "---\n" + role + "---\n" + binding + "{{- end }}\n{{- end }}\n", err
+		},
+		"secret.yaml": func() (string, error) {
+			return c.template("Secret", "", "and .Values.credentials.useSecret (not .Values.credentials.existingSecret)", func(m *marked) {
+				m.value(`include "cleat.secretName" .`, "metadata", "name")
+				m.block("data:\n{{- range $key, $content := .Values.credentials.secretContents }}\n  {{ $key }}: {{ $content | b64enc }}\n{{- end }}", "data")
+			})
+		},
+		"backupstoragelocations.yaml": func() (string, error) { return c.locations("BackupStorageLocation", "backupStorageLocation", "true") },
+		"volumesnapshotlocations.yaml": func() (string, error) {
+			return c.locations("VolumeSnapshotLocation", "volumeSnapshotLocation", "$.Values.snapshotsEnabled")
+		},
+		"deployment.yaml":     func() (string, error) { return c.template("Deployment", "", "", c.deployment) },
+		"node-agent.yaml":     func() (string, error) { return c.template("DaemonSet", "", agents, c.daemonSet) },
+		"node-agentrbac.yaml": func() (string, error) { return c.agentRBAC("and " + agents + " " + agentHasRights) },
+		"_helpers.tpl":        c.helpers,
+	}
+}
+
+// agentHasRights is the condition that node agents have a service account of their own.
+const agentHasRights = "(include \"cleat.nodeAgentRights\" .)"
+
+// agentRBAC returns the template of the service account of the node agents, with its rights.
+func (c *Chart) agentRBAC(condition string) (string, error) {
+	var all strings.Builder
+	for _, one := range []struct {
+		object string
+		mark   func(*marked)
+	}{
+		{"ServiceAccount/node-agent", func(m *marked) { m.optional(".Values.serviceAccount.server.annotations", "metadata", "annotations") }},
+		{"ClusterRole/cleat-node-agent", func(m *marked) { agentScoped(m); someForSnapshots(m) }},
+		{"ClusterRoleBinding/cleat-node-agent", func(m *marked) {
+			agentScoped(m)
+			agentSubject(m)
+			m.value(`include "cleat.nodeAgentClusterName" .`, "roleRef", "name")
+		}},
+		{"Role/node-agent", someForSnapshots},
+		{"RoleBinding/node-agent", agentSubject},
+	} {
+		text, err := c.template(one.object, "", condition, one.mark)
+		if err != nil {
+			return "", err
+		}
+		all.WriteString("---\n" + text)
+	}
+	for _, one := range []struct {
+		object string
+		mark   func(*marked)
+	}{
+		{"Role/cleat-node-agent", someForSnapshots},
+		{"RoleBinding/cleat-node-agent", func(m *marked) {
+			agentSubject(m)
+			m.value(`include "cleat.nodeAgentClusterName" .`, "roleRef", "name")
+		}},
+	} {
+		text, err := c.template(one.object, other, condition, func(m *marked) { inOther(m); agentScoped(m); one.mark(m) })
+		if err != nil {
+			return "", err
+		}
+		all.WriteString(inNamespace + "---\n" + text + "{{- end }}\n{{- end }}\n")
+	}
+	return all.String(), nil
+}
+
+// object returns an object of an installation with all options. what is KIND/NAME, or KIND if there is only one object of the kind;
+// namespace is other for an object outside of the installation's namespace, and "" for all else.
+func (c *Chart) object(what, namespace string) (*unstructured.Unstructured, error) {
+	kind, name, named := strings.Cut(what, "/")
+	options := *c.Options
+	options.Namespace, options.Image = "velero", c.Image
+	options.Secret = []byte("mark")
+	options.BackupLocation = &install.BackupLocation{Provider: "mark", Bucket: "mark"}
+	options.SnapshotLocation = &install.SnapshotLocation{Provider: "mark"}
+	options.Namespaces, options.CSISnapshots = []string{other}, true
+	objects, err := install.Objects(&options)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetKind() == kind && (!named || object.GetName() == name) && (object.GetNamespace() == other) == (namespace == other) {
+			return object, nil
+		}
+	}
+	return nil, fmt.Errorf("an installation has no %s", what)
+}
+
+// template returns the template of an object, which is made if a condition holds.
+func (c *Chart) template(what, namespace, condition string, mark func(*marked)) (string, error) {
+	object, err := c.object(what, namespace)
+	if err != nil {
+		return "", err
+	}
+	m := &marked{object: object}
+	if object.GetNamespace() == "velero" {
+		m.value(".Release.Namespace", "metadata", "namespace")
+	}
+	if mark != nil {
+		mark(m)
+	}
+	text, err := m.template()
+	if condition != "" {
+		text = "{{- if " + condition + " }}\n" + text + "{{- end }}\n"
+	}
+	return text, err
+}
+
+// clusterScoped marks what is named after the namespace of the installation.
+func clusterScoped(m *marked) {
+	m.value(`include "cleat.clusterName" .`, "metadata", "name")
+	m.value(".Release.Namespace", "metadata", "labels", "cleat.dev/installation")
+}
+
+// clusterRole marks the ClusterRole of the server.
+func clusterRole(m *marked) {
+	clusterScoped(m)
+	someForSnapshots(m)
+}
+
+// someForSnapshots marks the rules of a role, of which the last are for CSI snapshots.
+func someForSnapshots(m *marked) {
+	rules, _, _ := unstructured.NestedSlice(m.object.Object, "rules")
+	first := slices.IndexFunc(rules, func(rule any) bool { return strings.Contains(yamlOf(rule), "snapshot.storage.k8s.io") })
+	m.set(append(rules[:first:first],
+		m.item("{{- if has \"EnableCSI\" (splitList \",\" (.Values.configuration.features | default \"\" | toString)) }}\n"+strings.TrimSpace(yamlOf(rules[first:]))+"\n{{- end }}")),
+		"rules")
+}
+
+// agentScoped is clusterScoped for what the node agents have.
+func agentScoped(m *marked) {
+	clusterScoped(m)
+	m.value(`include "cleat.nodeAgentClusterName" .`, "metadata", "name")
+}
+
+// inOther marks an object that is made in several namespaces.
+func inOther(m *marked) {
+	clusterScoped(m)
+	m.value("$namespace", "metadata", "namespace")
+}
+
+// subject marks the service account of a binding: that of the server.
+func subject(m *marked) { bind(m, "cleat.serviceAccount") }
+
+// agentSubject marks the service account of a binding: that of the node agents.
+func agentSubject(m *marked) { bind(m, "cleat.nodeAgentAccount") }
+
+func bind(m *marked, helper string) {
+	account := map[string]any{
+		"kind":      "ServiceAccount",
+		"name":      m.mark(code{inline: `{{ include "` + helper + `" . }}`}),
+		"namespace": m.mark(code{inline: "{{ .Release.Namespace }}"}),
+	}
+	m.set([]any{account}, "subjects")
+}
+
+// locations returns the template of locations, of which the values have a list.
+func (c *Chart) locations(kind, list, condition string) (string, error) {
+	location, err := c.template(kind, "", "", func(m *marked) {
+		m.value("$.Release.Namespace", "metadata", "namespace")
+		m.value(`.name | default "default"`, "metadata", "name")
+		m.optional(".annotations", "metadata", "annotations")
+		m.value(`required "a location needs a provider" .provider`, "spec", "provider")
+		m.optional(".config", "spec", "config")
+		m.optional(".credential", "spec", "credential")
+		if kind != "BackupStorageLocation" {
+			return
+		}
+		m.block("default: {{ .default | default false }}", "spec", "default")
+		m.block("{{- with .accessMode }}\nKEY {{ . }}\n{{- end }}", "spec", "accessMode")
+		m.block("{{- with .validationFrequency }}\nKEY {{ . }}\n{{- end }}", "spec", "validationFrequency")
+		m.block("{{- with .backupSyncPeriod }}\nKEY {{ . }}\n{{- end }}", "spec", "backupSyncPeriod")
+		m.value(`required "a backup storage location needs a bucket" .bucket`, "spec", "objectStorage", "bucket")
+		m.block("{{- with .prefix }}\nKEY {{ . }}\n{{- end }}", "spec", "objectStorage", "prefix")
+		m.block("{{- with .caCert }}\nKEY {{ . }}\n{{- end }}", "spec", "objectStorage", "caCert")
+	})
+	return "{{- if " + condition + " }}\n{{- range .Values.configuration." + list + " }}\n---\n" + location + "{{- end }}\n{{- end }}\n", err
+}
+
+// deployment marks the Deployment of the server.
+func (c *Chart) deployment(m *marked) {
+	m.optional(".Values.annotations", "metadata", "annotations")
+	m.block("{{- with .Values.revisionHistoryLimit }}\nKEY {{ . }}\n{{- end }}", "spec", "revisionHistoryLimit")
+	m.value(`include "cleat.serviceAccount" .`, podPath("serviceAccountName")...)
+	m.optional(".Values.hostAliases", podPath("hostAliases")...)
+	m.block("{{- with .Values.terminationGracePeriodSeconds }}\nKEY {{ . }}\n{{- end }}", podPath("terminationGracePeriodSeconds")...)
+	m.pod(".Values", `{{- include "cleat.flags" . | nindent INDENT0 }}`, ".Values.configuration.extraArgs", "server")
+}
+
+// daemonSet marks the DaemonSet of the node agents.
+func (c *Chart) daemonSet(m *marked) {
+	m.optional(".Values.nodeAgent.annotations", "metadata", "annotations")
+	m.set(m.item("{{- with .Values.nodeAgent.labels }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"), "metadata", "labels", "zz")
+	m.always(".Values.nodeAgent.updateStrategy", "spec", "updateStrategy")
+	m.value(`include "cleat.nodeAgentAccount" .`, podPath("serviceAccountName")...)
+	volumes, _, _ := unstructured.NestedSlice(m.object.Object, podPath("volumes")...)
+	for _, volume := range volumes {
+		fields, _ := volume.(map[string]any)
+		value := map[any]string{"host-pods": ".Values.nodeAgent.podVolumePath", "host-plugins": ".Values.nodeAgent.pluginVolumePath"}[fields["name"]]
+		if value != "" {
+			fields["hostPath"] = map[string]any{"path": m.mark(code{inline: "{{ " + value + " }}"})}
+		}
+	}
+	m.set(volumes, podPath("volumes")...)
+	m.pod(".Values.nodeAgent", `{{- include "cleat.nodeAgentFlags" . | nindent INDENT0 }}`, ".Values.nodeAgent.extraArgs", "node-agent", "server")
+}
+
+func podPath(path ...string) []string { return append([]string{"spec", "template", "spec"}, path...) }
+
+// pod marks a template of pods. values is the path of their values. The arguments are the command, flags, which is template code, and
+// extraArgs, which come from the user.
+func (m *marked) pod(values, flags, extraArgs string, command ...any) {
+	for field, name := range map[string]string{"labels": "podLabels", "annotations": "podAnnotations"} {
+		text := "{{- with .Values." + name + " }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"
+		if name == "podLabels" && values != ".Values" {
+			text = strings.ReplaceAll(text, ".Values", values)
+		}
+		m.set(m.item(text), "spec", "template", "metadata", field, "zz")
+	}
+	for _, name := range []string{"initContainers", "tolerations", "affinity", "nodeSelector", "dnsConfig"} {
+		m.optional(values+"."+name, podPath(name)...)
+	}
+	m.block("{{- with .Values.image.imagePullSecrets }}\nKEY\n{{- range . }}\n- name: {{ . }}\n{{- end }}\n{{- end }}", podPath("imagePullSecrets")...)
+	m.optional(values+".podSecurityContext", podPath("securityContext")...)
+	for _, name := range []string{"priorityClassName", "runtimeClassName", "dnsPolicy"} {
+		m.block("{{- with "+values+"."+name+" }}\nKEY {{ . }}\n{{- end }}", podPath(name)...)
+	}
+	m.container(func(container map[string]any) {
+		container["image"] = m.mark(code{inline: `{{ include "cleat.image" . }}`})
+		container["imagePullPolicy"] = m.mark(code{inline: "{{ .Values.image.pullPolicy }}"})
+		more := func(of string) any {
+			return m.item("{{- with " + of + " }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}")
+		}
+		container["resources"] = m.yaml(values + ".resources")
+		container["args"] = append(command, m.item(flags), more(extraArgs))
+		for name, value := range map[string]string{
+			"securityContext": "containerSecurityContext", "livenessProbe": "livenessProbe", "readinessProbe": "readinessProbe", "lifecycle": "lifecycle",
+		} {
+			container[name] = m.mark(code{block: "{{- with " + values + "." + value + " }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"})
+		}
+		const credentials = `{{- if include "cleat.secretName" . }}` + "\n"
+		withCredentials := func(items []any) any {
+			text := strings.ReplaceAll(strings.TrimSpace(yamlOf(items)), "secretName: cloud-credentials", `secretName: {{ include "cleat.secretName" . }}`)
+			return m.item(credentials + text + "\n{{- end }}")
+		}
+		env, mounts := list(container["env"]), list(container["volumeMounts"])
+		first := slices.IndexFunc(env, func(variable any) bool { return strings.Contains(yamlOf(variable), "/credentials/") })
+		container["env"] = append(env[:first:first], withCredentials(env[first:]), more(".Values.configuration.extraEnvVars"))
+		last := len(mounts) - 1
+		container["volumeMounts"] = append(mounts[:last:last], withCredentials(mounts[last:]), more(values+".extraVolumeMounts"))
+		volumes, _, _ := unstructured.NestedSlice(m.object.Object, podPath("volumes")...)
+		last = len(volumes) - 1
+		m.set(append(volumes[:last:last], withCredentials(volumes[last:]), more(values+".extraVolumes")), podPath("volumes")...)
+	})
+}
+
+// helpers returns the definitions that templates share.
+func (c *Chart) helpers() (string, error) {
+	content, err := files.ReadFile("files/helpers.tpl")
+	if err != nil {
+		return "", err
+	}
+	text := string(content)
+	for mark, flags := range map[string][]*pflag.Flag{"AGENT_FLAGS": c.AgentFlags, "SERVER_FLAGS": c.Flags} {
+		var settings strings.Builder
+		for _, flag := range flags {
+			fmt.Fprintf(&settings, "(list %q %q) ", flag.Name, settingName(flag.Name))
+		}
+		text = strings.Replace(text, mark, strings.TrimSpace(settings.String()), 1)
+	}
+	return text, nil
+}

@@ -1,0 +1,243 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
+	"github.com/cleat-dev/cleat/server/internal/setup/install"
+	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+// Findings are what a check has found.
+type Findings struct {
+	Missed []string // what is in use and cleat does not serve
+	Notes  []string // what happens in a take-over, and what it cannot know
+}
+
+func (f *Findings) miss(format string, args ...any) {
+	f.Missed = append(f.Missed, fmt.Sprintf(format, args...))
+}
+func (f *Findings) note(format string, args ...any) {
+	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+}
+
+// Check looks for what a take-over would miss. It writes nothing. answer is what Velero's server says about itself, nil if it does not answer.
+func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusRequest) (*Findings, error) {
+	velero, err := t.velero(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Findings{}
+	if _, stopped, _ := takenOver(velero); stopped {
+		f.note("deployment %s was taken over already; \"cleat takeover start\" goes on with it", velero.Name)
+	}
+	f.server(velero, answer)
+	return f, errors.Join(
+		t.checkArguments(velero, f), t.checkDefinitions(ctx, f), t.checkNodeAgents(ctx, f), t.checkVolumeData(ctx, f), t.checkSpecs(ctx, f),
+		t.checkRuns(ctx, f),
+	)
+}
+
+// server looks at the version, the plugins and the owner of Velero's Deployment.
+func (f *Findings) server(velero *appsv1.Deployment, answer *velerov1.ServerStatusRequest) {
+	for _, c := range velero.Spec.Template.Spec.InitContainers {
+		f.note("plugin image %s runs unmodified", c.Image)
+	}
+	if by := velero.Labels["app.kubernetes.io/managed-by"]; by != "" {
+		f.note("deployment %s is managed by %s, which must not scale it up again while cleat runs", velero.Name, by)
+	}
+	if answer == nil {
+		f.note("Velero's server does not answer: its version and its plugins are not known; its image is %s", imageOf(velero))
+		return
+	}
+	version := answer.Status.ServerVersion
+	switch order, err := serverreport.CompareVelero(version); {
+	case err != nil:
+		f.note("the version of Velero is %q, which says nothing about what it does; cleat does what Velero %s does", version, serverreport.VeleroVersion)
+	case order > 0:
+		f.miss("Velero is %s; cleat does what Velero %s does, and knows nothing newer", version, serverreport.VeleroVersion)
+	default:
+		f.note("Velero is %s; cleat does what Velero %s does", version, serverreport.VeleroVersion)
+	}
+	for _, plugin := range answer.Status.Plugins {
+		if _, known := kinds.Lookup(plugin.Kind); !known {
+			f.miss("plugin %s is of kind %s, which cleat does not know", plugin.Name, plugin.Kind)
+		}
+	}
+}
+
+func (t *Takeover) checkArguments(velero *appsv1.Deployment, f *Findings) error {
+	arguments, err := argumentsOf(velero)
+	if err != nil {
+		return err
+	}
+	parsed := t.Arguments(arguments)
+	for _, flag := range parsed.Unknown {
+		f.miss("server flag %s is unknown, and is left out", flag)
+	}
+	f.Missed = append(f.Missed, parsed.Warnings...)
+	if parsed.Err != nil {
+		f.miss("the server would not start: %s", strings.ReplaceAll(parsed.Err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+func (t *Takeover) checkDefinitions(ctx context.Context, f *Findings) error {
+	return install.CompleteDefinitions(ctx, t.Client, true, func(name, action string) {
+		f.note("custom resource definition %s is %s, and stays so: it has what cleat needs and this cluster's lacks", name, action)
+	})
+}
+
+func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
+	var agents appsv1.DaemonSetList
+	if err := t.Client.List(ctx, &agents, client.InNamespace(t.Namespace)); err != nil {
+		return err
+	}
+	for _, agent := range agents.Items {
+		if agent.Spec.Template.Labels["role"] != install.DaemonSetName {
+			continue
+		}
+		if slices.ContainsFunc(agent.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return isCleat(c.Image) }) {
+			f.note("daemonset %s runs cleat's node agents, which go on", agent.Name)
+			continue
+		}
+		f.miss("daemonset %s is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of restic and data movers that are plugins, replace it by the DaemonSet that \"cleat install --use-node-agent --dry-run -o yaml\" prints", agent.Name)
+	}
+	return nil
+}
+
+// whatOfKopia says what to do about data in the format of kopia.
+const whatOfKopia = "its data is in kopia's format, which cleat does not restore: back up these volumes anew, and until that is old enough, restore them after \"cleat takeover back\""
+
+// checkVolumeData looks for the data of volumes that Velero's node agent has moved, or moves.
+func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
+	var repositories velerov1.BackupRepositoryList
+	if err := ignoreAbsent(t.list(ctx, &repositories)); err != nil {
+		return err
+	}
+	for _, r := range repositories.Items {
+		if r.Spec.RepositoryType == velerov1.RepositoryTypeRestic {
+			f.note("repository %s (restic) of namespace %s moves over as it is: cleat's node agents restore from it and back up into it", r.Name, r.Spec.VolumeNamespace)
+			continue
+		}
+		f.miss("repository %s (%s) of namespace %s: %s", r.Name, orKopia(r.Spec.RepositoryType), r.Spec.VolumeNamespace, whatOfKopia)
+	}
+	switch public, err := repopassword.PublicIn(ctx, t.Client, t.Namespace, ""); {
+	case err != nil:
+		return ignoreAbsent(err)
+	case public:
+		f.note("%s", repopassword.Warning)
+	}
+	moving := map[string]int{}
+	count := func(kind string, phase velerov1.LoadPhase) {
+		if !phase.Terminal() {
+			moving[kind]++
+		}
+	}
+	var (
+		backups   velerov1.PodVolumeBackupList
+		restores  velerov1.PodVolumeRestoreList
+		uploads   velerov2alpha1.DataUploadList
+		downloads velerov2alpha1.DataDownloadList
+	)
+	for _, list := range []client.ObjectList{&backups, &restores, &uploads, &downloads} {
+		if err := ignoreAbsent(t.list(ctx, list)); err != nil {
+			return err
+		}
+	}
+	for i := range backups.Items {
+		count("PodVolumeBackup", backups.Items[i].Status.Phase)
+	}
+	for i := range restores.Items {
+		count("PodVolumeRestore", restores.Items[i].Status.Phase)
+	}
+	inKopia := 0
+	for i := range uploads.Items {
+		u := &uploads.Items[i]
+		count("DataUpload", u.Status.Phase)
+		if u.Status.Phase == velerov1.LoadPhaseCompleted && (u.Spec.DataMover == "" || u.Spec.DataMover == component) {
+			inKopia++
+		}
+	}
+	if inKopia > 0 {
+		f.miss("DataUploads of Velero's own data mover that backups need: %d; %s", inKopia, whatOfKopia)
+	}
+	for i := range downloads.Items {
+		count("DataDownload", downloads.Items[i].Status.Phase)
+	}
+	for _, kind := range []string{"PodVolumeBackup", "PodVolumeRestore", "DataUpload", "DataDownload"} {
+		if n := moving[kind]; n > 0 {
+			f.miss("objects of kind %s that have not ended: %d; nobody follows them after the take-over, so wait for their end", kind, n)
+		}
+	}
+	return nil
+}
+
+// checkSpecs looks for what schedules and backups that have not started ask for. What needs EnableCSI needs it in Velero, too.
+func (t *Takeover) checkSpecs(ctx context.Context, f *Findings) error {
+	var schedules velerov1.ScheduleList
+	var backups velerov1.BackupList
+	if err := errors.Join(t.list(ctx, &schedules), t.list(ctx, &backups)); err != nil {
+		return err
+	}
+	for i := range schedules.Items {
+		for _, warning := range gaps.Warnings(gaps.BackupVolumes(true), &schedules.Items[i].Spec.Template) {
+			f.miss("schedule %s: %s", schedules.Items[i].Name, strings.Replace(warning, "spec.", "spec.template.", 1))
+		}
+	}
+	for i := range backups.Items {
+		b := &backups.Items[i]
+		if b.Status.Phase.Terminal() {
+			continue
+		}
+		for _, warning := range gaps.Warnings(gaps.BackupVolumes(true), &b.Spec) {
+			f.miss("backup %s: %s", b.Name, warning)
+		}
+	}
+	return nil
+}
+
+// checkRuns notes what becomes of backups and restores that have begun.
+func (t *Takeover) checkRuns(ctx context.Context, f *Findings) error {
+	running, err := t.InProgress(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Sort(running)
+	for _, name := range running {
+		f.note("%s is in progress: Velero stops in the middle of it, and cleat takes it up", name)
+	}
+	return nil
+}
+
+// component is the name of Velero's own data mover.
+const component = "velero"
+
+func orKopia(t velerov1.RepositoryType) velerov1.RepositoryType {
+	if t == "" {
+		return "kopia"
+	}
+	return t
+}
+
+// ignoreAbsent returns nil for the error that the cluster does not have a kind.
+func ignoreAbsent(err error) error {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,8 +1,0 @@
-// Package status composes what users read about backups, restores, schedules and the queue: documents, which are also
-// printed as JSON and YAML, the tables and descriptions of these documents, and single sentences.
-//
-// It consists of functions of custom resources and reports, without a client and without a command line, so a web page
-// can use it as well. Its neighbors: layout has the tables and descriptions as such, serverreport has the reports that a
-// server publishes, and pluginstatus composes the documents about plugins. The package imports framework/api,
-// server/queue and server/results. Start reading at queue.go and backup_description.go.
-package status
