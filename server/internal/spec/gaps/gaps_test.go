@@ -185,7 +185,7 @@ func requireProof(t *testing.T, field, shown string) {
 	}
 	dir, test, found := strings.Cut(shown, " ")
 	require.True(t, found, "%s: want a directory and the name of a test, not %q", field, shown)
-	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "..", dir, "*_test.go"))
 	require.NoError(t, err)
 	var all strings.Builder
 	for _, file := range files {
