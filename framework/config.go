@@ -21,8 +21,8 @@ import "github.com/cleat-dev/cleat/framework/internal/glue"
 // where it cannot, the constructor is not called and the call fails. InvalidKey says which key is wrong; errors.Join
 // reports several. Validate must not use the network, and must not depend on the time.
 //
-// The configuration of an ObjectStore or a VolumeSnapshotter is that of a location, where all values are strings: fields
-// of other types are converted, "true" and "5", and lists and objects are written as JSON.
+// The configuration of an ObjectStore or a VolumeSnapshotter is that of a location, where all values are strings:
+// fields of other types are converted, "true" and "5", and lists and objects are written as JSON.
 func WithConfig[T any](defaults T, options ...ConfigOption) Option {
 	var o configOptions
 	for _, option := range options {

@@ -18,13 +18,14 @@
 //   - lister.go, info.go: what a plugin tells of itself, in Velero's way and in ours
 //   - option.go, config.go: what an implementation says of its config, and gets of it
 //
-// Beside the kinds there are packages that a plugin has nothing of unless it imports them: framework/operations for work that
-// goes on after its call, framework/plugintest and framework/conformance for its tests. README.md is the author's guide.
+// Beside the kinds there are packages that a plugin has nothing of unless it imports them: framework/operations for
+// work that goes on after its call, framework/plugintest and framework/conformance for its tests. README.md is the
+// author's guide.
 //
 // How long calls may take, and which are asked again, README.md has for all kinds.
 //
-// From Serve on, os.Stdout and os.Stderr are go-plugin's pipes to the host, which ties what comes there to no backup: log
-// with the logger that the function gets which makes the implementation.
+// From Serve on, os.Stdout and os.Stderr are go-plugin's pipes to the host, which ties what comes there to no backup:
+// log with the logger that the function gets which makes the implementation.
 //
 // A plugin built on this package runs in this project's server, and in stock Velero as far as Velero knows its kinds.
 //

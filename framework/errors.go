@@ -2,8 +2,8 @@ package framework
 
 import "github.com/cleat-dev/cleat/framework/internal/glue"
 
-// Errors that tell the host why a call failed. errors.Is finds them in what NotFound, Unavailable and Invalid return, in
-// errors that wrap those, and in the errors of package plugintest. On the wire each is a gRPC status:
+// Errors that tell the host why a call failed. errors.Is finds them in what NotFound, Unavailable and Invalid return,
+// in errors that wrap those, and in the errors of package plugintest. On the wire each is a gRPC status:
 //
 //	ErrNotFound     NOT_FOUND          what the call names does not exist
 //	ErrUnavailable  UNAVAILABLE        what the call needs does not answer now; later it may

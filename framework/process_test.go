@@ -123,10 +123,12 @@ func TestRequestMayExceedDefaultLimitOfGRPC(t *testing.T) {
 	t.Parallel()
 	conn, err := start(t, program(t, "plugin"), nil, func(*plugin.ClientConfig) {})
 	require.NoError(t, err)
-	item := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("x", 5<<20) + `"}}`
-	answer, err := backupitemactionv1.NewBackupItemActionClient(conn).Execute(t.Context(), &backupitemactionv1.ExecuteRequest{
-		Plugin: "example.io/keep", Item: []byte(item), Backup: []byte(`{}`),
-	})
+	item := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("x", 5<<20) +
+		`"}}`
+	answer, err := backupitemactionv1.NewBackupItemActionClient(conn).Execute(t.Context(),
+		&backupitemactionv1.ExecuteRequest{
+			Plugin: "example.io/keep", Item: []byte(item), Backup: []byte(`{}`),
+		})
 	require.NoError(t, err)
 	require.Equal(t, item, string(answer.GetItem()), "an item that is not changed comes back byte for byte")
 }
@@ -154,7 +156,8 @@ func TestLogLinesHaveLevelFieldsAndSource(t *testing.T) {
 	t.Parallel()
 	written := make(lines, 1000)
 	host := hclog.New(&hclog.LoggerOptions{Output: written, JSONFormat: true, Level: hclog.Trace})
-	conn, err := start(t, program(t, "plugin"), []string{"--log-level=debug"}, func(c *plugin.ClientConfig) { c.Logger = host })
+	conn, err := start(t, program(t, "plugin"), []string{"--log-level=debug"},
+		func(c *plugin.ClientConfig) { c.Logger = host })
 	require.NoError(t, err)
 	require.NoError(t, execute(t, conn, "example.io/log"))
 	require.Error(t, execute(t, conn, "example.io/fail"))

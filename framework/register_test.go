@@ -94,7 +94,8 @@ func execute(t *testing.T, conn grpc.ClientConnInterface, name string) error {
 // failing serves an action whose Execute returns err, and returns the error that the caller receives.
 func failing(t *testing.T, err error) *status.Status {
 	t.Helper()
-	conn := serve(t, biav1.Register("example.io/a", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+	conn := serve(t, biav1.Register("example.io/a", func(context.Context, *framework.Setup) (biav1.BackupItemAction,
+		error) {
 		return action(func(context.Context) error { return err }), nil
 	}))
 	return status.Convert(execute(t, conn, "example.io/a"))
@@ -137,35 +138,45 @@ func TestRegisterAllRefusesMistakes(t *testing.T) {
 			"WithStallTimeout is for kinds that start operations",
 		},
 		"no time for operations": {
-			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithOperationTimeout(0))}, "WithOperationTimeout(0s): want at least 1s",
+			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithOperationTimeout(0))},
+			"WithOperationTimeout(0s): want at least 1s",
 		},
 		"a negative time for operations": {
-			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithStallTimeout(-time.Hour))}, "WithStallTimeout(-1h0m0s): want at least 1s",
+			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithStallTimeout(-time.Hour))},
+			"WithStallTimeout(-1h0m0s): want at least 1s",
 		},
 		"more time without progress than in all": {
-			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithStallTimeout(time.Hour), framework.WithOperationTimeout(time.Hour))},
+			[]framework.Registration{abiav1.Register("a.b/c", newMover, framework.WithStallTimeout(time.Hour),
+				framework.WithOperationTimeout(time.Hour))},
 			"WithStallTimeout(1h0m0s): want less than the 1h0m0s of WithOperationTimeout",
 		},
 		"one kind with two interfaces": {
 			[]framework.Registration{
 				biav1.Register("a.b/c", newAction),
-				hostapi.Register(hostapi.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(context.Context, *framework.Setup) (int, error) { return 0, nil }),
+				hostapi.Register(hostapi.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(context.Context, *framework.Setup) (int,
+					error) {
+					return 0, nil
+				}),
 			}, "two different Go interfaces",
 		},
 		"a version alone": {[]framework.Registration{framework.WithVersion("v1")}, "nothing is registered"},
 		"two versions": {
-			[]framework.Registration{framework.WithVersion("v1"), biav1.Register("a.b/c", newAction), framework.WithVersion("v2")},
+			[]framework.Registration{framework.WithVersion("v1"), biav1.Register("a.b/c", newAction),
+				framework.WithVersion("v2")},
 			`the plugin's version is set twice, to "v1" and to "v2"`,
 		},
 		"a schema that is none": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("object")))},
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy,
+				framework.WithConfig(map[string]any{}, framework.ConfigSchema("object")))},
 			`register QueueAdmission "a.b/c": the schema of its config is not a JSON object`,
 		},
 		"a schema that is null": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("null")))}, "is null, want a JSON object",
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy,
+				framework.WithConfig(map[string]any{}, framework.ConfigSchema("null")))}, "is null, want a JSON object",
 		},
 		"a schema that is a list": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("[]")))}, "is not a JSON object",
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy,
+				framework.WithConfig(map[string]any{}, framework.ConfigSchema("[]")))}, "is not a JSON object",
 		},
 		"all mistakes at once": {
 			[]framework.Registration{biav1.Register("x", newAction), biav1.Register("y", newAction)}, `"y"`,
@@ -174,7 +185,8 @@ func TestRegisterAllRefusesMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := grpc.NewServer()
-			require.ErrorContains(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, test.regs...), test.want)
+			require.ErrorContains(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, test.regs...),
+				test.want)
 			require.Empty(t, server.GetServiceInfo())
 		})
 	}
@@ -218,12 +230,14 @@ func TestPluginInfoHasAllKindsWithVersionsAndSchemas(t *testing.T) {
 		}),
 		biav1.Register("example.io/z", newAction),
 	)
-	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
+	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(),
+		&plugininfov1.GetPluginInfoRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "1.2 (blue)", answer.GetPluginVersion())
 	var told []string
 	for _, plugin := range answer.GetPlugins() {
-		told = append(told, fmt.Sprintf("%s %d %s %s%s", plugin.GetKind(), plugin.GetVersion(), plugin.GetName(), plugin.GetConfigSchema(),
+		told = append(told, fmt.Sprintf("%s %d %s %s%s", plugin.GetKind(), plugin.GetVersion(), plugin.GetName(),
+			plugin.GetConfigSchema(),
 			strings.Join(plugin.GetObjects(), ",")))
 	}
 	require.Equal(t, []string{
@@ -236,10 +250,12 @@ func TestPluginInfoHasAllKindsWithVersionsAndSchemas(t *testing.T) {
 func TestPluginInfoHasTheLimitsOfOperations(t *testing.T) {
 	t.Parallel()
 	conn := serve(t,
-		abiav1.Register("example.io/a", newMover, framework.WithOperationTimeout(12*time.Hour), framework.WithStallTimeout(10*time.Minute)),
+		abiav1.Register("example.io/a", newMover, framework.WithOperationTimeout(12*time.Hour),
+			framework.WithStallTimeout(10*time.Minute)),
 		abiav1.Register("example.io/b", newMover),
 	)
-	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
+	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(),
+		&plugininfov1.GetPluginInfoRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 12*time.Hour, answer.GetPlugins()[0].GetOperationTimeout().AsDuration())
 	require.Equal(t, 10*time.Minute, answer.GetPlugins()[0].GetStallTimeout().AsDuration())
@@ -273,18 +289,19 @@ func TestConstructorIsCalledOnceAtFirstCall(t *testing.T) {
 func TestConstructorThatFailedIsCalledAgain(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
-	conn := serve(t, biav1.Register("example.io/a", func(ctx context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
-		switch tries.Add(1) {
-		case 1:
-			return nil, errors.New("no credentials yet")
-		case 2:
-			return nil, nil //nolint:nilnil // the mistake under test
-		case 3:
-			panic("too early")
-		default:
-			return newAction(ctx, setup)
-		}
-	}))
+	conn := serve(t, biav1.Register("example.io/a",
+		func(ctx context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
+			switch tries.Add(1) {
+			case 1:
+				return nil, errors.New("no credentials yet")
+			case 2:
+				return nil, nil //nolint:nilnil // the mistake under test
+			case 3:
+				panic("too early")
+			default:
+				return newAction(ctx, setup)
+			}
+		}))
 	require.ErrorContains(t, execute(t, conn, "example.io/a"), "start: no credentials yet")
 	require.ErrorContains(t, execute(t, conn, "example.io/a"), "neither an implementation nor an error")
 	require.ErrorContains(t, execute(t, conn, "example.io/a"), "plugin panicked: too early")
@@ -308,14 +325,16 @@ func TestErrorIsSentAsStatus(t *testing.T) {
 		code    codes.Code
 		message string
 	}{
-		"plain":          {errors.New("disk full"), codes.Unknown, "disk full"},
-		"a status":       {status.Error(codes.ResourceExhausted, "quota"), codes.ResourceExhausted, "quota"},
-		"not found":      {fmt.Errorf("get: no object a: %w", framework.ErrNotFound), codes.NotFound, "get: no object a: not found"},
+		"plain":    {errors.New("disk full"), codes.Unknown, "disk full"},
+		"a status": {status.Error(codes.ResourceExhausted, "quota"), codes.ResourceExhausted, "quota"},
+		"not found": {fmt.Errorf("get: no object a: %w", framework.ErrNotFound), codes.NotFound,
+			"get: no object a: not found"},
 		"unavailable":    {fmt.Errorf("get: %w", framework.ErrUnavailable), codes.Unavailable, "get: unavailable"},
 		"invalid":        {errors.Join(framework.ErrInvalid, errors.New("b")), codes.InvalidArgument, "invalid\nb"},
 		"no valid UTF-8": {errors.New("name \xff"), codes.Unknown, "name \uFFFD"},
 		"a context's":    {context.Canceled, codes.Unknown, "context canceled"},
-		"long":           {errors.New(strings.Repeat("x", 40000)), codes.Unknown, strings.Repeat("x", 32768) + "... (7232 bytes more)"},
+		"long": {errors.New(strings.Repeat("x", 40000)), codes.Unknown, strings.Repeat("x", 32768) +
+			"... (7232 bytes more)"},
 		"a long status": {
 			status.Error(codes.NotFound, strings.Repeat("x", 40000)), codes.NotFound,
 			strings.Repeat("x", 32768) + "... (7232 bytes more)",

@@ -19,15 +19,16 @@ func (r Registration) Name() string { return glue.Registration(r).Name() }
 // Option changes how an implementation is registered; see WithConfig.
 type Option glue.Option
 
-// WithOperationTimeout declares how long an operation of the action may take, from its start to its end; at least a second. The server then
-// cancels it. What the user configures for the action, or for all, comes first, and the itemOperationTimeout of a Backup or Restore may
-// end the operation earlier. It is for the kinds whose actions start operations.
+// WithOperationTimeout declares how long an operation of the action may take, from its start to its end; at least a
+// second. The server then cancels it. What the user configures for the action, or for all, comes first, and the
+// itemOperationTimeout of a Backup or Restore may end the operation earlier. It is for the kinds whose actions start
+// operations.
 func WithOperationTimeout(longest time.Duration) Option {
 	return Option(glue.OperationTimeout(longest))
 }
 
-// WithStallTimeout declares how long an operation of the action may go on without progress: none of the numbers, the units and the
-// description changes. It is less than that of WithOperationTimeout, and otherwise alike.
+// WithStallTimeout declares how long an operation of the action may go on without progress: none of the numbers, the
+// units and the description changes. It is less than that of WithOperationTimeout, and otherwise alike.
 func WithStallTimeout(longest time.Duration) Option { return Option(glue.StallTimeout(longest)) }
 
 // WithVersion returns a registration that declares the plugin's version, in the author's own style. Without it the

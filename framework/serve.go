@@ -2,8 +2,8 @@ package framework
 
 import "github.com/cleat-dev/cleat/framework/internal/glue"
 
-// Serve is the main function of a plugin: it serves regs to the host that started the process, and returns when the host
-// ends it.
+// Serve is the main function of a plugin: it serves regs to the host that started the process, and returns when the
+// host ends it.
 //
 // Mistakes in regs (a malformed name, a name registered twice, nothing at all) end the process with status 1 and are
 // reported on stderr, as is a program that somebody starts by hand. Write nothing to stdout before Serve: the handshake

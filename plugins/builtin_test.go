@@ -53,7 +53,8 @@ func TestVeleroIsShownItsOwnKindsOnly(t *testing.T) {
 		require.Contains(t, veleros, plugin.GetKind())
 	}
 
-	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
+	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(),
+		&plugininfov1.GetPluginInfoRequest{})
 	require.NoError(t, err)
 	configurable := map[string][]string{} // names by kind
 	for _, plugin := range info.GetPlugins() {

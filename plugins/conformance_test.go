@@ -28,7 +28,8 @@ func TestAcceptKinds_ConformanceOfBuiltIns(t *testing.T) {
 			t.Parallel()
 			path := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(path, "bucket"), 0o750))
-			report, err := conformance.Run(t.Context(), target, conformance.WithTimeout(10*time.Minute), conformance.WithSizes(120, 2<<20), conformance.WithLeakCalls(60),
+			report, err := conformance.Run(t.Context(), target, conformance.WithTimeout(10*time.Minute),
+				conformance.WithSizes(120, 2<<20), conformance.WithLeakCalls(60),
 				conformance.WithConfig(filestore.Name, map[string]string{"path": path, "bucket": "bucket"}))
 			require.NoError(t, err)
 			for _, plugin := range report.Plugins {

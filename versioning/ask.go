@@ -16,7 +16,8 @@ import (
 // contract; Ask wraps that error in ErrInvalidReply. A connection that records metrics calls Judge to learn whether the
 // reply was valid.
 func Ask[Q, A, R any](
-	ctx context.Context, p Plugin, call func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q, convert func(*A) (R, error),
+	ctx context.Context, p Plugin, call func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
+	convert func(*A) (R, error),
 ) (R, error) {
 	judge := &judge[A, R]{convert: convert}
 	answer, err := call(ctx, request, judge)

@@ -19,7 +19,8 @@ func TestReplyIsConvertedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var judged error
-			call := func(_ context.Context, request *wrapperspb.Int64Value, opts ...grpc.CallOption) (*wrapperspb.Int64Value, error) {
+			call := func(_ context.Context, request *wrapperspb.Int64Value, opts ...grpc.CallOption) (*wrapperspb.Int64Value,
+				error) {
 				if request.GetValue() < 0 {
 					return nil, errors.New("less than nothing")
 				}
@@ -34,13 +35,14 @@ func TestReplyIsConvertedOnce(t *testing.T) {
 			converted := 0
 			ask := func(weight int64) (int64, error) {
 				converted = 0
-				return versioning.Ask(t.Context(), plugin, call, wrapperspb.Int64(weight), func(answer *wrapperspb.Int64Value) (int64, error) {
-					converted++
-					if answer.GetValue() > 10 {
-						return answer.GetValue(), errors.New("it weighs too much")
-					}
-					return answer.GetValue(), nil
-				})
+				return versioning.Ask(t.Context(), plugin, call, wrapperspb.Int64(weight),
+					func(answer *wrapperspb.Int64Value) (int64, error) {
+						converted++
+						if answer.GetValue() > 10 {
+							return answer.GetValue(), errors.New("it weighs too much")
+						}
+						return answer.GetValue(), nil
+					})
 			}
 
 			result, err := ask(4)
@@ -60,5 +62,6 @@ func TestReplyIsConvertedOnce(t *testing.T) {
 			require.Zero(t, converted)
 		})
 	}
-	require.NoError(t, versioning.Judge(wrapperspb.Int64(1), []grpc.CallOption{grpc.StaticMethod()}), "a call without a judge")
+	require.NoError(t, versioning.Judge(wrapperspb.Int64(1), []grpc.CallOption{grpc.StaticMethod()}),
+		"a call without a judge")
 }

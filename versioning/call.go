@@ -4,8 +4,8 @@ package versioning
 type Class int
 
 const (
-	// Execute calls work on an item or a stream. Plugins block in them for as long as a snapshot takes. An undeclared method
-	// is of this class.
+	// Execute calls work on an item or a stream. Plugins block in them for as long as a snapshot takes. An undeclared
+	// method is of this class.
 	Execute Class = iota
 	// Query calls need no work: they ask what the plugin applies to, or how far an operation is, or set something up.
 	Query
@@ -15,8 +15,8 @@ const (
 	Transfer
 )
 
-// Call declares what the server has to know about a method before calling it. The zero value holds for a method that is not
-// declared: it gets the longest deadline and is never repeated.
+// Call declares what the server has to know about a method before calling it. The zero value holds for a method that is
+// not declared: it gets the longest deadline and is never repeated.
 type Call struct {
 	Class Class
 	// Repeatable calls may be made again when the process dies during them.
@@ -25,11 +25,11 @@ type Call struct {
 	Constant bool
 	// Alone is set for a call that a process serves only once at a time.
 	Alone bool
-	// Init is set for a call that configures the process. The host makes it after each start, before other calls, and nobody
-	// else does.
+	// Init is set for a call that configures the process. The host makes it after each start, before other calls, and
+	// nobody else does.
 	Init bool
-	// GivesAway is set for a stream whose messages the caller makes anew and never uses after it has sent them, so that a plugin in
-	// the same process gets them without a copy. Maps in them may be shared: such a plugin does not change them.
+	// GivesAway is set for a stream whose messages the caller makes anew and never uses after it has sent them, so that a
+	// plugin in the same process gets them without a copy. Maps in them may be shared: such a plugin does not change them.
 	GivesAway bool
 }
 

@@ -38,8 +38,8 @@ type Described struct {
 	AdapterOf string
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
 	Objects []string
-	// OperationTimeout and StallTimeout are the longest times of an operation of an action: to its end, and without progress. Zero
-	// means that the author declares none.
+	// OperationTimeout and StallTimeout are the longest times of an operation of an action: to its end, and without
+	// progress. Zero means that the author declares none.
 	OperationTimeout time.Duration
 	StallTimeout     time.Duration
 }
@@ -53,9 +53,9 @@ func (d Description) Listed() []Listed {
 	return listed
 }
 
-// Describe asks the process behind conn what it serves, by Velero's PluginLister and by our PluginInfo,
-// and merges both. A process without PluginInfo is described by its list. Kinds and versions may be unknown to the server,
-// and names are as the plugin wrote them: none of them is checked.
+// Describe asks the process behind conn what it serves, by Velero's PluginLister and by our PluginInfo, and merges
+// both. A process without PluginInfo is described by its list. Kinds and versions may be unknown to the server, and
+// names are as the plugin wrote them: none of them is checked.
 func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, error) {
 	listed, err := List(ctx, conn)
 	if err != nil {
@@ -123,7 +123,8 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 		}
 		d.Plugins[at].ConfigSchema, d.Plugins[at].AdapterOf = plugin.GetConfigSchema(), plugin.GetAdapterOf()
 		d.Plugins[at].Objects = plugin.GetObjects()
-		d.Plugins[at].OperationTimeout, d.Plugins[at].StallTimeout = plugin.GetOperationTimeout().AsDuration(), plugin.GetStallTimeout().AsDuration()
+		d.Plugins[at].OperationTimeout, d.Plugins[at].StallTimeout = plugin.GetOperationTimeout().AsDuration(),
+			plugin.GetStallTimeout().AsDuration()
 	}
 	return nil
 }
@@ -152,7 +153,8 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 			return Listed{}, err
 		}
 	}
-	for field, limit := range map[string]*durationpb.Duration{"operation_timeout": plugin.GetOperationTimeout(), "stall_timeout": plugin.GetStallTimeout()} {
+	for field, limit := range map[string]*durationpb.Duration{"operation_timeout": plugin.GetOperationTimeout(),
+		"stall_timeout": plugin.GetStallTimeout()} {
 		if _, err := reply.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
 			return Listed{}, err
 		}

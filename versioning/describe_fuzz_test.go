@@ -14,7 +14,8 @@ func FuzzDescribed(f *testing.F) {
 	f.Add("kind/v2", "", int32(0), []byte(`null`), "")
 	f.Add("", "a", int32(-1), []byte(`[null]`), "a\nb")
 	f.Fuzz(func(t *testing.T, kind, name string, version int32, schema []byte, object string) {
-		listed, err := validatePlugin(&plugininfov1.Plugin{Kind: kind, Name: name, Version: version, ConfigSchema: schema, Objects: []string{object}})
+		listed, err := validatePlugin(&plugininfov1.Plugin{Kind: kind, Name: name, Version: version, ConfigSchema: schema,
+			Objects: []string{object}})
 		if err == nil {
 			require.NotEmpty(t, listed.Kind)
 		}

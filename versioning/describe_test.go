@@ -32,7 +32,9 @@ func (p describer) ListPlugins(context.Context, *shared.Empty) (*pluginlisterv1.
 	return &pluginlisterv1.ListPluginsResponse{Plugins: p.listed}, nil
 }
 
-func (p describer) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
+func (p describer) GetPluginInfo(
+	context.Context, *plugininfov1.GetPluginInfoRequest,
+) (*plugininfov1.GetPluginInfoResponse, error) {
 	return p.info, p.err
 }
 
@@ -53,14 +55,19 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 		want   versioning.Description
 	}{
 		"stock Velero's": {
-			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}, {Kind: "FromTheFuture", Name: "a.b/c"}}},
+			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"},
+				{Kind: "FromTheFuture", Name: "a.b/c"}}},
 			versioning.Description{Plugins: []versioning.Described{
-				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}}, {Listed: versioning.Listed{Kind: "FromTheFuture", Name: "a.b/c"}},
+				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}},
+				{Listed: versioning.Listed{Kind: "FromTheFuture", Name: "a.b/c"}},
 			}},
 		},
 		"with a PluginInfo that is not served": {
-			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}}, err: status.Error(codes.Unimplemented, "not yet")},
-			versioning.Description{Plugins: []versioning.Described{{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}}}},
+			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}},
+				err: status.Error(codes.Unimplemented, "not yet")},
+			versioning.Description{Plugins: []versioning.Described{
+				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}},
+			}},
 		},
 		"with an empty PluginInfo": {
 			describer{info: &plugininfov1.GetPluginInfoResponse{}},
@@ -69,7 +76,8 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 		"with both": {
 			describer{
 				listed: []*pluginlisterv1.PluginIdentifier{
-					{Kind: "BackupItemActionV2", Name: "a.b/z"}, {Kind: "BackupItemAction", Name: "a.b/z"}, {Kind: "ObjectStore", Name: "a.b/y"},
+					{Kind: "BackupItemActionV2", Name: "a.b/z"}, {Kind: "BackupItemAction", Name: "a.b/z"}, {Kind: "ObjectStore",
+						Name: "a.b/y"},
 				},
 				info: &plugininfov1.GetPluginInfoResponse{
 					PluginVersion: "1.2 (blue)", FrameworkVersion: "v9.0.0",
@@ -78,7 +86,8 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 						{Kind: "BackupItemAction", Version: 2, Name: "a.b/z", ConfigSchema: []byte(`{"type":"object"}`)},
 						{Kind: "QueueAdmission", Version: 1, Name: "a.b/x"},
 						{Kind: "QueueAdmission", Version: 7, Name: "a.b/x"},
-						{Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/w", OperationTimeout: durationpb.New(time.Hour), StallTimeout: durationpb.New(time.Minute)},
+						{Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/w", OperationTimeout: durationpb.New(time.Hour),
+							StallTimeout: durationpb.New(time.Minute)},
 					},
 				},
 			},
@@ -90,7 +99,8 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 					{Listed: versioning.Listed{Kind: "ObjectStore", Name: "a.b/y"}},
 					{Listed: versioning.Listed{Kind: "QueueAdmission", Name: "a.b/x"}},
 					{Listed: versioning.Listed{Kind: "QueueAdmissionV7", Name: "a.b/x"}},
-					{Listed: versioning.Listed{Kind: "AsyncBackupItemAction", Name: "a.b/w"}, OperationTimeout: time.Hour, StallTimeout: time.Minute},
+					{Listed: versioning.Listed{Kind: "AsyncBackupItemAction", Name: "a.b/w"}, OperationTimeout: time.Hour,
+						StallTimeout: time.Minute},
 				},
 			},
 		},
@@ -115,20 +125,29 @@ func TestInvalidPluginInfoIsRejected(t *testing.T) {
 	}
 	fine := &plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c"}
 	for want, info := range map[string]*plugininfov1.GetPluginInfoResponse{
-		`plugins[1]: "a.b/c" has no kind`:                                plugins(fine, &plugininfov1.Plugin{Version: 1, Name: "a.b/c"}),
-		"plugins[0]: QueueAdmission a.b/c has version 0, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Name: "a.b/c"}),
-		"has version -3, want 1 or more":                                 plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: -3, Name: "a.b/c"}),
-		`kind "QueueAdmissionV2" of a.b/c must be without its version`:   plugins(&plugininfov1.Plugin{Kind: "QueueAdmissionV2", Version: 1, Name: "a.b/c"}),
-		"plugins[1]: QueueAdmission a.b/c is there twice":                plugins(fine, fine),
-		"config schema of QueueAdmission a.b/c is not a JSON object":     plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
-		"objects of ManifestWriter a.b/c is empty":                       plugins(&plugininfov1.Plugin{Kind: "ManifestWriter", Version: 1, Name: "a.b/c", Objects: []string{"pods", ""}}),
-		"config schema of QueueAdmissionV2 a.b/c is not a JSON object":   plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
-		`plugin_version "1\n2" has control characters, want one line`:    {PluginVersion: "1\n2"},
+		`plugins[1]: "a.b/c" has no kind`: plugins(fine,
+			&plugininfov1.Plugin{Version: 1, Name: "a.b/c"}),
+		"plugins[0]: QueueAdmission a.b/c has version 0, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
+			Name: "a.b/c"}),
+		"has version -3, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
+			Version: -3, Name: "a.b/c"}),
+		`kind "QueueAdmissionV2" of a.b/c must be without its version`: plugins(
+			&plugininfov1.Plugin{Kind: "QueueAdmissionV2", Version: 1, Name: "a.b/c"},
+		),
+		"plugins[1]: QueueAdmission a.b/c is there twice": plugins(fine, fine),
+		"config schema of QueueAdmission a.b/c is not a JSON object": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
+			Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
+		"objects of ManifestWriter a.b/c is empty": plugins(&plugininfov1.Plugin{Kind: "ManifestWriter",
+			Version: 1, Name: "a.b/c", Objects: []string{"pods", ""}}),
+		"config schema of QueueAdmissionV2 a.b/c is not a JSON object": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
+			Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
+		`plugin_version "1\n2" has control characters, want one line`: {PluginVersion: "1\n2"},
 		"stall_timeout of AsyncBackupItemAction a.b/c is -1s": plugins(&plugininfov1.Plugin{
 			Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/c", StallTimeout: durationpb.New(-time.Second),
 		}),
 		"operation_timeout of AsyncBackupItemAction a.b/c is not a duration": plugins(&plugininfov1.Plugin{
-			Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/c", OperationTimeout: &durationpb.Duration{Seconds: 1, Nanos: -1},
+			Kind: "AsyncBackupItemAction", Version: 1, Name: "a.b/c", OperationTimeout: &durationpb.Duration{Seconds: 1,
+				Nanos: -1},
 		}),
 		"framework_version is empty": {FrameworkVersion: " "},
 	} {
@@ -159,14 +178,17 @@ func TestDescribeReturnsAllKindsOfARealProcess(t *testing.T) {
 		{Kind: "BackupItemAction", Name: "example.io/mover"}, {Kind: "BackupItemActionV2", Name: "example.io/mover"},
 		{Kind: "VolumeSnapshotter", Name: "example.io/san"}, {Kind: "RestoreItemActionV2", Name: "example.io/fetcher"},
 		{Kind: "DeleteItemAction", Name: "example.io/forget"}, {Kind: "ItemBlockAction", Name: "example.io/shards"},
-		{Kind: "AsyncBackupItemAction", Name: "example.io/copier"}, {Kind: "AsyncRestoreItemAction", Name: "example.io/copier"},
-		{Kind: "DataMover", Name: "example.io/shelf"}, {Kind: "LoadSoothing", Name: "example.io/limit"}, {Kind: "ManifestWriter", Name: "example.io/inventory"},
+		{Kind: "AsyncBackupItemAction", Name: "example.io/copier"}, {Kind: "AsyncRestoreItemAction",
+			Name: "example.io/copier"},
+		{Kind: "DataMover", Name: "example.io/shelf"}, {Kind: "LoadSoothing", Name: "example.io/limit"},
+		{Kind: "ManifestWriter", Name: "example.io/inventory"},
 		{Kind: "QueueAdmission", Name: "example.io/first-come"},
 	}, description.Listed())
 	for _, plugin := range description.Plugins {
 		_, known := kinds.Lookup(plugin.Kind)
 		require.True(t, known, plugin.Kind)
-		require.Equal(t, plugin.Kind == "QueueAdmission" || plugin.Kind == "VolumeSnapshotter", plugin.ConfigSchema != nil, plugin.Kind)
+		require.Equal(t, plugin.Kind == "QueueAdmission" || plugin.Kind == "VolumeSnapshotter", plugin.ConfigSchema != nil,
+			plugin.Kind)
 	}
 
 	copier := bindUsed(conn, kinds.AsyncBackupItemAction(), description.Listed())

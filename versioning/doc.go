@@ -8,7 +8,7 @@
 // test, and one line in versioning/kinds. To remove a version, delete these.
 //
 // This package holds what is the same for all kinds: how versions are listed (kind.go) and the newest one is chosen
-// (negotiate.go), how a plugin reports what it serves (list.go, describe.go), how a facade calls and checks the
-// reply (ask.go), and how the server sees a plugin's error (error.go). It and its subpackages import the protos and framework, never the
-// server. Start reading at kind.go.
+// (negotiate.go), how a plugin reports what it serves (list.go, describe.go), how a facade calls and checks the reply
+// (ask.go), and how the server sees a plugin's error (error.go). It and its subpackages import the protos and
+// framework, never the server. Start reading at kind.go.
 package versioning

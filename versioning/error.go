@@ -24,12 +24,14 @@ var (
 
 	// ErrNotFound is in the error of a call that the plugin ended with framework.ErrNotFound or with that gRPC status.
 	ErrNotFound = framework.ErrNotFound
-	// ErrUnavailable is in the error of a call that the plugin ended with framework.ErrUnavailable or with that gRPC status.
+	// ErrUnavailable is in the error of a call that the plugin ended with framework.ErrUnavailable or with that gRPC
+	// status.
 	ErrUnavailable = framework.ErrUnavailable
 	// ErrInvalid is in the error of a call that the plugin ended with framework.ErrInvalid or with the gRPC status
 	// InvalidArgument.
 	ErrInvalid = framework.ErrInvalid
-	// ErrExists is in the error of a call that the plugin ended with framework.ErrExists or with the gRPC status AlreadyExists.
+	// ErrExists is in the error of a call that the plugin ended with framework.ErrExists or with the gRPC status
+	// AlreadyExists.
 	ErrExists = framework.ErrExists
 )
 

@@ -27,15 +27,17 @@ func TestWrapNamesPluginOnceAndKeepsCause(t *testing.T) {
 		want string
 		is   error
 	}{
-		"a plugin's error":       {status.Error(codes.Unknown, "disk full"), "disk full", nil},
-		"a panic":                {status.Error(codes.Aborted, "plugin panicked: x"), "plugin panicked: x", nil},
-		"no message":             {status.Error(codes.Internal, ""), "failed without a message, code Internal", nil},
-		"cancelled":              {status.Error(codes.Canceled, "context canceled"), "context canceled", context.Canceled},
-		"too late":               {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "context deadline exceeded", context.DeadlineExceeded},
+		"a plugin's error": {status.Error(codes.Unknown, "disk full"), "disk full", nil},
+		"a panic":          {status.Error(codes.Aborted, "plugin panicked: x"), "plugin panicked: x", nil},
+		"no message":       {status.Error(codes.Internal, ""), "failed without a message, code Internal", nil},
+		"cancelled":        {status.Error(codes.Canceled, "context canceled"), "context canceled", context.Canceled},
+		"too late": {status.Error(codes.DeadlineExceeded, "context deadline exceeded"),
+			"context deadline exceeded", context.DeadlineExceeded},
 		"cancelled, no status":   {context.Canceled, "context canceled", context.Canceled},
 		"the process has exited": {&diedError{exit: 3}, "the process ended with status 3", nil},
-		"a status, explained":    {fmt.Errorf("restarted: %w", status.Error(codes.Unavailable, "eof")), "restarted: rpc error: code = Unavailable desc = eof", nil},
-		"wrapped already":        {plugin.Wrap(errors.New("disk full")), "disk full", nil},
+		"a status, explained": {fmt.Errorf("restarted: %w", status.Error(codes.Unavailable, "eof")),
+			"restarted: rpc error: code = Unavailable desc = eof", nil},
+		"wrapped already": {plugin.Wrap(errors.New("disk full")), "disk full", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

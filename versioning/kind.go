@@ -19,8 +19,9 @@ type Kind[H any] struct {
 	Policy bool
 	// Configured kinds get their configuration by PluginInfo's Configure, because their calls carry none.
 	Configured bool
-	// Provider is set for kinds whose processes serve one location each, because their plugins are configured once per process.
-	// It says in errors what a location names: "object store provider". Processes of other kinds are shared by all callers.
+	// Provider is set for kinds whose processes serve one location each, because their plugins are configured once per
+	// process. It says in errors what a location names: "object store provider". Processes of other kinds are shared by
+	// all callers.
 	Provider string
 	// Versions are all versions that the server speaks, in any order.
 	Versions []Version[H]
@@ -91,8 +92,8 @@ func Lookup(known []WireKind, wire string) (WireKind, bool) {
 	return WireKind{}, false
 }
 
-// Served reports whether the process that conn reaches serves the version, which its list does not prove. Any reply counts,
-// even an error, unless the error is that the method is unknown.
+// Served reports whether the process that conn reaches serves the version, which its list does not prove. Any reply
+// counts, even an error, unless the error is that the method is unknown.
 func (w WireKind) Served(ctx context.Context, conn grpc.ClientConnInterface) bool {
 	if w.Probe == "" {
 		return true

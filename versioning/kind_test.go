@@ -23,8 +23,10 @@ func (g greeterV2) Greet() string { return "good morning " + g.name }
 // greeting shows what a kind with two versions costs here: one line for each.
 func greeting() versioning.Kind[greeter] {
 	return versioning.Kind[greeter]{Name: "Greeting", Versions: []versioning.Version[greeter]{
-		{Wire: "Greeting", Number: 1, Deprecated: "use v2", Bind: func(_ grpc.ClientConnInterface, name string) greeter { return greeterV1{name} }},
-		{Wire: "GreetingV2", Number: 2, Bind: func(_ grpc.ClientConnInterface, name string) greeter { return greeterV2{name} }},
+		{Wire: "Greeting", Number: 1, Deprecated: "use v2",
+			Bind: func(_ grpc.ClientConnInterface, name string) greeter { return greeterV1{name} }},
+		{Wire: "GreetingV2", Number: 2,
+			Bind: func(_ grpc.ClientConnInterface, name string) greeter { return greeterV2{name} }},
 	}}
 }
 

@@ -63,7 +63,8 @@ func requireAllKinds(t *testing.T, v velero) {
 	}
 }
 
-// requireLiteralBytesOfKinds anchors the other checks: these bytes were written by hand, by the rules of the protobuf encoding.
+// requireLiteralBytesOfKinds anchors the other checks: these bytes were written by hand, by the rules of the protobuf
+// encoding.
 func requireLiteralBytesOfKinds(t *testing.T) {
 	t.Helper()
 	node := []*shared.ResourceIdentifier{{Resource: "r", Name: "n"}}
@@ -71,7 +72,8 @@ func requireLiteralBytesOfKinds(t *testing.T) {
 		"0a 02 7b7d 12 06 12 01 72 22 01 6e 1a 01 6f 22 06 12 01 72 22 01 6e": &backupitemactionv2.ExecuteResponse{
 			Item: []byte("{}"), AdditionalItems: node, OperationID: "o", PostOperationItems: node,
 		},
-		"0a 01 70 12 01 6f 1a 02 7b7d": &backupitemactionv2.BackupItemActionProgressRequest{Plugin: "p", OperationID: "o", Backup: []byte("{}")},
+		"0a 01 70 12 01 6f 1a 02 7b7d": &backupitemactionv2.BackupItemActionProgressRequest{Plugin: "p", OperationID: "o",
+			Backup: []byte("{}")},
 		"0a 19 08 01 12 01 65 18 03 20 07 2a 01 62 32 01 64 3a 04 08 05 10 01 42 02 08 06": &backupitemactionv2.BackupItemActionProgressResponse{
 			Progress: &shared.OperationProgress{
 				Completed: true, Err: "e", NCompleted: 3, NTotal: 7, OperationUnits: "b", Description: "d",
@@ -82,12 +84,16 @@ func requireLiteralBytesOfKinds(t *testing.T) {
 			Item: []byte("i"), SkipRestore: true, OperationID: "o", WaitForAdditionalItems: true,
 			AdditionalItemsReadyTimeout: durationpb.New(90 * time.Second),
 		},
-		"0a 01 70 12 02 7b7d 1a 06 12 01 72 22 01 6e": &restoreitemactionv2.RestoreItemActionItemsReadyRequest{Plugin: "p", Restore: []byte("{}"), AdditionalItems: node},
-		"08 01":                      &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: true},
-		"0a 01 70 12 01 69 1a 01 62": &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: "p", Item: []byte("i"), Backup: []byte("b")},
-		"0a 06 12 01 72 22 01 6e":    &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: node},
-		"0a 01 70 12 01 73 1a 01 74 22 01 7a 28 ac 02":   &volumesnapshotterv1.CreateVolumeRequest{Plugin: "p", SnapshotID: "s", VolumeType: "t", VolumeAZ: "z", Iops: 300},
-		"0a 01 70 12 01 76 1a 01 7a 22 06 0a016b12 0176": &volumesnapshotterv1.CreateSnapshotRequest{Plugin: "p", VolumeID: "v", VolumeAZ: "z", Tags: map[string]string{"k": "v"}},
+		"0a 01 70 12 02 7b7d 1a 06 12 01 72 22 01 6e": &restoreitemactionv2.RestoreItemActionItemsReadyRequest{Plugin: "p",
+			Restore: []byte("{}"), AdditionalItems: node},
+		"08 01": &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: true},
+		"0a 01 70 12 01 69 1a 01 62": &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: "p", Item: []byte("i"),
+			Backup: []byte("b")},
+		"0a 06 12 01 72 22 01 6e": &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: node},
+		"0a 01 70 12 01 73 1a 01 74 22 01 7a 28 ac 02": &volumesnapshotterv1.CreateVolumeRequest{Plugin: "p",
+			SnapshotID: "s", VolumeType: "t", VolumeAZ: "z", Iops: 300},
+		"0a 01 70 12 01 76 1a 01 7a 22 06 0a016b12 0176": &volumesnapshotterv1.CreateSnapshotRequest{Plugin: "p",
+			VolumeID: "v", VolumeAZ: "z", Tags: map[string]string{"k": "v"}},
 	} {
 		encoded, err := proto.Marshal(message)
 		require.NoError(t, err)
@@ -131,32 +137,47 @@ func kindsConversation(command string) []exchange {
 		{"/v2.BackupItemAction/Cancel", []string{mover + `operationID:"move-a" backup:"` + nightly + `"`}, []string{""}},
 
 		{"/v2.RestoreItemAction/AppliesTo", []string{fetcher}, []string{`ResourceSelector:{includedResources:"pods"}`}},
-		{"/v2.RestoreItemAction/Execute", []string{fetcher + `item:"` + pod + `" restore:"` + monday + `" itemFromBackup:"` + old + `"`},
-			[]string{`item:"` + pod + `" additionalItems:` + key + ` operationID:"fetch-b" waitForAdditionalItems:true additionalItemsReadyTimeout:{seconds:90}`}},
-		{"/v2.RestoreItemAction/Execute", []string{fetcher + `item:"` + pod + `" restore:"{\"metadata\":{\"name\":\"skip\"}}" itemFromBackup:"` + old + `"`},
+		{"/v2.RestoreItemAction/Execute", []string{fetcher + `item:"` + pod + `" restore:"` + monday + `" itemFromBackup:"` +
+			old + `"`},
+			[]string{`item:"` + pod + `" additionalItems:` + key +
+				` operationID:"fetch-b" waitForAdditionalItems:true additionalItemsReadyTimeout:{seconds:90}`}},
+		{"/v2.RestoreItemAction/Execute",
+			[]string{fetcher + `item:"` + pod + `" restore:"{\"metadata\":{\"name\":\"skip\"}}" itemFromBackup:"` + old + `"`},
 			[]string{`item:"` + pod + `" skipRestore:true operationID:"fetch-b"`}},
 		{"/v2.RestoreItemAction/Progress", []string{fetcher + `operationID:"fetch-b" restore:"` + monday + `"`},
 			[]string{`progress:{completed:true err:"disk full" ` + progress + ` description:"fetch-b of monday"}`}},
 		{"/v2.RestoreItemAction/Cancel", []string{fetcher + `operationID:"fetch-b" restore:"` + monday + `"`}, []string{""}},
-		{"/v2.RestoreItemAction/AreAdditionalItemsReady", []string{fetcher + `restore:"` + monday + `" additionalItems:` + key}, []string{`ready:true`}},
+		{"/v2.RestoreItemAction/AreAdditionalItemsReady", []string{fetcher + `restore:"` + monday + `" additionalItems:` +
+			key}, []string{`ready:true`}},
 		{"/v2.RestoreItemAction/AreAdditionalItemsReady", []string{fetcher + `restore:"` + monday + `"`}, []string{``}},
 
-		{"/generated.DeleteItemAction/AppliesTo", []string{`plugin:"example.io/forget"`}, []string{`ResourceSelector:{selector:"app=db"}`}},
-		{"/generated.DeleteItemAction/Execute", []string{`plugin:"example.io/forget" item:"` + pod + `" backup:"` + nightly + `"`}, []string{""}},
+		{"/generated.DeleteItemAction/AppliesTo", []string{`plugin:"example.io/forget"`},
+			[]string{`ResourceSelector:{selector:"app=db"}`}},
+		{"/generated.DeleteItemAction/Execute", []string{`plugin:"example.io/forget" item:"` + pod + `" backup:"` + nightly +
+			`"`}, []string{""}},
 
-		{"/v1.ItemBlockAction/AppliesTo", []string{`plugin:"example.io/shards"`}, []string{`ResourceSelector:{includedNamespaces:"in-*"}`}},
-		{"/v1.ItemBlockAction/GetRelatedItems", []string{`plugin:"example.io/shards" item:"` + pod + `" backup:"` + nightly + `"`},
+		{"/v1.ItemBlockAction/AppliesTo", []string{`plugin:"example.io/shards"`},
+			[]string{`ResourceSelector:{includedNamespaces:"in-*"}`}},
+		{"/v1.ItemBlockAction/GetRelatedItems", []string{`plugin:"example.io/shards" item:"` + pod + `" backup:"` + nightly +
+			`"`},
 			[]string{`relatedItems:{resource:"pods" namespace:"in-1" name:"a-2"} relatedItems:{group:"example.io" resource:"rings" name:"nightly"}`}},
 
 		{"/generated.VolumeSnapshotter/Init", []string{san + `config:{key:"region" value:"north"}`}, []string{""}},
-		{"/generated.VolumeSnapshotter/CreateVolumeFromSnapshot", []string{san + `snapshotID:"s" volumeType:"fast" volumeAZ:"z" iops:300`}, []string{`volumeID:"s/fast/z/300"`}},
-		{"/generated.VolumeSnapshotter/CreateVolumeFromSnapshot", []string{san + `snapshotID:"s" volumeType:"plain"`}, []string{`volumeID:"s/plain/"`}},
-		{"/generated.VolumeSnapshotter/GetVolumeInfo", []string{san + `volumeID:"vol-1" volumeAZ:"z"`}, []string{`volumeType:"fast" iops:300`}},
+		{"/generated.VolumeSnapshotter/CreateVolumeFromSnapshot",
+			[]string{san + `snapshotID:"s" volumeType:"fast" volumeAZ:"z" iops:300`}, []string{`volumeID:"s/fast/z/300"`}},
+		{"/generated.VolumeSnapshotter/CreateVolumeFromSnapshot", []string{san + `snapshotID:"s" volumeType:"plain"`},
+			[]string{`volumeID:"s/plain/"`}},
+		{"/generated.VolumeSnapshotter/GetVolumeInfo", []string{san + `volumeID:"vol-1" volumeAZ:"z"`},
+			[]string{`volumeType:"fast" iops:300`}},
 		{"/generated.VolumeSnapshotter/GetVolumeInfo", []string{san + `volumeID:"vol-1"`}, []string{`volumeType:"plain"`}},
-		{"/generated.VolumeSnapshotter/CreateSnapshot", []string{san + `volumeID:"vol-1" volumeAZ:"z" tags:{key:"backup" value:"nightly"}`}, []string{`snapshotID:"vol-1/z/nightly"`}},
+		{"/generated.VolumeSnapshotter/CreateSnapshot",
+			[]string{san + `volumeID:"vol-1" volumeAZ:"z" tags:{key:"backup" value:"nightly"}`},
+			[]string{`snapshotID:"vol-1/z/nightly"`}},
 		{"/generated.VolumeSnapshotter/DeleteSnapshot", []string{san + `snapshotID:"s"`}, []string{""}},
-		{"/generated.VolumeSnapshotter/GetVolumeID", []string{san + `persistentVolume:"` + pv + `"`}, []string{`volumeID:"vol-1"`}},
-		{"/generated.VolumeSnapshotter/SetVolumeID", []string{san + `persistentVolume:"` + pv + `" volumeID:"vol-2"`}, []string{`persistentVolume:"` + movedPV + `"`}},
+		{"/generated.VolumeSnapshotter/GetVolumeID", []string{san + `persistentVolume:"` + pv + `"`},
+			[]string{`volumeID:"vol-1"`}},
+		{"/generated.VolumeSnapshotter/SetVolumeID", []string{san + `persistentVolume:"` + pv + `" volumeID:"vol-2"`},
+			[]string{`persistentVolume:"` + movedPV + `"`}},
 	}
 }
 
@@ -178,24 +199,29 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}}, selector)
 	stored, err := mover.Execute(t.Context(), unquoted(pod), unquoted(nightly))
 	require.NoError(t, err)
-	require.Equal(t, &backupitemaction.Result{Item: unquoted(pod), AdditionalItems: result, OperationID: "move-a", PostOperationItems: result}, stored)
+	require.Equal(t, &backupitemaction.Result{Item: unquoted(pod), AdditionalItems: result, OperationID: "move-a",
+		PostOperationItems: result}, stored)
 	moved, err := mover.Progress(t.Context(), "move-a", unquoted(nightly))
 	require.NoError(t, err)
 	require.Equal(t, framework.OperationProgress{
-		NCompleted: 3, NTotal: 7, Units: "bytes", Description: "move-a of nightly", Started: began, Updated: began.Add(time.Second),
+		NCompleted: 3, NTotal: 7, Units: "bytes", Description: "move-a of nightly", Started: began,
+		Updated: began.Add(time.Second),
 	}, moved)
 	require.NoError(t, mover.Cancel(t.Context(), "move-a", unquoted(nightly)))
 
 	fetcher := restoreitemaction.NewV2(conn, "example.io/fetcher")
 	_, err = fetcher.AppliesTo(t.Context())
 	require.NoError(t, err)
-	created, err := fetcher.Execute(t.Context(), restoreitemaction.Input{Item: unquoted(pod), Restore: unquoted(monday), ItemFromBackup: unquoted(old)})
+	created, err := fetcher.Execute(t.Context(), restoreitemaction.Input{Item: unquoted(pod), Restore: unquoted(monday),
+		ItemFromBackup: unquoted(old)})
 	require.NoError(t, err)
 	require.Equal(t, &restoreitemaction.Result{
 		Item: unquoted(pod), AdditionalItems: key, OperationID: "fetch-b",
 		WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: 90 * time.Second,
 	}, created)
-	skipped, err := fetcher.Execute(t.Context(), restoreitemaction.Input{Item: unquoted(pod), Restore: []byte(`{"metadata":{"name":"skip"}}`), ItemFromBackup: unquoted(old)})
+	skipped, err := fetcher.Execute(t.Context(),
+		restoreitemaction.Input{Item: unquoted(pod), Restore: []byte(`{"metadata":{"name":"skip"}}`),
+			ItemFromBackup: unquoted(old)})
 	require.NoError(t, err)
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true, OperationID: "fetch-b"}, skipped)
 	fetched, err := fetcher.Progress(t.Context(), "fetch-b", unquoted(monday))

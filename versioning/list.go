@@ -16,8 +16,8 @@ type Listed struct {
 	Name string
 }
 
-// List returns what the process that conn reaches serves, in its own order. It checks neither kinds, which may be unknown,
-// nor names.
+// List returns what the process that conn reaches serves, in its own order. It checks neither kinds, which may be
+// unknown, nor names.
 func List(ctx context.Context, conn grpc.ClientConnInterface) ([]Listed, error) {
 	answer, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(ctx, &shared.Empty{})
 	if err != nil {

@@ -24,8 +24,8 @@ func (OneByOne) ProgressOfMany(context.Context, []string, []byte) (map[string]fr
 	return nil, nil
 }
 
-// Many is part of actions that may be asked for the progress of many operations at a time. It remembers if the plugin does not
-// know that call, which is optional.
+// Many is part of actions that may be asked for the progress of many operations at a time. It remembers if the plugin
+// does not know that call, which is optional.
 type Many struct{ unknown atomic.Bool }
 
 // AtOnce returns how many operations a call may ask for; 0 if the plugin does not know the call.
@@ -44,8 +44,8 @@ func (m *Many) Answered(err error) error {
 	return err
 }
 
-// ManyProgress converts the reply to a ProgressOfMany call. It leaves out what Progress would refuse, for which the caller asks again and
-// learns why.
+// ManyProgress converts the reply to a ProgressOfMany call. It leaves out what Progress would refuse, for which the
+// caller asks again and learns why.
 func ManyProgress[A interface {
 	GetProgress() map[string]*shared.OperationProgress
 	GetLastLines() map[string]string

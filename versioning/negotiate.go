@@ -19,8 +19,9 @@ type Outcome struct {
 	Choice string
 }
 
-// Negotiate selects, for each name of each kind, the newest version that both sides know: listed is what plugins offer, known
-// what the server knows. A name is used once, and of two equal lines the first. There is an outcome for each line.
+// Negotiate selects, for each name of each kind, the newest version that both sides know: listed is what plugins offer,
+// known what the server knows. A name is used once, and of two equal lines the first. There is an outcome for each
+// line.
 func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	outcomes := make([]Outcome, len(listed))
 	newest := map[Listed]int{} // by name and kind without version: the line that is used

@@ -17,9 +17,11 @@ type ConfigFault struct {
 	Message string
 }
 
-// ValidateConfig asks the process that conn reaches whether one of its implementations accepts config, JSON of an object. It
-// returns no faults for a process that does not serve this call, which is optional.
-func ValidateConfig(ctx context.Context, conn grpc.ClientConnInterface, plugin Listed, config []byte) ([]ConfigFault, error) {
+// ValidateConfig asks the process that conn reaches whether one of its implementations accepts config, JSON of an
+// object. It returns no faults for a process that does not serve this call, which is optional.
+func ValidateConfig(
+	ctx context.Context, conn grpc.ClientConnInterface, plugin Listed, config []byte,
+) ([]ConfigFault, error) {
 	kind, version := hostapi.SplitWireKind(plugin.Kind)
 	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).ValidateConfig(ctx,
 		&plugininfov1.ValidateConfigRequest{Kind: kind, Version: int32(version), Name: plugin.Name, Config: config})
@@ -36,8 +38,8 @@ func ValidateConfig(ctx context.Context, conn grpc.ClientConnInterface, plugin L
 	return faults, nil
 }
 
-// Configure sets the configuration of an implementation of the process that conn reaches, JSON of an object, for the calls
-// that follow.
+// Configure sets the configuration of an implementation of the process that conn reaches, JSON of an object, for the
+// calls that follow.
 func Configure(ctx context.Context, conn grpc.ClientConnInterface, plugin Listed, config []byte) error {
 	kind, version := hostapi.SplitWireKind(plugin.Kind)
 	_, err := plugininfov1.NewPluginInfoServiceClient(conn).Configure(ctx,

@@ -96,20 +96,36 @@ func requireSameDescriptors(t *testing.T, v velero) {
 	}
 }
 
-// requireLiteralBytes anchors the other checks: these bytes were written by hand, by the rules of the protobuf encoding.
+// requireLiteralBytes anchors the other checks: these bytes were written by hand, by the rules of the protobuf
+// encoding.
 func requireLiteralBytes(t *testing.T) {
 	t.Helper()
 	for want, message := range map[string]proto.Message{
-		"0a 03 612f62 12 02 7b7d 1a 02 5b5d":           &backupitemactionv1.ExecuteRequest{Plugin: "a/b", Item: []byte("{}"), Backup: []byte("[]")},
-		"0a 02 7b7d 12 07 12 01 72 22 02 6e31":         &backupitemactionv1.ExecuteResponse{Item: []byte("{}"), AdditionalItems: []*shared.ResourceIdentifier{{Resource: "r", Name: "n1"}}},
-		"0a 01 61 12 01 62 1a 01 63 22 01 64":          &restoreitemactionv1.RestoreItemActionExecuteRequest{Plugin: "a", Item: []byte("b"), Restore: []byte("c"), ItemFromBackup: []byte("d")},
-		"0a 02 7b7d 18 01":                             &restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("{}"), SkipRestore: true},
-		"0a 09 0a 01 6e 1a 01 70 2a 01 6c":             &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{IncludedNamespaces: []string{"n"}, IncludedResources: []string{"p"}, Selector: "l"}},
-		"0a 01 70 12 06 0a 01 6b 12 01 76":             &objectstorev1.ObjectStoreInitRequest{Plugin: "p", Config: map[string]string{"k": "v"}},
-		"0a 01 70 12 01 62 1a 01 6b 22 02 00ff":        &objectstorev1.PutObjectRequest{Plugin: "p", Bucket: "b", Key: "k", Body: []byte{0, 255}},
-		"0a 01 70 12 01 62 1a 01 6b 20 80 94 eb dc 03": &objectstorev1.CreateSignedURLRequest{Plugin: "p", Bucket: "b", Key: "k", Ttl: int64(time.Second)},
-		"0a 09 0a 01 63 12 01 6b 1a 01 6e":             &pluginlisterv1.ListPluginsResponse{Plugins: []*pluginlisterv1.PluginIdentifier{{Command: "c", Kind: "k", Name: "n"}}},
-		"0a 08 0a 01 66 10 07 1a 01 67":                &shared.Stack{Frames: []*shared.StackFrame{{File: "f", Line: 7, Function: "g"}}},
+		"0a 03 612f62 12 02 7b7d 1a 02 5b5d": &backupitemactionv1.ExecuteRequest{Plugin: "a/b", Item: []byte("{}"),
+			Backup: []byte("[]")},
+		"0a 02 7b7d 12 07 12 01 72 22 02 6e31": &backupitemactionv1.ExecuteResponse{Item: []byte("{}"),
+			AdditionalItems: []*shared.ResourceIdentifier{{Resource: "r", Name: "n1"}}},
+		"0a 01 61 12 01 62 1a 01 63 22 01 64": &restoreitemactionv1.RestoreItemActionExecuteRequest{Plugin: "a",
+			Item: []byte("b"), Restore: []byte("c"), ItemFromBackup: []byte("d")},
+		"0a 02 7b7d 18 01": &restoreitemactionv1.RestoreItemActionExecuteResponse{
+			Item: []byte("{}"), SkipRestore: true,
+		},
+		"0a 09 0a 01 6e 1a 01 70 2a 01 6c": &backupitemactionv1.BackupItemActionAppliesToResponse{
+			ResourceSelector: &shared.ResourceSelector{IncludedNamespaces: []string{"n"}, IncludedResources: []string{"p"},
+				Selector: "l"},
+		},
+		"0a 01 70 12 06 0a 01 6b 12 01 76": &objectstorev1.ObjectStoreInitRequest{Plugin: "p",
+			Config: map[string]string{"k": "v"}},
+		"0a 01 70 12 01 62 1a 01 6b 22 02 00ff": &objectstorev1.PutObjectRequest{Plugin: "p", Bucket: "b", Key: "k",
+			Body: []byte{0, 255}},
+		"0a 01 70 12 01 62 1a 01 6b 20 80 94 eb dc 03": &objectstorev1.CreateSignedURLRequest{Plugin: "p", Bucket: "b",
+			Key: "k", Ttl: int64(time.Second)},
+		"0a 09 0a 01 63 12 01 6b 1a 01 6e": &pluginlisterv1.ListPluginsResponse{
+			Plugins: []*pluginlisterv1.PluginIdentifier{{Command: "c", Kind: "k", Name: "n"}},
+		},
+		"0a 08 0a 01 66 10 07 1a 01 67": &shared.Stack{
+			Frames: []*shared.StackFrame{{File: "f", Line: 7, Function: "g"}},
+		},
 	} {
 		encoded, err := proto.Marshal(message)
 		require.NoError(t, err)
@@ -220,24 +236,34 @@ func conversation(command string) []exchange {
 		{"/generated.BackupItemAction/AppliesTo", []string{`plugin:"example.io/stamp"`}, []string{`ResourceSelector:{
 			includedNamespaces:"in-*" excludedNamespaces:"in-2" includedResources:["pods","deployments.apps"]
 			excludedResources:"secrets" selector:"app=db"}`}},
-		{"/generated.BackupItemAction/Execute", []string{`plugin:"example.io/stamp" item:"` + pod + `" backup:"{\"metadata\":{\"name\":\"nightly\"}}"`},
-			[]string{`item:"` + stamped + `" additionalItems:{group:"apps" resource:"deployments" namespace:"in-1" name:"web"}`}},
-		{"/generated.BackupItemAction/Execute", []string{`plugin:"example.io/keep" item:" ` + pod + ` " backup:"{}"`}, []string{`item:" ` + pod + ` "`}},
+		{"/generated.BackupItemAction/Execute",
+			[]string{`plugin:"example.io/stamp" item:"` + pod + `" backup:"{\"metadata\":{\"name\":\"nightly\"}}"`},
+			[]string{`item:"` + stamped +
+				`" additionalItems:{group:"apps" resource:"deployments" namespace:"in-1" name:"web"}`}},
+		{"/generated.BackupItemAction/Execute", []string{`plugin:"example.io/keep" item:" ` + pod + ` " backup:"{}"`},
+			[]string{`item:" ` + pod + ` "`}},
 		{"/generated.RestoreItemAction/AppliesTo", []string{`plugin:"example.io/skip"`}, []string{`ResourceSelector:{}`}},
-		{"/generated.RestoreItemAction/Execute", []string{`plugin:"example.io/skip" item:"` + pod + `" restore:"{}" itemFromBackup:"` + old + `"`},
+		{"/generated.RestoreItemAction/Execute",
+			[]string{`plugin:"example.io/skip" item:"` + pod + `" restore:"{}" itemFromBackup:"` + old + `"`},
 			[]string{`item:"` + pod + `" skipRestore:true`}},
-		{"/generated.RestoreItemAction/Execute", []string{`plugin:"example.io/compare" item:"` + pod + `" restore:"{\"metadata\":{\"name\":\"monday\"}}" itemFromBackup:"` + old + `"`},
+		{"/generated.RestoreItemAction/Execute",
+			[]string{`plugin:"example.io/compare" item:"` + pod +
+				`" restore:"{\"metadata\":{\"name\":\"monday\"}}" itemFromBackup:"` + old + `"`},
 			[]string{`item:"` + was + `" additionalItems:{resource:"configmaps" namespace:"in-1" name:"settings"}`}},
-		{"/generated.ObjectStore/Init", []string{`plugin:"example.io/memory" config:{key:"scheme" value:"https"}`}, []string{""}},
+		{"/generated.ObjectStore/Init", []string{`plugin:"example.io/memory" config:{key:"scheme" value:"https"}`},
+			[]string{""}},
 		{"/generated.ObjectStore/ObjectExists", []string{at + ` key:"a/b"`}, []string{""}},
-		{"/generated.ObjectStore/PutObject", []string{at + ` key:"a/b" body:"` + piece + `"`, at + ` key:"a/b" body:"` + piece + `"`, at + ` key:"a/b" body:"end"`}, []string{""}},
+		{"/generated.ObjectStore/PutObject", []string{at + ` key:"a/b" body:"` + piece + `"`, at + ` key:"a/b" body:"` +
+			piece + `"`, at + ` key:"a/b" body:"end"`}, []string{""}},
 		{"/generated.ObjectStore/PutObject", []string{at + ` key:"a/empty"`}, []string{""}},
 		{"/generated.ObjectStore/ObjectExists", []string{at + ` key:"a/b"`}, []string{"exists:true"}},
-		{"/generated.ObjectStore/GetObject", []string{at + ` key:"a/b"`}, []string{`data:"` + piece + `"`, `data:"` + piece + `"`, `data:"end"`}},
+		{"/generated.ObjectStore/GetObject", []string{at + ` key:"a/b"`},
+			[]string{`data:"` + piece + `"`, `data:"` + piece + `"`, `data:"end"`}},
 		{"/generated.ObjectStore/GetObject", []string{at + ` key:"a/empty"`}, nil},
 		{"/generated.ObjectStore/ListCommonPrefixes", []string{at + ` delimiter:"/" prefix:""`}, []string{`prefixes:"a/"`}},
 		{"/generated.ObjectStore/ListObjects", []string{at + ` prefix:"a/"`}, []string{`keys:["a/b","a/empty"]`}},
-		{"/generated.ObjectStore/CreateSignedURL", []string{at + ` key:"a/b" ttl:60000000000`}, []string{`url:"https://bucket/a/b?ttl=60000000000"`}},
+		{"/generated.ObjectStore/CreateSignedURL", []string{at + ` key:"a/b" ttl:60000000000`},
+			[]string{`url:"https://bucket/a/b?ttl=60000000000"`}},
 		{"/generated.ObjectStore/DeleteObject", []string{at + ` key:"a/b"`}, []string{""}},
 	}
 }
@@ -249,7 +275,8 @@ func converse(t *testing.T, v velero, conn *grpc.ClientConn, conversation []exch
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
 	for _, said := range conversation {
 		sent, answered := v.types(t, said.path)
-		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, said.path, grpc.ForceCodec(bytesCodec{}))
+		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, said.path,
+			grpc.ForceCodec(bytesCodec{}))
 		require.NoError(t, err)
 		for _, text := range said.sent {
 			raw := append(v.encode(t, sent, text), unknown...)
@@ -274,11 +301,13 @@ func requirePluginSpeaksVelero(t *testing.T, v velero) {
 		code           codes.Code
 		message, frame string
 	}{
-		"example.io/fail":  {codes.Unknown, "stamp: no room for a", "main.fail"},
-		"example.io/panic": {codes.Aborted, "plugin panicked: runtime error: invalid memory address or nil pointer dereference", "main.nilDereference"},
+		"example.io/fail": {codes.Unknown, "stamp: no room for a", "main.fail"},
+		"example.io/panic": {codes.Aborted, "plugin panicked: runtime error: invalid memory address or nil pointer " +
+			"dereference", "main.nilDereference"},
 	} {
 		raw := v.encode(t, "ExecuteRequest", `plugin:"`+name+`" item:"`+pod+`" backup:"{}"`)
-		failed := status.Convert(conn.Invoke(t.Context(), "/generated.BackupItemAction/Execute", &raw, new([]byte), grpc.ForceCodec(bytesCodec{})))
+		failed := status.Convert(conn.Invoke(t.Context(), "/generated.BackupItemAction/Execute", &raw, new([]byte),
+			grpc.ForceCodec(bytesCodec{})))
 		require.Equal(t, want.code, failed.Code())
 		require.Equal(t, want.message, failed.Message())
 		require.Len(t, failed.Proto().GetDetails(), 1)
@@ -286,7 +315,8 @@ func requirePluginSpeaksVelero(t *testing.T, v velero) {
 		require.Equal(t, "type.googleapis.com/generated.Stack", detail.GetTypeUrl())
 		stack := v.message(t, "Stack")
 		require.NoError(t, proto.Unmarshal(detail.GetValue(), stack))
-		require.Regexp(t, `^frames:\s*\{\s*file:\s*"[^"]+/actions\.go"\s+line:\s*\d+\s+function:\s*"`+want.frame+`"`, prototext.Format(stack))
+		require.Regexp(t, `^frames:\s*\{\s*file:\s*"[^"]+/actions\.go"\s+line:\s*\d+\s+function:\s*"`+want.frame+`"`,
+			prototext.Format(stack))
 	}
 }
 
@@ -307,7 +337,8 @@ func startPlugin(t *testing.T, program string) (command string, conn *grpc.Clien
 	t.Helper()
 	command = programs.Build(t, "framework/testdata/"+program)
 	client := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN", MagicCookieValue: "hello"},
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN",
+			MagicCookieValue: "hello"},
 		Plugins:          plugin.PluginSet{"any": hostSide{}},
 		Cmd:              exec.Command(command, "--log-level=error", "--uploader-type=kopia"),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
@@ -387,13 +418,15 @@ func requireHostSpeaksVelero(t *testing.T, v velero) {
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{
 		IncludedNamespaces: []string{"in-*"}, ExcludedNamespaces: []string{"in-2"},
-		IncludedResources: []string{"pods", "deployments.apps"}, ExcludedResources: []string{"secrets"}, LabelSelector: "app=db",
+		IncludedResources: []string{"pods", "deployments.apps"}, ExcludedResources: []string{"secrets"},
+		LabelSelector: "app=db",
 	}, selector)
 	result, err := backup.Execute(t.Context(), unquoted(pod), []byte(`{"metadata":{"name":"nightly"}}`))
 	require.NoError(t, err)
 	require.Equal(t, &backupitemaction.Result{
-		Item:            unquoted(stamped),
-		AdditionalItems: []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "in-1", Name: "web"}},
+		Item: unquoted(stamped),
+		AdditionalItems: []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "in-1",
+			Name: "web"}},
 	}, result)
 
 	skipped, err := restoreitemaction.NewV1(conn, "example.io/skip").Execute(t.Context(), restoreitemaction.Input{

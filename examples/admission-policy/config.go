@@ -17,8 +17,8 @@ import (
 //go:embed schema.json
 var schema string
 
-// config is what users write. Its types decode themselves, so that faults beyond the schema are found as early as those that
-// the schema finds.
+// config is what users write. Its types decode themselves, so that faults beyond the schema are found as early as those
+// that the schema finds.
 type config struct {
 	TimeZone  string   `json:"timeZone"`
 	Freeze    []window `json:"freeze"`

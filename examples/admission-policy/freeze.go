@@ -32,7 +32,8 @@ func (w window) isFor(backup *qav1.Backup, team string) bool {
 	if backup.AllNamespaces && len(w.Namespaces) > 0 {
 		return true // also those to come
 	}
-	return slices.ContainsFunc(w.Namespaces, func(p pattern) bool { return slices.ContainsFunc(backup.Namespaces, p.fits) })
+	return slices.ContainsFunc(w.Namespaces,
+		func(p pattern) bool { return slices.ContainsFunc(backup.Namespaces, p.fits) })
 }
 
 // frozen is until when a backup may not start, because of one window or several that follow each other; zero when it

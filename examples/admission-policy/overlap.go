@@ -31,8 +31,8 @@ func (c *claims) add(backup *qav1.Backup, state string) {
 	}
 }
 
-// of is a claim that a backup would get in the way of, and the namespace; nil when there is none. It is careful: a backup
-// of all namespaces gets in everybody's way, whatever it excludes.
+// of is a claim that a backup would get in the way of, and the namespace; nil when there is none. It is careful: a
+// backup of all namespaces gets in everybody's way, whatever it excludes.
 func (c *claims) of(backup *qav1.Backup) (blocker *claim, namespace string) {
 	for _, name := range backup.Namespaces {
 		if blocker = c.byNamespace[name]; blocker != nil {

@@ -24,7 +24,8 @@ func newPolicy(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, 
 // Decide goes along the queue once, and admits each backup that nothing prevents from starting. A backup that waits has
 // the first reason that applies: a window, an overlap, the quota of its team, the limit.
 func (p *policy) Decide(_ context.Context, input *qav1.DecideInput) (*qav1.DecideOutput, error) {
-	d := decision{config: &p.config, now: input.Now.In(p.zone), limit: input.Limit, free: input.Free(), started: map[string][]string{}}
+	d := decision{config: &p.config, now: input.Now.In(p.zone), limit: input.Limit, free: input.Free(),
+		started: map[string][]string{}}
 	for _, started := range [][]qav1.Backup{input.Running, input.Ready} {
 		for i := range started {
 			d.start(&started[i])
@@ -86,7 +87,8 @@ func (d *decision) wait(backup *qav1.Backup) *qav1.Wait {
 	if quota := d.config.Quota.of(team); quota > 0 && len(d.started[team]) >= quota {
 		return &qav1.Wait{
 			Reason: "TeamQuota", Blockers: d.started[team],
-			Message: fmt.Sprintf("team %s has a quota of %d, and %d of its backups have started", team, quota, len(d.started[team])),
+			Message: fmt.Sprintf("team %s has a quota of %d, and %d of its backups have started", team, quota,
+				len(d.started[team])),
 		}
 	}
 	if d.free == 0 {

@@ -19,7 +19,8 @@ import (
 var monday = time.Date(2026, 3, 2, 11, 0, 0, 0, time.UTC)
 
 func backup(name, team string, namespaces ...string) qav1.Backup {
-	b := qav1.Backup{Name: name, Namespaces: namespaces, AllNamespaces: len(namespaces) == 0, Spec: []byte("{}"), Created: monday.Add(-time.Hour)}
+	b := qav1.Backup{Name: name, Namespaces: namespaces, AllNamespaces: len(namespaces) == 0, Spec: []byte("{}"),
+		Created: monday.Add(-time.Hour)}
 	if team != "" {
 		b.Labels = map[string]string{"example.cleat.dev/team": team}
 	}
@@ -46,7 +47,8 @@ func TestDecide(t *testing.T) {
 		},
 		"an overlap, also with one that waits": {
 			running: []qav1.Backup{backup("r", "", "n1")},
-			queued:  []qav1.Backup{backup("a", "", "n1", "n2"), backup("b", "", "n2", "n3"), backup("c", "", "n4")}, admit: []string{"c"},
+			queued:  []qav1.Backup{backup("a", "", "n1", "n2"), backup("b", "", "n2", "n3"), backup("c", "", "n4")},
+			admit:   []string{"c"},
 			waits: []string{
 				"a NamespaceOverlap: shares namespace n1 with r, which has started [r n1]",
 				"b NamespaceOverlap: shares namespace n2 with a, which is ahead of it in the queue [a n2]",
@@ -83,8 +85,10 @@ func TestDecide(t *testing.T) {
 		},
 		"a window for namespaces": {
 			config: `{"freeze": [{"from": "08:00", "to": "24:00", "namespaces": ["shop-*"]}]}`,
-			queued: []qav1.Backup{backup("s", "", "a", "shop-1"), backup("y", "", "yard"), backup("all", "")}, admit: []string{"y"},
-			waits:   []string{"s Freeze: in a freeze window until Tue 00:00 UTC", "all Freeze: in a freeze window until Tue 00:00 UTC"},
+			queued: []qav1.Backup{backup("s", "", "a", "shop-1"), backup("y", "", "yard"), backup("all", "")},
+			admit:  []string{"y"},
+			waits: []string{"s Freeze: in a freeze window until Tue 00:00 UTC",
+				"all Freeze: in a freeze window until Tue 00:00 UTC"},
 			recheck: 13 * time.Hour,
 		},
 		"a window that began yesterday, and one that follows it": {
@@ -99,7 +103,8 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy := plugintest.Run(t, register()).QueueAdmissionV1("example.cleat.dev/office-hours", plugintest.WithConfig(json.RawMessage(cmp.Or(test.config, "{}"))))
+			policy := plugintest.Run(t, register()).QueueAdmissionV1("example.cleat.dev/office-hours",
+				plugintest.WithConfig(json.RawMessage(cmp.Or(test.config, "{}"))))
 			decision, err := policy.Decide(t.Context(), &qav1.DecideInput{
 				Now: monday, Limit: 4, Running: test.running, Queued: test.queued,
 			})
@@ -128,7 +133,9 @@ func TestAWindowEndsByTheClock(t *testing.T) {
 		require.NoError(t, err)
 		return at.In(zone)
 	}
-	require.NoError(t, json.Unmarshal([]byte(`{"timeZone": "Europe/Berlin", "freeze": [{"from": "22:00", "to": "06:00"}]}`), &c))
+	require.NoError(t, json.Unmarshal(
+		[]byte(`{"timeZone": "Europe/Berlin", "freeze": [{"from": "22:00", "to": "06:00"}]}`), &c,
+	))
 	a := backup("a", "", "n1")
 	began := time.Date(2026, 3, 28, 21, 0, 0, 0, time.UTC)
 	require.Zero(t, c.frozen(&a, in(c, began.Add(-time.Second))))
@@ -149,7 +156,8 @@ func TestWhatTheSchemaCannotSay(t *testing.T) {
 	} {
 		require.ErrorContains(t, plugin.ValidateConfig("QueueAdmission", name, json.RawMessage(config)), wants, config)
 		policy := plugin.QueueAdmissionV1(name, plugintest.WithConfig(json.RawMessage(config)))
-		_, err := policy.Decide(t.Context(), &qav1.DecideInput{Now: monday, Limit: 1, Queued: []qav1.Backup{backup("a", "", "n")}})
+		_, err := policy.Decide(t.Context(),
+			&qav1.DecideInput{Now: monday, Limit: 1, Queued: []qav1.Backup{backup("a", "", "n")}})
 		require.ErrorContains(t, err, wants, config)
 	}
 }

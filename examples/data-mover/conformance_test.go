@@ -10,8 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
-// The rules start many operations on the same claims, concurrently. None may fail for that: backups are of a volume that does
-// not change, and restores are of an empty volume, so that there is always room for the next.
+// The rules start many operations on the same claims, concurrently. None may fail for that: backups are of a volume
+// that does not change, and restores are of an empty volume, so that there is always room for the next.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -24,6 +24,8 @@ func TestConformance(t *testing.T) {
 	backup.untilCompleted()
 	empty, err := backup.item.MarshalJSON()
 	require.NoError(t, err)
-	conformance.Test(t, conformance.Binary(s.binary), conformance.WithKubeconfig(s.cluster.Kubeconfig), conformance.WithLeakCalls(40),
-		conformance.WithEnvironment("CLEAT_DATA_MOVER_NAMESPACE="+s.namespace), conformance.WithItem(full), conformance.WithItem(empty))
+	conformance.Test(t, conformance.Binary(s.binary), conformance.WithKubeconfig(s.cluster.Kubeconfig),
+		conformance.WithLeakCalls(40),
+		conformance.WithEnvironment("CLEAT_DATA_MOVER_NAMESPACE="+s.namespace), conformance.WithItem(full),
+		conformance.WithItem(empty))
 }

@@ -111,12 +111,14 @@ func (s *site) controller(flags ...string) *controller {
 
 // bucketURL returns the flag --bucket.
 func (s *site) bucketURL() string {
-	return fmt.Sprintf("s3://%s?endpoint=%s&region=%s&use_path_style=true", s.bucket, s.cluster.S3.Endpoint, s.cluster.S3.Region)
+	return fmt.Sprintf("s3://%s?endpoint=%s&region=%s&use_path_style=true", s.bucket, s.cluster.S3.Endpoint,
+		s.cluster.S3.Region)
 }
 
 // environ returns the environment of a controller.
 func (s *site) environ() []string {
-	return append(os.Environ(), "AWS_ACCESS_KEY_ID="+s.cluster.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+s.cluster.S3.SecretKey)
+	return append(os.Environ(), "AWS_ACCESS_KEY_ID="+s.cluster.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+
+		s.cluster.S3.SecretKey)
 }
 
 // output is the end of what a process has written.
@@ -219,7 +221,8 @@ func (s *site) restore(from *unstructured.Unstructured, namespace, key string) *
 	action, of := s.plugin.AsyncRestoreItemActionV1(plugin.Name, s.config), plugintest.Restore("back", "nightly")
 	item := from.DeepCopy()
 	item.SetNamespace(namespace)
-	started, err := action.Start(s.t.Context(), &ariav1.StartInput{Item: item, ItemFromBackup: from, Restore: of, Key: key})
+	started, err := action.Start(s.t.Context(), &ariav1.StartInput{Item: item, ItemFromBackup: from, Restore: of,
+		Key: key})
 	require.NoError(s.t, err)
 	require.Empty(s.t, started.UpdatedItem.GetAnnotations(), "the annotation stands in the backup only")
 	return &operation{s, started.OperationID, started.UpdatedItem, func() (framework.OperationProgress, error) {
@@ -276,12 +279,13 @@ func (s *site) untilBucketIsEmpty() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		files := 0
-		err := filepath.WalkDir(filepath.Join(s.cluster.S3.Dir, s.bucket), func(_ string, found fs.DirEntry, err error) error {
-			if err == nil && !found.IsDir() {
-				files++
-			}
-			return err
-		})
+		err := filepath.WalkDir(filepath.Join(s.cluster.S3.Dir, s.bucket),
+			func(_ string, found fs.DirEntry, err error) error {
+				if err == nil && !found.IsDir() {
+					files++
+				}
+				return err
+			})
 		return files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)) // folders go away meanwhile
 	}, patience, 100*time.Millisecond)
 }
@@ -368,7 +372,8 @@ func TestEachTransferHasOneController(t *testing.T) {
 		s.fill("shop", name, 5)
 		all = append(all, s.backUp(s.claim("shop", name), "backup/"+name))
 	}
-	require.Contains(t, all[0].until(func(framework.OperationProgress) bool { return true }).Description, "waiting for a controller")
+	require.Contains(t, all[0].until(func(framework.OperationProgress) bool { return true }).Description,
+		"waiting for a controller")
 	for range 3 {
 		s.controller("--lease=1h")
 	}

@@ -35,7 +35,8 @@ func TestCommandsOfTheReadmeWork(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = log, log
 		require.NoError(t, cmd.Start())
 		if strings.Contains(command, " --bucket ") { // a controller, which runs until it is stopped
-			require.Eventually(t, func() bool { return strings.Contains(log.String(), "Starting workers") }, patience, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(log.String(), "Starting workers") }, patience,
+				50*time.Millisecond)
 			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		}
 		require.NoError(t, cmd.Wait(), "%s\n%s", command, log)

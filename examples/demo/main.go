@@ -1,10 +1,10 @@
 // Command demo backs up, deletes and restores some three thousand objects, and compares each of them with the original.
-// Then it shows a queue of eight backups, some of which overlap, and data movers that back up and restore volumes. It starts a
-// control plane and an S3 server. If KUBECONFIG names a cluster, the demo uses that instead of the control plane and shows neither
-// the queue nor the movers. Run it with "make demo".
+// Then it shows a queue of eight backups, some of which overlap, and data movers that back up and restore volumes. It
+// starts a control plane and an S3 server. If KUBECONFIG names a cluster, the demo uses that instead of the control
+// plane and shows neither the queue nor the movers. Run it with "make demo".
 //
-// With -volumes, it shows something else: pods that run on a node with a real kubelet, whose namespace is backed up with their volumes,
-// deleted and restored, and whose files are compared. Run it with "make demo-volumes".
+// With -volumes, it shows something else: pods that run on a node with a real kubelet, whose namespace is backed up
+// with their volumes, deleted and restored, and whose files are compared. Run it with "make demo-volumes".
 package main
 
 import (
@@ -27,7 +27,8 @@ func main() {
 	cleat := flag.String("cleat", "bin/cleat", "path of the cleat binary")
 	plugins := flag.String("plugins", "bin/plugins", "plugin directory")
 	movers := flag.String("movers", "bin/movers", "plugin directory with the data movers")
-	volumes := flag.Bool("volumes", false, "show volumes of pods, with the data mover cleat-restic of the directory of data movers")
+	volumes := flag.Bool("volumes", false, "show volumes of pods, with the data mover cleat-restic of the directory of "+
+		"data movers")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	show := demo
@@ -85,7 +86,8 @@ func demo(ctx context.Context, cleat, plugins, movers string) error {
 		}
 		fmt.Println(d)
 	}
-	fmt.Printf("restored %d of %d objects, %d differences\n", report.Objects-missing(report.Differences), report.Objects, len(report.Differences))
+	fmt.Printf("restored %d of %d objects, %d differences\n", report.Objects-missing(report.Differences), report.Objects,
+		len(report.Differences))
 	if len(report.Differences) > 0 {
 		return fmt.Errorf("%d differences", len(report.Differences))
 	}

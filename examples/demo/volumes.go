@@ -48,10 +48,12 @@ func demoVolumes(ctx context.Context, cleat, _, movers string) (err error) {
 	if err := os.Mkdir(cluster.S3.Dir+"/demo", 0o755); err != nil {
 		return err
 	}
-	fmt.Printf("an API server, its controllers, an S3 server and a node with a kubelet are running (%.1fs)\n", time.Since(start).Seconds())
+	fmt.Printf("an API server, its controllers, an S3 server and a node with a kubelet are running (%.1fs)\n",
+		time.Since(start).Seconds())
 	err = roundtrip.PodVolumes(ctx, roundtrip.PodVolumeOptions{
 		Options: roundtrip.Options{
-			Site:  roundtrip.Site{Cleat: cleat, PluginDir: movers, Kubeconfig: cluster.Kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work},
+			Site: roundtrip.Site{Cleat: cleat, PluginDir: movers, Kubeconfig: cluster.Kubeconfig, S3: cluster.S3,
+				Bucket: "demo", WorkDir: work},
 			World: world.Demo("demo"), Out: os.Stdout,
 		},
 		Cluster: cluster, Tree: tree, Restic: restic,

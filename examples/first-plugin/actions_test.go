@@ -55,8 +55,9 @@ func TestMarkWritesTheBackupsNameAndLogsTheItem(t *testing.T) {
 			"ConfigMap", fields{withSecret: "web-tls"}, fields{withSecret: "web-tls", markedBy: "nightly"},
 			[]framework.ResourceIdentifier{secret},
 		},
-		"an empty wish is none":     {"ConfigMap", fields{withSecret: ""}, fields{withSecret: "", markedBy: "nightly"}, nil},
-		"only config maps may wish": {"Deployment", fields{withSecret: "x"}, fields{withSecret: "x", markedBy: "nightly"}, nil},
+		"an empty wish is none": {"ConfigMap", fields{withSecret: ""}, fields{withSecret: "", markedBy: "nightly"}, nil},
+		"only config maps may wish": {"Deployment", fields{withSecret: "x"}, fields{withSecret: "x", markedBy: "nightly"},
+			nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

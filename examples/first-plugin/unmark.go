@@ -41,6 +41,7 @@ func (u *unmark) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.E
 	if len(annotations) == 0 {
 		unstructured.RemoveNestedField(item.Object, "metadata", "annotations") // there were none before mark
 	}
-	u.log.Debug("unmarked", "backup", backup, "kind", item.GetKind(), "namespace", item.GetNamespace(), "name", item.GetName())
+	u.log.Debug("unmarked", "backup", backup, "kind", item.GetKind(), "namespace", item.GetNamespace(), "name",
+		item.GetName())
 	return riav1.NewExecuteOutput(item), nil
 }

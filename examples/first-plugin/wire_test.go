@@ -19,13 +19,16 @@ func TestTheBuiltPluginServesBothActionsOverTheWire(t *testing.T) {
 		{Kind: "BackupItemAction", Version: 1, Name: "example.cleat.dev/mark"},
 		{Kind: "RestoreItemAction", Version: 1, Name: "example.cleat.dev/unmark"},
 	}, plugin.Registered())
-	mark, unmark := plugin.BackupItemActionV1("example.cleat.dev/mark"), plugin.RestoreItemActionV1("example.cleat.dev/unmark")
+	mark, unmark := plugin.BackupItemActionV1("example.cleat.dev/mark"), plugin.RestoreItemActionV1(
+		"example.cleat.dev/unmark",
+	)
 
 	selector, err := mark.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"configmaps", "deployments.apps"}, selector.IncludedResources)
 
-	item := plugintest.Object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, unknown: {a: [1, 2.5, null]}}`)
+	item := plugintest.Object(t,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, unknown: {a: [1, 2.5, null]}}`)
 	marked, err := mark.Execute(t.Context(), &biav1.ExecuteInput{Item: item, Backup: plugintest.Backup("nightly")})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{markedBy: "nightly"}, marked.UpdatedItem.GetAnnotations())

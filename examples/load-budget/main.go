@@ -1,5 +1,5 @@
-// Command load-budget is a plugin that decides when the data of a volume may be moved: each storage class has a budget of loads that are
-// prepared at once. See README.md.
+// Command load-budget is a plugin that decides when the data of a volume may be moved: each storage class has a budget
+// of loads that are prepared at once. See README.md.
 package main
 
 import (
@@ -55,8 +55,8 @@ func newPolicy(_ context.Context, setup *framework.Setup) (lsv1.LoadSoothing, er
 	return policy{framework.Config[config](setup)}, nil
 }
 
-// Admit admits a load if it fits into the budget of its class beside the loads that are in preparation. A single volume that is larger than
-// the whole budget is admitted alone.
+// Admit admits a load if it fits into the budget of its class beside the loads that are in preparation. A single volume
+// that is larger than the whole budget is admitted alone.
 func (p policy) Admit(_ context.Context, input *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 	if input.Load.Kind == "" {
 		return nil, errors.New("there is no load to decide about")
@@ -76,9 +76,11 @@ func (p policy) Admit(_ context.Context, input *lsv1.AdmitInput) (*lsv1.AdmitOut
 	most := limit.Gigabytes << 30
 	switch {
 	case limit.Loads > 0 && loads >= limit.Loads:
-		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%s has a budget of %d loads, and as many are in preparation", class, limit.Loads)}, nil
+		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%s has a budget of %d loads, and as many are in preparation", class,
+			limit.Loads)}, nil
 	case most > 0 && loads > 0 && bytes+input.Load.Bytes > most:
-		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%s has a budget of %d GiB, and too much of it is in preparation", class, limit.Gigabytes)}, nil
+		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%s has a budget of %d GiB, and too much of it is in preparation", class,
+			limit.Gigabytes)}, nil
 	}
 	return &lsv1.AdmitOutput{Admitted: true}, nil
 }

@@ -19,7 +19,8 @@ func TestEachClassHasBudgetOfItsOwn(t *testing.T) {
 	}))
 	const gigabyte = 1 << 30
 	count := func(class string, loads int, gigabytes int64) lsv1.Count {
-		return lsv1.Count{Kind: "DataUpload", StorageClass: class, Accepted: loads - loads/2, Prepared: loads / 2, Bytes: gigabytes * gigabyte}
+		return lsv1.Count{Kind: "DataUpload", StorageClass: class, Accepted: loads - loads/2, Prepared: loads / 2,
+			Bytes: gigabytes * gigabyte}
 	}
 	for why, test := range map[string]struct {
 		class  string
@@ -27,12 +28,15 @@ func TestEachClassHasBudgetOfItsOwn(t *testing.T) {
 		counts []lsv1.Count
 		want   string // empty if it is admitted
 	}{
-		"room":                    {"fast", 0, []lsv1.Count{count("fast", 1, 0), count("big", 5, 3)}, ""},
-		"no room":                 {"fast", 0, []lsv1.Count{count("fast", 2, 0)}, "storage class fast has a budget of 2 loads, and as many are in preparation"},
-		"room for its size":       {"big", 4 * gigabyte, []lsv1.Count{count("big", 3, 6)}, ""},
-		"no room for its size":    {"big", 5 * gigabyte, []lsv1.Count{count("big", 3, 6)}, "storage class big has a budget of 10 GiB, and too much of it is in preparation"},
-		"larger than all, alone":  {"big", 50 * gigabyte, []lsv1.Count{count("fast", 2, 99)}, ""},
-		"others share the rest":   {"slow", 0, []lsv1.Count{count("", 1, 0)}, "the rest of the storage classes has a budget of 1 loads, and as many are in preparation"},
+		"room": {"fast", 0, []lsv1.Count{count("fast", 1, 0), count("big", 5, 3)}, ""},
+		"no room": {"fast", 0, []lsv1.Count{count("fast", 2, 0)},
+			"storage class fast has a budget of 2 loads, and as many are in preparation"},
+		"room for its size": {"big", 4 * gigabyte, []lsv1.Count{count("big", 3, 6)}, ""},
+		"no room for its size": {"big", 5 * gigabyte, []lsv1.Count{count("big", 3, 6)},
+			"storage class big has a budget of 10 GiB, and too much of it is in preparation"},
+		"larger than all, alone": {"big", 50 * gigabyte, []lsv1.Count{count("fast", 2, 99)}, ""},
+		"others share the rest": {"slow", 0, []lsv1.Count{count("", 1, 0)},
+			"the rest of the storage classes has a budget of 1 loads, and as many are in preparation"},
 		"the rest has room again": {"", 0, []lsv1.Count{count("fast", 9, 0)}, ""},
 	} {
 		t.Run(why, func(t *testing.T) {
@@ -45,7 +49,9 @@ func TestEachClassHasBudgetOfItsOwn(t *testing.T) {
 			require.Equal(t, test.want, output.Reason)
 		})
 	}
-	require.ErrorContains(t, plugin.ValidateConfig("LoadSoothing", name, map[string]any{"classes": map[string]any{"fast": map[string]any{"load": 1}}}), "load")
+	require.ErrorContains(t,
+		plugin.ValidateConfig("LoadSoothing", name,
+			map[string]any{"classes": map[string]any{"fast": map[string]any{"load": 1}}}), "load")
 }
 
 func TestConformance(t *testing.T) {

@@ -45,7 +45,8 @@ func newInventory(context.Context, *framework.Setup) (mwv1.ManifestWriter, error
 	return inventory{}, nil
 }
 
-// Write implements mwv1.ManifestWriter. An item that comes again replaces the earlier one, so the images are kept by item.
+// Write implements mwv1.ManifestWriter. An item that comes again replaces the earlier one, so the images are kept by
+// item.
 func (inventory) Write(ctx context.Context, input *mwv1.WriteInput) error {
 	found := map[string][]used{} // by user
 	for item, err := range input.Items {

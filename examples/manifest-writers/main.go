@@ -1,5 +1,5 @@
-// Command manifest-writers describes backups in two files beside each of them: a table of its items in Parquet, and an inventory of
-// the container images that it needs. See README.md.
+// Command manifest-writers describes backups in two files beside each of them: a table of its items in Parquet, and an
+// inventory of the container images that it needs. See README.md.
 package main
 
 import (

@@ -49,14 +49,14 @@ type edge struct {
 	Plugin    string `parquet:"plugin,dict"`
 }
 
-// table writes the items of a backup as a table in Parquet, sorted by resource, namespace, and name, so that a query of one namespace
-// reads little of it.
+// table writes the items of a backup as a table in Parquet, sorted by resource, namespace, and name, so that a query of
+// one namespace reads little of it.
 type table struct{}
 
 func newTable(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) { return table{}, nil }
 
-// Write implements mwv1.ManifestWriter. Items are sorted in a temporary file, because a column of a Parquet file is small only where equal
-// values are together, and an item that comes again replaces the earlier one.
+// Write implements mwv1.ManifestWriter. Items are sorted in a temporary file, because a column of a Parquet file is
+// small only where equal values are together, and an item that comes again replaces the earlier one.
 func (table) Write(_ context.Context, input *mwv1.WriteInput) (err error) {
 	sorted, err := os.CreateTemp("", "manifest-writers-")
 	if err != nil {
@@ -127,7 +127,8 @@ func newRow(item *manifest.Item) row {
 	for _, e := range item.Edges {
 		r.Edges = append(r.Edges, edge{
 			Type: string(e.Type), Strict: e.Strict, Path: e.Path, Plugin: e.Plugin,
-			Group: e.To.Group, Resource: e.To.Resource, Kind: e.To.Kind, Namespace: e.To.Namespace, Name: e.To.Name, UID: e.To.UID,
+			Group: e.To.Group, Resource: e.To.Resource, Kind: e.To.Kind, Namespace: e.To.Namespace, Name: e.To.Name,
+			UID: e.To.UID,
 		})
 	}
 	return r

@@ -30,7 +30,8 @@ func written(t *testing.T, writer mwv1.ManifestWriter, items ...*mwv1.Item) plug
 }
 
 func pod(name string, labels map[string]string) *mwv1.Item {
-	return &mwv1.Item{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: name, UID: "u-" + name, Labels: labels}
+	return &mwv1.Item{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: name, UID: "u-" + name,
+		Labels: labels}
 }
 
 func TestTableHasEachItemOnceAndSorted(t *testing.T) {
@@ -63,7 +64,8 @@ func TestTableHasEachItemOnceAndSorted(t *testing.T) {
 				Path: "metadata.ownerReferences",
 			},
 			{
-				Type: "reference", Strict: true, Resource: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data",
+				Type: "reference", Strict: true, Resource: "persistentvolumeclaims", Kind: "PersistentVolumeClaim",
+				Namespace: "shop", Name: "data",
 				Path: "spec.volumes[0].persistentVolumeClaim.claimName",
 			},
 		},
@@ -98,7 +100,8 @@ func TestInventoryHasEachImageOnce(t *testing.T) {
 		item.Object = []byte(object)
 		return item
 	}
-	job := &mwv1.Item{Group: "batch", Version: "v1", Resource: "cronjobs", Kind: "CronJob", Namespace: "shop", Name: "report"}
+	job := &mwv1.Item{Group: "batch", Version: "v1", Resource: "cronjobs", Kind: "CronJob", Namespace: "shop",
+		Name: "report"}
 	inventory := written(t, inventory{},
 		with(pod("web", nil), `{"spec":{"containers":[{"name":"old","image":"old"}]}}`),
 		with(pod("web", nil), `{

@@ -1,5 +1,5 @@
-// Package nodeplugin builds the JavaScript plugin in this directory, for tests that run it with a host. The plugin itself has
-// no Go code. The package only imports the standard library. Start reading at README.md.
+// Package nodeplugin builds the JavaScript plugin in this directory, for tests that run it with a host. The plugin
+// itself has no Go code. The package only imports the standard library. Start reading at README.md.
 package nodeplugin
 
 import (
@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Build builds the plugin in dir, an empty directory, and returns the path of its executable file. It needs node and npm. npm
-// downloads the packages in package-lock.json or takes them from its cache. The source directory is not changed.
+// Build builds the plugin in dir, an empty directory, and returns the path of its executable file. It needs node and
+// npm. npm downloads the packages in package-lock.json or takes them from its cache. The source directory is not
+// changed.
 func Build(ctx context.Context, dir string) (string, error) {
 	source, err := run(ctx, "", "go", "list", "-f", "{{.Dir}}", "github.com/cleat-dev/cleat/examples/node-plugin")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// copyTree is the work of an operation: it copies directories, and files with their permissions and times of modification.
-// It returns early when ctx ends: the operation was cancelled, or another process has it. Work that was interrupted is
-// repeated from the beginning, and then leaves out the files that are copied.
+// copyTree is the work of an operation: it copies directories, and files with their permissions and times of
+// modification. It returns early when ctx ends: the operation was cancelled, or another process has it. Work that was
+// interrupted is repeated from the beginning, and then leaves out the files that are copied.
 func copyTree(ctx context.Context, t tree, run *operations.Run) error {
 	run.Log().Info("copying", "from", t.From, "to", t.To, "attempt", run.Attempt())
 	// An os.Root does not leave its directory, whatever symbolic links there are in it.

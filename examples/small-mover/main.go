@@ -1,5 +1,5 @@
-// Command small-mover is the smallest mover of data: an action for backups and one for restores that copy the directory of
-// each PersistentVolumeClaim, in the process of the plugin. See README.md.
+// Command small-mover is the smallest mover of data: an action for backups and one for restores that copy the directory
+// of each PersistentVolumeClaim, in the process of the plugin. See README.md.
 package main
 
 import (

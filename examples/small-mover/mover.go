@@ -24,8 +24,8 @@ type config struct {
 	Selector string `json:"selector,omitempty" jsonschema:"the label selector of the claims whose data is copied; empty for all"`
 }
 
-// mover is what both actions share. The runner keeps the state of operations in a directory, where the next process of the
-// plugin finds it, and repeats work that was interrupted.
+// mover is what both actions share. The runner keeps the state of operations in a directory, where the next process of
+// the plugin finds it, and repeats work that was interrupted.
 type mover struct {
 	config config
 	name   string // of the runner
@@ -48,7 +48,8 @@ func newMover(setup *framework.Setup, direction string) (mover, error) {
 
 // AppliesTo implements both actions.
 func (m mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: m.config.Selector}, nil
+	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"},
+		LabelSelector: m.config.Selector}, nil
 }
 
 // backup copies the data of a claim while the backup continues.
@@ -59,8 +60,8 @@ func newBackup(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupIte
 	return backup{m}, err
 }
 
-// Start implements abiav1.AsyncBackupItemAction. The copy is named after the operation, whose id follows from the key; and
-// the claim in the backup names the copy.
+// Start implements abiav1.AsyncBackupItemAction. The copy is named after the operation, whose id follows from the key;
+// and the claim in the backup names the copy.
 func (b backup) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 	claim, name := input.Item, operations.ID(b.name, input.Key)
 	from, err := below(b.config.Volumes, claim.GetNamespace(), claim.GetName())
@@ -92,8 +93,9 @@ func newRestore(_ context.Context, setup *framework.Setup) (ariav1.AsyncRestoreI
 	return restore{m}, err
 }
 
-// Start implements ariav1.AsyncRestoreItemAction. It is called before the claim is created. The namespace of Item is the one
-// that is restored to; ItemFromBackup has the annotation. A claim without it has no copy, and there is nothing to start.
+// Start implements ariav1.AsyncRestoreItemAction. It is called before the claim is created. The namespace of Item is
+// the one that is restored to; ItemFromBackup has the annotation. A claim without it has no copy, and there is nothing
+// to start.
 func (r restore) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
 	claim, name := input.Item, input.ItemFromBackup.GetAnnotations()[copyAnnotation]
 	if name == "" {
@@ -124,8 +126,8 @@ func (r restore) Cancel(ctx context.Context, input *ariav1.CancelInput) error {
 	return r.runner.Cancel(ctx, input.OperationID)
 }
 
-// below returns the path of names below root. What items say becomes a path here, so each name must be one of Kubernetes,
-// which has no slash and is not "..".
+// below returns the path of names below root. What items say becomes a path here, so each name must be one of
+// Kubernetes, which has no slash and is not "..".
 func below(root string, names ...string) (string, error) {
 	path := root
 	for _, name := range names {

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(root)
 		volumes, copies = filepath.Join(root, "volumes"), filepath.Join(root, "copies")
 		for variable, value := range map[string]string{
-			"CLEAT_SMALL_MOVER_VOLUMES": volumes, "CLEAT_SMALL_MOVER_COPIES": copies, "CLEAT_STATE_DIR": filepath.Join(root, "state"),
+			"CLEAT_SMALL_MOVER_VOLUMES": volumes, "CLEAT_SMALL_MOVER_COPIES": copies, "CLEAT_STATE_DIR": filepath.Join(root,
+				"state"),
 		} {
 			if err := os.Setenv(variable, value); err != nil {
 				panic(err)
@@ -49,7 +50,8 @@ func TestMain(m *testing.M) {
 func unique(stem string) string { return stem + "-" + strings.ToLower(rand.Text()) }
 
 func claim(t *testing.T, namespace string) *unstructured.Unstructured {
-	return plugintest.Object(t, fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: %s, name: data}}`, namespace))
+	return plugintest.Object(t,
+		fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: %s, name: data}}`, namespace))
 }
 
 // fill writes files into the volume of the claim "data".
@@ -100,22 +102,28 @@ func ended(t *testing.T, progress func() (framework.OperationProgress, error)) f
 	return last
 }
 
-func backedUp(t *testing.T, plugin *plugintest.Plugin, namespace string) (*unstructured.Unstructured, framework.OperationProgress) {
+func backedUp(
+	t *testing.T, plugin *plugintest.Plugin, namespace string,
+) (*unstructured.Unstructured, framework.OperationProgress) {
 	t.Helper()
 	action, of := plugin.AsyncBackupItemActionV1(name), plugintest.Backup("nightly")
-	started, err := action.Start(t.Context(), &abiav1.StartInput{Item: claim(t, namespace), Backup: of, Key: "backup/" + namespace})
+	started, err := action.Start(t.Context(), &abiav1.StartInput{Item: claim(t, namespace), Backup: of, Key: "backup/" +
+		namespace})
 	require.NoError(t, err)
 	return started.UpdatedItem, ended(t, func() (framework.OperationProgress, error) {
 		return action.Progress(t.Context(), &abiav1.ProgressInput{OperationID: started.OperationID, Backup: of})
 	})
 }
 
-func restored(t *testing.T, plugin *plugintest.Plugin, from *unstructured.Unstructured, namespace string) framework.OperationProgress {
+func restored(
+	t *testing.T, plugin *plugintest.Plugin, from *unstructured.Unstructured, namespace string,
+) framework.OperationProgress {
 	t.Helper()
 	action, of := plugin.AsyncRestoreItemActionV1(name), plugintest.Restore("back", "nightly")
 	item := from.DeepCopy()
 	item.SetNamespace(namespace)
-	started, err := action.Start(t.Context(), &ariav1.StartInput{Item: item, ItemFromBackup: from, Restore: of, Key: "restore/" + namespace})
+	started, err := action.Start(t.Context(), &ariav1.StartInput{Item: item, ItemFromBackup: from, Restore: of,
+		Key: "restore/" + namespace})
 	require.NoError(t, err)
 	require.Empty(t, started.UpdatedItem.GetAnnotations(), "the annotation stands in the backup only")
 	return ended(t, func() (framework.OperationProgress, error) {
@@ -209,7 +217,8 @@ func TestClaimWithoutCopyStartsNothing(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Start(t, plugintest.Build(t, "."))
 	started, err := plugin.AsyncRestoreItemActionV1(name).Start(t.Context(), &ariav1.StartInput{
-		Item: claim(t, "shop"), ItemFromBackup: claim(t, "shop"), Restore: plugintest.Restore("back", "nightly"), Key: "restore/none",
+		Item: claim(t, "shop"), ItemFromBackup: claim(t, "shop"), Restore: plugintest.Restore("back", "nightly"),
+		Key: "restore/none",
 	})
 	require.NoError(t, err)
 	require.Empty(t, started.OperationID)

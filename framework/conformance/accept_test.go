@@ -49,7 +49,8 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 			"all kinds of an older plugin, one of which panics, one prints, and one forgets": {
 				binary: "plugin",
 				options: []conformance.Option{
-					conformance.WithConfig("example.io/memory", map[string]string{"bucket": "bucket", "scheme": "memory"}), conformance.WithSizes(120, 2<<20),
+					conformance.WithConfig("example.io/memory", map[string]string{"bucket": "bucket", "scheme": "memory"}),
+					conformance.WithSizes(120, 2<<20),
 				},
 				broken: []string{
 					"Process: stdout-quiet", "BackupItemAction example.io/panic: action-item",
@@ -61,13 +62,17 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 				binary: "kinds",
 				options: []conformance.Option{
 					conformance.WithConfig("example.io/san", map[string]string{"region": "x"}), conformance.WithVolume("vol-1", "z"),
-					conformance.WithItem([]byte("{apiVersion: v1, kind: PersistentVolume, metadata: {name: own}, spec: {volume: vol-1}}")),
+					conformance.WithItem([]byte("{apiVersion: v1, kind: PersistentVolume, metadata: {name: own}, spec: {volume: " +
+						"vol-1}}")),
 					conformance.WithConfig("example.io/first-come", map[string]string{"closed": "true"}),
 				},
 				broken: []string{
-					"BackupItemActionV2 example.io/mover: operation-unknown", "RestoreItemActionV2 example.io/fetcher: operation-unknown",
-					"AsyncBackupItemAction example.io/copier: operation-unknown", "AsyncRestoreItemAction example.io/copier: operation-unknown",
-					"BackupItemActionV2 example.io/mover: operation-cancel-ends", "AsyncBackupItemAction example.io/copier: operation-cancel-ends",
+					"BackupItemActionV2 example.io/mover: operation-unknown",
+					"RestoreItemActionV2 example.io/fetcher: operation-unknown",
+					"AsyncBackupItemAction example.io/copier: operation-unknown",
+					"AsyncRestoreItemAction example.io/copier: operation-unknown",
+					"BackupItemActionV2 example.io/mover: operation-cancel-ends",
+					"AsyncBackupItemAction example.io/copier: operation-cancel-ends",
 					"BackupItemActionV2 example.io/mover: operation-own", "RestoreItemActionV2 example.io/fetcher: operation-own",
 				},
 			},
@@ -108,27 +113,29 @@ func (p planted) rule() string {
 	return rule
 }
 
-// defectOptions returns the options of tests of testdata/defects with one kind. Waiting times are shorter than for users, whose
-// plugins may be slow.
+// defectOptions returns the options of tests of testdata/defects with one kind. Waiting times are shorter than for
+// users, whose plugins may be slow.
 func defectOptions(t *testing.T, kind string) []conformance.Option {
 	options := []conformance.Option{
-		conformance.WithOperationWait(100 * time.Millisecond), conformance.WithPatience(10*time.Second, 10*time.Second), conformance.WithSizes(120, 2<<20),
+		conformance.WithOperationWait(100 * time.Millisecond), conformance.WithPatience(10*time.Second, 10*time.Second),
+		conformance.WithSizes(120, 2<<20),
 		conformance.WithSlowCall(time.Hour), // a busy machine must not change what a rule can find
 	}
 	switch kind {
 	case "ObjectStore", "DataMover":
 		return append(options, conformance.WithConfig("", newBucket(t)))
 	case "VolumeSnapshotter":
-		return append(options, conformance.WithConfig("", map[string]string{"region": "x"}), conformance.WithVolume("vol-1", ""))
+		return append(options, conformance.WithConfig("", map[string]string{"region": "x"}),
+			conformance.WithVolume("vol-1", ""))
 	case "QueueAdmission", "LoadSoothing", "ManifestWriter":
 		return append(options, conformance.WithConfig("example.io/defect", map[string]string{"mode": "slow"}))
 	}
 	return options
 }
 
-// plantedDefects proves that each rule finds the defects it is meant for, and no others: a plugin with one defect breaks the rule
-// that the defect is named after, and those that it breaks inevitably. A defect is tested by the rules of its family only; that
-// the plugin without a defect keeps the rules of all families is tested for each kind.
+// plantedDefects proves that each rule finds the defects it is meant for, and no others: a plugin with one defect
+// breaks the rule that the defect is named after, and those that it breaks inevitably. A defect is tested by the rules
+// of its family only; that the plugin without a defect keeps the rules of all families is tested for each kind.
 func plantedDefects(t *testing.T) {
 	t.Parallel()
 	binary := program(t, "defects")
@@ -171,8 +178,9 @@ func breaksItsRule(t *testing.T, binary string, defect planted) {
 	if strings.HasPrefix(defect.Name, "leak-") {
 		leakCalls = 40
 	}
-	report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--defect", defect.Name), append(defectOptions(t, defect.Kind),
-		conformance.WithTimeout(timeout), conformance.WithLeakCalls(leakCalls), conformance.WithFamilyOf(defect.rule()))...)
+	report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--defect", defect.Name),
+		append(defectOptions(t, defect.Kind),
+			conformance.WithTimeout(timeout), conformance.WithLeakCalls(leakCalls), conformance.WithFamilyOf(defect.rule()))...)
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for key := range broken(report, conformance.Failed, conformance.Warned) {

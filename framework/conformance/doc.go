@@ -1,5 +1,5 @@
-// Package conformance tests plugins over their wire against the contracts of their kinds, as documented in the protos and in
-// framework. Authors run it in their tests, and operators before they install a plugin.
+// Package conformance tests plugins over their wire against the contracts of their kinds, as documented in the protos
+// and in framework. Authors run it in their tests, and operators before they install a plugin.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, conformance.Binary("./my-plugin"))
@@ -7,17 +7,19 @@
 //
 //	cleat plugin test ./my-plugin
 //
-// The plugin announces what is tested: the process as a whole, and each plugin by the rules of its kind and version. Breaking a
-// rule of severity Must is a failure, breaking one of severity Should is a warning. A rule is skipped, with a reason, if it
-// cannot be checked: for example because AppliesTo selects none of the sample items, a config is missing, or a policy admitted
-// nothing. See WithItem, WithConfig, WithKubeconfig, WithSnapshot and WithVolume, and read in each report what was skipped.
+// The plugin announces what is tested: the process as a whole, and each plugin by the rules of its kind and version.
+// Breaking a rule of severity Must is a failure, breaking one of severity Should is a warning. A rule is skipped, with
+// a reason, if it cannot be checked: for example because AppliesTo selects none of the sample items, a config is
+// missing, or a policy admitted nothing. See WithItem, WithConfig, WithKubeconfig, WithSnapshot and WithVolume, and
+// read in each report what was skipped.
 //
-// A test starts the plugin as the server does: with the server's flags, the environment of the test, as a server passes on
-// its own, and an offer of mutual TLS. It kills the plugin and starts it again many times. The plugins of a binary are tested at the same
-// time, each in a process of its own, and so are independent calls of a plugin whose calls take longer than a second; what
-// measures or ends a process is checked at the end, one rule at a time. Actions are asked about items that do not
-// exist, operations are started for them and cancelled, and an ObjectStore whose bucket is given is filled and emptied below
-// "plugins/conformance/", in a folder that hosts expect at the top of a bucket. A DataMover makes repositories there, which stay.
+// A test starts the plugin as the server does: with the server's flags, the environment of the test, as a server passes
+// on its own, and an offer of mutual TLS. It kills the plugin and starts it again many times. The plugins of a binary
+// are tested at the same time, each in a process of its own, and so are independent calls of a plugin whose calls take
+// longer than a second; what measures or ends a process is checked at the end, one rule at a time. Actions are asked
+// about items that do not exist, operations are started for them and cancelled, and an ObjectStore whose bucket is
+// given is filled and emptied below "plugins/conformance/", in a folder that hosts expect at the top of a bucket. A
+// DataMover makes repositories there, which stay.
 //
 // # Rules
 //
@@ -168,11 +170,11 @@
 //
 // # Reading on
 //
-// The texts of the rules are those of Rules, which "cleat plugin test --rules" lists. Start reading at run.go, the run of a
-// test. internal/rules has the rules, in a package for each family of kinds. internal/suite performs the checks: it keeps the
-// processes of the plugin and gives each check a connection. internal/process runs the binary, internal/wire calls it, and
-// internal/sample and internal/queue hold the items and queues that it is asked about. For every rule there is a plugin in
-// testdata/defects that breaks it, and there are correct plugins that are unusual.
+// The texts of the rules are those of Rules, which "cleat plugin test --rules" lists. Start reading at run.go, the run
+// of a test. internal/rules has the rules, in a package for each family of kinds. internal/suite performs the checks:
+// it keeps the processes of the plugin and gives each check a connection. internal/process runs the binary,
+// internal/wire calls it, and internal/sample and internal/queue hold the items and queues that it is asked about. For
+// every rule there is a plugin in testdata/defects that breaks it, and there are correct plugins that are unusual.
 //
 // The package may import framework, the protos, go-plugin, gRPC and a JSON Schema validator; neither versioning nor the
 // server.

@@ -38,8 +38,8 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as the XML of JUnit, which CI systems read: a suite for each plugin, a case for each rule.
-// A warning is a test case that passes, with the warning in its output.
+// WriteJUnit writes the report as the XML of JUnit, which CI systems read: a suite for each plugin, a case for each
+// rule. A warning is a test case that passes, with the warning in its output.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: r.Target}
 	for _, plugin := range r.Plugins {

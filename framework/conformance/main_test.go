@@ -13,7 +13,8 @@ import (
 func program(t *testing.T, name string) string {
 	t.Helper()
 	pkg := map[string]string{
-		"defects": "framework/conformance/testdata/defects", "plugin": "framework/testdata/plugin", "kinds": "framework/testdata/kinds",
+		"defects": "framework/conformance/testdata/defects", "plugin": "framework/testdata/plugin",
+		"kinds":        "framework/testdata/kinds",
 		"first-plugin": "examples/first-plugin",
 	}[name]
 	require.NotEmpty(t, pkg, name)

@@ -22,7 +22,8 @@ func TestParseConfigOfACommandLine(t *testing.T) {
 	configOf := func(kind, name string) map[string]string {
 		return (&suite.Subject{Suite: &suite.Suite{Options: &o.Options}, Kind: kind, Name: name}).Config()
 	}
-	require.Equal(t, map[string]string{"bucket": "b", "url": "http://x:1/y=z", "count": "3", "on": "true", "class": "cold"},
+	require.Equal(t, map[string]string{"bucket": "b", "url": "http://x:1/y=z", "count": "3", "on": "true",
+		"class": "cold"},
 		configOf("ObjectStore", "example.io/store"))
 	require.Equal(t, map[string]string{"bucket": "c", "url": "http://x:1/y=z", "count": "3", "on": "true"},
 		configOf("VolumeSnapshotter", "example.io/store"))

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
-// othersPlugins tests good plugins that are not built on framework: one in JavaScript, and doubles of those that vendors ship
-// for Velero.
+// othersPlugins tests good plugins that are not built on framework: one in JavaScript, and doubles of those that
+// vendors ship for Velero.
 func othersPlugins(t *testing.T) {
 	t.Parallel()
 	for _, year := range stockplugins.Years() {
@@ -27,7 +27,8 @@ func othersPlugins(t *testing.T) {
 			require.NoError(t, err)
 			var broken []string
 			if year == "2024" { // all its operations have the same id
-				broken = []string{"BackupItemActionV2 velero.io/stock-2024: operation-own", "RestoreItemActionV2 velero.io/stock-2024: operation-own"}
+				broken = []string{"BackupItemActionV2 velero.io/stock-2024: operation-own",
+					"RestoreItemActionV2 velero.io/stock-2024: operation-own"}
 			}
 			requireConformant(t, binary, broken...)
 		})
@@ -47,8 +48,8 @@ func othersPlugins(t *testing.T) {
 	})
 }
 
-// requireConformant requires that a plugin keeps every rule but those that are broken on purpose, and that rules of each of
-// its plugins could be checked.
+// requireConformant requires that a plugin keeps every rule but those that are broken on purpose, and that rules of
+// each of its plugins could be checked.
 func requireConformant(t *testing.T, binary string, onPurpose ...string) {
 	t.Helper()
 	report, err := conformance.Run(t.Context(), conformance.Binary(binary), conformance.WithTimeout(patience))

@@ -101,7 +101,8 @@ func (r *Report) add(kind, name string, result Result) {
 
 // newResult returns the result of a check.
 func newResult(rule suite.Rule, checked suite.Result) Result {
-	result := Result{Rule: rule.ID, Severity: severity(rule), Text: rule.Text, Outcome: Passed, Seconds: checked.Took.Seconds()}
+	result := Result{Rule: rule.ID, Severity: severity(rule), Text: rule.Text, Outcome: Passed,
+		Seconds: checked.Took.Seconds()}
 	switch {
 	case checked.Died != "":
 		result.Outcome, result.Seen = Failed, checked.Died

@@ -11,7 +11,8 @@ type Severity string
 const (
 	// Must marks a rule that hosts rely on. A plugin that breaks it is refused, loses data, or stalls backups.
 	Must Severity = "must"
-	// Should marks a rule that a host does not depend on, although users notice when it is broken. Breaking it is a warning.
+	// Should marks a rule that a host does not depend on, although users notice when it is broken. Breaking it is a
+	// warning.
 	Should Severity = "should"
 )
 
@@ -25,7 +26,8 @@ const AnyKind = suite.AnyKind
 type Rule struct {
 	// ID identifies the rule. It does not change between releases.
 	ID string `json:"id"`
-	// Kinds lists the kinds that the rule applies to, by their names on the wire ("BackupItemActionV2"), or AnyKind or Process.
+	// Kinds lists the kinds that the rule applies to, by their names on the wire ("BackupItemActionV2"), or AnyKind or
+	// Process.
 	Kinds []string `json:"kinds"`
 	// Severity is Must or Should.
 	Severity Severity `json:"severity"`

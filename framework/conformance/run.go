@@ -7,9 +7,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 )
 
-// Run checks all rules that make sense for a target. What is wrong with the target is in the report. An error without a report
-// means that the test could not be made. When ctx ends, Run returns both: the report as far as it goes, in which all other
-// rules are skipped, and the cause.
+// Run checks all rules that make sense for a target. What is wrong with the target is in the report. An error without a
+// report means that the test could not be made. When ctx ends, Run returns both: the report as far as it goes, in which
+// all other rules are skipped, and the cause.
 func Run(ctx context.Context, target Target, opts ...Option) (*Report, error) {
 	r, err := open(ctx, target, opts)
 	if err != nil {
@@ -17,7 +17,8 @@ func Run(ctx context.Context, target Target, opts ...Option) (*Report, error) {
 	}
 	defer r.suite.Close()
 	report := &Report{
-		Target: target.String(), PluginVersion: r.suite.Info.GetPluginVersion(), FrameworkVersion: r.suite.Info.GetFrameworkVersion(),
+		Target: target.String(), PluginVersion: r.suite.Info.GetPluginVersion(),
+		FrameworkVersion: r.suite.Info.GetFrameworkVersion(),
 	}
 	for i, result := range r.suite.CheckAll(ctx, r.plan, r.next) {
 		of := r.plan[i]
@@ -54,7 +55,8 @@ func open(ctx context.Context, target Target, opts []Option) (*run, error) {
 func (r *run) next(one suite.Planned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.progress(Progress{Kind: one.Subject.Kind, Name: one.Subject.Name, Rule: one.Rule.ID, Done: r.done, Total: len(r.plan)})
+	r.progress(Progress{Kind: one.Subject.Kind, Name: one.Subject.Name, Rule: one.Rule.ID, Done: r.done,
+		Total: len(r.plan)})
 	r.done++
 }
 

@@ -40,7 +40,8 @@ func TestInterruptedRunReportsWhatItHas(t *testing.T) {
 	require.ErrorIs(t, err, errEnough)
 	require.True(t, report.Interrupted)
 	require.False(t, report.Conformant())
-	require.Zero(t, report.Count(conformance.Failed)+report.Count(conformance.Warned), "a check that was cut short is not held against the plugin")
+	require.Zero(t, report.Count(conformance.Failed)+report.Count(conformance.Warned),
+		"a check that was cut short is not held against the plugin")
 	require.Equal(t, conformance.Passed, resultOf(t, report, "Process", "process-handshake").Outcome)
 	left := resultOf(t, report, "Process", "process-sigterm")
 	require.Equal(t, conformance.Skipped, left.Outcome)
@@ -50,7 +51,8 @@ func TestInterruptedRunReportsWhatItHas(t *testing.T) {
 func TestPolicyThatAdmitsNothingSkipsRulesAboutAdmission(t *testing.T) {
 	t.Parallel()
 	binary := program(t, "defects")
-	report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--kind", "QueueAdmission", "--closed"), conformance.WithLeakCalls(0))
+	report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--kind", "QueueAdmission", "--closed"),
+		conformance.WithLeakCalls(0))
 	require.NoError(t, err)
 	require.True(t, report.Conformant())
 	for _, rule := range []string{"queue-limit", "queue-complete", "queue-many"} {
@@ -62,7 +64,8 @@ func TestPolicyThatAdmitsNothingSkipsRulesAboutAdmission(t *testing.T) {
 	require.Equal(t, conformance.Passed, resultOf(t, report, "QueueAdmission", "queue-waits").Outcome)
 
 	// It admits what is labelled so, which only a snapshot of the caller has.
-	report, err = conformance.Run(t.Context(), conformance.Binary(binary, "--kind", "QueueAdmission", "--closed"), conformance.WithLeakCalls(0),
+	report, err = conformance.Run(t.Context(), conformance.Binary(binary, "--kind", "QueueAdmission", "--closed"),
+		conformance.WithLeakCalls(0),
 		conformance.WithSnapshot([]byte("{limit: 1, queued: [{name: a, labels: {open: sesame}}]}")))
 	require.NoError(t, err)
 	require.Equal(t, conformance.Passed, resultOf(t, report, "QueueAdmission", "queue-limit").Outcome)
@@ -73,8 +76,10 @@ func TestPluginIsStartedAsTheServerStartsIt(t *testing.T) {
 	require.NotEmpty(t, os.Getenv(ownVariable))
 	seen := filepath.Join(t.TempDir(), "seen")
 	script := filepath.Join(t.TempDir(), "plugin")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho \"$0 $*\" >"+seen+"\npwd >>"+seen+"\nenv >>"+seen+"\nexit 1\n"), 0o755))
-	report, err := conformance.Run(t.Context(), conformance.Binary(script), conformance.WithEnvironment("EXAMPLE_ENDPOINT=https://x"))
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho \"$0 $*\" >"+seen+"\npwd >>"+seen+"\nenv >>"+seen+
+		"\nexit 1\n"), 0o755))
+	report, err := conformance.Run(t.Context(), conformance.Binary(script),
+		conformance.WithEnvironment("EXAMPLE_ENDPOINT=https://x"))
 	require.NoError(t, err)
 	require.Equal(t, conformance.Failed, resultOf(t, report, "Process", "process-handshake").Outcome)
 	written, err := os.ReadFile(seen)
@@ -95,7 +100,8 @@ func TestItemOfTheCallerSkipsNoRuleThatOthersPass(t *testing.T) {
 	t.Parallel()
 	item := []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: {a: b}}")
 	with := func(options ...conformance.Option) map[string]bool {
-		report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--kind", "AsyncBackupItemAction"),
+		report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--kind",
+			"AsyncBackupItemAction"),
 			append(options, conformance.WithLeakCalls(0))...)
 		require.NoError(t, err)
 		require.True(t, report.Conformant())

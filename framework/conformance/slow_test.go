@@ -15,12 +15,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
-// maxChain is the largest number of calls that a test may make one after the other. They are some 200 on an idle machine, which take seven
-// minutes at two seconds per call, and 304 were seen on a busy one under the race detector.
+// maxChain is the largest number of calls that a test may make one after the other. They are some 200 on an idle
+// machine, which take seven minutes at two seconds per call, and 304 were seen on a busy one under the race detector.
 const maxChain = 450
 
-// TestSlowPluginIsTestedInTime proves that a correct plugin whose calls take two seconds passes in ten minutes. The calls of
-// the test are shorter; what counts is how many of them are made one after the other.
+// TestSlowPluginIsTestedInTime proves that a correct plugin whose calls take two seconds passes in ten minutes. The
+// calls of the test are shorter; what counts is how many of them are made one after the other.
 func TestSlowPluginIsTestedInTime(t *testing.T) {
 	t.Parallel()
 	const slow = 200 * time.Millisecond // much longer than a busy machine delays a call
@@ -52,8 +52,8 @@ func TestSlowPluginIsTestedInTime(t *testing.T) {
 	}
 }
 
-// longestChain returns the largest number of calls of which none began before the end of another. Each line of the file has the
-// start and the end of a call.
+// longestChain returns the largest number of calls of which none began before the end of another. Each line of the file
+// has the start and the end of a call.
 func longestChain(t *testing.T, path string) int {
 	t.Helper()
 	raw, err := os.ReadFile(path)

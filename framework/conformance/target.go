@@ -28,8 +28,8 @@ func Binary(path string, args ...string) Target {
 	return target{&suite.Binary{Path: path, Args: args}}
 }
 
-// InProcess returns a target that serves regs in the process of the test. Rules about the process are skipped. A panic in a
-// goroutine of the plugin ends the test.
+// InProcess returns a target that serves regs in the process of the test. Rules about the process are skipped. A panic
+// in a goroutine of the plugin ends the test.
 func InProcess(regs ...framework.Registration) Target {
 	return target{&suite.InProcess{Registrations: regs}}
 }

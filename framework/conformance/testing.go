@@ -2,8 +2,9 @@ package conformance
 
 import "testing"
 
-// Test checks all rules that apply to a target as subtests of t: one for the process and one for each of its plugins, with a
-// subtest for each rule. Breaking a rule of severity Must fails the subtest; breaking one of severity Should is logged.
+// Test checks all rules that apply to a target as subtests of t: one for the process and one for each of its plugins,
+// with a subtest for each rule. Breaking a rule of severity Must fails the subtest; breaking one of severity Should is
+// logged.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, conformance.Binary("./my-plugin"), conformance.WithConfig("", map[string]string{"bucket": "b"}))

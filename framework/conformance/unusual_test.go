@@ -31,7 +31,8 @@ func TestUnusualPluginsAreNotAccused(t *testing.T) {
 	}
 	for _, selector := range []string{"Pod,persistentvolumeclaim", "CronJob", "Widget.example.io", "gadgets"} {
 		expected["unusual selector "+selector] = func(t *testing.T, report *conformance.Report) {
-			require.Equal(t, conformance.Passed, resultOf(t, report, "BackupItemAction", "action-own-answer").Outcome, "there are samples that it selects")
+			require.Equal(t, conformance.Passed, resultOf(t, report, "BackupItemAction", "action-own-answer").Outcome,
+				"there are samples that it selects")
 		}
 	}
 	for _, one := range plantedIn(t, binary) {
@@ -54,7 +55,8 @@ func TestUnusualPluginsAreNotAccused(t *testing.T) {
 
 func TestActionWhoseClusterIsGivenMustAnswer(t *testing.T) {
 	t.Parallel()
-	report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual", "unusual action whose AppliesTo needs a cluster"),
+	report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual",
+		"unusual action whose AppliesTo needs a cluster"),
 		conformance.WithKubeconfig("/nowhere/config"), conformance.WithFamilyOf("action-applies-to"))
 	require.NoError(t, err)
 	result := resultOf(t, report, "BackupItemAction", "action-applies-to")
@@ -79,7 +81,8 @@ func TestStoreWithoutConfigIsNotWrittenTo(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "conformance"), 0o700))
-	report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual", "unusual store that works without Init"),
+	report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual",
+		"unusual store that works without Init"),
 		conformance.WithEnvironment("EXAMPLE_ROOT="+root), conformance.WithLeakCalls(0))
 	require.NoError(t, err)
 	require.Equal(t, conformance.Passed, resultOf(t, report, "ObjectStore", "store-before-init").Outcome)
@@ -90,7 +93,8 @@ func TestStoreWithFoldersStaysValidForHosts(t *testing.T) {
 	t.Parallel()
 	config := newBucket(t)
 	root := config["path"]
-	_, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual", "unusual store whose folders outlive their objects"),
+	_, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual",
+		"unusual store whose folders outlive their objects"),
 		conformance.WithConfig("", config), conformance.WithSizes(10, 1<<20), conformance.WithFamilyOf("store-list"))
 	require.NoError(t, err)
 	require.Empty(t, filesBelow(t, root))
@@ -111,12 +115,15 @@ func newBucket(t *testing.T) map[string]string {
 func TestConfigOfOneKindIsNotGivenToAnother(t *testing.T) {
 	t.Parallel()
 	run := func(options ...conformance.Option) (*conformance.Report, error) {
-		return conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--kind", "ObjectStore,VolumeSnapshotter,QueueAdmission"),
-			append(options, conformance.WithSizes(10, 1<<20), conformance.WithLeakCalls(0), conformance.WithFamilyOf("store-init"))...)
+		return conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--kind",
+			"ObjectStore,VolumeSnapshotter,QueueAdmission"),
+			append(options, conformance.WithSizes(10, 1<<20), conformance.WithLeakCalls(0),
+				conformance.WithFamilyOf("store-init"))...)
 	}
 	t.Run("each its own", func(t *testing.T) {
 		t.Parallel()
-		report, err := run(conformance.WithConfig("ObjectStore/example.io/defect", newBucket(t)), conformance.WithConfig("VolumeSnapshotter", map[string]string{"region": "x"}))
+		report, err := run(conformance.WithConfig("ObjectStore/example.io/defect", newBucket(t)),
+			conformance.WithConfig("VolumeSnapshotter", map[string]string{"region": "x"}))
 		require.NoError(t, err)
 		require.Empty(t, broken(report, conformance.Failed, conformance.Warned))
 		require.Equal(t, conformance.Passed, resultOf(t, report, "ObjectStore", "store-init").Outcome)
@@ -130,11 +137,13 @@ func TestConfigOfOneKindIsNotGivenToAnother(t *testing.T) {
 		require.Equal(t, conformance.Passed, resultOf(t, report, "ObjectStore", "store-init").Outcome)
 		result := resultOf(t, report, "VolumeSnapshotter", "snapshotter-init")
 		require.Equal(t, conformance.Skipped, result.Outcome)
-		require.Contains(t, result.Seen, "it refuses the config that was given for several kinds; give it one of its own, for VolumeSnapshotter/example.io/defect: ")
+		require.Contains(t, result.Seen, "it refuses the config that was given for several kinds; give it one of its own, "+
+			"for VolumeSnapshotter/example.io/defect: ")
 	})
 	t.Run("a mistyped one", func(t *testing.T) {
 		t.Parallel()
 		_, err := run(conformance.WithConfig("example.io/defetc", newBucket(t)))
-		require.ErrorContains(t, err, `serves no plugin "example.io/defetc" to configure; it serves: ObjectStore/example.io/defect, `)
+		require.ErrorContains(t, err,
+			`serves no plugin "example.io/defetc" to configure; it serves: ObjectStore/example.io/defect, `)
 	})
 }

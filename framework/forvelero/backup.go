@@ -10,10 +10,11 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// AsyncBackupItemAction registers the action that newAction makes as a BackupItemAction v2. Pass the same name, constructor
-// and options to asyncbackupitemaction/v1.Register; Serve refuses the adapter alone.
+// AsyncBackupItemAction registers the action that newAction makes as a BackupItemAction v2. Pass the same name,
+// constructor and options to asyncbackupitemaction/v1.Register; Serve refuses the adapter alone.
 func AsyncBackupItemAction(
-	name string, newAction func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error), options ...framework.Option,
+	name string, newAction func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error),
+	options ...framework.Option,
 ) framework.Registration {
 	return biav2.Register(name, func(ctx context.Context, setup *framework.Setup) (biav2.BackupItemAction, error) {
 		action, err := newAction(ctx, setup)

@@ -29,7 +29,8 @@ func (mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 }
 
 func (mover) Start(_ context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
-	after := framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: input.Item.GetNamespace(), Name: input.Item.GetName()}
+	after := framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: input.Item.GetNamespace(),
+		Name: input.Item.GetName()}
 	return abiav1.NewStartOutput(nil).WithOperation(input.Key, after), nil
 }
 
@@ -71,7 +72,8 @@ const claim = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespac
 
 func TestAsyncBackupItemActionRunsAsBackupItemActionV2(t *testing.T) {
 	t.Parallel()
-	action := plugintest.Run(t, abiav1.Register(name, newMover), forvelero.AsyncBackupItemAction(name, newMover)).BackupItemActionV2(name)
+	action := plugintest.Run(t, abiav1.Register(name, newMover),
+		forvelero.AsyncBackupItemAction(name, newMover)).BackupItemActionV2(name)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"persistentvolumeclaims"}, selector.IncludedResources)
@@ -87,16 +89,20 @@ func TestAsyncBackupItemActionRunsAsBackupItemActionV2(t *testing.T) {
 	progress, err := action.Progress(t.Context(), &biav2.ProgressInput{OperationID: "op", Backup: nightly})
 	require.NoError(t, err)
 	require.Equal(t, "op of nightly", progress.Description)
-	require.NoError(t, action.Cancel(t.Context(), &biav2.CancelInput{OperationID: "op", Backup: nightly}), "Velero has no word for it")
+	require.NoError(t, action.Cancel(t.Context(), &biav2.CancelInput{OperationID: "op", Backup: nightly}),
+		"Velero has no word for it")
 }
 
 func TestAsyncRestoreItemActionRunsAsRestoreItemActionV2(t *testing.T) {
 	t.Parallel()
-	action := plugintest.Run(t, ariav1.Register(name, newFetcher), forvelero.AsyncRestoreItemAction(name, newFetcher)).RestoreItemActionV2(name)
+	action := plugintest.Run(t, ariav1.Register(name, newFetcher),
+		forvelero.AsyncRestoreItemAction(name, newFetcher)).RestoreItemActionV2(name)
 	monday, item := plugintest.Restore("monday", "nightly"), plugintest.Object(t, claim)
 	output, err := action.Execute(t.Context(), &riav2.ExecuteInput{Item: item, ItemFromBackup: item, Restore: monday})
 	require.NoError(t, err)
-	require.Equal(t, riav2.NewExecuteOutput(item).WithOperation("restore-monday/PersistentVolumeClaim/shop/data").WithoutRestore(), output)
+	require.Equal(t, riav2.NewExecuteOutput(item).WithOperation(
+		"restore-monday/PersistentVolumeClaim/shop/data",
+	).WithoutRestore(), output)
 	progress, err := action.Progress(t.Context(), &riav2.ProgressInput{OperationID: "op", Restore: monday})
 	require.NoError(t, err)
 	require.Equal(t, "op of monday", progress.Description)

@@ -14,7 +14,8 @@ import (
 // AsyncRestoreItemAction registers the action that newAction makes as a RestoreItemAction v2. Pass the same name,
 // constructor and options to asyncrestoreitemaction/v1.Register; Serve refuses the adapter alone.
 func AsyncRestoreItemAction(
-	name string, newAction func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error), options ...framework.Option,
+	name string, newAction func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error),
+	options ...framework.Option,
 ) framework.Registration {
 	return riav2.Register(name, func(ctx context.Context, setup *framework.Setup) (riav2.RestoreItemAction, error) {
 		action, err := newAction(ctx, setup)

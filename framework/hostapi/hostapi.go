@@ -48,7 +48,8 @@ func ForRun(ctx context.Context, run string) context.Context {
 }
 
 // IfAbsent returns a context for a PutObject of an ObjectStore that must not replace an object. A store that supports
-// PutObjectInput.IfAbsent returns framework.ErrExists if there is one; others, such as those built for Velero, replace it.
+// PutObjectInput.IfAbsent returns framework.ErrExists if there is one; others, such as those built for Velero, replace
+// it.
 func IfAbsent(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
 }
@@ -81,11 +82,14 @@ type Kind[H any] = glue.Kind[H]
 type Handlers[H any] = glue.Handlers[H]
 
 // Register returns the registration of an implementation of a kind that this module does not have.
-func Register[H any](kind Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error), options ...framework.Option) framework.Registration {
+func Register[H any](
+	kind Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind, name, construct, options)
 }
 
-// LastLines returns the end of the lines that a plugin reports for an operation, as much of it as is kept. What is cut off is marked.
+// LastLines returns the end of the lines that a plugin reports for an operation, as much of it as is kept. What is cut
+// off is marked.
 func LastLines(text string) string { return tail.Lines(text) }
 
 // Pieces returns the pieces in which an object is sent to or from an ObjectStore: all but the last are full.

@@ -9,16 +9,16 @@ import (
 type Rule string
 
 const (
-	// Complete passes all variables but those of the handshake, as Velero does. Many plugins are configured by variables that
-	// nobody but their authors knows.
+	// Complete passes all variables but those of the handshake, as Velero does. Many plugins are configured by variables
+	// that nobody but their authors knows.
 	Complete Rule = "Complete"
-	// Strict passes variables that locate the plugin's files, its proxy, its cluster and the credentials that an installation
-	// provides. Secrets of the host that happen to be in its environment are withheld.
+	// Strict passes variables that locate the plugin's files, its proxy, its cluster and the credentials that an
+	// installation provides. Secrets of the host that happen to be in its environment are withheld.
 	Strict Rule = "Strict"
 )
 
-// Environ returns the variables of environ ("NAME=value") that a plugin gets, followed by those of extra. It also returns the
-// names of those that are withheld, sorted.
+// Environ returns the variables of environ ("NAME=value") that a plugin gets, followed by those of extra. It also
+// returns the names of those that are withheld, sorted.
 func (r Rule) Environ(environ []string, extra ...string) (passed, withheld []string) {
 	for _, variable := range environ {
 		name, _, ok := strings.Cut(variable, "=")
@@ -40,8 +40,8 @@ func Environ(environ []string, extra ...string) []string {
 	return passed
 }
 
-// Reserved reports whether a variable belongs to the handshake between a host and one plugin process. The host sets it anew
-// for each process; one from elsewhere, for instance of a host that is itself a plugin, would confuse the plugin.
+// Reserved reports whether a variable belongs to the handshake between a host and one plugin process. The host sets it
+// anew for each process; one from elsewhere, for instance of a host that is itself a plugin, would confuse the plugin.
 func Reserved(name string) bool {
 	switch name {
 	case "VELERO_PLUGIN", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_CLIENT_CERT",

@@ -10,7 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/loadproof"
 )
 
-// An action signs the DataUpload that it is about to create with the key in the Backup that the server has called it with.
+// An action signs the DataUpload that it is about to create with the key in the Backup that the server has called it
+// with.
 func ExampleKey_Sign() {
 	backup := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		velerov1.LoadKeyAnnotation: loadproof.Derive([]byte("the secret of the server"), "Backup", "uid"),

@@ -25,7 +25,8 @@ var (
 // Key signs the loads of one backup or restore. The zero value is no key.
 type Key struct{ secret []byte }
 
-// KeyOf returns the key in a Backup or Restore that the server has called an action with, the zero value if there is none.
+// KeyOf returns the key in a Backup or Restore that the server has called an action with, the zero value if there is
+// none.
 func KeyOf(run metav1.Object) Key { return Parse(run.GetAnnotations()[velerov1.LoadKeyAnnotation]) }
 
 // Parse returns the key that Derive has returned, the zero value for any other text.
@@ -37,8 +38,8 @@ func Parse(text string) Key {
 	return Key{secret}
 }
 
-// Derive returns the key of a run as text, for velerov1.LoadKeyAnnotation. master is the secret of the server, kind is "Backup" or
-// "Restore".
+// Derive returns the key of a run as text, for velerov1.LoadKeyAnnotation. master is the secret of the server, kind is
+// "Backup" or "Restore".
 func Derive(master []byte, kind, uid string) string {
 	return hex.EncodeToString(sum(master, "run", []byte(kind+"/"+uid)))
 }
@@ -52,8 +53,8 @@ func (Key) String() string { return "(key of loads)" }
 // GoString hides the key from logs.
 func (k Key) GoString() string { return k.String() }
 
-// Sign signs a load, which is to have its name, its labels and its spec. load is a pointer to a custom resource of one of the four kinds, or
-// an unstructured.Unstructured. Sign does nothing without a key.
+// Sign signs a load, which is to have its name, its labels and its spec. load is a pointer to a custom resource of one
+// of the four kinds, or an unstructured.Unstructured. Sign does nothing without a key.
 func (k Key) Sign(load metav1.Object) error {
 	return k.sign(load, velerov1.LoadSignatureAnnotation, statementOf)
 }

@@ -22,9 +22,11 @@ func key(uid string) loadproof.Key {
 
 func upload() *v2alpha1.DataUpload {
 	return &v2alpha1.DataUpload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "u", Labels: map[string]string{velerov1.AsyncOperationIDLabel: "o", "other": "1"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "u",
+			Labels: map[string]string{velerov1.AsyncOperationIDLabel: "o", "other": "1"}},
 		Spec: v2alpha1.DataUploadSpec{
-			SnapshotType: v2alpha1.SnapshotTypeCSI, CSISnapshot: &v2alpha1.CSISnapshotSpec{VolumeSnapshot: "vs", StorageClass: "fast"},
+			SnapshotType: v2alpha1.SnapshotTypeCSI, CSISnapshot: &v2alpha1.CSISnapshotSpec{VolumeSnapshot: "vs",
+				StorageClass: "fast"},
 			SourceNamespace: "shop", SourcePVC: "data", DataMover: "m", OperationTimeout: metav1.Duration{Duration: time.Minute},
 		},
 	}
@@ -36,21 +38,22 @@ func TestSignatureCoversWhatALoadIs(t *testing.T) {
 		change func(*v2alpha1.DataUpload)
 		wrong  bool
 	}{
-		"nothing":          {func(*v2alpha1.DataUpload) {}, false},
-		"cancel":           {func(u *v2alpha1.DataUpload) { u.Spec.Cancel = true }, false},
-		"another label":    {func(u *v2alpha1.DataUpload) { u.Labels["other"] = "2" }, false},
-		"an empty map":     {func(u *v2alpha1.DataUpload) { u.Spec.DataMoverConfig = map[string]string{} }, false},
-		"the status":       {func(u *v2alpha1.DataUpload) { u.Status.Phase = velerov1.LoadPhaseCompleted }, false},
-		"the name":         {func(u *v2alpha1.DataUpload) { u.Name = "v" }, true},
-		"the namespace":    {func(u *v2alpha1.DataUpload) { u.Namespace = "other" }, true},
-		"the operation":    {func(u *v2alpha1.DataUpload) { u.Labels[velerov1.AsyncOperationIDLabel] = "p" }, true},
-		"the claim":        {func(u *v2alpha1.DataUpload) { u.Labels[velerov1.PVCUIDLabel] = "c" }, true},
-		"its volumes":      {func(u *v2alpha1.DataUpload) { u.Annotations[velerov1.LoadVolumesAnnotation] = "v" }, true},
-		"the snapshot":     {func(u *v2alpha1.DataUpload) { u.Spec.CSISnapshot.VolumeSnapshot = "other" }, true},
-		"the source":       {func(u *v2alpha1.DataUpload) { u.Spec.SourceNamespace = "other" }, true},
-		"a setting":        {func(u *v2alpha1.DataUpload) { u.Spec.DataMoverConfig = map[string]string{"a": "b"} }, true},
-		"the signature":    {func(u *v2alpha1.DataUpload) { u.Annotations[velerov1.LoadSignatureAnnotation] += "00" }, true},
-		"its version":      {func(u *v2alpha1.DataUpload) { u.Annotations[velerov1.LoadSignatureAnnotation] = "v2:00" }, true},
+		"nothing":       {func(*v2alpha1.DataUpload) {}, false},
+		"cancel":        {func(u *v2alpha1.DataUpload) { u.Spec.Cancel = true }, false},
+		"another label": {func(u *v2alpha1.DataUpload) { u.Labels["other"] = "2" }, false},
+		"an empty map":  {func(u *v2alpha1.DataUpload) { u.Spec.DataMoverConfig = map[string]string{} }, false},
+		"the status":    {func(u *v2alpha1.DataUpload) { u.Status.Phase = velerov1.LoadPhaseCompleted }, false},
+		"the name":      {func(u *v2alpha1.DataUpload) { u.Name = "v" }, true},
+		"the namespace": {func(u *v2alpha1.DataUpload) { u.Namespace = "other" }, true},
+		"the operation": {func(u *v2alpha1.DataUpload) { u.Labels[velerov1.AsyncOperationIDLabel] = "p" }, true},
+		"the claim":     {func(u *v2alpha1.DataUpload) { u.Labels[velerov1.PVCUIDLabel] = "c" }, true},
+		"its volumes":   {func(u *v2alpha1.DataUpload) { u.Annotations[velerov1.LoadVolumesAnnotation] = "v" }, true},
+		"the snapshot":  {func(u *v2alpha1.DataUpload) { u.Spec.CSISnapshot.VolumeSnapshot = "other" }, true},
+		"the source":    {func(u *v2alpha1.DataUpload) { u.Spec.SourceNamespace = "other" }, true},
+		"a setting":     {func(u *v2alpha1.DataUpload) { u.Spec.DataMoverConfig = map[string]string{"a": "b"} }, true},
+		"the signature": {func(u *v2alpha1.DataUpload) { u.Annotations[velerov1.LoadSignatureAnnotation] += "00" }, true},
+		"its version": {func(u *v2alpha1.DataUpload) { u.Annotations[velerov1.LoadSignatureAnnotation] = "v2:00" },
+			true},
 		"it has been lost": {func(u *v2alpha1.DataUpload) { u.Annotations = map[string]string{} }, true},
 	} {
 		u := upload()
@@ -155,7 +158,8 @@ func FuzzVerify(f *testing.F) {
 		if key("a").Verify(raw) == nil {
 			require.Equal(t, "u", raw.GetName())
 			require.Equal(t, "velero", raw.GetNamespace())
-			require.Equal(t, u.Annotations[velerov1.LoadSignatureAnnotation], raw.GetAnnotations()[velerov1.LoadSignatureAnnotation])
+			require.Equal(t, u.Annotations[velerov1.LoadSignatureAnnotation],
+				raw.GetAnnotations()[velerov1.LoadSignatureAnnotation])
 		}
 		_ = key("a").VerifyStatus(raw)
 	})

@@ -13,14 +13,15 @@ import (
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
-// Labels and annotations that a signature covers: what the load belongs to within its run, and what agents and actions derive from it.
+// Labels and annotations that a signature covers: what the load belongs to within its run, and what agents and actions
+// derive from it.
 var (
 	signedLabels      = []string{velerov1.AsyncOperationIDLabel, velerov1.PVCUIDLabel}
 	signedAnnotations = []string{velerov1.LoadVolumesAnnotation}
 )
 
-// statement is what a signature says. Its JSON is the same for the same content: members are sorted, and zero values are left out, as the
-// API server and the Go types may or may not do.
+// statement is what a signature says. Its JSON is the same for the same content: members are sorted, and zero values
+// are left out, as the API server and the Go types may or may not do.
 type statement struct {
 	Kind        string            `json:"kind"`
 	Namespace   string            `json:"namespace"`
@@ -55,21 +56,24 @@ func contentOf(load metav1.Object) (*content, error) {
 			"DataUpload": new(v2alpha1.DataUpload), "DataDownload": new(v2alpha1.DataDownload),
 		}[l.GetKind()]
 		if !known {
-			return nil, fmt.Errorf("a %s is not a load, want a PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload", l.GetKind())
+			return nil, fmt.Errorf("a %s is not a load, want a PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload",
+				l.GetKind())
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(l.Object, typed); err != nil {
 			return nil, fmt.Errorf("decode the %s: %w", l.GetKind(), err)
 		}
 		return contentOf(typed)
 	default:
-		return nil, fmt.Errorf("a %T is not a load, want a PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload", load)
+		return nil, fmt.Errorf("a %T is not a load, want a PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload",
+			load)
 	}
 }
 
 // statementOf returns what the signature of a load says.
 func statementOf(load metav1.Object) ([]byte, error) {
 	if load.GetName() == "" || load.GetNamespace() == "" {
-		return nil, fmt.Errorf("a load is signed with its namespace and its name, so it needs both; generateName cannot be used")
+		return nil, fmt.Errorf("a load is signed with its namespace and its name, so it needs both; generateName cannot be " +
+			"used")
 	}
 	c, err := contentOf(load)
 	if err != nil {

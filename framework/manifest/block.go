@@ -38,12 +38,14 @@ func (b block) follows(before block) error {
 		return fmt.Errorf("a block begins at byte %d, and the one before ends at %d", b.At, before.end())
 	}
 	if before.First.compare(b.First) >= 0 {
-		return fmt.Errorf("the block at byte %d begins with %s, and the one before with %s: want items sorted", b.At, b.First, before.First)
+		return fmt.Errorf("the block at byte %d begins with %s, and the one before with %s: want items sorted", b.At, b.First,
+			before.First)
 	}
 	return nil
 }
 
-// read reads the items of a block from where it begins. If name is not empty, only the first item and those of that name are read.
+// read reads the items of a block from where it begins. If name is not empty, only the first item and those of that
+// name are read.
 func (b block) read(file io.Reader, name string) ([]*Item, error) {
 	content, err := decompressAll(io.LimitReader(file, b.Size), maxBlock)
 	if err != nil {

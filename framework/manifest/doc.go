@@ -1,6 +1,6 @@
-// Package manifest is the object graph manifest of a backup: which objects it holds, with what they are selected by, and how
-// they depend on each other. A backup has it in the file NAME-manifest.json.gz beside its archive, so that nobody needs to read the
-// archive to learn what is in it.
+// Package manifest is the object graph manifest of a backup: which objects it holds, with what they are selected by,
+// and how they depend on each other. A backup has it in the file NAME-manifest.json.gz beside its archive, so that
+// nobody needs to read the archive to learn what is in it.
 //
 //	Manifest            document.go         all items of a backup in memory
 //	Item                item.go             one object, with its edges to others
@@ -11,14 +11,15 @@
 //
 // # The file
 //
-// The file is compressed with gzip, and its content is one JSON document, which Schema describes: a header, the items sorted by group,
-// resource, namespace, name and version, one on each line, an index, and the number of items. Its bytes depend on the header and the items
-// alone.
+// The file is compressed with gzip, and its content is one JSON document, which Schema describes: a header, the items
+// sorted by group, resource, namespace, name and version, one on each line, an index, and the number of items. Its
+// bytes depend on the header and the items alone.
 //
-// It consists of several members of gzip, so that parts can be read alone: the header, blocks of items, parts of the index, each with a
-// line for each of some blocks, and the list of these parts. A last member is empty, and says in an extra field (id "CI": the version in
-// four bytes, then offset and length in eight each, little-endian) where that list is. So one request for the end of the file and one for a
-// block find an item. A document that is compressed anew loses only that.
+// It consists of several members of gzip, so that parts can be read alone: the header, blocks of items, parts of the
+// index, each with a line for each of some blocks, and the list of these parts. A last member is empty, and says in an
+// extra field (id "CI": the version in four bytes, then offset and length in eight each, little-endian) where that list
+// is. So one request for the end of the file and one for a block find an item. A document that is compressed anew loses
+// only that.
 //
 // Readers of a version accept fields that they do not know. A file of a higher version is an error.
 //

@@ -33,7 +33,8 @@ type served struct{ group, resource, kind string }
 
 // New returns an empty manifest.
 func New() *Manifest {
-	return &Manifest{Kinds: KindNamespaces{}, Index: map[string]*Item{}, children: map[string][]*Item{}, served: map[served][]string{}}
+	return &Manifest{Kinds: KindNamespaces{}, Index: map[string]*Item{}, children: map[string][]*Item{},
+		served: map[served][]string{}}
 }
 
 // Manifester is the interface of Manifest.
@@ -53,8 +54,9 @@ func (e Error) Error() string { return string(e) }
 // ItemAlreadyExists is the error of Manifest.Add for an item that it has.
 const ItemAlreadyExists = Error("item already exists in manifest")
 
-// Add adds an item, which belongs to the manifest from then on. It returns false and ItemAlreadyExists if the manifest has an
-// item of the same resource, version, namespace and name, and false and another error if the item cannot be in a manifest.
+// Add adds an item, which belongs to the manifest from then on. It returns false and ItemAlreadyExists if the manifest
+// has an item of the same resource, version, namespace and name, and false and another error if the item cannot be in a
+// manifest.
 func (m *Manifest) Add(item *Item) (bool, error) {
 	if err := item.check(); err != nil {
 		return false, err
@@ -130,8 +132,8 @@ func (m *Manifest) unsorted() iter.Seq[*Item] {
 	}
 }
 
-// Find returns the item that ref names, or nil. A UID alone decides if ref has one. Otherwise it is the group and resource, or
-// the group and kind, with namespace and name; of several versions the first one is returned.
+// Find returns the item that ref names, or nil. A UID alone decides if ref has one. Otherwise it is the group and
+// resource, or the group and kind, with namespace and name; of several versions the first one is returned.
 func (m *Manifest) Find(ref Ref) *Item {
 	if ref.UID != "" {
 		return m.Index[ref.UID]
@@ -158,7 +160,8 @@ type Itermer interface {
 
 var _ Itermer = (*Item)(nil)
 
-// String returns the path of the item: "deployments.apps/shop/v1/web.json". The namespace of a cluster-scoped item is "cluster".
+// String returns the path of the item: "deployments.apps/shop/v1/web.json". The namespace of a cluster-scoped item is
+// "cluster".
 func (i *Item) String() string {
 	return strings.Join([]string{i.groupResource(), cmp.Or(i.Namespace, "cluster"), i.APIVersion, i.Name + ".json"}, "/")
 }
@@ -189,8 +192,8 @@ func (i *Item) Children() []*Item {
 	return slices.Clone(i.Manifest.children[i.UID])
 }
 
-// Kind returns the CustomResourceDefinition of the item's resource, or nil if it is not in the manifest, as for the resources of
-// Kubernetes itself.
+// Kind returns the CustomResourceDefinition of the item's resource, or nil if it is not in the manifest, as for the
+// resources of Kubernetes itself.
 func (i *Item) Kind() *Item {
 	if i.Manifest == nil {
 		return nil

@@ -11,7 +11,8 @@ import (
 // add adds an item of a few words to a manifest.
 func add(t *testing.T, m *Manifest, group, resource, kind, namespace, name, uid string, change ...func(*Item)) *Item {
 	t.Helper()
-	item := &Item{APIGroup: group, APIVersion: "v1", Resource: resource, ItemKind: kind, Namespace: namespace, Name: name, UID: uid}
+	item := &Item{APIGroup: group, APIVersion: "v1", Resource: resource, ItemKind: kind, Namespace: namespace, Name: name,
+		UID: uid}
 	for _, c := range change {
 		c(item)
 	}
@@ -26,13 +27,16 @@ func TestManifestFindsItems(t *testing.T) {
 	m := New()
 	web := add(t, m, "apps", "deployments", "Deployment", "shop", "web", "u1")
 	node := add(t, m, "", "nodes", "Node", "", "n1", "")
-	definition := add(t, m, "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "", "backups.velero.io", "u3")
-	backup := add(t, m, "velero.io", "backups", "Backup", "velero", "nightly", "u4", func(i *Item) { i.OwnerUIDs = []string{"u1", "u9"} })
+	definition := add(t, m, "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "",
+		"backups.velero.io", "u3")
+	backup := add(t, m, "velero.io", "backups", "Backup", "velero", "nightly", "u4",
+		func(i *Item) { i.OwnerUIDs = []string{"u1", "u9"} })
 
 	require.Equal(t, web, m.Index["u1"])
 	require.Equal(t, web, m.Kinds["deployments.apps/v1"]["shop"]["web"])
 	require.Equal(t, node, m.Kinds["nodes/v1"][""]["n1"])
-	require.Equal(t, sets.New("deployments.apps/shop/v1/web.json", "nodes/cluster/v1/n1.json", "backups.velero.io/velero/v1/nightly.json",
+	require.Equal(t, sets.New("deployments.apps/shop/v1/web.json", "nodes/cluster/v1/n1.json",
+		"backups.velero.io/velero/v1/nightly.json",
 		"customresourcedefinitions.apiextensions.k8s.io/cluster/v1/backups.velero.io.json"), m.Set())
 	require.Equal(t, []*Item{node, definition, web, backup}, slices.Collect(m.Items()))
 
@@ -42,7 +46,8 @@ func TestManifestFindsItems(t *testing.T) {
 	} {
 		require.Equal(t, web, m.Find(ref))
 	}
-	for _, ref := range []Ref{{}, {UID: "u9", Kind: "Node", Name: "n1"}, {Group: "apps", Resource: "deployments", Name: "web"}, {Resource: "deployments", Namespace: "shop", Name: "web"}} {
+	for _, ref := range []Ref{{}, {UID: "u9", Kind: "Node", Name: "n1"},
+		{Group: "apps", Resource: "deployments", Name: "web"}, {Resource: "deployments", Namespace: "shop", Name: "web"}} {
 		require.Nil(t, m.Find(ref))
 	}
 
@@ -58,7 +63,8 @@ func TestItemIsInAManifestOnce(t *testing.T) {
 	t.Parallel()
 	m := New()
 	first := add(t, m, "", "pods", "Pod", "shop", "web", "u1")
-	added, err := m.Add(&Item{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "web", UID: "u2"})
+	added, err := m.Add(&Item{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "web",
+		UID: "u2"})
 	require.False(t, added)
 	require.Equal(t, ItemAlreadyExists, err)
 	require.Equal(t, first, m.Kinds["pods/v1"]["shop"]["web"])

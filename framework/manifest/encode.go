@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendItem appends an item as a line of the manifest: what encoding/json makes of it without escaping for HTML, at a third of the
-// time, because the items of a backup are encoded while it runs.
+// appendItem appends an item as a line of the manifest: what encoding/json makes of it without escaping for HTML, at a
+// third of the time, because the items of a backup are encoded while it runs.
 func appendItem(to []byte, item *Item) []byte {
 	o := members{to: append(to, '{')}
 	o.optional("group", item.APIGroup)

@@ -19,15 +19,20 @@ func TestItemIsEncodedAsEncodingJSONDoes(t *testing.T) {
 	t.Parallel()
 	of := &Ref{Group: "apps", Resource: "deployments", Kind: "Deployment", Namespace: "shop", Name: "web", UID: "u"}
 	whole := &Item{
-		APIGroup: "apps", APIVersion: "v1", Resource: "replicasets", ItemKind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "v",
-		Labels: map[string]string{"b": "<2>", "a": "1", "c": ""}, Annotations: map[string]string{"text": "line\nnext \"quoted\" \\ \u2028 é \x01"},
+		APIGroup: "apps", APIVersion: "v1", Resource: "replicasets", ItemKind: "ReplicaSet", Namespace: "shop", Name: "web-1",
+		UID:    "v",
+		Labels: map[string]string{"b": "<2>", "a": "1", "c": ""}, Annotations: map[string]string{
+			"text": "line\nnext \"quoted\" \\ \u2028 é \x01",
+		},
 		OwnerUIDs: []string{"u", "w"},
 		Edges: []Edge{
-			{Type: Controller, Strict: true, To: *of, Path: "metadata.ownerReferences[0]"}, {Type: Action, To: Ref{Name: "x"}, Plugin: "example.io/p"}, {Type: More},
+			{Type: Controller, Strict: true, To: *of, Path: "metadata.ownerReferences[0]"}, {Type: Action, To: Ref{Name: "x"},
+				Plugin: "example.io/p"}, {Type: More},
 		},
 		Included: Inclusion{By: ByAction, Plugin: "example.io/p", Of: of},
 	}
-	for _, item := range []*Item{whole, {}, {Name: "only"}, {Included: Inclusion{Plugin: "p"}}, {Labels: map[string]string{}, Edges: []Edge{}}} {
+	for _, item := range []*Item{whole, {}, {Name: "only"}, {Included: Inclusion{Plugin: "p"}},
+		{Labels: map[string]string{}, Edges: []Edge{}}} {
 		sameJSON(t, item)
 	}
 }

@@ -17,8 +17,10 @@ func file() []byte {
 	if err != nil {
 		log.Fatal(err)
 	}
-	claim := &manifest.Item{APIVersion: "v1", Resource: "persistentvolumeclaims", ItemKind: "PersistentVolumeClaim", Namespace: "shop", Name: "data", UID: "u1"}
-	set := &manifest.Item{APIGroup: "apps", APIVersion: "v1", Resource: "statefulsets", ItemKind: "StatefulSet", Namespace: "shop", Name: "db", UID: "u2"}
+	claim := &manifest.Item{APIVersion: "v1", Resource: "persistentvolumeclaims", ItemKind: "PersistentVolumeClaim",
+		Namespace: "shop", Name: "data", UID: "u1"}
+	set := &manifest.Item{APIGroup: "apps", APIVersion: "v1", Resource: "statefulsets", ItemKind: "StatefulSet",
+		Namespace: "shop", Name: "db", UID: "u2"}
 	pod := &manifest.Item{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "db-0", UID: "u3"}
 	pod.AddOwner("apps/v1", "StatefulSet", "db", "u2", true)
 	pod.Edges = append(pod.Edges, manifest.Edge{

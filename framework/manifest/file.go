@@ -38,7 +38,8 @@ func Open(ctx context.Context, ranger Ranger) (*File, error) {
 		return nil, fmt.Errorf("read the end of the manifest: %w", err)
 	}
 	if int64(len(tail)) != min(size, tailSize) {
-		return nil, fmt.Errorf("the end of a manifest of %d bytes has %d bytes, want %d", size, len(tail), min(size, tailSize))
+		return nil, fmt.Errorf("the end of a manifest of %d bytes has %d bytes, want %d", size, len(tail),
+			min(size, tailSize))
 	}
 	offset, length, err := decodeFooter(tail, size)
 	if err != nil {
@@ -128,8 +129,8 @@ func (f *File) Header(ctx context.Context) (Header, error) {
 	return r.header, nil
 }
 
-// Get returns the item that ref names by group, resource, namespace and name, with one request. Of several versions it is the first.
-// The error is ErrNoItem if there is none.
+// Get returns the item that ref names by group, resource, namespace and name, with one request. Of several versions it
+// is the first. The error is ErrNoItem if there is none.
 func (f *File) Get(ctx context.Context, ref Ref) (*Item, error) {
 	if ref.Resource == "" || ref.Name == "" {
 		return nil, errors.New("an item of a manifest is found by its resource and name")
@@ -140,8 +141,8 @@ func (f *File) Get(ctx context.Context, ref Ref) (*Item, error) {
 	return nil, ErrNoItem
 }
 
-// Items yields the items of a resource, or of a resource and namespace, or of the one name that ref has, in the order of the manifest, with
-// one request. All items are meant if the resource is empty. Nothing comes after an error.
+// Items yields the items of a resource, or of a resource and namespace, or of the one name that ref has, in the order
+// of the manifest, with one request. All items are meant if the resource is empty. Nothing comes after an error.
 func (f *File) Items(ctx context.Context, ref Ref) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		if err := f.items(ctx, ref, func(item *Item) bool { return yield(item, nil) }); err != nil {

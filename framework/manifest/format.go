@@ -22,7 +22,8 @@ const FileName = "manifest.json.gz"
 // MaxLine is the number of bytes that one item may have in the file.
 const MaxLine = 4 << 20
 
-// Items are compressed in blocks, so that one can be read without the others. A block ends when it has as many items or bytes.
+// Items are compressed in blocks, so that one can be read without the others. A block ends when it has as many items or
+// bytes.
 const (
 	blockItems = 256
 	blockBytes = 1 << 20
@@ -54,16 +55,16 @@ type Backup struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// The index has a line for each block, and is in parts of so many lines, each a member of gzip. The last member begins with rootsStart
-// and has a line for each part.
+// The index has a line for each block, and is in parts of so many lines, each a member of gzip. The last member begins
+// with rootsStart and has a line for each part.
 const (
 	indexLines = 64
 	indexStart = "\n],\"index\":[\n"
 	rootsStart = "],\"roots\":[\n"
 )
 
-// The footer is an empty member of gzip, whose extra field says where the last member before it is. It has a fixed length, so
-// it can be found from the end of a file.
+// The footer is an empty member of gzip, whose extra field says where the last member before it is. It has a fixed
+// length, so it can be found from the end of a file.
 const footerSize = 46
 
 var (
@@ -83,7 +84,8 @@ func encodeFooter(offset, size int64) []byte {
 	return append(footer, footerEnd...)
 }
 
-// ErrNoIndex is the error of Open for what has no index, as a manifest that was compressed again. NewReader may read it.
+// ErrNoIndex is the error of Open for what has no index, as a manifest that was compressed again. NewReader may read
+// it.
 const ErrNoIndex = Error("there is no index at the end of the manifest")
 
 // decodeFooter returns where the last member is according to the last bytes of a file of total bytes.
@@ -105,14 +107,16 @@ func decodeFooter(tail []byte, total int64) (offset, size int64, err error) {
 	}
 	offset, size = int64(binary.LittleEndian.Uint64(rest[4:])), int64(binary.LittleEndian.Uint64(rest[12:]))
 	if end := total - footerSize; offset <= 0 || size <= 0 || offset > end || size != end-offset {
-		return 0, 0, fmt.Errorf("the footer says that %d bytes at %d end the manifest, which has %d bytes", size, offset, total)
+		return 0, 0, fmt.Errorf("the footer says that %d bytes at %d end the manifest, which has %d bytes", size, offset,
+			total)
 	}
 	return offset, size, nil
 }
 
 func versionError(version int64) error {
 	if version > Version {
-		return fmt.Errorf("the manifest has version %d, this program knows versions up to %d: use a newer one", version, Version)
+		return fmt.Errorf("the manifest has version %d, this program knows versions up to %d: use a newer one", version,
+			Version)
 	}
 	return errors.New("the manifest has no version: want \"manifest\": 1 first in it")
 }

@@ -51,7 +51,8 @@ func linksOf(item *Item) []Link {
 }
 
 func ownerLink(item *Item, uid string) Link {
-	link := Link{From: item, Edge: Edge{Type: Owner, To: Ref{UID: uid}, Path: "metadata.ownerReferences"}, Item: item.Manifest.Index[uid]}
+	link := Link{From: item, Edge: Edge{Type: Owner, To: Ref{UID: uid}, Path: "metadata.ownerReferences"},
+		Item: item.Manifest.Index[uid]}
 	if link.Item != nil {
 		link.To = link.Item.Ref()
 	}
@@ -74,8 +75,8 @@ type Step struct {
 	Included Inclusion
 }
 
-// Why returns the chain by which an item came into the backup: the item, the one for which it was requested, and so on, to one
-// that was not requested for another, that is not in the manifest, or that was passed already.
+// Why returns the chain by which an item came into the backup: the item, the one for which it was requested, and so on,
+// to one that was not requested for another, that is not in the manifest, or that was passed already.
 func Why(item *Item) []Step {
 	var chain []Step
 	passed := map[*Item]bool{}

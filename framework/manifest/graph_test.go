@@ -16,7 +16,8 @@ func world(t *testing.T, lines ...string) *Manifest {
 	items := map[string]*Item{}
 	item := func(name string) *Item {
 		if items[name] == nil {
-			items[name] = &Item{APIVersion: "v1", Resource: "configmaps", ItemKind: "ConfigMap", Namespace: "shop", Name: name, UID: "uid-" + name}
+			items[name] = &Item{APIVersion: "v1", Resource: "configmaps", ItemKind: "ConfigMap", Namespace: "shop", Name: name,
+				UID: "uid-" + name}
 		}
 		return items[name]
 	}
@@ -87,8 +88,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// Of random graphs: each item comes after all that it needs, except for the broken links, which are within cycles, and strict ones only
-// where strict ones form a cycle.
+// Of random graphs: each item comes after all that it needs, except for the broken links, which are within cycles, and
+// strict ones only where strict ones form a cycle.
 func TestWavesOfRandomGraphs(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 3))
@@ -171,25 +172,32 @@ func TestClusterAPIComesInOrder(t *testing.T) {
 	m := New()
 	add(t, m, "", "namespaces", "Namespace", "", "fleet", "u-ns")
 	for _, resource := range []string{"clusters", "machines"} {
-		add(t, m, "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "", resource+".cluster.x-k8s.io", "u-"+resource)
+		add(t, m, "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "",
+			resource+".cluster.x-k8s.io", "u-"+resource)
 	}
 	refer := func(kind, group, name, path string, strict bool) func(*Item) {
 		return func(i *Item) {
-			i.Edges = append(i.Edges, Edge{Type: Reference, Strict: strict, Path: path, To: Ref{Group: group, Kind: kind, Namespace: "fleet", Name: name}})
+			i.Edges = append(i.Edges, Edge{Type: Reference, Strict: strict, Path: path,
+				To: Ref{Group: group, Kind: kind, Namespace: "fleet", Name: name}})
 		}
 	}
 	own := func(apiVersion, kind, name, uid string) func(*Item) {
 		return func(i *Item) { i.AddOwner(apiVersion, kind, name, uid, true) }
 	}
-	const core, controlPlane, infra, addons = "cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "addons.cluster.x-k8s.io"
+	const core, controlPlane, infra, addons = "cluster.x-k8s.io", "controlplane.cluster.x-k8s.io",
+		"infrastructure.cluster.x-k8s.io", "addons.cluster.x-k8s.io"
 	cluster := add(t, m, core, "clusters", "Cluster", "fleet", "prod", "u1",
 		refer("KubeadmControlPlane", controlPlane, "prod", "spec.controlPlaneRef", false))
-	plane := add(t, m, controlPlane, "kubeadmcontrolplanes", "KubeadmControlPlane", "fleet", "prod", "u2", own(core+"/v1", "Cluster", "prod", "u1"))
-	machine := add(t, m, core, "machines", "Machine", "fleet", "prod-0", "u3", own(controlPlane+"/v1", "KubeadmControlPlane", "prod", "u2"),
+	plane := add(t, m, controlPlane, "kubeadmcontrolplanes", "KubeadmControlPlane", "fleet", "prod", "u2",
+		own(core+"/v1", "Cluster", "prod", "u1"))
+	machine := add(t, m, core, "machines", "Machine", "fleet", "prod-0", "u3",
+		own(controlPlane+"/v1", "KubeadmControlPlane", "prod", "u2"),
 		refer("DockerMachine", infra, "prod-0", "spec.infrastructureRef", false))
-	add(t, m, infra, "dockermachines", "DockerMachine", "fleet", "prod-0", "u4", own(core+"/v1", "Machine", "prod-0", "u3"))
+	add(t, m, infra, "dockermachines", "DockerMachine", "fleet", "prod-0", "u4",
+		own(core+"/v1", "Machine", "prod-0", "u3"))
 	add(t, m, addons, "clusterresourcesetbindings", "ClusterResourceSetBinding", "fleet", "prod", "u5",
-		refer("Cluster", core, "prod", "spec.clusterName", true), refer("ClusterResourceSet", addons, "gone", "spec.bindings[0]", false))
+		refer("Cluster", core, "prod", "spec.clusterName", true), refer("ClusterResourceSet", addons, "gone",
+			"spec.bindings[0]", false))
 
 	waves, cycles := m.Graph().Waves()
 	var got []string
@@ -223,8 +231,10 @@ func TestLinksLeadBothWays(t *testing.T) {
 	links := g.Links(web)
 	require.Len(t, links, 3)
 	require.Nil(t, links[0].Item)
-	require.Equal(t, Link{From: web, Edge: Edge{Type: Owner, To: set.Ref(), Path: "metadata.ownerReferences"}, Item: set}, links[1])
-	require.Equal(t, Link{From: web, Edge: Edge{Type: Owner, To: Ref{UID: "u9"}, Path: "metadata.ownerReferences"}}, links[2])
+	require.Equal(t, Link{From: web, Edge: Edge{Type: Owner, To: set.Ref(), Path: "metadata.ownerReferences"}, Item: set},
+		links[1])
+	require.Equal(t, Link{From: web, Edge: Edge{Type: Owner, To: Ref{UID: "u9"}, Path: "metadata.ownerReferences"}},
+		links[2])
 	require.Equal(t, links[1:2], g.Referrers(set))
 	require.Empty(t, g.Referrers(web))
 }
@@ -234,7 +244,8 @@ func TestWhy(t *testing.T) {
 	m := New()
 	of := func(name string) func(*Item) {
 		return func(i *Item) {
-			i.Included = Inclusion{By: ByAction, Plugin: "example.io/a", Of: &Ref{Resource: "pods", Namespace: "shop", Name: name}}
+			i.Included = Inclusion{By: ByAction, Plugin: "example.io/a", Of: &Ref{Resource: "pods", Namespace: "shop",
+				Name: name}}
 		}
 	}
 	add(t, m, "", "pods", "Pod", "shop", "selected", "", func(i *Item) { i.Included.By = ByFilters })

@@ -68,21 +68,23 @@ func TestAcceptManifest_Hostile(t *testing.T) {
 		}
 	})
 	for name, test := range map[string]struct{ replace, with, want string }{
-		"version 9":         {`"manifest":1`, `"manifest":9`, "version 9, this program knows versions up to 1"},
-		"no version":        {`"manifest":1,`, ``, "has no version"},
-		"not sorted":        {`"name":"web-000000"`, `"name":"web-000009"`, "web-000001.json comes after pods/team-000/v1/web-000009.json"},
-		"twice":             {`"name":"web-000001"`, `"name":"web-000000"`, "each once"},
-		"wrong count":       {`"count":3`, `"count":4`, "3 items"},
-		"no count":          {`,"count":3`, ``, "does not say how many items"},
-		"wrong index":       {`"items":3}`, `"items":2}`, "the index has 2 items"},
-		"impossible index":  {`"items":3}`, `"items":-3}`, "no block can have -3 items"},
-		"a name of a path":  {`"name":"web-000000"`, `"name":"../x"`, "without control characters and slashes"},
-		"an empty name":     {`"name":"web-000000"`, `"name":""`, "the name of item"},
-		"an item of null":   {`"items":[` + "\n", `"items":[null,`, "item 1"},
-		"items of null":     {`"items":[` + "\n", `"items":null,"x":[`, "want [, got <nil>"},
-		"wrong type":        {`"name":"web-000001"`, `"name":7`, "item 2"},
-		"something after":   {`"count":3}`, `"count":3}{}`, "comes after its end"},
-		"long item":         {`"name":"web-000001"`, `"x":"` + strings.Repeat("x", 3*MaxLine) + `","name":"web-000001"`, "longer than"},
+		"version 9":  {`"manifest":1`, `"manifest":9`, "version 9, this program knows versions up to 1"},
+		"no version": {`"manifest":1,`, ``, "has no version"},
+		"not sorted": {`"name":"web-000000"`, `"name":"web-000009"`,
+			"web-000001.json comes after pods/team-000/v1/web-000009.json"},
+		"twice":            {`"name":"web-000001"`, `"name":"web-000000"`, "each once"},
+		"wrong count":      {`"count":3`, `"count":4`, "3 items"},
+		"no count":         {`,"count":3`, ``, "does not say how many items"},
+		"wrong index":      {`"items":3}`, `"items":2}`, "the index has 2 items"},
+		"impossible index": {`"items":3}`, `"items":-3}`, "no block can have -3 items"},
+		"a name of a path": {`"name":"web-000000"`, `"name":"../x"`, "without control characters and slashes"},
+		"an empty name":    {`"name":"web-000000"`, `"name":""`, "the name of item"},
+		"an item of null":  {`"items":[` + "\n", `"items":[null,`, "item 1"},
+		"items of null":    {`"items":[` + "\n", `"items":null,"x":[`, "want [, got <nil>"},
+		"wrong type":       {`"name":"web-000001"`, `"name":7`, "item 2"},
+		"something after":  {`"count":3}`, `"count":3}{}`, "comes after its end"},
+		"long item": {`"name":"web-000001"`, `"x":"` + strings.Repeat("x", 3*MaxLine) + `","name":"web-000001"`,
+			"longer than"},
 		"a bomb":            {`"items":[` + "\n", `"items":[` + strings.Repeat(" ", 3*MaxLine), "longer than"},
 		"deep":              {`"backup"`, `"x":` + strings.Repeat("[", 20000), "manifest"},
 		"not JSON":          {`{"manifest"`, `manifest`, "at byte"},
@@ -101,7 +103,8 @@ func TestAcceptManifest_Hostile(t *testing.T) {
 	}
 	t.Run("unknown fields", func(t *testing.T) {
 		t.Parallel()
-		more := strings.NewReplacer(`"backup":{`, `"x":[{"y":[1]},null,"z"],"backup":{"x":{},`, `"kind":`, `"x":{"y":[]},"kind":`,
+		more := strings.NewReplacer(`"backup":{`, `"x":[{"y":[1]},null,"z"],"backup":{"x":{},`, `"kind":`,
+			`"x":{"y":[]},"kind":`,
 			`"count":3`, `"x":{"items":[]},"count":3`).Replace(string(plain))
 		read, err := readAll(strings.NewReader(more))
 		require.NoError(t, err)
@@ -158,7 +161,8 @@ func lying(t *testing.T, roots bool, change func(*block)) []byte {
 	root.Size = file.out.written - root.At
 	change(&root)
 	at := file.out.written
-	require.NoError(t, file.member(fmt.Appendf(nil, "%s%s],\"count\":%d}\n", rootsStart, encodeBlocks([]block{root}, false), file.count)))
+	require.NoError(t, file.member(fmt.Appendf(nil, "%s%s],\"count\":%d}\n", rootsStart,
+		encodeBlocks([]block{root}, false), file.count)))
 	return append(out.Bytes(), encodeFooter(at, file.out.written-at)...)
 }
 
@@ -213,20 +217,23 @@ func TestFileReadsSingleItems(t *testing.T) {
 	require.NoError(t, err)
 	header, err := f.Header(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, Header{FormatVersion: FormatVersion, Backup: Backup{Name: "nightly"}, OmittedAnnotations: OmittedByDefault()}, header)
+	require.Equal(t, Header{FormatVersion: FormatVersion, Backup: Backup{Name: "nightly"},
+		OmittedAnnotations: OmittedByDefault()}, header)
 	for i := 0; i < len(items); i += 53 {
 		got, err := f.Get(t.Context(), items[i].Ref())
 		require.NoError(t, err)
 		require.Equal(t, items[i], got)
 	}
-	for _, ref := range []Ref{{Resource: "aaa", Name: "a"}, {Group: "zzz", Resource: "zzz", Name: "z"}, {Resource: "pods", Namespace: "team-000", Name: "no"}} {
+	for _, ref := range []Ref{{Resource: "aaa", Name: "a"}, {Group: "zzz", Resource: "zzz", Name: "z"},
+		{Resource: "pods", Namespace: "team-000", Name: "no"}} {
 		_, err := f.Get(t.Context(), ref)
 		require.ErrorIs(t, err, ErrNoItem)
 	}
 	_, err = f.Get(t.Context(), Ref{UID: "u"})
 	require.ErrorContains(t, err, "by its resource and name")
 
-	for _, ref := range []Ref{{}, {Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Resource: "pods", Namespace: "team-007"}, {Resource: "none"}} {
+	for _, ref := range []Ref{{}, {Resource: "pods"}, {Group: "apps", Resource: "deployments"},
+		{Resource: "pods", Namespace: "team-007"}, {Resource: "none"}} {
 		var want []*Item
 		for _, item := range items {
 			if ref.Resource == "" || item.Resource == ref.Resource && (ref.Namespace == "" || item.Namespace == ref.Namespace) {

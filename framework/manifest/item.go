@@ -1,7 +1,7 @@
 package manifest
 
-// Item is one object of a backup: what identifies it, what it can be selected by, and what it depends on. The rest of the object is in
-// the archive.
+// Item is one object of a backup: what identifies it, what it can be selected by, and what it depends on. The rest of
+// the object is in the archive.
 type Item struct {
 	APIGroup   string `json:"group,omitempty"` // empty for core
 	APIVersion string `json:"version"`         // of the group: "v1"
@@ -11,7 +11,8 @@ type Item struct {
 	Name       string `json:"name"`
 	UID        string `json:"uid,omitempty"`
 
-	// Labels and Annotations are those in the backup, which its actions may have changed. A manifest may leave out annotations; its header names them.
+	// Labels and Annotations are those in the backup, which its actions may have changed. A manifest may leave out
+	// annotations; its header names them.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 
@@ -48,7 +49,8 @@ type Edge struct {
 	// Strict is set if the item cannot be created or cannot work before the other one exists.
 	Strict bool `json:"strict,omitempty"`
 	To     Ref  `json:"to"`
-	// Path is the field in which the dependency was found: "spec.volumes[2].persistentVolumeClaim.claimName". It is empty for Action.
+	// Path is the field in which the dependency was found: "spec.volumes[2].persistentVolumeClaim.claimName". It is empty
+	// for Action.
 	Path string `json:"path,omitempty"`
 	// Plugin is the name of the action for Action, and empty otherwise.
 	Plugin string `json:"plugin,omitempty"`
@@ -73,7 +75,8 @@ const (
 	ByContent = "content" // it is the namespace or the definition of other items
 )
 
-// Inclusion is how an item came into a backup. It is zero if that is not known, as in a manifest that was made from an archive.
+// Inclusion is how an item came into a backup. It is zero if that is not known, as in a manifest that was made from an
+// archive.
 type Inclusion struct {
 	By     string `json:"by"`               // one of the constants
 	Plugin string `json:"plugin,omitempty"` // the action, for ByAction and ByBlock

@@ -42,7 +42,8 @@ func (k key) compareObjects(other key) int {
 
 func compareItems(a, b *Item) int { return keyOf(a).compare(keyOf(b)) }
 
-// Limits of one item, in bytes. The API server has lower limits for most names; it has none for those of roles and their bindings.
+// Limits of one item, in bytes. The API server has lower limits for most names; it has none for those of roles and
+// their bindings.
 const (
 	maxName = 1 << 10
 	maxWord = 253 // group, version, resource, kind and namespace
@@ -77,7 +78,8 @@ func checkWord(value string, limit int, required bool) error {
 		return errors.New("is empty")
 	case len(value) > limit:
 		return fmt.Errorf("has %d bytes, want at most %d", len(value), limit)
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r == '/' || unicode.IsControl(r) }):
+	case !utf8.ValidString(value) ||
+		strings.ContainsFunc(value, func(r rune) bool { return r == '/' || unicode.IsControl(r) }):
 		return fmt.Errorf("is %.512q, want UTF-8 without control characters and slashes", value)
 	}
 	return nil
@@ -90,5 +92,6 @@ func (k key) sortable() string {
 
 // String returns the key as Item.String does.
 func (k key) String() string {
-	return (&Item{APIGroup: k.Group, APIVersion: k.Version, Resource: k.Resource, Namespace: k.Namespace, Name: k.Name}).String()
+	return (&Item{APIGroup: k.Group, APIVersion: k.Version, Resource: k.Resource, Namespace: k.Namespace,
+		Name: k.Name}).String()
 }

@@ -5,8 +5,9 @@ import (
 	"iter"
 )
 
-// merge yields the elements of sorted sequences in their order. Those that compare as equal come together, as one or nil for each
-// sequence; of several in one sequence it is the first. Nothing comes after an error. The slice may be used until the next is asked for.
+// merge yields the elements of sorted sequences in their order. Those that compare as equal come together, as one or
+// nil for each sequence; of several in one sequence it is the first. Nothing comes after an error. The slice may be
+// used until the next is asked for.
 func merge[T any](compare func(a, b *T) int, sequences ...iter.Seq2[*T, error]) iter.Seq2[[]*T, error] {
 	return func(yield func([]*T, error) bool) {
 		rest := &heads[T]{compare: compare}

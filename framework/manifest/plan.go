@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// plan gives each item of a graph its wave. It knows items by their positions in the graph, and does not recurse, because a chain of
-// dependencies may be as long as a manifest.
+// plan gives each item of a graph its wave. It knows items by their positions in the graph, and does not recurse,
+// because a chain of dependencies may be as long as a manifest.
 type plan struct {
 	items []*Item
 
@@ -72,7 +72,8 @@ func impliedLinks(item *Item) []Link {
 	}
 	links := []Link{implied(definition(item), "apiVersion")}
 	if item.Namespace != "" {
-		links = append(links, implied(Ref{Resource: "namespaces", Kind: "Namespace", Name: item.Namespace}, "metadata.namespace"))
+		links = append(links, implied(Ref{Resource: "namespaces", Kind: "Namespace", Name: item.Namespace},
+			"metadata.namespace"))
 	}
 	return links
 }
@@ -80,8 +81,8 @@ func impliedLinks(item *Item) []Link {
 // step is an item on a path, and which of its needs is followed next.
 type step struct{ item, next int }
 
-// groups returns the items in groups within which each depends on each (Tarjan's strongly connected components). A group comes
-// after those that it depends on.
+// groups returns the items in groups within which each depends on each (Tarjan's strongly connected components). A
+// group comes after those that it depends on.
 func (p *plan) groups() [][]int {
 	var (
 		groups [][]int
@@ -135,8 +136,8 @@ func (p *plan) groups() [][]int {
 	return groups
 }
 
-// place gives the items of a group their waves. All that the group depends on has been placed. It returns the cycle of the group, if it
-// has one.
+// place gives the items of a group their waves. All that the group depends on has been placed. It returns the cycle of
+// the group, if it has one.
 func (p *plan) place(group []int) *Cycle {
 	p.breakStrict(group)
 	p.placeSoftly(group)
@@ -158,7 +159,8 @@ func (p *plan) place(group []int) *Cycle {
 // within reports whether a need of an item leads to the item's own group.
 func (p *plan) within(item int, n need) bool { return p.group[item] == p.group[n.to] }
 
-// breakStrict breaks those strict needs of a group that lead back to an item on the way to them, so that the others form no cycle.
+// breakStrict breaks those strict needs of a group that lead back to an item on the way to them, so that the others
+// form no cycle.
 func (p *plan) breakStrict(group []int) {
 	for _, root := range group {
 		if p.state[root] != fresh {
@@ -188,8 +190,8 @@ func (p *plan) breakStrict(group []int) {
 	}
 }
 
-// placeSoftly places the items of a group after what they need strictly. It takes those first that lack the fewest of their soft needs, and
-// breaks these.
+// placeSoftly places the items of a group after what they need strictly. It takes those first that lack the fewest of
+// their soft needs, and breaks these.
 func (p *plan) placeSoftly(group []int) {
 	for _, i := range group {
 		for _, n := range p.needs[i] {

@@ -53,8 +53,8 @@ func decompressed(input *bufio.Reader) (io.Reader, error) {
 // Header returns what the manifest says of itself.
 func (r *Reader) Header() Header { return r.header }
 
-// Items yields the items by group, resource, namespace, name and version, once. The manifest was complete and sound if they end without
-// an error; nothing comes after an error.
+// Items yields the items by group, resource, namespace, name and version, once. The manifest was complete and sound if
+// they end without an error; nothing comes after an error.
 func (r *Reader) Items() iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		for {
@@ -319,7 +319,8 @@ func (r *Reader) at(err error) error {
 	return fmt.Errorf("at byte %d: %w", r.json.InputOffset(), noEOF(err))
 }
 
-// limited fails if more is read than was allowed, so that a value without end is not kept in memory. What was read ahead does not count.
+// limited fails if more is read than was allowed, so that a value without end is not kept in memory. What was read
+// ahead does not count.
 type limited struct {
 	in   io.Reader
 	left int

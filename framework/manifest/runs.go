@@ -63,7 +63,8 @@ func (r *runs) compact() error {
 	return nil
 }
 
-// merged yields the entries of the runs, and of later ones that are not written, in their order. Of those with one key it yields the last.
+// merged yields the entries of the runs, and of later ones that are not written, in their order. Of those with one key
+// it yields the last.
 func (r *runs) merged(later ...iter.Seq2[*entry, error]) iter.Seq2[*entry, error] {
 	var all []iter.Seq2[*entry, error]
 	for _, run := range r.all {

@@ -24,14 +24,15 @@ type Change struct {
 	Before *Item // nil for Added
 	After  *Item // nil for Gone
 
-	// What differs, for Changed: the versions of the API, the UIDs (it was created anew), the keys of labels and annotations, sorted.
+	// What differs, for Changed: the versions of the API, the UIDs (it was created anew), the keys of labels and
+	// annotations, sorted.
 	Version, UID        bool
 	Labels, Annotations []string
 }
 
-// Diff yields the objects in which two manifests differ, in their order. The items must be sorted, as those of a Reader and of
-// Manifest.Items are (see Sorted). An object that a manifest has in several versions counts as its first one. Nothing comes
-// after an error.
+// Diff yields the objects in which two manifests differ, in their order. The items must be sorted, as those of a Reader
+// and of Manifest.Items are (see Sorted). An object that a manifest has in several versions counts as its first one.
+// Nothing comes after an error.
 func Diff(before, after iter.Seq2[*Item, error]) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for items, err := range merge(compareObjects, ordered(before), ordered(after)) {
@@ -56,7 +57,8 @@ func difference(before, after *Item) Change {
 		change.Type = Gone
 	default:
 		change.Version, change.UID = before.APIVersion != after.APIVersion, before.UID != after.UID
-		change.Labels, change.Annotations = differing(before.Labels, after.Labels), differing(before.Annotations, after.Annotations)
+		change.Labels, change.Annotations = differing(before.Labels, after.Labels), differing(before.Annotations,
+			after.Annotations)
 		if change.Version || change.UID || len(change.Labels)+len(change.Annotations) > 0 {
 			change.Type = Changed
 		}
@@ -85,7 +87,8 @@ type Shared struct {
 	Items []*Item // one for each manifest, nil where it does not have the object
 }
 
-// Overlap yields the objects that at least two of the manifests have, in their order. See Diff for what the items must be.
+// Overlap yields the objects that at least two of the manifests have, in their order. See Diff for what the items must
+// be.
 func Overlap(manifests ...iter.Seq2[*Item, error]) iter.Seq2[Shared, error] {
 	checked := make([]iter.Seq2[*Item, error], len(manifests))
 	for i, items := range manifests {

@@ -47,7 +47,8 @@ func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] 
 
 func (m model) objects() []object {
 	return slices.SortedFunc(maps.Keys(m), func(a, b object) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource),
+			cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
 }
 

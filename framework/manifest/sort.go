@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// sorter sorts lines by their keys, in memory that does not grow with their number: what is too much is written to a temporary file in
-// sorted runs. Of several lines with one key it keeps the last.
+// sorter sorts lines by their keys, in memory that does not grow with their number: what is too much is written to a
+// temporary file in sorted runs. Of several lines with one key it keeps the last.
 type sorter struct {
 	memory  int
 	arena   []byte   // keys and lines
@@ -17,7 +17,8 @@ type sorter struct {
 	runs    runs
 }
 
-// sectionRecords is how many records are sorted at a time while others are still to come, so that little is left to do when they end.
+// sectionRecords is how many records are sorted at a time while others are still to come, so that little is left to do
+// when they end.
 const sectionRecords = 256
 
 // record is a key and its line, one after the other in the arena.
@@ -37,7 +38,8 @@ func (s *sorter) add(key string, line []byte) error {
 		s.arena, s.records = s.arena[:0], s.records[:0]
 	}
 	if size := len(key) + len(line); cap(s.arena)-len(s.arena) < size {
-		s.arena = slices.Grow(s.arena, max(size, min(len(s.arena), s.memory-len(s.arena)), 64<<10)) // append copies more often
+		// append copies more often
+		s.arena = slices.Grow(s.arena, max(size, min(len(s.arena), s.memory-len(s.arena)), 64<<10))
 	}
 	s.records = append(s.records, record{len(s.arena), len(key), len(line)})
 	s.arena = append(append(s.arena, key...), line...)

@@ -9,9 +9,10 @@ type Cycle struct {
 	Broken []Link
 }
 
-// Waves returns the items so that each one comes in a wave after all that it depends on, strictly or not, and as early as that
-// allows. Beside its links, an item depends on its namespace and on the definition of its resource. Where items depend on each other
-// in a cycle, some of the links are disregarded; the cycles say which. Items and cycles are sorted.
+// Waves returns the items so that each one comes in a wave after all that it depends on, strictly or not, and as early
+// as that allows. Beside its links, an item depends on its namespace and on the definition of its resource. Where items
+// depend on each other in a cycle, some of the links are disregarded; the cycles say which. Items and cycles are
+// sorted.
 func (g *Graph) Waves() ([][]*Item, []Cycle) {
 	p := newPlan(g)
 	var cycles []Cycle

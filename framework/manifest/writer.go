@@ -13,15 +13,15 @@ import (
 
 // Options are what a Writer may use.
 type Options struct {
-	// Dir is the directory for what does not fit into memory, the system's one for temporary files if it is empty. A file there has no
-	// name, so that it disappears with the process.
+	// Dir is the directory for what does not fit into memory, the system's one for temporary files if it is empty. A file
+	// there has no name, so that it disappears with the process.
 	Dir string
 	// Memory is how many bytes of items are kept in memory, 4 MiB if it is 0.
 	Memory int
 }
 
-// Writer writes a manifest. The bytes that it writes depend on the header and the items alone, not on the order in which they come.
-// It is not safe for concurrent use.
+// Writer writes a manifest. The bytes that it writes depend on the header and the items alone, not on the order in
+// which they come. It is not safe for concurrent use.
 type Writer struct {
 	out    io.Writer
 	header Header
@@ -49,8 +49,8 @@ func encoder(w io.Writer) *json.Encoder {
 	return lines
 }
 
-// Add adds an item; it may be changed after the call. An item of the same resource, version, namespace and name replaces the earlier one.
-// An item that cannot be in a manifest is an error, after which others can still be added.
+// Add adds an item; it may be changed after the call. An item of the same resource, version, namespace and name
+// replaces the earlier one. An item that cannot be in a manifest is an error, after which others can still be added.
 func (w *Writer) Add(item *Item) error {
 	if w.err != nil {
 		return w.err
@@ -180,7 +180,8 @@ func (b *blocks) end() error {
 		roots = append(roots, block{At: at, Size: b.out.written - at, First: part[0].First, Items: int64(len(part))})
 	}
 	at := b.out.written
-	if err := b.member(fmt.Appendf(nil, "%s%s],\"count\":%d}\n", rootsStart, encodeBlocks(roots, false), b.count)); err != nil {
+	if err := b.member(fmt.Appendf(nil, "%s%s],\"count\":%d}\n", rootsStart, encodeBlocks(roots, false),
+		b.count)); err != nil {
 		return err
 	}
 	_, err := b.out.Write(encodeFooter(at, b.out.written-at))

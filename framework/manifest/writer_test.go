@@ -20,7 +20,8 @@ import (
 // pod returns an item, with random things about it.
 func pod(random *rand.Rand, namespace, name string) *Item {
 	item := &Item{
-		APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: namespace, Name: name, UID: "uid-" + namespace + "-" + name,
+		APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: namespace, Name: name, UID: "uid-" + namespace + "-" +
+			name,
 		Labels: map[string]string{"app": fmt.Sprint(random.IntN(3))}, Annotations: map[string]string{"note": "<\u2028ü>"},
 		Included: Inclusion{By: ByFilters},
 	}
@@ -89,13 +90,15 @@ func TestBytesDependOnTheItemsAlone(t *testing.T) {
 	items := sample(3000)
 	want := written(t, Options{}, items...)
 	for seed, memory := range []int{0, 1, 1 << 10, 100 << 10, 1 << 20} {
-		require.Equal(t, want, written(t, Options{Dir: t.TempDir(), Memory: memory}, shuffled(items, uint64(seed))...), "memory %d", memory)
+		require.Equal(t, want, written(t, Options{Dir: t.TempDir(), Memory: memory}, shuffled(items, uint64(seed))...),
+			"memory %d", memory)
 	}
 }
 
 func TestReaderReadsWhatWriterWrote(t *testing.T) {
 	t.Parallel()
-	for _, count := range []int{0, 1, blockItems - 1, blockItems, blockItems + 1, 3 * blockItems, blockItems*indexLines + 1} {
+	for _, count := range []int{0, 1, blockItems - 1, blockItems, blockItems + 1, 3 * blockItems, blockItems*indexLines +
+		1} {
 		items := sample(count)
 		file := written(t, Options{Memory: 1 << 20}, items...)
 		read, err := readAll(bytes.NewReader(file))
@@ -161,7 +164,8 @@ func TestFailureToWriteIsReported(t *testing.T) {
 	t.Parallel()
 	size := len(written(t, Options{}, sample(3)...))
 	for after := range size {
-		w, err := NewWriter(&failing{after}, Header{Backup: Backup{Name: "nightly"}, OmittedAnnotations: OmittedByDefault()}, Options{})
+		w, err := NewWriter(&failing{after}, Header{Backup: Backup{Name: "nightly"}, OmittedAnnotations: OmittedByDefault()},
+			Options{})
 		require.NoError(t, err)
 		for _, item := range sample(3) {
 			require.NoError(t, w.Add(item))
@@ -220,7 +224,8 @@ func TestFilesMatchTheSchema(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, schema.Validate(manifest))
 	}
-	for _, wrong := range []string{`{}`, `{"manifest":9,"formatVersion":"1.2.0","backup":{"name":"a"},"items":[],"count":0}`} {
+	for _, wrong := range []string{`{}`,
+		`{"manifest":9,"formatVersion":"1.2.0","backup":{"name":"a"},"items":[],"count":0}`} {
 		manifest, err := jsonschema.UnmarshalJSON(strings.NewReader(wrong))
 		require.NoError(t, err)
 		require.Error(t, schema.Validate(manifest))

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// claim is the exclusive right to change one operation of a Dir. It locks the operation's part file, in which the next state
-// is written before the file is renamed.
+// claim is the exclusive right to change one operation of a Dir. It locks the operation's part file, in which the next
+// state is written before the file is renamed.
 type claim struct {
 	dir     *Dir
 	id      string

@@ -8,9 +8,10 @@ import (
 // bytesUnits are the units of the progress that writers and readers report.
 const bytesUnits = "bytes"
 
-// Writer returns a writer that passes everything on to w and adds the bytes that w has taken to the progress. total is the
-// number of bytes of the whole operation, 0 if it is not known; several writers and readers of an operation add up. A write
-// fails with the context's error once the work's context has ended, so a copy needs no other check for cancellation.
+// Writer returns a writer that passes everything on to w and adds the bytes that w has taken to the progress. total is
+// the number of bytes of the whole operation, 0 if it is not known; several writers and readers of an operation add up.
+// A write fails with the context's error once the work's context has ended, so a copy needs no other check for
+// cancellation.
 func (r *Run) Writer(w io.Writer, total int64) io.Writer {
 	r.countBytes(total)
 	return writer{w, r}

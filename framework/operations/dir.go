@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Dir is a Store that keeps each operation in a file of a directory, for processes on one machine. A file is written and
-// synced under a temporary name and then renamed, so a crash or a full disk leaves either the old state or the new one.
-// Processes lock an operation while they change it; the lock ends with the process that holds it.
+// Dir is a Store that keeps each operation in a file of a directory, for processes on one machine. A file is written
+// and synced under a temporary name and then renamed, so a crash or a full disk leaves either the old state or the new
+// one. Processes lock an operation while they change it; the lock ends with the process that holds it.
 type Dir struct {
 	path  string
 	turns turns
@@ -73,9 +73,11 @@ func (d *Dir) Update(ctx context.Context, operation *Operation) error {
 	})
 }
 
-// change locks an operation, passes its current state, or the error of reading it, to next, and stores the operation with
-// the version that next returns.
-func (d *Dir) change(ctx context.Context, operation *Operation, next func(current *Operation, err error) (int64, error)) error {
+// change locks an operation, passes its current state, or the error of reading it, to next, and stores the operation
+// with the version that next returns.
+func (d *Dir) change(
+	ctx context.Context, operation *Operation, next func(current *Operation, err error) (int64, error),
+) error {
 	id := operation.ID
 	if !idPattern.MatchString(id) {
 		return fmt.Errorf("keep operation %q: want an id that ID makes", id)

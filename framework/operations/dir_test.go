@@ -49,8 +49,9 @@ func TestGetReportsDamagedFile(t *testing.T) {
 		"another operation": {strings.ReplaceAll(string(good), `"a"`, `"b"`), "as computed from its runner and key"},
 		"an unknown key":    {strings.Replace(string(good), `"attempt"`, `"attmpt"`, 1), "attmpt"},
 		"a negative count":  {strings.Replace(string(good), `"nTotal":2`, `"nTotal":-2`, 1), "none may be negative"},
-		"ended and owned":   {strings.Replace(string(good), `"attempt"`, `"completed":true,"attempt"`, 1), "it has completed, but its owner is me"},
-		"no input":          {strings.Replace(string(good), `"input":{"a":1},`, ``, 1), "it has no input"},
+		"ended and owned": {strings.Replace(string(good), `"attempt"`, `"completed":true,"attempt"`, 1),
+			"it has completed, but its owner is me"},
+		"no input": {strings.Replace(string(good), `"input":{"a":1},`, ``, 1), "it has no input"},
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(test.content), 0o600))
 		_, err := dir.Get(t.Context(), a.ID)
@@ -58,7 +59,8 @@ func TestGetReportsDamagedFile(t *testing.T) {
 		require.ErrorContains(t, err, file, name)
 		require.ErrorContains(t, err, test.want, name)
 		require.ErrorIs(t, dir.Update(t.Context(), a), operations.ErrDamaged, name)
-		require.ErrorIs(t, dir.Create(t.Context(), operation("a")), operations.ErrExists, name+": a damaged operation must not be started again")
+		require.ErrorIs(t, dir.Create(t.Context(), operation("a")), operations.ErrExists,
+			name+": a damaged operation must not be started again")
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Equal(t, test.content, string(content), "the damaged file must be kept")

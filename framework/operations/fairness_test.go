@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// TestDirServesCallersFairly lets 32 callers change operations as fast as they can, and counts the calls that each of them
-// has completed when all have completed 960. A fair store completes 30 calls of each.
+// TestDirServesCallersFairly lets 32 callers change operations as fast as they can, and counts the calls that each of
+// them has completed when all have completed 960. A fair store completes 30 calls of each.
 func TestDirServesCallersFairly(t *testing.T) {
 	t.Parallel()
 	const callers, total, least = 32, 960, 5

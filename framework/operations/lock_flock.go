@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lock waits until no other open file has the lock of file, and takes it. The kernel releases it when the file is closed,
-// which happens at the latest when the process ends.
+// lock waits until no other open file has the lock of file, and takes it. The kernel releases it when the file is
+// closed, which happens at the latest when the process ends.
 func lock(file *os.File) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// TestOperationCompletesOnceDespiteFaults starts and kills processes, calls each of them, makes the store fail at times, and
-// checks what a host sees against a model.
+// TestOperationCompletesOnceDespiteFaults starts and kills processes, calls each of them, makes the store fail at
+// times, and checks what a host sees against a model.
 func TestOperationCompletesOnceDespiteFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

@@ -42,8 +42,8 @@ type Operation struct {
 	Version string
 }
 
-// ID returns the id of the operation that the runner with the given name starts under key. It depends on nothing else. It is at
-// most 64 characters long and valid as the name of a file and of a Kubernetes object.
+// ID returns the id of the operation that the runner with the given name starts under key. It depends on nothing else.
+// It is at most 64 characters long and valid as the name of a file and of a Kubernetes object.
 func ID(runner, key string) string {
 	sum := sha256.Sum256([]byte(runner + "\x00" + key))
 	return "op-" + hex.EncodeToString(sum[:16])
@@ -52,14 +52,16 @@ func ID(runner, key string) string {
 // idPattern matches the results of ID.
 var idPattern = regexp.MustCompile(`^op-[0-9a-f]{32}$`)
 
-// Key returns a key for an item of a backup or restore, for kinds whose input has none. It is the same whenever it is computed
-// for the same item of the same backup or restore, whatever the version of the item's API, and differs from all other keys.
+// Key returns a key for an item of a backup or restore, for kinds whose input has none. It is the same whenever it is
+// computed for the same item of the same backup or restore, whatever the version of the item's API, and differs from
+// all other keys.
 func Key(owner metav1.Object, item *unstructured.Unstructured) string {
 	identity := string(owner.GetUID())
 	if identity == "" {
 		identity = owner.GetNamespace() + "/" + owner.GetName()
 	}
-	return strings.Join([]string{identity, item.GroupVersionKind().GroupKind().String(), item.GetNamespace(), item.GetName()}, "/")
+	return strings.Join([]string{identity, item.GroupVersionKind().GroupKind().String(), item.GetNamespace(),
+		item.GetName()}, "/")
 }
 
 // format is the version of the format that Encode writes.
@@ -92,9 +94,11 @@ func Encode(operation *Operation) ([]byte, error) {
 	progress := operation.Progress
 	content, err := json.Marshal(encoded{
 		Format: format, ID: operation.ID, Runner: operation.Runner, Key: operation.Key, Input: operation.Input,
-		Owner: operation.Owner, Heartbeat: operation.Heartbeat, Attempt: operation.Attempt, CancelRequested: operation.CancelRequested,
-		Completed: progress.Completed, Err: progress.Err, NCompleted: progress.NCompleted, NTotal: progress.NTotal,
-		Units: progress.Units, Description: progress.Description, LastLines: progress.LastLines, Started: progress.Started, Updated: progress.Updated,
+		Owner: operation.Owner, Heartbeat: operation.Heartbeat, Attempt: operation.Attempt,
+		CancelRequested: operation.CancelRequested,
+		Completed:       progress.Completed, Err: progress.Err, NCompleted: progress.NCompleted, NTotal: progress.NTotal,
+		Units: progress.Units, Description: progress.Description, LastLines: progress.LastLines, Started: progress.Started,
+		Updated: progress.Updated,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode operation %s: %w", operation.ID, err)
@@ -102,8 +106,8 @@ func Encode(operation *Operation) ([]byte, error) {
 	return content, nil
 }
 
-// Decode returns the operation that Encode has encoded as content. It returns an error for content that Encode cannot have
-// written.
+// Decode returns the operation that Encode has encoded as content. It returns an error for content that Encode cannot
+// have written.
 func Decode(content []byte) (*Operation, error) {
 	var e encoded
 	decoder := json.NewDecoder(bytes.NewReader(content))
@@ -137,7 +141,8 @@ func (e encoded) check() error {
 	case e.ID != ID(e.Runner, e.Key):
 		return fmt.Errorf("its id is %q, want %s, as computed from its runner and key", e.ID, ID(e.Runner, e.Key))
 	case e.Heartbeat < 0 || e.Attempt < 1 || e.NCompleted < 0 || e.NTotal < 0:
-		return fmt.Errorf("beat is %d, attempt %d, nCompleted %d, nTotal %d: none may be negative, and attempt must be at least 1",
+		return fmt.Errorf("beat is %d, attempt %d, nCompleted %d, nTotal %d: none may be negative, and attempt must be at "+
+			"least 1",
 			e.Heartbeat, e.Attempt, e.NCompleted, e.NTotal)
 	case len(e.Input) == 0:
 		return errors.New("it has no input")

@@ -17,7 +17,8 @@ func TestIDDependsOnRunnerAndKey(t *testing.T) {
 	id := operations.ID("example.io/mover", "k")
 	require.Regexp(t, `^op-[0-9a-f]{32}$`, id)
 	require.Equal(t, id, operations.ID("example.io/mover", "k"))
-	for _, other := range []string{operations.ID("example.io/mover", "l"), operations.ID("example.io/move", "rk"), operations.ID("", "")} {
+	for _, other := range []string{operations.ID("example.io/mover", "l"), operations.ID("example.io/move", "rk"),
+		operations.ID("", "")} {
 		require.NotEqual(t, id, other)
 	}
 }
@@ -40,7 +41,8 @@ func TestKeyIdentifiesItemOfBackup(t *testing.T) {
 	web := item("apps/v1", "Deployment", "shop", "web")
 	require.Equal(t, "u-1/Deployment.apps/shop/web", operations.Key(backup("a", "u-1"), web))
 	require.Equal(t, "velero/a/Deployment.apps/shop/web", operations.Key(backup("a", ""), web))
-	require.Equal(t, operations.Key(backup("a", ""), web), operations.Key(backup("a", ""), item("apps/v1beta1", "Deployment", "shop", "web")))
+	require.Equal(t, operations.Key(backup("a", ""), web),
+		operations.Key(backup("a", ""), item("apps/v1beta1", "Deployment", "shop", "web")))
 	require.Equal(t, "u-1/Node//n", operations.Key(backup("a", "u-1"), item("v1", "Node", "", "n")))
 }
 

@@ -39,7 +39,8 @@ func (s *site) start(lease time.Duration) (*plugintest.Plugin, abiav1.AsyncBacku
 // input returns the input that starts an operation on the named claim.
 func (s *site) input(claim string) *abiav1.StartInput {
 	return &abiav1.StartInput{
-		Item:   plugintest.Object(s.t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: `+claim+`}}`),
+		Item: plugintest.Object(s.t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: `+
+			claim+`}}`),
 		Backup: plugintest.Backup("nightly"), Key: "nightly/" + claim,
 	}
 }
@@ -64,12 +65,15 @@ func (s *site) begun(claim string) int {
 }
 
 // await polls the progress, as a host does, until it is as wanted.
-func (s *site) await(action abiav1.AsyncBackupItemAction, id string, wanted func(framework.OperationProgress) bool) framework.OperationProgress {
+func (s *site) await(
+	action abiav1.AsyncBackupItemAction, id string, wanted func(framework.OperationProgress) bool,
+) framework.OperationProgress {
 	s.t.Helper()
 	var progress framework.OperationProgress
 	require.Eventually(s.t, func() bool {
 		var err error
-		progress, err = action.Progress(s.t.Context(), &abiav1.ProgressInput{OperationID: id, Backup: plugintest.Backup("nightly")})
+		progress, err = action.Progress(s.t.Context(),
+			&abiav1.ProgressInput{OperationID: id, Backup: plugintest.Backup("nightly")})
 		return err == nil && wanted(progress)
 	}, 5*time.Minute, 20*time.Millisecond)
 	return progress
@@ -138,7 +142,8 @@ func TestCancelFromAnotherProcess(t *testing.T) {
 	_, second := s.start(3 * time.Second)
 	started, err := first.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
-	require.NoError(t, second.Cancel(t.Context(), &abiav1.CancelInput{OperationID: started.OperationID, Backup: plugintest.Backup("nightly")}))
+	require.NoError(t, second.Cancel(t.Context(), &abiav1.CancelInput{OperationID: started.OperationID,
+		Backup: plugintest.Backup("nightly")}))
 	for _, action := range []abiav1.AsyncBackupItemAction{second, first} {
 		require.Equal(t, "the operation was cancelled", s.await(action, started.OperationID, completed).Err)
 	}
@@ -154,7 +159,8 @@ func TestDamagedStateIsReported(t *testing.T) {
 	s.await(action, started.OperationID, completed)
 	file := filepath.Join(s.state, "operations", started.OperationID+".json")
 	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
-	progress, err := action.Progress(t.Context(), &abiav1.ProgressInput{OperationID: started.OperationID, Backup: plugintest.Backup("nightly")})
+	progress, err := action.Progress(t.Context(), &abiav1.ProgressInput{OperationID: started.OperationID,
+		Backup: plugintest.Backup("nightly")})
 	require.NoError(t, err)
 	require.True(t, progress.Completed)
 	require.Contains(t, progress.Err, file)
@@ -177,10 +183,12 @@ func TestKeyServesKindsWithoutKeys(t *testing.T) {
 	other, err := action.Execute(t.Context(), input)
 	require.NoError(t, err)
 	require.NotEqual(t, started.OperationID, other.OperationID)
-	require.NoError(t, action.Cancel(t.Context(), &biav2.CancelInput{OperationID: started.OperationID, Backup: input.Backup}))
+	require.NoError(t, action.Cancel(t.Context(), &biav2.CancelInput{OperationID: started.OperationID,
+		Backup: input.Backup}))
 	s.release("data", "")
 	require.Eventually(t, func() bool {
-		progress, err := action.Progress(t.Context(), &biav2.ProgressInput{OperationID: started.OperationID, Backup: input.Backup})
+		progress, err := action.Progress(t.Context(), &biav2.ProgressInput{OperationID: started.OperationID,
+			Backup: input.Backup})
 		return err == nil && progress.Completed
 	}, 5*time.Minute, 20*time.Millisecond)
 }

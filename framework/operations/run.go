@@ -25,7 +25,8 @@ type Run struct {
 	progress framework.OperationProgress
 	output   string // the end of what was written to Output
 	unsaved  error  // why the result of the work is not stored yet
-	over     bool   // set when the store has the progress, because the work is stored as completed or another process has it
+	// set when the store has the progress, because the work is stored as completed or another process has it
+	over bool
 }
 
 // ID returns the id of the operation.
@@ -34,12 +35,12 @@ func (r *Run) ID() string { return r.id }
 // Attempt returns 1 in the process that started the operation, and one more in each process that resumed it.
 func (r *Run) Attempt() int { return int(r.attempt) }
 
-// Log returns framework.Log of the call that started or resumed the operation in this process, with the operation's id in
-// each line. The lines are written to the log of the backup or restore that made that call.
+// Log returns framework.Log of the call that started or resumed the operation in this process, with the operation's id
+// in each line. The lines are written to the log of the backup or restore that made that call.
 func (r *Run) Log() hclog.Logger { return r.log }
 
-// Report sets the progress: completed of total units, and what is happening now. total is 0 as long as it is not known. Report
-// only takes a lock, so it may be called as often as the progress changes.
+// Report sets the progress: completed of total units, and what is happening now. total is 0 as long as it is not known.
+// Report only takes a lock, so it may be called as often as the progress changes.
 func (r *Run) Report(completed, total int64, units, description string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,8 +57,9 @@ func (r *Run) Describe(description string) {
 	r.progress.Updated = time.Now().UTC()
 }
 
-// Output returns a writer for what the work writes for people, such as the output of a program. The server shows its last lines if the
-// operation fails; see framework.OperationProgress.LastLines. Nothing is written elsewhere, and Write never fails.
+// Output returns a writer for what the work writes for people, such as the output of a program. The server shows its
+// last lines if the operation fails; see framework.OperationProgress.LastLines. Nothing is written elsewhere, and Write
+// never fails.
 func (r *Run) Output() io.Writer { return output{r} }
 
 type output struct{ run *Run }

@@ -98,7 +98,8 @@ func TestLastLinesOfOutputAreReported(t *testing.T) {
 		})
 		id := mustStart(t, p, "k")
 		synctest.Wait()
-		want := "..." + strings.Repeat("x", 2048-len("\nblock 1000 cannot be \uFFFD read")) + "\nblock 1000 cannot be \uFFFD read"
+		want := "..." + strings.Repeat("x", 2048-len("\nblock 1000 cannot be \uFFFD read")) +
+			"\nblock 1000 cannot be \uFFFD read"
 		progress := mustProgress(t, p, id)
 		require.Equal(t, []string{"disk full", want}, []string{progress.Err, progress.LastLines})
 		p.Close()
@@ -111,18 +112,21 @@ func TestLastLinesOfOutputAreReported(t *testing.T) {
 func TestLogNamesOperationAndRun(t *testing.T) {
 	t.Parallel()
 	returned := make(chan struct{})
-	runner := operations.NewRunner("example.io/mover", newResources(), func(_ context.Context, _ volume, run *operations.Run) error {
-		<-returned
-		run.Log().Info("copying", "volume", "data")
-		return nil
-	})
+	runner := operations.NewRunner("example.io/mover", newResources(),
+		func(_ context.Context, _ volume, run *operations.Run) error {
+			<-returned
+			run.Log().Info("copying", "volume", "data")
+			return nil
+		})
 	t.Cleanup(runner.Close)
-	plugin := plugintest.Run(t, abiav1.Register("example.io/mover", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
-		return &logging{runner: runner}, nil
-	}))
+	plugin := plugintest.Run(t,
+		abiav1.Register("example.io/mover", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+			return &logging{runner: runner}, nil
+		}))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), glue.RunMetadata, "backup-1")
 	started, err := plugin.AsyncBackupItemActionV1("example.io/mover").Start(ctx, &abiav1.StartInput{
-		Item:   plugintest.Object(t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: data}}`),
+		Item: plugintest.Object(t,
+			`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: data}}`),
 		Backup: plugintest.Backup("nightly"), Key: "k",
 	})
 	require.NoError(t, err)
@@ -175,14 +179,16 @@ func TestWriterAndReaderCountBytes(t *testing.T) {
 			}
 			copies.Wait()
 		}, framework.OperationProgress{NCompleted: 80, NTotal: 80}},
-		"resumed": {func(run *operations.Run) { run.Report(5, 20, "bytes", "resuming") }, func(t *testing.T, run *operations.Run) {
-			_, err := run.Writer(io.Discard, 20).Write([]byte(content))
-			require.NoError(t, err)
-		}, framework.OperationProgress{NCompleted: 15, NTotal: 20, Description: "resuming"}},
-		"after other units": {func(run *operations.Run) { run.Report(1, 2, "volumes", "copying") }, func(t *testing.T, run *operations.Run) {
-			_, err := run.Writer(io.Discard, 20).Write([]byte(content))
-			require.NoError(t, err)
-		}, framework.OperationProgress{NCompleted: 10, NTotal: 20, Description: "copying"}},
+		"resumed": {func(run *operations.Run) { run.Report(5, 20, "bytes", "resuming") },
+			func(t *testing.T, run *operations.Run) {
+				_, err := run.Writer(io.Discard, 20).Write([]byte(content))
+				require.NoError(t, err)
+			}, framework.OperationProgress{NCompleted: 15, NTotal: 20, Description: "resuming"}},
+		"after other units": {func(run *operations.Run) { run.Report(1, 2, "volumes", "copying") },
+			func(t *testing.T, run *operations.Run) {
+				_, err := run.Writer(io.Discard, 20).Write([]byte(content))
+				require.NoError(t, err)
+			}, framework.OperationProgress{NCompleted: 10, NTotal: 20, Description: "copying"}},
 		"failures": {nil, func(t *testing.T, run *operations.Run) {
 			n, err := run.Writer(failing{4}, 20).Write([]byte(content))
 			require.ErrorIs(t, err, errFailing)

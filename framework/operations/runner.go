@@ -24,13 +24,14 @@ var (
 	errClosed = errors.New("the runner is closed")
 )
 
-// Work does the work of one operation. input is not shared with other calls. The operation fails with the error that Work
-// returns, and succeeds if that is nil. ctx ends when the operation is cancelled and when this process may not work on it any
-// more; Work should return then.
+// Work does the work of one operation. input is not shared with other calls. The operation fails with the error that
+// Work returns, and succeeds if that is nil. ctx ends when the operation is cancelled and when this process may not
+// work on it any more; Work should return then.
 type Work[In any] func(ctx context.Context, input In, run *Run) error
 
-// Runner does work inside the plugin's process and reports its progress to the host. Several processes may have a runner
-// of the same name on the same store: one of them works on an operation, and each can report its progress and cancel it.
+// Runner does work inside the plugin's process and reports its progress to the host. Several processes may have a
+// runner of the same name on the same store: one of them works on an operation, and each can report its progress and
+// cancel it.
 //
 // In is the input of the work. It is stored as JSON, so that another process can resume the operation.
 type Runner[In any] struct {
@@ -48,8 +49,9 @@ type Runner[In any] struct {
 	active sync.WaitGroup // counts all goroutines of the runner
 }
 
-// NewRunner returns a runner. name distinguishes it from other runners on the same store; the plugin's name will do. A runner
-// of a plugin lasts as long as the process. Tests call Close. The runner logs to framework.Log of the call that it serves.
+// NewRunner returns a runner. name distinguishes it from other runners on the same store; the plugin's name will do. A
+// runner of a plugin lasts as long as the process. Tests call Close. The runner logs to framework.Log of the call that
+// it serves.
 func NewRunner[In any](name string, store Store, work Work[In], options ...Option) *Runner[In] {
 	r := &Runner[In]{
 		name: name, store: store, work: work,
@@ -64,8 +66,8 @@ func NewRunner[In any](name string, store Store, work Work[In], options ...Optio
 	return r
 }
 
-// Start starts an operation and returns its id. If any process has started one under the same key before, Start only returns
-// the id, even if that operation has completed. The work goes on when ctx ends.
+// Start starts an operation and returns its id. If any process has started one under the same key before, Start only
+// returns the id, even if that operation has completed. The work goes on when ctx ends.
 func (r *Runner[In]) Start(ctx context.Context, key string, input In) (id string, err error) {
 	if key == "" {
 		return "", errors.New("start an operation: the key is empty")
@@ -112,9 +114,10 @@ func decodeInput[In any](raw []byte) (In, error) {
 	return input, nil
 }
 
-// Progress returns the progress of an operation. If the process that worked on the operation has ended, Progress resumes the
-// operation in this process or marks it as failed, depending on WithResume. An operation whose state is lost is reported as
-// failed. Progress returns an error if the store is unavailable, or if the operation is not one of this runner's.
+// Progress returns the progress of an operation. If the process that worked on the operation has ended, Progress
+// resumes the operation in this process or marks it as failed, depending on WithResume. An operation whose state is
+// lost is reported as failed. Progress returns an error if the store is unavailable, or if the operation is not one of
+// this runner's.
 func (r *Runner[In]) Progress(ctx context.Context, id string) (framework.OperationProgress, error) {
 	if run := r.run(id); run != nil {
 		if progress, ok, err := run.current(); ok {
@@ -125,7 +128,8 @@ func (r *Runner[In]) Progress(ctx context.Context, id string) (framework.Operati
 	switch {
 	case isLost(id, err):
 		framework.Log(ctx).Error("the state of the operation is lost", "operation", id, "error", err)
-		return framework.OperationProgress{Completed: true, Err: "the state of the operation is lost: " + validText(err.Error())}, nil
+		return framework.OperationProgress{Completed: true, Err: "the state of the operation is lost: " +
+			validText(err.Error())}, nil
 	case err != nil:
 		return framework.OperationProgress{}, err
 	case operation.Progress.Completed:
@@ -137,9 +141,9 @@ func (r *Runner[In]) Progress(ctx context.Context, id string) (framework.Operati
 	return r.takeOver(ctx, operation)
 }
 
-// Cancel requests the end of an operation, whichever process works on it. Progress reports the operation as completed once
-// the work has returned; if another process works on it, that process learns of the request with its next heartbeat.
-// Cancelling an operation that has completed is not an error.
+// Cancel requests the end of an operation, whichever process works on it. Progress reports the operation as completed
+// once the work has returned; if another process works on it, that process learns of the request with its next
+// heartbeat. Cancelling an operation that has completed is not an error.
 func (r *Runner[In]) Cancel(ctx context.Context, id string) error {
 	for {
 		operation, err := r.get(ctx, id)
@@ -170,8 +174,8 @@ func (r *Runner[In]) Cancel(ctx context.Context, id string) error {
 	}
 }
 
-// Close cancels all work of this runner and waits until it has returned. Operations that have not completed are left for
-// another process to take over at once. Plugins need not call Close: the end of a process does no harm.
+// Close cancels all work of this runner and waits until it has returned. Operations that have not completed are left
+// for another process to take over at once. Plugins need not call Close: the end of a process does no harm.
 func (r *Runner[In]) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -191,7 +195,8 @@ func (r *Runner[In]) get(ctx context.Context, id string) (*Operation, error) {
 	return operation, err
 }
 
-// isLost reports whether err, which get returned, means that the operation was started but its state is missing or damaged.
+// isLost reports whether err, which get returned, means that the operation was started but its state is missing or
+// damaged.
 func isLost(id string, err error) bool {
 	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) && idPattern.MatchString(id)
 }

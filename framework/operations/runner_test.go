@@ -129,7 +129,8 @@ func TestResultOfWorkIsResultOfOperation(t *testing.T) {
 		"without message": {func() error { return errors.New("") }, "the work failed without a message"},
 		"invalid UTF-8":   {func() error { return errors.New("name \xff") }, "name \uFFFD"},
 		"panic":           {func() error { panic("out of luck") }, "plugin panicked: out of luck"},
-		"no return":       {func() error { runtime.Goexit(); return nil }, "the goroutine of the work ended without returning"},
+		"no return": {func() error { runtime.Goexit(); return nil },
+			"the goroutine of the work ended without returning"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +296,8 @@ func TestSuspendedProcessStopsItsWork(t *testing.T) {
 		first.dead.Store(false)
 		require.ErrorContains(t, <-stopped, "this process no longer owns the operation")
 		time.Sleep(6 * time.Second)
-		require.Equal(t, "attempt 2", mustProgress(t, first, id).Description, "the first process reports the progress of the second")
+		require.Equal(t, "attempt 2", mustProgress(t, first, id).Description,
+			"the first process reports the progress of the second")
 	})
 }
 
@@ -392,7 +394,11 @@ func TestUnavailableStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := newResources()
 			store.fault = only("create")
-			p := newProcess(store, func(context.Context, volume, *operations.Run) error { t.Error("the work was called"); return nil })
+			p := newProcess(store, func(context.Context, volume,
+				*operations.Run) error {
+				t.Error("the work was called")
+				return nil
+			})
 			defer p.Close()
 			_, err := p.Start(t.Context(), "k", volume{})
 			require.ErrorIs(t, err, full)
@@ -451,8 +457,10 @@ func TestLostStateFailsOperation(t *testing.T) {
 		lose func(store *resources, id string)
 		want string
 	}{
-		"missing": {func(store *resources, id string) { _ = store.Delete(context.Background(), id) }, "there is no such operation"},
-		"garbage": {func(store *resources, id string) { store.set(id, []byte("\x00garbage")) }, "the state of the operation is damaged"},
+		"missing": {func(store *resources, id string) { _ = store.Delete(context.Background(), id) },
+			"there is no such operation"},
+		"garbage": {func(store *resources, id string) { store.set(id, []byte("\x00garbage")) },
+			"the state of the operation is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

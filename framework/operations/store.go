@@ -6,11 +6,11 @@ import (
 )
 
 // Store keeps operations where all processes of a plugin find them. Its methods are safe for concurrent use, by several
-// goroutines and by several processes. A change for which Create or Update has returned nil survives a crash of the process
-// and of the machine.
+// goroutines and by several processes. A change for which Create or Update has returned nil survives a crash of the
+// process and of the machine.
 //
-// Where a method's comment names one of the errors below, callers depend on errors.Is. Any other error means that the store
-// is unavailable at the moment.
+// Where a method's comment names one of the errors below, callers depend on errors.Is. Any other error means that the
+// store is unavailable at the moment.
 type Store interface {
 	// Create adds an operation and sets its Version. It returns ErrExists if there is one with the same ID. Of several
 	// concurrent calls with one ID exactly one succeeds.

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations/storetest"
 )
 
-// resources is a Store on simulated custom resources: they have names and resource versions, and are created and updated as
-// in an API server. An author of a store writes this much.
+// resources is a Store on simulated custom resources: they have names and resource versions, and are created and
+// updated as in an API server. An author of a store writes this much.
 type resources struct {
 	mu      sync.Mutex
 	objects map[string]resource
@@ -134,7 +134,8 @@ func (r *resources) setFault(fault func(call, id string) error) {
 func operation(key string) *operations.Operation {
 	return &operations.Operation{
 		ID: operations.ID("test", key), Runner: "test", Key: key, Input: []byte(`{"a":1}`), Owner: "me", Attempt: 1,
-		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copying", LastLines: "block 1"},
+		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copying",
+			LastLines: "block 1"},
 	}
 }
 

@@ -16,8 +16,8 @@ type sighting struct {
 	at        time.Time // when this process saw it first
 }
 
-// ownerIsAlive reports whether a process works on an operation. The clocks of two machines are not compared: an owner is
-// alive unless this process has watched it for a lease and seen no new heartbeat.
+// ownerIsAlive reports whether a process works on an operation. The clocks of two machines are not compared: an owner
+// is alive unless this process has watched it for a lease and seen no new heartbeat.
 func (r *Runner[In]) ownerIsAlive(operation *Operation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +42,8 @@ func (r *Runner[In]) forgetOwner(id string) {
 	delete(r.seen, id)
 }
 
-// takeOver resumes an operation that no process works on, or completes it if it cannot or may not be resumed. If several
-// processes try, one succeeds and the others return the progress that it has stored.
+// takeOver resumes an operation that no process works on, or completes it if it cannot or may not be resumed. If
+// several processes try, one succeeds and the others return the progress that it has stored.
 func (r *Runner[In]) takeOver(ctx context.Context, operation *Operation) (framework.OperationProgress, error) {
 	input, err := decodeInput[In](operation.Input)
 	switch {

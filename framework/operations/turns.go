@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns lets one caller at a time change an operation, in the order of the calls. Changes of different operations do not
-// wait for each other.
+// turns lets one caller at a time change an operation, in the order of the calls. Changes of different operations do
+// not wait for each other.
 type turns struct {
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -18,7 +18,8 @@ type queue struct {
 	turn    chan struct{} // full while a caller has its turn; senders wait in the order in which they came
 }
 
-// enter waits for the caller's turn, which lasts until it calls leave. It returns the context's error if ctx ends first.
+// enter waits for the caller's turn, which lasts until it calls leave. It returns the context's error if ctx ends
+// first.
 func (t *turns) enter(ctx context.Context, id string) (leave func(), err error) {
 	q := t.join(id)
 	select {

@@ -70,8 +70,9 @@ func (r *Runner[In]) perform(ctx context.Context, input In, run *Run) (err error
 	return r.work(ctx, input, run)
 }
 
-// keep stores a heartbeat and the progress of an operation at intervals until the work has returned, and then its result. It
-// returns when the result is stored, or when this process no longer owns the operation and the work has returned.
+// keep stores a heartbeat and the progress of an operation at intervals until the work has returned, and then its
+// result. It returns when the result is stored, or when this process no longer owns the operation and the work has
+// returned.
 func (r *Runner[In]) keep(ctx context.Context, operation *Operation, run *Run, done <-chan error) {
 	heartbeats := time.NewTicker(max(r.lease/3, time.Millisecond))
 	defer heartbeats.Stop()
@@ -124,7 +125,8 @@ func (r *Runner[In]) keep(ctx context.Context, operation *Operation, run *Run, d
 	}
 }
 
-// resultOf returns the error with which an operation failed whose work returned result and whose context ended with cause.
+// resultOf returns the error with which an operation failed whose work returned result and whose context ended with
+// cause.
 func resultOf(result, cause error) error {
 	if errors.Is(cause, ErrCancelled) && errors.Is(result, context.Canceled) {
 		return ErrCancelled
@@ -142,8 +144,8 @@ func complete(operation *Operation, err error) {
 	}
 }
 
-// update changes the stored state of an operation that this runner owns. If another process has changed it meanwhile, update
-// applies the change to the newer state; it returns errLost if that has another owner.
+// update changes the stored state of an operation that this runner owns. If another process has changed it meanwhile,
+// update applies the change to the newer state; it returns errLost if that has another owner.
 func (r *Runner[In]) update(ctx context.Context, operation *Operation, run *Run, change func(*Operation)) error {
 	for {
 		next := *operation

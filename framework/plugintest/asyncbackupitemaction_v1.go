@@ -12,7 +12,8 @@ import (
 func (p *Plugin) AsyncBackupItemActionV1(name string, options ...Option) abiav1.AsyncBackupItemAction {
 	p.t.Helper()
 	to := p.target("AsyncBackupItemAction", 1, name)
-	return asyncBackupItemActionV1{to, asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(p.configured(to, options))}
+	return asyncBackupItemActionV1{to,
+		asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(p.configured(to, options))}
 }
 
 type asyncBackupItemActionV1 struct {
@@ -40,7 +41,9 @@ func (a asyncBackupItemActionV1) Start(ctx context.Context, input *abiav1.StartI
 	}, nil
 }
 
-func (a asyncBackupItemActionV1) Progress(ctx context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
+func (a asyncBackupItemActionV1) Progress(
+	ctx context.Context, input *abiav1.ProgressInput,
+) (framework.OperationProgress, error) {
 	return a.progressAndLines(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.name, OperationId: input.OperationID, Backup: encode(input.Backup),
 	}))

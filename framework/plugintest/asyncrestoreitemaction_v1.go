@@ -12,7 +12,8 @@ import (
 func (p *Plugin) AsyncRestoreItemActionV1(name string, options ...Option) ariav1.AsyncRestoreItemAction {
 	p.t.Helper()
 	to := p.target("AsyncRestoreItemAction", 1, name)
-	return asyncRestoreItemActionV1{to, asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(p.configured(to, options))}
+	return asyncRestoreItemActionV1{to,
+		asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(p.configured(to, options))}
 }
 
 type asyncRestoreItemActionV1 struct {
@@ -41,7 +42,9 @@ func (a asyncRestoreItemActionV1) Start(ctx context.Context, input *ariav1.Start
 	}, nil
 }
 
-func (a asyncRestoreItemActionV1) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
+func (a asyncRestoreItemActionV1) Progress(
+	ctx context.Context, input *ariav1.ProgressInput,
+) (framework.OperationProgress, error) {
 	return a.progressAndLines(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.name, OperationId: input.OperationID, Restore: encode(input.Restore),
 	}))

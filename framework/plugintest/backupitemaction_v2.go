@@ -40,7 +40,9 @@ func (a backupItemActionV2) Execute(ctx context.Context, input *biav2.ExecuteInp
 	}, nil
 }
 
-func (a backupItemActionV2) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+func (a backupItemActionV2) Progress(
+	ctx context.Context, input *biav2.ProgressInput,
+) (framework.OperationProgress, error) {
 	return a.progress(a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
 		Plugin: a.name, OperationID: input.OperationID, Backup: encode(input.Backup),
 	}))

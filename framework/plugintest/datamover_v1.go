@@ -32,13 +32,15 @@ func (m dataMoverV1) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1
 		return nil, m.wrap(err)
 	}
 	return &dmv1.BackupOutput{
-		SnapshotID: result.GetSnapshotId(), Bytes: result.GetBytes(), NewBytes: result.GetNewBytes(), Warnings: result.GetWarnings(),
+		SnapshotID: result.GetSnapshotId(), Bytes: result.GetBytes(), NewBytes: result.GetNewBytes(),
+		Warnings: result.GetWarnings(),
 	}, nil
 }
 
 func (m dataMoverV1) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.RestoreOutput, error) {
 	result, err := moved(ctx, m.client.Restore, &datamoverv1.RestoreRequest{
-		Plugin: m.name, Repository: sentRepository(input.Repository), SnapshotId: input.SnapshotID, Volume: sentVolume(input.Volume), Settings: input.Settings, Bytes: input.Bytes,
+		Plugin: m.name, Repository: sentRepository(input.Repository), SnapshotId: input.SnapshotID,
+		Volume: sentVolume(input.Volume), Settings: input.Settings, Bytes: input.Bytes,
 	}, input.Report, (*datamoverv1.RestoreResponse).GetProgress, (*datamoverv1.RestoreResponse).GetResult)
 	if err != nil {
 		return nil, m.wrap(err)
@@ -68,7 +70,8 @@ func (m dataMoverV1) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*
 
 func (m dataMoverV1) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckOutput, error) {
 	depths := map[dmv1.Depth]datamoverv1.Depth{
-		dmv1.Access: datamoverv1.Depth_DEPTH_ACCESS, dmv1.Structure: datamoverv1.Depth_DEPTH_STRUCTURE, dmv1.Data: datamoverv1.Depth_DEPTH_DATA,
+		dmv1.Access: datamoverv1.Depth_DEPTH_ACCESS, dmv1.Structure: datamoverv1.Depth_DEPTH_STRUCTURE,
+		dmv1.Data: datamoverv1.Depth_DEPTH_DATA,
 	}
 	result, err := moved(ctx, m.client.Check, &datamoverv1.CheckRequest{
 		Plugin: m.name, Repository: sentRepository(input.Repository), Depth: depths[input.Depth], Create: input.Create,
@@ -81,7 +84,8 @@ func (m dataMoverV1) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.C
 
 // moved makes a call, reports its progress, and returns its result.
 func moved[Q, A, R any](
-	ctx context.Context, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
+	ctx context.Context, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error),
+	request *Q,
 	report func(dmv1.Progress), progressOf func(*A) *datamoverv1.Progress, resultOf func(*A) *R,
 ) (*R, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -112,7 +116,8 @@ func moved[Q, A, R any](
 }
 
 func sentRepository(r dmv1.Repository) *datamoverv1.Repository {
-	return &datamoverv1.Repository{Provider: r.Provider, Config: r.Config, Path: r.Path, Password: r.Password, ReadOnly: r.ReadOnly}
+	return &datamoverv1.Repository{Provider: r.Provider, Config: r.Config, Path: r.Path, Password: r.Password,
+		ReadOnly: r.ReadOnly}
 }
 
 func sentVolume(v dmv1.Volume) *datamoverv1.Volume {

@@ -76,7 +76,8 @@ func (t target) wrap(err error) error {
 			continue
 		}
 		for _, frame := range stack.GetFrames() {
-			wrapped.Frames = append(wrapped.Frames, Frame{File: frame.GetFile(), Line: int(frame.GetLine()), Function: frame.GetFunction()})
+			wrapped.Frames = append(wrapped.Frames, Frame{File: frame.GetFile(), Line: int(frame.GetLine()),
+				Function: frame.GetFunction()})
 		}
 		break
 	}

@@ -24,7 +24,9 @@ func (a itemBlockActionV1) AppliesTo(ctx context.Context) (framework.ResourceSel
 	return a.selector(a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.name}))
 }
 
-func (a itemBlockActionV1) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+func (a itemBlockActionV1) GetRelatedItems(
+	ctx context.Context, input *ibav1.GetRelatedItemsInput,
+) (*ibav1.GetRelatedItemsOutput, error) {
 	answer, err := a.client.GetRelatedItems(ctx, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
 	})

@@ -10,7 +10,8 @@ import (
 // LoadSoothingV1 returns the policy that is registered as name.
 func (p *Plugin) LoadSoothingV1(name string, options ...Option) lsv1.LoadSoothing {
 	p.t.Helper()
-	return loadSoothingV1{p.target("LoadSoothing", 1, name), p.json(chosen(options).config), loadsoothingv1.NewLoadSoothingServiceClient(p.conn)}
+	return loadSoothingV1{p.target("LoadSoothing", 1, name), p.json(chosen(options).config),
+		loadsoothingv1.NewLoadSoothingServiceClient(p.conn)}
 }
 
 type loadSoothingV1 struct {
@@ -28,7 +29,8 @@ func (l loadSoothingV1) Admit(ctx context.Context, input *lsv1.AdmitInput) (*lsv
 		Load: &loadsoothingv1.Load{
 			Kind: input.Load.Kind, Name: input.Load.Name, Node: input.Load.Node,
 			Created: sentInstant(input.Load.Created), Ahead: int32(input.Load.Ahead),
-			StorageClass: input.Load.StorageClass, Namespace: input.Load.Namespace, Bytes: input.Load.Bytes, Owner: input.Load.Owner,
+			StorageClass: input.Load.StorageClass, Namespace: input.Load.Namespace, Bytes: input.Load.Bytes,
+			Owner: input.Load.Owner,
 		},
 	}
 	for _, count := range input.Counts {

@@ -19,7 +19,8 @@ import (
 // ManifestWriterV1 returns the writer that is registered as name.
 func (p *Plugin) ManifestWriterV1(name string, options ...Option) mwv1.ManifestWriter {
 	p.t.Helper()
-	return manifestWriterV1{p.target("ManifestWriter", 1, name), p.json(chosen(options).config), manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
+	return manifestWriterV1{p.target("ManifestWriter", 1, name), p.json(chosen(options).config),
+		manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
 }
 
 // Items returns items as the input of a ManifestWriter.
@@ -92,9 +93,9 @@ type manifestStream = grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, ma
 // send sends the backup and its items. The error is io.EOF if the plugin has ended the call, whose error gives the
 // reason.
 func (w manifestWriterV1) send(stream manifestStream, input *mwv1.WriteInput) error {
-	if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
-		Plugin: w.name, Config: w.config, Backup: encode(input.Backup),
-	}}}); err != nil {
+	begin := &manifestwriterv1.Begin{Plugin: w.name, Config: w.config, Backup: encode(input.Backup)}
+	err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: begin}})
+	if err != nil {
 		return err
 	}
 	if input.Items != nil {

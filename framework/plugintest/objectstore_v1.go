@@ -16,10 +16,12 @@ import (
 func (p *Plugin) ObjectStoreV1(name string, options ...Option) osv1.ObjectStore {
 	p.t.Helper()
 	config := p.location(chosen(options).config)
-	client := objectstorev1.NewObjectStoreClient(&preparedConn{ClientConnInterface: p.conn, prepare: func(ctx context.Context) error {
-		_, err := objectstorev1.NewObjectStoreClient(p.conn).Init(ctx, &objectstorev1.ObjectStoreInitRequest{Plugin: name, Config: config})
-		return err
-	}})
+	client := objectstorev1.NewObjectStoreClient(&preparedConn{ClientConnInterface: p.conn,
+		prepare: func(ctx context.Context) error {
+			_, err := objectstorev1.NewObjectStoreClient(p.conn).Init(ctx, &objectstorev1.ObjectStoreInitRequest{Plugin: name,
+				Config: config})
+			return err
+		}})
 	return objectStoreV1{p.target("ObjectStore", 1, name), client}
 }
 
@@ -63,8 +65,11 @@ func (s objectStoreV1) ended(stream grpc.ClientStreamingClient[objectstorev1.Put
 	return s.wrap(err)
 }
 
-func (s objectStoreV1) ObjectExists(ctx context.Context, input *osv1.ObjectExistsInput) (*osv1.ObjectExistsOutput, error) {
-	answer, err := s.client.ObjectExists(ctx, &objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
+func (s objectStoreV1) ObjectExists(
+	ctx context.Context, input *osv1.ObjectExistsInput,
+) (*osv1.ObjectExistsOutput, error) {
+	answer, err := s.client.ObjectExists(ctx, &objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: input.Bucket,
+		Key: input.Key})
 	if err != nil {
 		return nil, s.wrap(err)
 	}
@@ -74,7 +79,8 @@ func (s objectStoreV1) ObjectExists(ctx context.Context, input *osv1.ObjectExist
 // GetObject opens an object. If it does not exist, the first Read returns the error.
 func (s objectStoreV1) GetObject(ctx context.Context, input *osv1.GetObjectInput) (*osv1.GetObjectOutput, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
+	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: input.Bucket,
+		Key: input.Key})
 	if err != nil {
 		cancel()
 		return nil, s.wrap(err)
@@ -113,7 +119,9 @@ func (d *download) Close() error {
 	return nil
 }
 
-func (s objectStoreV1) ListCommonPrefixes(ctx context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
+func (s objectStoreV1) ListCommonPrefixes(
+	ctx context.Context, input *osv1.ListCommonPrefixesInput,
+) (*osv1.ListCommonPrefixesOutput, error) {
 	answer, err := s.client.ListCommonPrefixes(ctx, &objectstorev1.ListCommonPrefixesRequest{
 		Plugin: s.name, Bucket: input.Bucket, Prefix: input.Prefix, Delimiter: input.Delimiter,
 	})
@@ -124,7 +132,8 @@ func (s objectStoreV1) ListCommonPrefixes(ctx context.Context, input *osv1.ListC
 }
 
 func (s objectStoreV1) ListObjects(ctx context.Context, input *osv1.ListObjectsInput) (*osv1.ListObjectsOutput, error) {
-	answer, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.name, Bucket: input.Bucket, Prefix: input.Prefix})
+	answer, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.name, Bucket: input.Bucket,
+		Prefix: input.Prefix})
 	if err != nil {
 		return nil, s.wrap(err)
 	}
@@ -132,11 +141,14 @@ func (s objectStoreV1) ListObjects(ctx context.Context, input *osv1.ListObjectsI
 }
 
 func (s objectStoreV1) DeleteObject(ctx context.Context, input *osv1.DeleteObjectInput) error {
-	_, err := s.client.DeleteObject(ctx, &objectstorev1.DeleteObjectRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
+	_, err := s.client.DeleteObject(ctx, &objectstorev1.DeleteObjectRequest{Plugin: s.name, Bucket: input.Bucket,
+		Key: input.Key})
 	return s.wrap(err)
 }
 
-func (s objectStoreV1) CreateSignedURL(ctx context.Context, input *osv1.CreateSignedURLInput) (*osv1.CreateSignedURLOutput, error) {
+func (s objectStoreV1) CreateSignedURL(
+	ctx context.Context, input *osv1.CreateSignedURLInput,
+) (*osv1.CreateSignedURLOutput, error) {
 	answer, err := s.client.CreateSignedURL(ctx, &objectstorev1.CreateSignedURLRequest{
 		Plugin: s.name, Bucket: input.Bucket, Key: input.Key, Ttl: int64(input.TTL),
 	})

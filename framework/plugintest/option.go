@@ -31,9 +31,10 @@ func (p *Plugin) ValidateConfig(kind, name string, config any) error {
 		}
 	}
 	asked := p.target(kind, max(newest, 1), name)
-	answer, err := plugininfov1.NewPluginInfoServiceClient(p.conn).ValidateConfig(p.t.Context(), &plugininfov1.ValidateConfigRequest{
-		Kind: kind, Version: int32(newest), Name: name, Config: p.json(config),
-	})
+	answer, err := plugininfov1.NewPluginInfoServiceClient(p.conn).ValidateConfig(p.t.Context(),
+		&plugininfov1.ValidateConfigRequest{
+			Kind: kind, Version: int32(newest), Name: name, Config: p.json(config),
+		})
 	if err != nil {
 		return asked.wrap(err)
 	}
@@ -118,7 +119,9 @@ func (c *preparedConn) Invoke(ctx context.Context, method string, args, reply an
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c *preparedConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *preparedConn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}

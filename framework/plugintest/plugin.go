@@ -48,7 +48,8 @@ func Run(t testing.TB, regs ...framework.Registration) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, logs: newLogs()}
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
-	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hostapi.NewLogger(&stream{to: p.logs}, hclog.Trace), StateDir: t.TempDir()}, regs...); err != nil {
+	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hostapi.NewLogger(&stream{to: p.logs}, hclog.Trace),
+		StateDir: t.TempDir()}, regs...); err != nil {
 		t.Fatal(err)
 	}
 	listener := bufconn.Listen(1 << 16)

@@ -34,7 +34,9 @@ func (a action) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.
 	return a.execute(ctx, a.log, input)
 }
 
-func register(name string, execute func(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error)) framework.Registration {
+func register(
+	name string, execute func(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error),
+) framework.Registration {
 	return biav2.Register(name, func(_ context.Context, setup *framework.Setup) (biav2.BackupItemAction, error) {
 		return action{log: setup.Logger(), execute: execute}, nil
 	})
@@ -89,9 +91,10 @@ func (keeper) Execute(context.Context, *riav2.ExecuteInput) (*riav2.ExecuteOutpu
 
 func TestActionThatOnlyExecutesNeedsTwoMethods(t *testing.T) {
 	t.Parallel()
-	keep := plugintest.Run(t, riav2.Register("example.io/keep", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
-		return keeper{}, nil
-	})).RestoreItemActionV2("example.io/keep")
+	keep := plugintest.Run(t,
+		riav2.Register("example.io/keep", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+			return keeper{}, nil
+		})).RestoreItemActionV2("example.io/keep")
 	item, restore := plugintest.Object(t, secret), plugintest.Restore("back", "nightly")
 	output, err := keep.Execute(t.Context(), &riav2.ExecuteInput{Item: item, ItemFromBackup: item, Restore: restore})
 	require.NoError(t, err)
@@ -111,7 +114,8 @@ func TestErrorMatchesHosts(t *testing.T) {
 		register("example.io/panic", func(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
 			panic("out of luck")
 		}),
-		register("example.io/wait", func(ctx context.Context, _ hclog.Logger, _ *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+		register("example.io/wait", func(ctx context.Context, _ hclog.Logger, _ *biav2.ExecuteInput) (*biav2.ExecuteOutput,
+			error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}),
@@ -173,7 +177,8 @@ func TestRegisteredReturnsAllImplementations(t *testing.T) {
 			framework.WithConfig(map[string]string{})))
 	require.Equal(t, []plugintest.Registered{
 		{Kind: "BackupItemAction", Version: 2, Name: "example.io/stamp"},
-		{Kind: "QueueAdmission", Version: 1, Name: "example.io/turns", ConfigSchema: `{"type":"object","additionalProperties":{"type":"string"}}`},
+		{Kind: "QueueAdmission", Version: 1, Name: "example.io/turns",
+			ConfigSchema: `{"type":"object","additionalProperties":{"type":"string"}}`},
 	}, plugin.Registered())
 }
 
@@ -215,12 +220,14 @@ func TestMistakeEndsTestWithReason(t *testing.T) {
 			},
 			"the plugin has no BackupItemAction v1 example.io/stamp",
 		},
-		"no YAML":         {func(t testing.TB) { plugintest.Object(t, "{") }, "object is not YAML"},
-		"no kind":         {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1}") }, "object is none of Kubernetes"},
-		"no name":         {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1, kind: Pod}") }, "object needs apiVersion and metadata.name"},
+		"no YAML": {func(t testing.TB) { plugintest.Object(t, "{") }, "object is not YAML"},
+		"no kind": {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1}") }, "object is none of Kubernetes"},
+		"no name": {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1, kind: Pod}") },
+			"object needs apiVersion and metadata.name"},
 		"no such program": {func(t testing.TB) { plugintest.Start(t, "/nowhere") }, "start the plugin /nowhere"},
 		"no such package": {func(t testing.TB) { plugintest.Build(t, "./nowhere") }, "go build ./nowhere"},
-		"no plugin":       {func(t testing.TB) { plugintest.Start(t, "/bin/sh", "-c", "echo what is this >&2") }, "what is this"},
+		"no plugin": {func(t testing.TB) { plugintest.Start(t, "/bin/sh", "-c", "echo what is this >&2") },
+			"what is this"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,8 +19,8 @@ import (
 )
 
 // Build builds the Go package at path, "." for the test's own, and returns the path of the binary, which is removed at
-// the end of the test. When the source of the package or of what it imports from its module has changed, the go command runs
-// the test again instead of showing its last result.
+// the end of the test. When the source of the package or of what it imports from its module has changed, the go command
+// runs the test again instead of showing its last result.
 func Build(t testing.TB, path string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "plugin")
@@ -35,7 +35,8 @@ func Build(t testing.TB, path string) (binary string) {
 	return binary
 }
 
-// sources is a template of "go list" that prints the directory of a package of the main module, and the files that are compiled into it.
+// sources is a template of "go list" that prints the directory of a package of the main module, and the files that are
+// compiled into it.
 const sources = `{{$p := .}}{{with .Module}}{{if .Main}}{{$p.Dir}}
 {{range $p.GoFiles}}{{$p.Dir}}/{{.}}
 {{end}}{{range $p.EmbedFiles}}{{$p.Dir}}/{{.}}

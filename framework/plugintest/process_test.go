@@ -100,7 +100,8 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		output, err := action.Execute(ctx, &biav1.ExecuteInput{Item: item, Backup: nightly})
 		require.NoError(t, err)
 		require.Equal(t, "nightly", output.UpdatedItem.GetAnnotations()["example.io/stamp"])
-		require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "in-1", Name: "web"}}, output.AdditionalItems)
+		require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "in-1",
+			Name: "web"}}, output.AdditionalItems)
 	})
 	t.Run("BackupItemAction v2", func(t *testing.T) {
 		t.Parallel()
@@ -115,7 +116,8 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, progress("move-data of nightly"), done)
 		require.NoError(t, action.Cancel(ctx, &biav2.CancelInput{OperationID: "move-data", Backup: nightly}))
-		require.ErrorContains(t, action.Cancel(ctx, &biav2.CancelInput{OperationID: "", Backup: nightly}), "no operation is named")
+		require.ErrorContains(t, action.Cancel(ctx, &biav2.CancelInput{OperationID: "", Backup: nightly}),
+			"no operation is named")
 	})
 	t.Run("AsyncBackupItemAction v1", func(t *testing.T) {
 		t.Parallel()
@@ -149,7 +151,8 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, riav2.NewExecuteOutput(item).WithOperation("fetch-data").WithItemsWaitFor(90*time.Second).
 			WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "in-1", Name: "key"}), output)
-		ready, err := action.AreAdditionalItemsReady(ctx, &riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems, Restore: monday})
+		ready, err := action.AreAdditionalItemsReady(ctx,
+			&riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems, Restore: monday})
 		require.NoError(t, err)
 		require.True(t, ready.Ready)
 		done, err := action.Progress(ctx, &riav2.ProgressInput{OperationID: "fetch-data", Restore: monday})
@@ -167,7 +170,8 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		done, err := action.Progress(ctx, &ariav1.ProgressInput{OperationID: "k", Restore: monday})
 		require.NoError(t, err)
 		require.Equal(t, progress("k of monday"), done)
-		require.ErrorIs(t, action.Cancel(ctx, &ariav1.CancelInput{OperationID: "k", Restore: monday}), framework.ErrCannotCancel)
+		require.ErrorIs(t, action.Cancel(ctx, &ariav1.CancelInput{OperationID: "k", Restore: monday}),
+			framework.ErrCannotCancel)
 	})
 	t.Run("DeleteItemAction v1", func(t *testing.T) {
 		t.Parallel()
@@ -176,11 +180,13 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "app=db", selector.LabelSelector)
 		require.NoError(t, action.Execute(ctx, &diav1.ExecuteInput{Item: item, Backup: nightly}))
-		require.EqualError(t, action.Execute(ctx, &diav1.ExecuteInput{Item: item}), "DeleteItemAction(example.io/forget): not a backup of ours")
+		require.EqualError(t, action.Execute(ctx, &diav1.ExecuteInput{Item: item}),
+			"DeleteItemAction(example.io/forget): not a backup of ours")
 	})
 	t.Run("ItemBlockAction v1", func(t *testing.T) {
 		t.Parallel()
-		related, err := kinds.ItemBlockActionV1("example.io/shards").GetRelatedItems(ctx, &ibav1.GetRelatedItemsInput{Item: item, Backup: nightly})
+		related, err := kinds.ItemBlockActionV1("example.io/shards").GetRelatedItems(ctx,
+			&ibav1.GetRelatedItemsInput{Item: item, Backup: nightly})
 		require.NoError(t, err)
 		require.Equal(t, []framework.ResourceIdentifier{
 			{Resource: "pods", Namespace: "in-1", Name: "data-2"}, {Group: "example.io", Resource: "rings", Name: "nightly"},
@@ -195,13 +201,15 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "fast", info.VolumeType)
 		require.EqualValues(t, 300, *info.IOPS)
-		volume, err := san.CreateVolumeFromSnapshot(ctx, &vsv1.CreateVolumeFromSnapshotInput{SnapshotID: "s", VolumeType: "fast", VolumeAZ: "a", IOPS: info.IOPS})
+		volume, err := san.CreateVolumeFromSnapshot(ctx, &vsv1.CreateVolumeFromSnapshotInput{SnapshotID: "s",
+			VolumeType: "fast", VolumeAZ: "a", IOPS: info.IOPS})
 		require.NoError(t, err)
 		require.Equal(t, "s/fast/a/300", volume.VolumeID)
 		info, err = san.GetVolumeInfo(ctx, &vsv1.GetVolumeInfoInput{VolumeID: "v"})
 		require.NoError(t, err)
 		require.Nil(t, info.IOPS)
-		snapshot, err := san.CreateSnapshot(ctx, &vsv1.CreateSnapshotInput{VolumeID: "v", VolumeAZ: "a", Tags: map[string]string{"backup": "nightly"}})
+		snapshot, err := san.CreateSnapshot(ctx, &vsv1.CreateSnapshotInput{VolumeID: "v", VolumeAZ: "a",
+			Tags: map[string]string{"backup": "nightly"}})
 		require.NoError(t, err)
 		require.Equal(t, "v/a/nightly", snapshot.SnapshotID)
 		require.NoError(t, san.DeleteSnapshot(ctx, &vsv1.DeleteSnapshotInput{SnapshotID: snapshot.SnapshotID}))
@@ -249,7 +257,8 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 	})
 	t.Run("QueueAdmission v1", func(t *testing.T) {
 		t.Parallel()
-		snapshot := &qav1.DecideInput{Now: began, Limit: 2, Running: []qav1.Backup{{Name: "a", Started: began}}, Queued: []qav1.Backup{{Name: "b"}, {Name: "c"}}}
+		snapshot := &qav1.DecideInput{Now: began, Limit: 2, Running: []qav1.Backup{{Name: "a", Started: began}},
+			Queued: []qav1.Backup{{Name: "b"}, {Name: "c"}}}
 		decision, err := kinds.QueueAdmissionV1("example.io/first-come").Decide(ctx, snapshot)
 		require.NoError(t, err)
 		require.Equal(t, &qav1.DecideOutput{
@@ -259,13 +268,16 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		decision, err = closed.Decide(ctx, snapshot)
 		require.NoError(t, err)
 		require.Empty(t, decision.Admit)
-		_, err = kinds.QueueAdmissionV1("example.io/first-come", plugintest.WithConfig(map[string]bool{"opne": true})).Decide(ctx, snapshot)
+		_, err = kinds.QueueAdmissionV1("example.io/first-come", plugintest.WithConfig(map[string]bool{"opne": true})).Decide(
+			ctx, snapshot,
+		)
 		require.ErrorContains(t, err, "opne")
 		require.ErrorIs(t, err, framework.ErrInvalid)
 	})
 	t.Run("LoadSoothing v1", func(t *testing.T) {
 		t.Parallel()
-		request := &lsv1.AdmitInput{Now: began, Limit: 3, Load: lsv1.Load{Kind: "DataUpload", Name: "u"}, Counts: []lsv1.Count{{Kind: "DataUpload", Accepted: 1, Prepared: 2}}}
+		request := &lsv1.AdmitInput{Now: began, Limit: 3, Load: lsv1.Load{Kind: "DataUpload", Name: "u"},
+			Counts: []lsv1.Count{{Kind: "DataUpload", Accepted: 1, Prepared: 2}}}
 		decision, err := kinds.LoadSoothingV1("example.io/limit").Admit(ctx, request)
 		require.NoError(t, err)
 		require.Equal(t, &lsv1.AdmitOutput{Reason: "3 loads are being prepared"}, decision)
@@ -281,7 +293,9 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		require.Equal(t, &dmv1.CheckOutput{Created: true, Warnings: []string{"data"}}, checked)
 		var seen []dmv1.Progress
 		backup, err := mover.Backup(ctx, &dmv1.BackupInput{
-			Repository: repository, Key: "k", Volume: dmv1.Volume{Path: volume}, Parent: "p", Tags: map[string]string{"ns": "shop"},
+			Repository: repository, Key: "k", Volume: dmv1.Volume{Path: volume}, Parent: "p", Tags: map[string]string{
+				"ns": "shop",
+			},
 			Report: func(p dmv1.Progress) { seen = append(seen, p) },
 		})
 		require.NoError(t, err)
@@ -304,13 +318,15 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		t.Parallel()
 		writer, artifacts := kinds.ManifestWriterV1("example.io/inventory"), plugintest.Artifacts{}
 		require.NoError(t, writer.Write(ctx, &mwv1.WriteInput{Backup: nightly, Artifacts: artifacts, Items: plugintest.Items(
-			&mwv1.Item{Resource: "pods", Namespace: "shop", Name: "a"}, &mwv1.Item{Resource: "pods", Namespace: "shop", Name: "b"},
+			&mwv1.Item{Resource: "pods", Namespace: "shop", Name: "a"}, &mwv1.Item{Resource: "pods", Namespace: "shop",
+				Name: "b"},
 		)}))
 		require.Len(t, artifacts, 1)
 		require.Equal(t, "pods shop/a\npods shop/b\n", artifacts["inventory.txt"].String())
 		givenUp := errors.New("given up")
-		require.ErrorIs(t, writer.Write(ctx, &mwv1.WriteInput{Backup: nightly, Artifacts: artifacts, Items: func(yield func(*mwv1.Item, error) bool) {
-			yield(nil, givenUp)
-		}}), givenUp)
+		require.ErrorIs(t, writer.Write(ctx, &mwv1.WriteInput{Backup: nightly, Artifacts: artifacts,
+			Items: func(yield func(*mwv1.Item, error) bool) {
+				yield(nil, givenUp)
+			}}), givenUp)
 	})
 }

@@ -13,7 +13,8 @@ import (
 // QueueAdmissionV1 returns the policy that is registered as name.
 func (p *Plugin) QueueAdmissionV1(name string, options ...Option) qav1.QueueAdmission {
 	p.t.Helper()
-	return queueAdmissionV1{p.target("QueueAdmission", 1, name), p.json(chosen(options).config), queueadmissionv1.NewQueueAdmissionServiceClient(p.conn)}
+	return queueAdmissionV1{p.target("QueueAdmission", 1, name), p.json(chosen(options).config),
+		queueadmissionv1.NewQueueAdmissionServiceClient(p.conn)}
 }
 
 type queueAdmissionV1 struct {
@@ -35,7 +36,8 @@ func (q queueAdmissionV1) Decide(ctx context.Context, input *qav1.DecideInput) (
 	if err != nil {
 		return nil, q.wrap(err)
 	}
-	decision := &qav1.DecideOutput{Admit: answer.GetAdmit(), Order: answer.GetOrder(), RecheckAfter: answer.GetRecheckAfter().AsDuration()}
+	decision := &qav1.DecideOutput{Admit: answer.GetAdmit(), Order: answer.GetOrder(),
+		RecheckAfter: answer.GetRecheckAfter().AsDuration()}
 	for _, wait := range answer.GetWaits() {
 		decision.Waits = append(decision.Waits, qav1.Wait{
 			Name: wait.GetName(), Reason: wait.GetReason(), Message: wait.GetMessage(),

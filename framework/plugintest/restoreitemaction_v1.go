@@ -26,7 +26,8 @@ func (a restoreItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceS
 
 func (a restoreItemActionV1) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	answer, err := a.client.Execute(ctx, &restoreitemactionv1.RestoreItemActionExecuteRequest{
-		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup), Restore: encode(input.Restore),
+		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup),
+		Restore: encode(input.Restore),
 	})
 	item, err := a.item(answer, err)
 	if err != nil {

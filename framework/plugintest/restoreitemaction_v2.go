@@ -27,7 +27,8 @@ func (a restoreItemActionV2) AppliesTo(ctx context.Context) (framework.ResourceS
 
 func (a restoreItemActionV2) Execute(ctx context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
 	answer, err := a.client.Execute(ctx, &restoreitemactionv2.RestoreItemActionExecuteRequest{
-		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup), Restore: encode(input.Restore),
+		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup),
+		Restore: encode(input.Restore),
 	})
 	item, err := a.item(answer, err)
 	if err != nil {
@@ -43,7 +44,9 @@ func (a restoreItemActionV2) Execute(ctx context.Context, input *riav2.ExecuteIn
 	}, nil
 }
 
-func (a restoreItemActionV2) Progress(ctx context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
+func (a restoreItemActionV2) Progress(
+	ctx context.Context, input *riav2.ProgressInput,
+) (framework.OperationProgress, error) {
 	return a.progress(a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
 		Plugin: a.name, OperationID: input.OperationID, Restore: encode(input.Restore),
 	}))
@@ -56,7 +59,9 @@ func (a restoreItemActionV2) Cancel(ctx context.Context, input *riav2.CancelInpu
 	return a.wrap(err)
 }
 
-func (a restoreItemActionV2) AreAdditionalItemsReady(ctx context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (a restoreItemActionV2) AreAdditionalItemsReady(
+	ctx context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	answer, err := a.client.AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
 		Plugin: a.name, Restore: encode(input.Restore), AdditionalItems: wire.Identifiers(input.AdditionalItems),
 	})

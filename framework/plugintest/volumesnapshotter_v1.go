@@ -11,10 +11,12 @@ import (
 func (p *Plugin) VolumeSnapshotterV1(name string, options ...Option) vsv1.VolumeSnapshotter {
 	p.t.Helper()
 	config := p.location(chosen(options).config)
-	client := volumesnapshotterv1.NewVolumeSnapshotterClient(&preparedConn{ClientConnInterface: p.conn, prepare: func(ctx context.Context) error {
-		_, err := volumesnapshotterv1.NewVolumeSnapshotterClient(p.conn).Init(ctx, &volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: name, Config: config})
-		return err
-	}})
+	client := volumesnapshotterv1.NewVolumeSnapshotterClient(&preparedConn{ClientConnInterface: p.conn,
+		prepare: func(ctx context.Context) error {
+			_, err := volumesnapshotterv1.NewVolumeSnapshotterClient(p.conn).Init(ctx,
+				&volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: name, Config: config})
+			return err
+		}})
 	return volumeSnapshotterV1{p.target("VolumeSnapshotter", 1, name), client}
 }
 
@@ -23,7 +25,9 @@ type volumeSnapshotterV1 struct {
 	client volumesnapshotterv1.VolumeSnapshotterClient
 }
 
-func (s volumeSnapshotterV1) CreateVolumeFromSnapshot(ctx context.Context, input *vsv1.CreateVolumeFromSnapshotInput) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
+func (s volumeSnapshotterV1) CreateVolumeFromSnapshot(
+	ctx context.Context, input *vsv1.CreateVolumeFromSnapshotInput,
+) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
 	request := &volumesnapshotterv1.CreateVolumeRequest{
 		Plugin: s.name, SnapshotID: input.SnapshotID, VolumeType: input.VolumeType, VolumeAZ: input.VolumeAZ,
 	}
@@ -37,7 +41,9 @@ func (s volumeSnapshotterV1) CreateVolumeFromSnapshot(ctx context.Context, input
 	return &vsv1.CreateVolumeFromSnapshotOutput{VolumeID: answer.GetVolumeID()}, nil
 }
 
-func (s volumeSnapshotterV1) GetVolumeInfo(ctx context.Context, input *vsv1.GetVolumeInfoInput) (*vsv1.GetVolumeInfoOutput, error) {
+func (s volumeSnapshotterV1) GetVolumeInfo(
+	ctx context.Context, input *vsv1.GetVolumeInfoInput,
+) (*vsv1.GetVolumeInfoOutput, error) {
 	answer, err := s.client.GetVolumeInfo(ctx, &volumesnapshotterv1.GetVolumeInfoRequest{
 		Plugin: s.name, VolumeID: input.VolumeID, VolumeAZ: input.VolumeAZ,
 	})
@@ -51,7 +57,9 @@ func (s volumeSnapshotterV1) GetVolumeInfo(ctx context.Context, input *vsv1.GetV
 	return output, nil
 }
 
-func (s volumeSnapshotterV1) CreateSnapshot(ctx context.Context, input *vsv1.CreateSnapshotInput) (*vsv1.CreateSnapshotOutput, error) {
+func (s volumeSnapshotterV1) CreateSnapshot(
+	ctx context.Context, input *vsv1.CreateSnapshotInput,
+) (*vsv1.CreateSnapshotOutput, error) {
 	answer, err := s.client.CreateSnapshot(ctx, &volumesnapshotterv1.CreateSnapshotRequest{
 		Plugin: s.name, VolumeID: input.VolumeID, VolumeAZ: input.VolumeAZ, Tags: input.Tags,
 	})
@@ -62,11 +70,14 @@ func (s volumeSnapshotterV1) CreateSnapshot(ctx context.Context, input *vsv1.Cre
 }
 
 func (s volumeSnapshotterV1) DeleteSnapshot(ctx context.Context, input *vsv1.DeleteSnapshotInput) error {
-	_, err := s.client.DeleteSnapshot(ctx, &volumesnapshotterv1.DeleteSnapshotRequest{Plugin: s.name, SnapshotID: input.SnapshotID})
+	_, err := s.client.DeleteSnapshot(ctx, &volumesnapshotterv1.DeleteSnapshotRequest{Plugin: s.name,
+		SnapshotID: input.SnapshotID})
 	return s.wrap(err)
 }
 
-func (s volumeSnapshotterV1) GetVolumeID(ctx context.Context, input *vsv1.GetVolumeIDInput) (*vsv1.GetVolumeIDOutput, error) {
+func (s volumeSnapshotterV1) GetVolumeID(
+	ctx context.Context, input *vsv1.GetVolumeIDInput,
+) (*vsv1.GetVolumeIDOutput, error) {
 	answer, err := s.client.GetVolumeID(ctx, &volumesnapshotterv1.GetVolumeIDRequest{
 		Plugin: s.name, PersistentVolume: encodeItem(input.PersistentVolume),
 	})
@@ -76,7 +87,9 @@ func (s volumeSnapshotterV1) GetVolumeID(ctx context.Context, input *vsv1.GetVol
 	return &vsv1.GetVolumeIDOutput{VolumeID: answer.GetVolumeID()}, nil
 }
 
-func (s volumeSnapshotterV1) SetVolumeID(ctx context.Context, input *vsv1.SetVolumeIDInput) (*vsv1.SetVolumeIDOutput, error) {
+func (s volumeSnapshotterV1) SetVolumeID(
+	ctx context.Context, input *vsv1.SetVolumeIDInput,
+) (*vsv1.SetVolumeIDOutput, error) {
 	answer, err := s.client.SetVolumeID(ctx, &volumesnapshotterv1.SetVolumeIDRequest{
 		Plugin: s.name, PersistentVolume: encodeItem(input.PersistentVolume), VolumeID: input.VolumeID,
 	})

@@ -8,14 +8,14 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/rawjson"
 )
 
-// EachMember calls visit for each member of the JSON object raw, in order; the member's value is raw[from:to]. It returns
-// an error if raw is not one valid JSON object.
+// EachMember calls visit for each member of the JSON object raw, in order; the member's value is raw[from:to]. It
+// returns an error if raw is not one valid JSON object.
 func EachMember(raw []byte, visit func(name []byte, from, to int)) error {
 	return rawjson.Object(raw, all(visit))
 }
 
-// Members is EachMember for an object that begins at raw[at]. It returns the position after the object, or -1 if there is no
-// valid object at that position.
+// Members is EachMember for an object that begins at raw[at]. It returns the position after the object, or -1 if there
+// is no valid object at that position.
 func Members(raw []byte, at int, visit func(name []byte, from, to int)) int {
 	return rawjson.Members(raw, at, all(visit))
 }
@@ -37,8 +37,8 @@ func Around(raw []byte, begin, end int) (name []byte, from, to int) {
 // Valid reports whether raw is valid JSON, as json.Valid does.
 func Valid(raw []byte) bool { return rawjson.Valid(raw) }
 
-// SetLabel returns a copy of item with the label key set to value. item must be valid JSON, as items from the server are;
-// SetLabel does not check all of it.
+// SetLabel returns a copy of item with the label key set to value. item must be valid JSON, as items from the server
+// are; SetLabel does not check all of it.
 func SetLabel(item []byte, key, value string) ([]byte, error) {
 	return setText(item, "labels", key, value)
 }
@@ -76,7 +76,8 @@ type span struct{ from, to int }
 // find returns the value of a member of the whole item, which must exist.
 func find(item []byte, name string) (span, error) {
 	var found span
-	if rawjson.Backward(item, func(member []byte, from, to int) bool { // the last of several members of the same name counts
+	if rawjson.Backward(item, func(member []byte, from, to int) bool {
+		// the last of several members of the same name counts
 		if string(member) == name {
 			found = span{from, to}
 		}

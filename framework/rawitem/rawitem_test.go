@@ -65,7 +65,9 @@ func TestEachMemberVisitsMembersInOrder(t *testing.T) {
 
 // FuzzSetLabel compares SetLabel with decoding, setting and encoding.
 func FuzzSetLabel(f *testing.F) {
-	for _, seed := range []string{`{"kind":"K","metadata":{"labels":{"a":"b"}}}`, `{"kind":"K","metadata":{}}`, `{"metadata":null,"kind":"K"}`, `{"kind":"K","metadata":{"labels":{"k":"1"},"name":"a"},"spec":[1.5,{"\n":"\u2028"}]}`} {
+	for _, seed := range []string{`{"kind":"K","metadata":{"labels":{"a":"b"}}}`, `{"kind":"K","metadata":{}}`,
+		`{"metadata":null,"kind":"K"}`,
+		`{"kind":"K","metadata":{"labels":{"k":"1"},"name":"a"},"spec":[1.5,{"\n":"\u2028"}]}`} {
 		f.Add([]byte(seed), "k", "v")
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, key, value string) {

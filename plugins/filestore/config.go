@@ -24,14 +24,16 @@ func (c Config) Validate() error {
 		return errors.New("a file store takes no credentials: remove spec.credential from the location")
 	}
 	if !filepath.IsAbs(c.Path) {
-		return framework.InvalidKey("path", fmt.Errorf("it is %q, want the absolute path of the directory that holds the bucket", c.Path))
+		return framework.InvalidKey("path", fmt.Errorf("it is %q, want the absolute path of the directory that holds the "+
+			"bucket", c.Path))
 	}
 	return nil
 }
 
 // checkBucket returns an error unless a bucket is one directory directly below the root.
 func checkBucket(bucket string) error {
-	if bucket == "" || bucket == "." || bucket == ".." || strings.ContainsAny(bucket, `/\`) || slices.Contains([]byte(bucket), 0) {
+	if bucket == "" || bucket == "." || bucket == ".." || strings.ContainsAny(bucket, `/\`) ||
+		slices.Contains([]byte(bucket), 0) {
 		return fmt.Errorf("bucket %q cannot be the name of a directory", bucket)
 	}
 	return nil

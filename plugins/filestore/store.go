@@ -92,7 +92,9 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 }
 
 // ObjectExists reports whether the file exists.
-func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExistsInput) (*objectstorev1.ObjectExistsOutput, error) {
+func (s *store) ObjectExists(
+	ctx context.Context, input *objectstorev1.ObjectExistsInput,
+) (*objectstorev1.ObjectExistsOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {
@@ -107,7 +109,9 @@ func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExi
 }
 
 // GetObject opens a file.
-func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInput) (*objectstorev1.GetObjectOutput, error) {
+func (s *store) GetObject(
+	ctx context.Context, input *objectstorev1.GetObjectInput,
+) (*objectstorev1.GetObjectOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {
@@ -122,7 +126,9 @@ func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInp
 }
 
 // ListCommonPrefixes lists the directories that contain files at any depth.
-func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
+func (s *store) ListCommonPrefixes(
+	ctx context.Context, input *objectstorev1.ListCommonPrefixesInput,
+) (*objectstorev1.ListCommonPrefixesOutput, error) {
 	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, true)
 	if err != nil {
 		return nil, err
@@ -131,7 +137,9 @@ func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.Lis
 }
 
 // ListObjects lists files, including the temporary files of uploads.
-func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
+func (s *store) ListObjects(
+	ctx context.Context, input *objectstorev1.ListObjectsInput,
+) (*objectstorev1.ListObjectsOutput, error) {
 	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, false)
 	if err != nil {
 		return nil, err
@@ -175,7 +183,9 @@ func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObj
 }
 
 // CreateSignedURL returns the file:// URL of a file. It does not expire.
-func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.CreateSignedURLInput) (*objectstorev1.CreateSignedURLOutput, error) {
+func (s *store) CreateSignedURL(
+	ctx context.Context, input *objectstorev1.CreateSignedURLInput,
+) (*objectstorev1.CreateSignedURLOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {

@@ -67,13 +67,16 @@ func TestConfigIsValidated(t *testing.T) {
 		"no path":              {config: map[string]string{"bucket": "b"}, want: `required: missing properties: ["path"]`},
 		"empty path":           {config: map[string]string{"path": ""}, want: `path: it is "", want the absolute path`},
 		"relative path":        {config: map[string]string{"path": "backups"}, want: "want the absolute path"},
-		"unknown key":          {config: map[string]string{"path": "/backups", "region": "x"}, want: `unknown key "region", want one of credentialsFile, path`},
-		"credentials":          {config: map[string]string{"path": "/backups", "credentialsFile": "/x"}, want: "remove spec.credential"},
+		"unknown key": {config: map[string]string{"path": "/backups", "region": "x"},
+			want: `unknown key "region", want one of credentialsFile, path`},
+		"credentials": {config: map[string]string{"path": "/backups", "credentialsFile": "/x"},
+			want: "remove spec.credential"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plugin := plugintest.Run(t, filestore.Register())
-			_, err := wirev1.NewObjectStoreClient(plugin.Conn()).Init(t.Context(), &wirev1.ObjectStoreInitRequest{Plugin: filestore.Name, Config: test.config})
+			_, err := wirev1.NewObjectStoreClient(plugin.Conn()).Init(t.Context(),
+				&wirev1.ObjectStoreInitRequest{Plugin: filestore.Name, Config: test.config})
 			if test.want == "" {
 				require.NoError(t, err)
 				return
@@ -99,7 +102,9 @@ func TestBucketsAndKeysCannotLeaveRootDirectory(t *testing.T) {
 		require.Error(t, err, key)
 	}
 	for _, key := range outside {
-		_ = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "bucket", Key: key, Body: strings.NewReader("overwritten")}) // stored as an odd name inside, or refused
+		// stored as an odd name inside, or refused
+		_ = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "bucket", Key: key,
+			Body: strings.NewReader("overwritten")})
 	}
 	content, err := os.ReadFile(filepath.Join(root, "secret"))
 	require.NoError(t, err)
@@ -117,7 +122,8 @@ func TestFilesAreReadableByOwnerOnly(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "bucket"), 0o755))
 	s := filestore.New(filestore.Config{Path: root})
-	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "bucket", Key: "backups/b/b.tar.gz", Body: strings.NewReader("x")}))
+	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "bucket", Key: "backups/b/b.tar.gz",
+		Body: strings.NewReader("x")}))
 	for path, mode := range map[string]fs.FileMode{"backups": 0o750, "backups/b": 0o750, "backups/b/b.tar.gz": 0o640} {
 		info, err := os.Stat(filepath.Join(root, "bucket", path))
 		require.NoError(t, err)

@@ -44,7 +44,8 @@ func newWorld(t *testing.T, namespace string) *world {
 	require.NoError(t, err)
 	objects, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	conn := serve(t, itemactions.WithConfig(configure), itemactions.WithNamespace(func() (string, error) { return namespace, nil }))
+	conn := serve(t, itemactions.WithConfig(configure),
+		itemactions.WithNamespace(func() (string, error) { return namespace, nil }))
 	w := &world{
 		T: t, objects: objects, ns: namespace,
 		action: func(name string) restoreitemaction.Action { return restoreitemaction.NewV1(conn, name) },
@@ -56,7 +57,8 @@ func newWorld(t *testing.T, namespace string) *world {
 			return result
 		},
 		backup: func(name string, item *unstructured.Unstructured) *backupitemaction.Result {
-			result, err := backupitemaction.NewV1(conn, name).Execute(t.Context(), encode(t, item), []byte(`{"metadata":{"name":"b"}}`))
+			result, err := backupitemaction.NewV1(conn, name).Execute(t.Context(), encode(t, item),
+				[]byte(`{"metadata":{"name":"b"}}`))
 			require.NoError(t, err)
 			return result
 		},
@@ -116,7 +118,8 @@ func TestServiceAccountOfRealClusterAddsItsClusterRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-account")
 	account := w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
-	w.create("clusterrolebindings.v1.rbac.authorization.k8s.io", "", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding",
+	w.create("clusterrolebindings.v1.rbac.authorization.k8s.io", "",
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding",
 		"metadata":{"name":"actions-account"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},
 		"subjects":[{"kind":"ServiceAccount","name":"web","namespace":"actions-account"}]}`)
 	require.Equal(t, []framework.ResourceIdentifier{
@@ -147,7 +150,8 @@ func TestAPIServerAcceptsRestoredJob(t *testing.T) {
 		"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}}`)
 	before := job.GetUID()
 	restored := w.again(jobs, "velero.io/job", job)
-	uid, _, err := unstructured.NestedString(restored.Object, "spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid")
+	uid, _, err := unstructured.NestedString(restored.Object, "spec", "selector", "matchLabels",
+		"batch.kubernetes.io/controller-uid")
 	require.NoError(t, err)
 	require.Equal(t, string(restored.GetUID()), uid)
 	require.NotEqual(t, string(before), uid)
@@ -190,7 +194,8 @@ func TestAPIServerAcceptsRestoredPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-pod")
 	w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
-	pod := w.create("pods", w.ns, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"serviceAccountName":"web",
+	pod := w.create("pods", w.ns,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"serviceAccountName":"web",
 		"priorityClassName":"system-node-critical","nodeName":"gone","containers":[{"name":"a","image":"a"}]}}`)
 	require.Contains(t, w.restore("velero.io/pod", pod).AdditionalItems,
 		framework.ResourceIdentifier{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: "system-node-critical"})
@@ -208,20 +213,24 @@ func TestConfigMapsOfTheServersNamespaceReplaceNames(t *testing.T) {
 		w.create("configmaps", w.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`","labels":{
 			"velero.io/plugin-config":"","`+action+`":"RestoreItemAction"}},"data":`+data+`}`)
 	}
-	settings("classes", "velero.io/change-storage-class", `{"gp2":"actions-settings-gp3","lost":"actions-settings-nowhere"}`)
+	settings("classes", "velero.io/change-storage-class",
+		`{"gp2":"actions-settings-gp3","lost":"actions-settings-nowhere"}`)
 	settings("images", "velero.io/change-image-name", `{"rule":"docker.io,mirror.example.io"}`)
-	w.create("storageclasses.v1.storage.k8s.io", "", `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"actions-settings-gp3"},"provisioner":"example.io/none"}`)
+	w.create("storageclasses.v1.storage.k8s.io", "",
+		`{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"actions-settings-gp3"},"provisioner":"example.io/none"}`)
 	object := func(text string) *unstructured.Unstructured {
 		item := &unstructured.Unstructured{}
 		require.NoError(t, item.UnmarshalJSON([]byte(text)))
 		return item
 	}
 	claim := object(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"a"},"spec":{"storageClassName":"gp2"}}`)
-	require.Contains(t, string(w.restore("velero.io/change-storage-class", claim).Item), `"storageClassName":"actions-settings-gp3"`)
+	require.Contains(t, string(w.restore("velero.io/change-storage-class", claim).Item),
+		`"storageClassName":"actions-settings-gp3"`)
 	pod := object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"docker.io/web"}]}}`)
 	require.Contains(t, string(w.restore("velero.io/change-image-name", pod).Item), `"image":"mirror.example.io/web"`)
 	definition := object(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a"},"spec":{"preserveUnknownFields":true}}`)
-	require.JSONEq(t, string(encode(t, definition)), string(w.backup("velero.io/crd-remap-version", definition).Item), "this cluster does not serve v1beta1")
+	require.JSONEq(t, string(encode(t, definition)), string(w.backup("velero.io/crd-remap-version", definition).Item),
+		"this cluster does not serve v1beta1")
 }
 
 func TestTwoConfigMapsForOneActionAreAnError(t *testing.T) {
@@ -232,9 +241,12 @@ func TestTwoConfigMapsForOneActionAreAnError(t *testing.T) {
 			"velero.io/plugin-config":"","velero.io/change-image-name":"RestoreItemAction"}}}`)
 	}
 	item := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`)
-	_, err := w.action("velero.io/change-image-name").Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(`{}`)})
-	require.EqualError(t, err, "RestoreItemAction(velero.io/change-image-name): the ConfigMap that configures velero.io/change-image-name: "+
-		"config maps one, two of namespace actions-two-settings all have the labels velero.io/plugin-config,velero.io/change-image-name=RestoreItemAction, want one")
+	_, err := w.action("velero.io/change-image-name").Execute(t.Context(),
+		restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(`{}`)})
+	require.EqualError(t, err, "RestoreItemAction(velero.io/change-image-name): the ConfigMap that configures "+
+		"velero.io/change-image-name: "+
+		"config maps one, two of namespace actions-two-settings all have the labels "+
+		"velero.io/plugin-config,velero.io/change-image-name=RestoreItemAction, want one")
 }
 
 // No API server of today serves v1beta1, so a small one stands for those of before Kubernetes 1.22.

@@ -47,8 +47,8 @@ func WithConfig(config func() (*rest.Config, error)) Option {
 	return func(o *options) { o.config = config }
 }
 
-// WithNamespace sets the namespace of the server, which holds the ConfigMaps that configure actions. namespace is called
-// when they are read. The default is that of VELERO_NAMESPACE, or else velero.
+// WithNamespace sets the namespace of the server, which holds the ConfigMaps that configure actions. namespace is
+// called when they are read. The default is that of VELERO_NAMESPACE, or else velero.
 func WithNamespace(namespace func() (string, error)) Option {
 	return func(o *options) { o.namespace = namespace }
 }
@@ -76,11 +76,13 @@ func Register(opts ...Option) []framework.Registration {
 		abiav1.Register(podvolumes.BackupName, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
 			return podvolumes.NewBackup(volumes)
 		}),
-		ariav1.Register(podvolumes.RestoreName, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
+		ariav1.Register(podvolumes.RestoreName, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction,
+			error) {
 			return podvolumes.NewRestore(volumes)
 		}),
 
-		biav1.Register("velero.io/crd-remap-version", func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
+		biav1.Register("velero.io/crd-remap-version", func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction,
+			error) {
 			return crds.NewBackup(setup, asked.LegacyDefinition)
 		}),
 		biav1.Register("velero.io/pod", pods.NewBackup),
@@ -89,12 +91,14 @@ func Register(opts ...Option) []framework.Registration {
 			return serviceaccounts.NewBackup(asked.ClusterRoleBindings)
 		}),
 
-		biav2.Register("velero.io/csi-pvc-backupper", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+		biav2.Register("velero.io/csi-pvc-backupper", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
+			error) {
 			return csi.NewClaims(asked)
 		}),
-		biav2.Register("velero.io/csi-volumesnapshot-backupper", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return csi.NewVolumeSnapshots(asked)
-		}),
+		biav2.Register("velero.io/csi-volumesnapshot-backupper",
+			func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+				return csi.NewVolumeSnapshots(asked)
+			}),
 		biav2.Register("velero.io/csi-volumesnapshotclass-backupper", csi.NewClasses),
 		biav2.Register("velero.io/csi-volumesnapshotcontent-backupper", csi.NewContents),
 
@@ -112,7 +116,8 @@ func Register(opts ...Option) []framework.Registration {
 		riav1.Register(replacements.ImageName, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return replacements.NewImage(settings)
 		}),
-		riav1.Register(replacements.StorageClassName, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+		riav1.Register(replacements.StorageClassName, func(context.Context, *framework.Setup) (riav1.RestoreItemAction,
+			error) {
 			return replacements.NewStorageClass(settings, asked.StorageClassExists)
 		}),
 		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster),
@@ -131,18 +136,21 @@ func Register(opts ...Option) []framework.Registration {
 		riav1.Register("velero.io/service", services.NewRestore),
 		riav1.Register("velero.io/service-account", serviceaccounts.NewRestore),
 
-		riav2.Register("velero.io/csi-pvc-restorer", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+		riav2.Register("velero.io/csi-pvc-restorer", func(context.Context, *framework.Setup) (riav2.RestoreItemAction,
+			error) {
 			return csi.NewRestoredClaims(asked)
 		}),
 		riav2.Register("velero.io/csi-volumesnapshot-restorer", csi.NewRestoredSnapshots),
 		riav2.Register("velero.io/csi-volumesnapshotclass-restorer", csi.NewRestoredClasses),
-		riav2.Register("velero.io/csi-volumesnapshotcontent-restorer", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
-			return csi.NewRestoredContents(asked)
-		}),
+		riav2.Register("velero.io/csi-volumesnapshotcontent-restorer",
+			func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+				return csi.NewRestoredContents(asked)
+			}),
 
-		diav1.Register("velero.io/csi-volumesnapshotcontent-delete", func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
-			return csi.NewDeletedContents(asked)
-		}),
+		diav1.Register("velero.io/csi-volumesnapshotcontent-delete",
+			func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
+				return csi.NewDeletedContents(asked)
+			}),
 	}
 }
 

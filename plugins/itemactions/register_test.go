@@ -28,7 +28,8 @@ func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
-	require.NoError(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, itemactions.Register(opts...)...))
+	require.NoError(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()},
+		itemactions.Register(opts...)...))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:itemactions", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -38,8 +39,8 @@ func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
 	return conn
 }
 
-// TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData is the table of Velero's built-in item actions. Those that move the data
-// of volumes are not registered: the server does not yet, and says so per volume.
+// TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData is the table of Velero's built-in item actions. Those that
+// move the data of volumes are not registered: the server does not yet, and says so per volume.
 func TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData(t *testing.T) {
 	t.Parallel()
 	const volumeData = "data of volumes"
@@ -98,7 +99,10 @@ func TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData(t *testing.T) {
 // No action may apply to all resources: each item that an action receives has to be decoded.
 func TestActionsNameTheirResourcesWithoutCluster(t *testing.T) {
 	t.Parallel()
-	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return nil, errors.New("there is no cluster") }))
+	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) {
+		return nil,
+			errors.New("there is no cluster")
+	}))
 	for _, registration := range itemactions.Register() {
 		var selector framework.ResourceSelector
 		var err error

@@ -15,7 +15,9 @@ func TestNameIsThatOfTheClaimOfAVolume(t *testing.T) {
 		source corev1.VolumeSource
 		want   string
 	}{
-		"a claim":            {corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, "data"},
+		"a claim": {corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+			ClaimName: "data",
+		}}, "data"},
 		"generic ephemeral":  {corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, "web-scratch"},
 		"an empty directory": {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, ""},
 		"inline CSI":         {corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}, ""},

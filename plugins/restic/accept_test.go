@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptNodeAgent_Mover proves that the plugin as it is built keeps the rules of data movers. That the rules find the defects
-// which they are for is proved in framework/conformance.
+// TestAcceptNodeAgent_Mover proves that the plugin as it is built keeps the rules of data movers. That the rules find
+// the defects which they are for is proved in framework/conformance.
 func TestAcceptNodeAgent_Mover(t *testing.T) {
 	program := filepath.Dir(programs.Restic(t))
 	t.Parallel()

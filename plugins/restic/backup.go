@@ -150,7 +150,8 @@ func (s *session) stored(ctx context.Context, key string) (*dmv1.BackupOutput, e
 	return &dmv1.BackupOutput{SnapshotID: id, Bytes: size.TotalSize, Warnings: s.warned()}, nil
 }
 
-// base chooses the parent. Without one, restic would choose a snapshot of the same path by itself, which may be of another volume.
+// base chooses the parent. Without one, restic would choose a snapshot of the same path by itself, which may be of
+// another volume.
 func (b *backup) base(ctx context.Context, parent string) error {
 	if parent != "" && !b.volume.Block {
 		id, err := b.snapshot(ctx, parent)
@@ -260,8 +261,8 @@ func (b *backup) problem(message program.Message) {
 	}
 }
 
-// isGone reports whether a file does not exist any more. Some errors of restic say nothing, such as those of the attributes of a file that
-// was deleted after restic had opened it.
+// isGone reports whether a file does not exist any more. Some errors of restic say nothing, such as those of the
+// attributes of a file that was deleted after restic had opened it.
 func isGone(path string) bool {
 	_, err := os.Lstat(path)
 	return path != "" && errors.Is(err, fs.ErrNotExist)
@@ -283,7 +284,8 @@ func (b *backup) finish(ctx context.Context) (*dmv1.BackupOutput, error) {
 	}
 	b.unreadable()
 	if b.failed > 0 {
-		err := framework.Errorf("%d files of the volume could not be read: %s", b.failed, b.clean(strings.Join(b.unread[:min(len(b.unread), 3)], "; ")))
+		err := framework.Errorf("%d files of the volume could not be read: %s", b.failed,
+			b.clean(strings.Join(b.unread[:min(len(b.unread), 3)], "; ")))
 		return nil, errors.Join(err, b.place.objects.remove(context.WithoutCancel(ctx), "snapshots/"+id))
 	}
 	for _, name := range b.vanished {

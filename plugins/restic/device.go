@@ -40,14 +40,17 @@ func openDevice(path string, flag int) (*os.File, int64, error) {
 }
 
 // restoreDevice writes the content of a device.
-func (s *session) restoreDevice(ctx context.Context, id string, input *dmv1.RestoreInput) (_ *dmv1.RestoreOutput, err error) {
+func (s *session) restoreDevice(
+	ctx context.Context, id string, input *dmv1.RestoreInput,
+) (_ *dmv1.RestoreOutput, err error) {
 	device, size, err := openDevice(input.Volume.Path, os.O_WRONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
 	if input.Bytes > size && size > 0 {
-		return nil, framework.Invalid("volume %s has %d bytes, the snapshot %d; want a volume that is not smaller", input.Volume.Path, size, input.Bytes)
+		return nil, framework.Invalid("volume %s has %d bytes, the snapshot %d; want a volume that is not smaller",
+			input.Volume.Path, size, input.Bytes)
 	}
 	out := &written{to: device}
 	err = s.waitForLocks(ctx, func() error {

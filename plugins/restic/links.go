@@ -24,16 +24,17 @@ func (b *backup) lossyLinks(ctx context.Context) {
 			return nil // restic reports what cannot be read
 		}
 		if target, err := os.Readlink(path); err == nil && !utf8.ValidString(target) {
-			b.warn("restic %s cannot store the target of the symbolic link %q, which is not UTF-8: it will lead to %q; 0.16 or newer can",
+			b.warn("restic %s cannot store the target of the symbolic link %q, which is not UTF-8: it will lead to %q; 0.16 "+
+				"or newer can",
 				b.program.Version(), relative(b.volume.Path, path), target)
 		}
 		return nil
 	})
 }
 
-// checkLinks finds symbolic links in a volume that lead out of it, at the path of a file or directory of the snapshot, before restic meets
-// them, to explain what to do. It is no protection from a pod that makes such links meanwhile: a node agent mounts the volume so that no link
-// in it is followed.
+// checkLinks finds symbolic links in a volume that lead out of it, at the path of a file or directory of the snapshot,
+// before restic meets them, to explain what to do. It is no protection from a pod that makes such links meanwhile: a
+// node agent mounts the volume so that no link in it is followed.
 func (s *session) checkLinks(ctx context.Context, id, volume string) error {
 	root, err := filepath.EvalSymlinks(volume)
 	if err != nil {

@@ -60,13 +60,15 @@ func (s *session) unlock(ctx context.Context) error {
 	}
 	for _, lock := range before {
 		if !slices.Contains(after, lock) {
-			framework.Log(ctx).Info("a lock was removed, it may have been stale", "repository", s.repository.String(), "lock", lock)
+			framework.Log(ctx).Info("a lock was removed, it may have been stale", "repository", s.repository.String(), "lock",
+				lock)
 		}
 	}
 	return nil
 }
 
-// watchLocks returns when another attempt may succeed: when a lock was removed, when locks may have become stale, or at the deadline.
+// watchLocks returns when another attempt may succeed: when a lock was removed, when locks may have become stale, or at
+// the deadline.
 func (s *session) watchLocks(ctx context.Context, deadline time.Time) error {
 	before, err := s.place.objects.list(ctx, "locks", "")
 	if err != nil {

@@ -19,7 +19,8 @@ func TestVolumeComesBack(t *testing.T) {
 	write(t, volume, map[string]string{"a/b": "content", "c": "more"})
 	input := &dmv1.BackupInput{
 		Repository: r, Key: "load-1", Volume: dmv1.Volume{Path: volume}, Parent: "ff20f6e7",
-		Tags: map[string]string{"backup": "nightly", "ns": "shop"}, Settings: map[string]string{"ParallelFilesUpload": "3", "Colour": "red"},
+		Tags: map[string]string{"backup": "nightly", "ns": "shop"}, Settings: map[string]string{"ParallelFilesUpload": "3",
+			"Colour": "red"},
 	}
 	_, err := m.Backup(t.Context(), input)
 	require.ErrorIs(t, err, framework.ErrNotFound)
@@ -37,7 +38,8 @@ func TestVolumeComesBack(t *testing.T) {
 	stored := snapshots(t, r)
 	require.Len(t, stored, 1)
 	require.Equal(t, snapshot{
-		ID: first.SnapshotID, Paths: []string{volume}, Hostname: "velero", Tags: []string{"backup=nightly", "cleat-load=load-1", "ns=shop"},
+		ID: first.SnapshotID, Paths: []string{volume}, Hostname: "velero", Tags: []string{"backup=nightly",
+			"cleat-load=load-1", "ns=shop"},
 	}, stored[0])
 
 	input.Again = true
@@ -48,7 +50,8 @@ func TestVolumeComesBack(t *testing.T) {
 	require.Len(t, snapshots(t, r), 1)
 
 	write(t, volume, map[string]string{"d": "new"})
-	second, err := m.Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "load-2", Volume: dmv1.Volume{Path: volume}, Parent: first.SnapshotID[:8]})
+	second, err := m.Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "load-2", Volume: dmv1.Volume{Path: volume},
+		Parent: first.SnapshotID[:8]})
 	require.NoError(t, err)
 	require.Less(t, second.NewBytes, first.NewBytes)
 	for _, one := range snapshots(t, r) {
@@ -66,12 +69,14 @@ func TestVolumeComesBack(t *testing.T) {
 	require.Equal(t, "stays", read(t, target, "kept"))
 	require.NoFileExists(t, filepath.Join(target, "d"))
 
-	_, err = m.Forget(t.Context(), &dmv1.ForgetInput{Repository: r, SnapshotIDs: []string{first.SnapshotID, "0123456789abcdef", "no id"}})
+	_, err = m.Forget(t.Context(),
+		&dmv1.ForgetInput{Repository: r, SnapshotIDs: []string{first.SnapshotID, "0123456789abcdef", "no id"}})
 	require.NoError(t, err)
 	left := snapshots(t, r)
 	require.Len(t, left, 1)
 	require.Equal(t, second.SnapshotID, left[0].ID)
-	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: first.SnapshotID, Volume: dmv1.Volume{Path: target}})
+	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: first.SnapshotID,
+		Volume: dmv1.Volume{Path: target}})
 	require.ErrorIs(t, err, framework.ErrNotFound)
 
 	require.NoError(t, os.RemoveAll(filepath.Join(volume, "c")))
@@ -94,12 +99,14 @@ func TestDeviceComesBack(t *testing.T) {
 	require.NoError(t, os.WriteFile(target, []byte("what was there before"), 0o600))
 	var seen []dmv1.Progress
 	stored, err := m.Backup(t.Context(), &dmv1.BackupInput{
-		Repository: r, Key: "k", Volume: dmv1.Volume{Path: device, Block: true}, Report: func(p dmv1.Progress) { seen = append(seen, p) },
+		Repository: r, Key: "k", Volume: dmv1.Volume{Path: device, Block: true},
+		Report: func(p dmv1.Progress) { seen = append(seen, p) },
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, len(content), stored.Bytes)
 	require.NoError(t, os.Truncate(target, 8<<20))
-	input := &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target, Block: true}, Bytes: stored.Bytes}
+	input := &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID,
+		Volume: dmv1.Volume{Path: target, Block: true}, Bytes: stored.Bytes}
 	_, err = m.Restore(t.Context(), input)
 	require.ErrorIs(t, err, framework.ErrInvalid)
 	require.ErrorContains(t, err, "want a volume that is not smaller")

@@ -26,7 +26,8 @@ type place struct {
 
 // newPlace returns the place of a repository. It does not access it.
 func newPlace(ctx context.Context, r dmv1.Repository) (*place, error) {
-	if r.Path == "" || path.IsAbs(r.Path) || path.Clean(r.Path) != r.Path || !filepath.IsLocal(r.Path) || strings.ContainsAny(r.Path, "\x00\n") {
+	if r.Path == "" || path.IsAbs(r.Path) || path.Clean(r.Path) != r.Path || !filepath.IsLocal(r.Path) ||
+		strings.ContainsAny(r.Path, "\x00\n") {
 		return nil, framework.Invalid("repository path %q must be relative, such as restic/shop", r.Path)
 	}
 	if first, _, _ := strings.Cut(r.Path, "/"); first == "kopia" {
@@ -39,7 +40,8 @@ func newPlace(ctx context.Context, r dmv1.Repository) (*place, error) {
 		return newDirectory(r)
 	}
 	if r.Provider != s3store.Name && r.Provider != "velero.io/aws" && r.Config["s3Url"] == "" {
-		return nil, framework.Invalid("repository %s: %s can use locations of %s, velero.io/aws and %s, and those of other providers that have config.s3Url",
+		return nil, framework.Invalid("repository %s: %s can use locations of %s, velero.io/aws and %s, and those of other "+
+			"providers that have config.s3Url",
 			r, Name, s3store.Name, filestore.Name)
 	}
 	return newS3(ctx, r)
@@ -52,7 +54,8 @@ func newDirectory(r dmv1.Repository) (*place, error) {
 	}
 	below := filepath.Join(strings.Trim(r.Config["prefix"], "/"), r.Path)
 	if !filepath.IsLocal(below) || !filepath.IsLocal(r.Config["bucket"]) {
-		return nil, framework.Invalid("repository %s: bucket %q or prefix %q leaves the location", r, r.Config["bucket"], r.Config["prefix"])
+		return nil, framework.Invalid("repository %s: bucket %q or prefix %q leaves the location", r, r.Config["bucket"],
+			r.Config["prefix"])
 	}
 	bucket := filepath.Join(config.Path, r.Config["bucket"])
 	return &place{
@@ -88,7 +91,8 @@ func newS3(ctx context.Context, r dmv1.Repository) (*place, error) {
 		p.flags = append(p.flags, "--insecure-tls")
 	}
 	if config.CredentialsFile != "" { // an empty variable is one that is not set
-		p.env = append(p.env, "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_SESSION_TOKEN=", "AWS_SHARED_CREDENTIALS_FILE="+config.CredentialsFile)
+		p.env = append(p.env, "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_SESSION_TOKEN=",
+			"AWS_SHARED_CREDENTIALS_FILE="+config.CredentialsFile)
 		p.env = append(p.env, "AWS_PROFILE="+profile(config))
 	} else if config.Profile != "" {
 		p.env = append(p.env, "AWS_PROFILE="+config.Profile)
@@ -123,7 +127,8 @@ func s3Config(location map[string]string) (s3store.Config, error) {
 	if algorithm, given := location["checksumAlgorithm"]; given {
 		config.ChecksumAlgorithm = algorithm
 	}
-	for key, field := range map[string]*bool{"s3ForcePathStyle": &config.S3ForcePathStyle, "insecureSkipTLSVerify": &config.InsecureSkipTLSVerify} {
+	for key, field := range map[string]*bool{"s3ForcePathStyle": &config.S3ForcePathStyle,
+		"insecureSkipTLSVerify": &config.InsecureSkipTLSVerify} {
 		if location[key] == "" {
 			continue
 		}
@@ -138,6 +143,8 @@ func s3Config(location map[string]string) (s3store.Config, error) {
 
 // isKopia returns the error for a repository of Kopia.
 func isKopia(r dmv1.Repository) error {
-	return framework.Invalid("repository %s is one of Kopia, which %s cannot read. Restore its snapshots with Velero's node agent and its kopia uploader, "+
-		"or with a data mover for Kopia; new backups with uploader type restic go to restic/NAMESPACE of the same location", r, Name)
+	return framework.Invalid("repository %s is one of Kopia, which %s cannot read. Restore its snapshots with Velero's "+
+		"node agent and its kopia uploader, "+
+		"or with a data mover for Kopia; new backups with uploader type restic go to restic/NAMESPACE of the same location",
+		r, Name)
 }

@@ -20,10 +20,12 @@ func TestErrorsOfDeletedFilesAreNoFailures(t *testing.T) {
 		cause, item, during string
 		vanished, unread    []string
 	}{
-		"deleted before it was opened":     {cause: `{"Op":"open","Path":"x","Err":2}`, item: "gone", vanished: []string{"gone"}},
-		"deleted after it was opened":      {cause: `{}`, item: "gone", vanished: []string{"gone"}},
-		"an error that says nothing":       {cause: `{}`, item: "there", unread: []string{`"there": {}`}},
-		"not allowed":                      {cause: `{"Op":"open","Path":"x","Err":13}`, item: "there", unread: []string{`"there": open x: permission denied`}},
+		"deleted before it was opened": {cause: `{"Op":"open","Path":"x","Err":2}`, item: "gone",
+			vanished: []string{"gone"}},
+		"deleted after it was opened": {cause: `{}`, item: "gone", vanished: []string{"gone"}},
+		"an error that says nothing":  {cause: `{}`, item: "there", unread: []string{`"there": {}`}},
+		"not allowed": {cause: `{"Op":"open","Path":"x","Err":13}`, item: "there",
+			unread: []string{`"there": open x: permission denied`}},
 		"of the scan, which only counts":   {cause: `{}`, item: "there", during: "scan"},
 		"of no file, so nothing was there": {cause: `{"message":"disk failed"}`, unread: []string{`"": disk failed`}},
 	} {
@@ -33,7 +35,8 @@ func TestErrorsOfDeletedFilesAreNoFailures(t *testing.T) {
 			if tt.item != "" {
 				item = filepath.Join(volume, tt.item)
 			}
-			message, ok := program.Parse(fmt.Appendf(nil, `{"message_type":"error","error":%s,"during":%q,"item":%q}`, tt.cause, tt.during, item))
+			message, ok := program.Parse(fmt.Appendf(nil, `{"message_type":"error","error":%s,"during":%q,"item":%q}`, tt.cause,
+				tt.during, item))
 			require.True(t, ok)
 			b.problem(message)
 			require.Equal(t, tt.vanished, b.vanished)

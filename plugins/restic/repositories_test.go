@@ -111,21 +111,24 @@ func locked(t *testing.T) {
 	write(t, volume, map[string]string{"a": "content"})
 	stored := backup(t, mover(t), r, "k", volume)
 	holder := held(t, r, "prune")
-	_, err := mover(t, impatient).Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "l", Volume: dmv1.Volume{Path: volume}})
+	_, err := mover(t, impatient).Backup(t.Context(),
+		&dmv1.BackupInput{Repository: r, Key: "l", Volume: dmv1.Volume{Path: volume}})
 	require.ErrorIs(t, err, framework.ErrUnavailable)
 	require.ErrorContains(t, err, fmt.Sprintf("repository is already locked exclusively by PID %d", holder.Pid))
 
 	readOnly := r
 	readOnly.ReadOnly = true
 	target := t.TempDir()
-	_, err = mover(t, impatient).Restore(t.Context(), &dmv1.RestoreInput{Repository: readOnly, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}})
+	_, err = mover(t, impatient).Restore(t.Context(),
+		&dmv1.RestoreInput{Repository: readOnly, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}})
 	require.NoError(t, err, "a restore from a location that is read-only needs no lock")
 	require.Equal(t, "content", read(t, target, "a"))
 
 	report, reported := activities()
 	done := make(chan error, 1)
 	go func() {
-		_, err := mover(t).Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "m", Volume: dmv1.Volume{Path: volume}, Report: report})
+		_, err := mover(t).Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "m", Volume: dmv1.Volume{Path: volume},
+			Report: report})
 		done <- err
 	}()
 	eventually(t, reported, "waiting: repository is already locked exclusively by PID")
@@ -194,7 +197,8 @@ func wrongPassword(t *testing.T) {
 	r.Password = []byte("another-secret")
 	_, err := mover(t).Check(t.Context(), &dmv1.CheckInput{Repository: r, Create: true})
 	require.ErrorIs(t, err, framework.ErrInvalid)
-	require.ErrorContains(t, err, "the password is wrong: the key repository-password of the Secret velero-repo-credentials must be")
+	require.ErrorContains(t, err, "the password is wrong: the key repository-password of the Secret "+
+		"velero-repo-credentials must be")
 	require.NotContains(t, err.Error(), "another-secret")
 	for _, odd := range []string{"", "two\nlines", strings.Repeat("x", 4097)} {
 		r.Password = []byte(odd)
@@ -210,7 +214,8 @@ func ofKopia(t *testing.T) {
 		write(t, folder(r), map[string]string{file: "{}"})
 		_, err := mover(t).Check(t.Context(), &dmv1.CheckInput{Repository: r, Create: true})
 		require.ErrorIs(t, err, framework.ErrInvalid)
-		require.ErrorContains(t, err, "is one of Kopia, which cleat.dev/restic cannot read. Restore its snapshots with Velero's node agent")
+		require.ErrorContains(t, err, "is one of Kopia, which cleat.dev/restic cannot read. Restore its snapshots with "+
+			"Velero's node agent")
 	}
 }
 
@@ -244,7 +249,8 @@ func damaged(t *testing.T) {
 	require.NoError(t, err, "a flipped bit is found only if all data is read")
 	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: dmv1.Data})
 	require.ErrorContains(t, err, "the repository is damaged")
-	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: t.TempDir()}})
+	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID,
+		Volume: dmv1.Volume{Path: t.TempDir()}})
 	require.ErrorContains(t, err, "the repository is damaged")
 	require.NoError(t, os.Remove(pack))
 	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: dmv1.Structure})
@@ -284,9 +290,11 @@ func away(t *testing.T) {
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
 	credentials := filepath.Join(t.TempDir(), "credentials")
-	write(t, filepath.Dir(credentials), map[string]string{"credentials": "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"})
+	write(t, filepath.Dir(credentials), map[string]string{"credentials": "[default]\naws_access_key_id = " +
+		"a\naws_secret_access_key = b\n"})
 	r.Provider, r.Config = "velero.io/aws", map[string]string{
-		"bucket": "b", "s3Url": "http://" + address, "region": "minio", "s3ForcePathStyle": "true", "credentialsFile": credentials,
+		"bucket": "b", "s3Url": "http://" + address, "region": "minio", "s3ForcePathStyle": "true",
+		"credentialsFile": credentials,
 	}
 	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Create: true})
 	require.ErrorIs(t, err, framework.ErrUnavailable)
@@ -312,7 +320,8 @@ func spy(t *testing.T) (program, notes string) {
 	t.Helper()
 	dir := t.TempDir()
 	program, notes = filepath.Join(dir, "restic"), filepath.Join(dir, "notes")
-	programs.Write(t, program, fmt.Appendf(nil, "#!/bin/sh\n{ echo called; printf '%%s\\n' \"$@\"; env; } >> '%s'\nexec '%s' \"$@\"\n", notes, programs.Restic(t)))
+	programs.Write(t, program, fmt.Appendf(nil, "#!/bin/sh\n{ echo called; printf '%%s\\n' \"$@\"; env; } >> '%s'\nexec "+
+		"'%s' \"$@\"\n", notes, programs.Restic(t)))
 	return program, notes
 }
 
@@ -322,15 +331,19 @@ func inS3(t *testing.T) {
 	c := plane.Get(t)
 	credentials := filepath.Join(t.TempDir(), "credentials")
 	write(t, filepath.Dir(credentials), map[string]string{
-		"credentials": fmt.Sprintf("[backups]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey, c.S3.SecretKey),
-		"wrong":       "[backups]\naws_access_key_id = someone\naws_secret_access_key = else-else\n",
+		"credentials": fmt.Sprintf("[backups]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey,
+			c.S3.SecretKey),
+		"wrong": "[backups]\naws_access_key_id = someone\naws_secret_access_key = else-else\n",
 	})
-	r := dmv1.Repository{Provider: "velero.io/aws", Path: "restic/shop", Password: []byte(password), Config: map[string]string{
-		"bucket": c.NewBucket(t, "restic"), "prefix": "velero", "s3Url": c.S3.Endpoint + "/", "region": c.S3.Region, "s3ForcePathStyle": "true",
-		"profile": "backups", "credentialsFile": credentials,
-	}}
+	r := dmv1.Repository{Provider: "velero.io/aws", Path: "restic/shop", Password: []byte(password),
+		Config: map[string]string{
+			"bucket": c.NewBucket(t, "restic"), "prefix": "velero", "s3Url": c.S3.Endpoint +
+				"/", "region": c.S3.Region, "s3ForcePathStyle": "true",
+			"profile": "backups", "credentialsFile": credentials,
+		}}
 	config := restic.Defaults()
-	config.Program, config.CacheDirectory, config.MemoryLimit, config.UploadLimit, config.DownloadLimit = program, t.TempDir(), "300Mi", "50Mi", "40Mi"
+	config.Program, config.CacheDirectory, config.MemoryLimit, config.UploadLimit, config.DownloadLimit = program,
+		t.TempDir(), "300Mi", "50Mi", "40Mi"
 	config.Connections, config.Compression = 3, "max"
 	running := plugintest.Run(t, restic.Register())
 	m := running.DataMoverV1(restic.Name, plugintest.WithConfig(config))
@@ -348,7 +361,8 @@ func inS3(t *testing.T) {
 		names = append(names, entry.Name())
 	}
 	require.Subset(t, names, []string{"config", "data", "index", "keys", "snapshots"}, "where Velero has it")
-	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}})
+	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID,
+		Volume: dmv1.Volume{Path: target}})
 	require.NoError(t, err)
 	require.Equal(t, "content", read(t, target, "a", "b"))
 	_, err = m.Forget(t.Context(), &dmv1.ForgetInput{Repository: r, SnapshotIDs: []string{stored.SnapshotID}})
@@ -364,7 +378,8 @@ func inS3(t *testing.T) {
 			require.NotContains(t, fmt.Sprint(line), secret)
 		}
 	}
-	for _, setting := range []string{"--limit-upload=51200", "--limit-download=40960", "--compression=max", "s3.connections=3", "GOMEMLIMIT=314572800"} {
+	for _, setting := range []string{"--limit-upload=51200", "--limit-download=40960", "--compression=max",
+		"s3.connections=3", "GOMEMLIMIT=314572800"} {
 		require.Contains(t, called, setting)
 	}
 
@@ -380,7 +395,8 @@ func inS3(t *testing.T) {
 	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: wrong, Create: true})
 	require.Error(t, err)
 
-	write(t, filepath.Join(c.S3.Dir, r.Config["bucket"], "velero", "restic", "blog"), map[string]string{"kopia.repository": "{}"})
+	write(t, filepath.Join(c.S3.Dir, r.Config["bucket"], "velero", "restic", "blog"),
+		map[string]string{"kopia.repository": "{}"})
 	r.Path = "restic/blog"
 	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Create: true})
 	require.ErrorIs(t, err, framework.ErrInvalid)
@@ -394,11 +410,12 @@ func TestCancelledCallLeavesNothingBehind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m := mover(t, func(c *restic.Config) { c.UploadLimit = "512Ki" })
-	_, err := m.Backup(ctx, &dmv1.BackupInput{Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume}, Report: func(p dmv1.Progress) {
-		if p.DoneFiles > 0 {
-			cancel()
-		}
-	}})
+	_, err := m.Backup(ctx, &dmv1.BackupInput{Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume},
+		Report: func(p dmv1.Progress) {
+			if p.DoneFiles > 0 {
+				cancel()
+			}
+		}})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Eventually(t, func() bool { // the plugin ends restic after the caller has its error
 		_, err := mover(t, impatient).Maintain(t.Context(), &dmv1.MaintainInput{Repository: r})

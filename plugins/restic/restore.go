@@ -106,8 +106,8 @@ func (r *restore) line(line []byte) {
 	}
 }
 
-// beat reports what restic has written as the progress of a restic that prints none. Most of it goes to files, and little to its cache and
-// to connections.
+// beat reports what restic has written as the progress of a restic that prints none. Most of it goes to files, and
+// little to its cache and to connections.
 func (r *restore) beat(usage program.Usage) {
 	if r.told {
 		return

@@ -94,7 +94,8 @@ func (s *session) look(ctx context.Context) error {
 	if found {
 		return nil
 	}
-	if _, err := s.place.objects.list(ctx, "keys", ""); err != nil { // there may be no such bucket, which is not for restic to create
+	if _, err := s.place.objects.list(ctx, "keys", ""); err != nil {
+		// there may be no such bucket, which is not for restic to create
 		return s.away(err)
 	}
 	for _, file := range kopiaFiles() {
@@ -121,9 +122,11 @@ func (s *session) snapshot(ctx context.Context, id string) (string, error) {
 	case len(found) == 0:
 		return "", framework.NotFound("there is no snapshot %s in repository %s", id, s.repository)
 	case len(found) > 1:
-		return "", framework.Invalid("there are %d snapshots in repository %s whose ids begin with %s", len(found), s.repository, id)
+		return "", framework.Invalid("there are %d snapshots in repository %s whose ids begin with %s", len(found),
+			s.repository, id)
 	case !fullID.MatchString(found[0]):
-		return "", framework.Errorf("repository %s is damaged: snapshots/%s is not the name of a snapshot", s.repository, found[0])
+		return "", framework.Errorf("repository %s is damaged: snapshots/%s is not the name of a snapshot", s.repository,
+			found[0])
 	}
 	return found[0], nil
 }

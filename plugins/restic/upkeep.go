@@ -49,7 +49,8 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 	}
 	for _, id := range args[1:] { // restic ignores an id that it does not find
 		if _, err := s.snapshot(ctx, id); !errors.Is(err, framework.ErrNotFound) {
-			return nil, errors.Join(framework.Errorf("restic has not removed snapshot %s from repository %s", id, s.repository), err)
+			return nil, errors.Join(framework.Errorf("restic has not removed snapshot %s from repository %s", id, s.repository),
+				err)
 		}
 	}
 	output.Warnings = s.warned()

@@ -38,7 +38,8 @@ func oddVolume(t *testing.T, dir string) {
 	t.Helper()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write(t, dir, map[string]string{
-		"plain": "content", "empty": "", "mode": "x", "sub/dir/file": "y", "n\xff\xfe": "not UTF-8", "new\nline": "z", strings.Repeat("l", 255): "long",
+		"plain": "content", "empty": "", "mode": "x", "sub/dir/file": "y", "n\xff\xfe": "not UTF-8", "new\nline": "z",
+		strings.Repeat("l", 255): "long",
 	})
 	require.NoError(t, os.Chmod(at("mode"), 0o4751|fs.ModeSetuid))
 	require.NoError(t, os.Symlink("circle", at("circle")))
@@ -101,7 +102,8 @@ func described(t *testing.T, dir string) map[string]string {
 			}
 			value := make([]byte, 100)
 			n, _ := unix.Getxattr(path, "user.cleat", value)
-			text += fmt.Sprintf(" links %d, %q, %d bytes %q", stat.Nlink, value[:max(n, 0)], len(content), strings.Trim(string(content), "\x00"))
+			text += fmt.Sprintf(" links %d, %q, %d bytes %q", stat.Nlink, value[:max(n, 0)], len(content),
+				strings.Trim(string(content), "\x00"))
 		}
 		all[path[len(dir):]] = text + info.ModTime().Format(" "+time.RFC3339Nano)
 		return nil
@@ -115,7 +117,9 @@ func TestVolumeOfOddThingsComesBack(t *testing.T) {
 	oddVolume(t, volume)
 	stored := backup(t, m, r, "k", volume)
 	restored, err := m.Restore(t.Context(), &dmv1.RestoreInput{
-		Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}, Settings: map[string]string{"WriteSparseFiles": "true"},
+		Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}, Settings: map[string]string{
+			"WriteSparseFiles": "true",
+		},
 	})
 	require.NoError(t, err)
 	want, got := described(t, volume), described(t, target)
@@ -135,26 +139,31 @@ func TestLinkThatIsNotUTF8IsAWarning(t *testing.T) {
 	m, r, volume, target := mover(t), repository(t), t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink("t\xff", filepath.Join(volume, "link")))
 	stored := backup(t, m, r, "k", volume)
-	_, err := m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}})
+	_, err := m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID,
+		Volume: dmv1.Volume{Path: target}})
 	require.NoError(t, err)
 	to, err := os.Readlink(filepath.Join(target, "link"))
 	require.NoError(t, err)
 	require.Equal(t, to != "t\xff", len(stored.Warnings) == 1, "%q", stored.Warnings)
 }
 
-// slow makes restic read files one after the other, and wait long enough between them that a test can change those that follow.
+// slow makes restic read files one after the other, and wait long enough between them that a test can change those that
+// follow.
 func slow(c *restic.Config) { c.UploadLimit = "2Mi" }
 
 // whileRead backs up a volume of large files and calls change when the first are being read.
-func whileRead(t *testing.T, m dmv1.DataMover, r dmv1.Repository, volume string, change func()) (*dmv1.BackupOutput, error) {
+func whileRead(
+	t *testing.T, m dmv1.DataMover, r dmv1.Repository, volume string, change func(),
+) (*dmv1.BackupOutput, error) {
 	t.Helper()
 	changed := false
-	return m.Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume}, Report: func(p dmv1.Progress) {
-		if !changed && p.DoneBytes > 0 {
-			changed = true
-			change()
-		}
-	}})
+	return m.Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume},
+		Report: func(p dmv1.Progress) {
+			if !changed && p.DoneBytes > 0 {
+				changed = true
+				change()
+			}
+		}})
 }
 
 func TestFilesThatChangeWhileTheyAreReadAreNoFailure(t *testing.T) {
@@ -163,7 +172,8 @@ func TestFilesThatChangeWhileTheyAreReadAreNoFailure(t *testing.T) {
 	for i := range 12 {
 		write(t, volume, map[string]string{fmt.Sprintf("a%02d", i): random(1 << 20)})
 	}
-	write(t, volume, map[string]string{"z-gone": "content", "z-grown": "content", "z-changed": random(1 << 20), "zz/also-gone": "content"})
+	write(t, volume, map[string]string{"z-gone": "content", "z-grown": "content", "z-changed": random(1 << 20),
+		"zz/also-gone": "content"})
 	stored, err := whileRead(t, m, r, volume, func() {
 		_ = os.Remove(filepath.Join(volume, "z-gone"))
 		_ = os.RemoveAll(filepath.Join(volume, "zz"))
@@ -173,11 +183,13 @@ func TestFilesThatChangeWhileTheyAreReadAreNoFailure(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, snapshots(t, r), 1)
 	target := t.TempDir()
-	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID, Volume: dmv1.Volume{Path: target}})
+	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: stored.SnapshotID,
+		Volume: dmv1.Volume{Path: target}})
 	require.NoError(t, err)
 	require.Equal(t, read(t, volume, "a11"), read(t, target, "a11"))
 	if _, err := os.Stat(filepath.Join(target, "z-gone")); err != nil {
-		require.Contains(t, strings.Join(stored.Warnings, "\n"), `"z-gone" was deleted while the volume was read, and is not in the snapshot`)
+		require.Contains(t, strings.Join(stored.Warnings, "\n"),
+			`"z-gone" was deleted while the volume was read, and is not in the snapshot`)
 	}
 }
 
@@ -187,7 +199,8 @@ func TestFilesThatCannotBeReadFailTheBackup(t *testing.T) {
 		t.Skip("a file that cannot be read needs root, and setpriv to read it without root's rights")
 	}
 	program := filepath.Join(t.TempDir(), "restic")
-	programs.Write(t, program, fmt.Appendf(nil, "#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search -- '%s' \"$@\"\n", programs.Restic(t)))
+	programs.Write(t, program, fmt.Appendf(nil, "#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search "+
+		"-- '%s' \"$@\"\n", programs.Restic(t)))
 	m := mover(t, func(c *restic.Config) { c.Program = program })
 	r, volume := repository(t), t.TempDir()
 	write(t, volume, map[string]string{"open": "content", "closed": "content"})
@@ -237,8 +250,8 @@ func TestDeadResticIsReportedAndItsLockRemoved(t *testing.T) {
 	backup(t, mover(t), r, "k", volume)
 }
 
-// TestAcceptNodeAgent_ReadsVelero proves that the mover restores what the restic of Velero 1.16 to 1.18 has stored, and that this restic
-// restores what the mover has stored: the repositories, arguments and tags are those of Velero.
+// TestAcceptNodeAgent_ReadsVelero proves that the mover restores what the restic of Velero 1.16 to 1.18 has stored, and
+// that this restic restores what the mover has stored: the repositories, arguments and tags are those of Velero.
 func TestAcceptNodeAgent_ReadsVelero(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"1", "2"} { // of repositories: of the restic of older Veleros, and of newer ones
@@ -259,26 +272,31 @@ func TestAcceptNodeAgent_ReadsVelero(t *testing.T) {
 			velero(cache, "init", "--repository-version="+version)
 			write(t, volume, map[string]string{"data/a": "of Velero", "b": random(1 << 20)})
 			tags := []string{
-				"--tag=backup=nightly", "--tag=backup-uid=u-1", "--tag=ns=shop", "--tag=pod=web-0", "--tag=pod-uid=p-1", "--tag=pvc-uid=c-1", "--tag=volume=data",
+				"--tag=backup=nightly", "--tag=backup-uid=u-1", "--tag=ns=shop", "--tag=pod=web-0", "--tag=pod-uid=p-1",
+				"--tag=pvc-uid=c-1", "--tag=volume=data",
 			}
 			velero(volume, append([]string{"backup", "."}, append(tags, "--host=velero", "--json")...)...)
 			var listed []struct {
 				Short string `json:"short_id"`
 			}
-			require.NoError(t, json.Unmarshal([]byte(velero(cache, "snapshots", "--json", "--latest=1", "--tag=backup=nightly,ns=shop,volume=data")), &listed))
+			require.NoError(t, json.Unmarshal([]byte(
+				velero(cache, "snapshots", "--json", "--latest=1", "--tag=backup=nightly,ns=shop,volume=data")), &listed))
 			require.Len(t, listed, 1)
 
 			m := mover(t)
 			checked, err := m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Create: true})
 			require.NoError(t, err)
 			require.False(t, checked.Created)
-			_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: listed[0].Short, Volume: dmv1.Volume{Path: target}})
+			_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: listed[0].Short,
+				Volume: dmv1.Volume{Path: target}})
 			require.NoError(t, err)
 			require.Equal(t, described(t, volume), described(t, target))
 
 			write(t, volume, map[string]string{"data/a": "of cleat"})
 			ours, err := m.Backup(t.Context(), &dmv1.BackupInput{
-				Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume}, Parent: listed[0].Short, Tags: map[string]string{"backup": "weekly", "ns": "shop"},
+				Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume}, Parent: listed[0].Short, Tags: map[string]string{
+					"backup": "weekly", "ns": "shop",
+				},
 			})
 			require.NoError(t, err)
 			require.Less(t, ours.NewBytes, int64(1<<19), "the parent is Velero's")

@@ -81,7 +81,8 @@ func awsConfig(ctx context.Context, c Config) (aws.Config, error) {
 
 // checkProfile detects a missing file, or one without keys, before the first request to S3.
 func checkProfile(ctx context.Context, file, profile string) error {
-	const want = "want an AWS ini file with [%s], aws_access_key_id and aws_secret_access_key in the Secret of spec.credential"
+	const want = "want an AWS ini file with [%s], aws_access_key_id and aws_secret_access_key in the Secret of " +
+		"spec.credential"
 	shared, err := config.LoadSharedConfigProfile(ctx, profile, func(o *config.LoadSharedConfigOptions) {
 		o.CredentialsFiles = []string{file}
 		o.ConfigFiles = []string{file}
@@ -89,7 +90,8 @@ func checkProfile(ctx context.Context, file, profile string) error {
 	if err != nil {
 		return fmt.Errorf("read the profile %q of the credentials file: %w; "+want, profile, err, profile)
 	}
-	if !shared.Credentials.HasKeys() && shared.RoleARN == "" && shared.CredentialProcess == "" && shared.SSOSessionName == "" {
+	if !shared.Credentials.HasKeys() && shared.RoleARN == "" && shared.CredentialProcess == "" &&
+		shared.SSOSessionName == "" {
 		return fmt.Errorf("the profile %q of the credentials file has no keys; "+want, profile, profile)
 	}
 	return nil

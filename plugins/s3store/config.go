@@ -38,7 +38,8 @@ func (c Config) Validate() error {
 		framework.InvalidKey("s3Url", checkURL(c.S3URL)),
 		framework.InvalidKey("publicUrl", checkURL(c.PublicURL)),
 		framework.InvalidKey("caCert", checkCA(c.CACert)),
-		framework.InvalidKey("serverSideEncryption", checkOneOf(c.ServerSideEncryption, types.ServerSideEncryption("").Values())),
+		framework.InvalidKey("serverSideEncryption",
+			checkOneOf(c.ServerSideEncryption, types.ServerSideEncryption("").Values())),
 		framework.InvalidKey("checksumAlgorithm", checkOneOf(c.ChecksumAlgorithm, types.ChecksumAlgorithm("").Values())),
 	)
 }
@@ -48,7 +49,8 @@ func checkURL(text string) error {
 		return nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return fmt.Errorf("it is %q, want a URL like https://s3.example.com:9000", text)
 	}
 	return nil

@@ -27,10 +27,12 @@ func TestConfigIsValidated(t *testing.T) {
 		config map[string]string
 		want   string
 	}{
-		"as the host gives it": {config: map[string]string{"region": "eu-central-1", "bucket": "b", "prefix": "", "caCert": "", "credentialsFile": good}},
+		"as the host gives it": {config: map[string]string{"region": "eu-central-1", "bucket": "b", "prefix": "",
+			"caCert": "", "credentialsFile": good}},
 		"everything": {config: map[string]string{
 			"region": "x", "s3Url": "https://s3.test:9000", "publicUrl": "http://public.test", "s3ForcePathStyle": "true",
-			"insecureSkipTLSVerify": "true", "profile": "default", "checksumAlgorithm": "", "serverSideEncryption": "AES256", "kmsKeyId": "k",
+			"insecureSkipTLSVerify": "true", "profile": "default", "checksumAlgorithm": "", "serverSideEncryption": "AES256",
+			"kmsKeyId":        "k",
 			"credentialsFile": good,
 		}},
 		"own server without region": {config: map[string]string{"s3Url": "http://s3.test", "credentialsFile": good}},
@@ -39,22 +41,31 @@ func TestConfigIsValidated(t *testing.T) {
 			want: `unknown key "s3URL", want one of caCert, checksumAlgorithm, credentialsFile, insecureSkipTLSVerify, kmsKeyId, profile, publicUrl, ` +
 				`region, s3ForcePathStyle, s3Url, serverSideEncryption`,
 		},
-		"URL without scheme":    {config: map[string]string{"s3Url": "s3.test:9000"}, want: `config: s3Url: it is "s3.test:9000", want a URL like`},
+		"URL without scheme": {config: map[string]string{"s3Url": "s3.test:9000"},
+			want: `config: s3Url: it is "s3.test:9000", want a URL like`},
 		"URL of another scheme": {config: map[string]string{"publicUrl": "ftp://s3.test"}, want: "config: publicUrl: it is"},
-		"not a bool":            {config: map[string]string{"s3ForcePathStyle": "yes"}, want: `config: s3ForcePathStyle: "yes", want "true" or "false"`},
-		"no bool":               {config: map[string]string{"s3ForcePathStyle": "", "region": "x", "credentialsFile": good}},
-		"CA without PEM":        {config: map[string]string{"caCert": "MIID"}, want: "want PEM"},
-		"encryption":            {config: map[string]string{"serverSideEncryption": "ROT13"}, want: `config: serverSideEncryption: it is "ROT13", want one of [AES256`},
-		"checksum":              {config: map[string]string{"checksumAlgorithm": "MD4"}, want: `config: checksumAlgorithm: it is "MD4", want one of [CRC32`},
-		"missing file":          {config: map[string]string{"region": "x", "credentialsFile": "/nowhere/file"}, want: "want an AWS ini file"},
-		"missing profile":       {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "prod"}, want: `profile "prod"`},
-		"profile without keys":  {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "other"}, want: `profile "other" of the credentials file has no keys`},
-		"not an ini file":       {config: map[string]string{"region": "x", "credentialsFile": credentials(t, `{"key":"x"}`)}, want: "want an AWS ini file"},
+		"not a bool": {config: map[string]string{"s3ForcePathStyle": "yes"},
+			want: `config: s3ForcePathStyle: "yes", want "true" or "false"`},
+		"no bool":        {config: map[string]string{"s3ForcePathStyle": "", "region": "x", "credentialsFile": good}},
+		"CA without PEM": {config: map[string]string{"caCert": "MIID"}, want: "want PEM"},
+		"encryption": {config: map[string]string{"serverSideEncryption": "ROT13"},
+			want: `config: serverSideEncryption: it is "ROT13", want one of [AES256`},
+		"checksum": {config: map[string]string{"checksumAlgorithm": "MD4"},
+			want: `config: checksumAlgorithm: it is "MD4", want one of [CRC32`},
+		"missing file": {config: map[string]string{"region": "x", "credentialsFile": "/nowhere/file"},
+			want: "want an AWS ini file"},
+		"missing profile": {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "prod"},
+			want: `profile "prod"`},
+		"profile without keys": {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "other"},
+			want: `profile "other" of the credentials file has no keys`},
+		"not an ini file": {config: map[string]string{"region": "x", "credentialsFile": credentials(t, `{"key":"x"}`)},
+			want: "want an AWS ini file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plugin := plugintest.Run(t, s3store.Register())
-			_, err := wirev1.NewObjectStoreClient(plugin.Conn()).Init(t.Context(), &wirev1.ObjectStoreInitRequest{Plugin: s3store.Name, Config: test.config})
+			_, err := wirev1.NewObjectStoreClient(plugin.Conn()).Init(t.Context(),
+				&wirev1.ObjectStoreInitRequest{Plugin: s3store.Name, Config: test.config})
 			if test.want == "" {
 				require.NoError(t, err)
 				return

@@ -30,12 +30,14 @@ func (s *store) failed(action, bucket, key string, err error) error {
 		hint = "; " + hint
 	}
 	if strings.HasSuffix(hint, noSuchObject) {
-		return framework.NotFound("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
+		return framework.NotFound("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err,
+			hint)
 	}
 	return fmt.Errorf("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
 }
 
-// isConditionFailed reports whether S3 did not write an object because there is one, or because another is being written.
+// isConditionFailed reports whether S3 did not write an object because there is one, or because another is being
+// written.
 func isConditionFailed(err error) bool {
 	return hasCode(err, "PreconditionFailed", "ConditionalRequestConflict")
 }
@@ -62,7 +64,8 @@ func (s *store) hint(bucket, endpoint string, err error) string {
 			return noSuchObject
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
 			"XAdminUserNotFound": // the last is of versitygw
-			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and their rights on the bucket",
+			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and "+
+				"their rights on the bucket",
 				cmp.Or(s.config.Profile, "default"), s.credentialsSource())
 		case "PermanentRedirect", "MovedPermanently", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
 			return fmt.Sprintf("the bucket may be in another region than %q: correct config.region", s.config.Region)
@@ -93,12 +96,14 @@ func connectionHint(endpoint, credentials string, err error) string {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return ""
 	case errors.As(err, &authority):
-		return "the server's certificate is signed by an unknown CA: put that CA into spec.objectStorage.caCertRef (or caCert)"
+		return "the server's certificate is signed by an unknown CA: put that CA into spec.objectStorage.caCertRef (or " +
+			"caCert)"
 	case errors.As(err, &hostname), errors.As(err, &invalid):
 		return "the server's certificate is not good for this endpoint: correct config.s3Url or the certificate"
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return "the server does not speak TLS: correct the scheme of config.s3Url"
-	case errors.As(err, &dns), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.As(err, &dns), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err,
+		syscall.ENETUNREACH):
 		return fmt.Sprintf("nothing answers at %s: check config.s3Url and that the server runs", endpoint)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "the connection broke: check that the server runs"

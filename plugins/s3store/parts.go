@@ -100,7 +100,8 @@ func (u *upload) send(ctx context.Context, head []byte, body io.Reader) error {
 	buffer, n := head, len(head)
 	for number := int32(1); n > 0; number++ {
 		if number > maxParts {
-			return fmt.Errorf("the object is larger than the %d GB that fit into %d parts", int64(partSize)*maxParts>>30, maxParts)
+			return fmt.Errorf("the object is larger than the %d GB that fit into %d parts", int64(partSize)*maxParts>>30,
+				maxParts)
 		}
 		part, err := u.part(ctx, number, buffer[:n])
 		if err != nil {
@@ -133,7 +134,8 @@ func (u *upload) part(ctx context.Context, number int32, content []byte) (types.
 func (u *upload) takeBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortGrace)
 	defer cancel()
-	if _, err := u.calls.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: u.bucket, Key: u.key, UploadId: u.id}); err != nil {
+	if _, err := u.calls.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: u.bucket, Key: u.key,
+		UploadId: u.id}); err != nil {
 		return fmt.Errorf("take back the parts that were sent (upload %s): %w", *u.id, err)
 	}
 	return nil

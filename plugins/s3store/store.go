@@ -28,7 +28,8 @@ const contentType = "application/octet-stream"
 
 // Register returns the plugin's registration.
 func Register() framework.Registration {
-	return objectstorev1.Register(Name, func(ctx context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
+	return objectstorev1.Register(Name, func(ctx context.Context, setup *framework.Setup) (objectstorev1.ObjectStore,
+		error) {
 		return New(ctx, framework.Config[Config](setup))
 	}, framework.WithConfig(Defaults()))
 }
@@ -51,8 +52,8 @@ type store struct {
 
 var _ objectstorev1.ObjectStore = (*store)(nil)
 
-// PutObject uploads an object, in parts if it is large. A failure or the end of ctx aborts the upload. The condition of IfAbsent
-// is dropped if the server does not support it.
+// PutObject uploads an object, in parts if it is large. A failure or the end of ctx aborts the upload. The condition of
+// IfAbsent is dropped if the server does not support it.
 func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
 	bucket, key, body := input.Bucket, input.Key, input.Body
 	dir, err := s.open(ctx, bucket)
@@ -86,7 +87,9 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 }
 
 // put uploads an object through the Go CDK.
-func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, checksum tmtypes.ChecksumAlgorithm, ifAbsent bool) error {
+func put(
+	ctx context.Context, dir *blob.Bucket, key string, body io.Reader, checksum tmtypes.ChecksumAlgorithm, ifAbsent bool,
+) error {
 	// The SDK cannot abort the upload with a context that has ended. So the end of ctx ends the body, which the SDK
 	// treats as a failure, and the upload's own context ends some time later.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -111,7 +114,9 @@ func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, chec
 }
 
 // ObjectExists reports whether an object exists. S3 does not distinguish a missing bucket from a missing object here.
-func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExistsInput) (*objectstorev1.ObjectExistsOutput, error) {
+func (s *store) ObjectExists(
+	ctx context.Context, input *objectstorev1.ObjectExistsInput,
+) (*objectstorev1.ObjectExistsOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(ctx, bucket)
 	if err != nil {
@@ -126,7 +131,9 @@ func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExi
 }
 
 // GetObject opens an object.
-func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInput) (*objectstorev1.GetObjectOutput, error) {
+func (s *store) GetObject(
+	ctx context.Context, input *objectstorev1.GetObjectInput,
+) (*objectstorev1.GetObjectOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(ctx, bucket)
 	if err != nil {
@@ -140,7 +147,9 @@ func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInp
 }
 
 // ListCommonPrefixes lists the common prefixes directly below prefix.
-func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
+func (s *store) ListCommonPrefixes(
+	ctx context.Context, input *objectstorev1.ListCommonPrefixesInput,
+) (*objectstorev1.ListCommonPrefixesOutput, error) {
 	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, true)
 	if err != nil {
 		return nil, err
@@ -149,7 +158,9 @@ func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.Lis
 }
 
 // ListObjects lists the keys that start with prefix.
-func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
+func (s *store) ListObjects(
+	ctx context.Context, input *objectstorev1.ListObjectsInput,
+) (*objectstorev1.ListObjectsOutput, error) {
 	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, false)
 	if err != nil {
 		return nil, err
@@ -186,7 +197,9 @@ func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObj
 
 // CreateSignedURL signs a GET at the public endpoint. It does not use the network, so it does not check whether the
 // object exists.
-func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.CreateSignedURLInput) (*objectstorev1.CreateSignedURLOutput, error) {
+func (s *store) CreateSignedURL(
+	ctx context.Context, input *objectstorev1.CreateSignedURLInput,
+) (*objectstorev1.CreateSignedURLOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s3blob.OpenBucket(ctx, s.signs, bucket, nil)
 	if err != nil {

@@ -29,7 +29,8 @@ func config(t *testing.T, c *controlplane.Cluster) s3store.Config {
 	t.Helper()
 	config := s3store.Defaults()
 	config.S3URL, config.Region, config.S3ForcePathStyle = c.S3.Endpoint, c.S3.Region, true
-	config.CredentialsFile = credentials(t, fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey, c.S3.SecretKey))
+	config.CredentialsFile = credentials(t, fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n",
+		c.S3.AccessKey, c.S3.SecretKey))
 	return config
 }
 
@@ -46,8 +47,9 @@ func TestContract(t *testing.T) {
 			t.Helper()
 			config := config(t, c)
 			return map[string]string{
-				"s3Url": config.S3URL, "region": config.Region, "s3ForcePathStyle": "true", "credentialsFile": config.CredentialsFile,
-				"bucket": c.NewBucket(t, "contract"),
+				"s3Url": config.S3URL, "region": config.Region, "s3ForcePathStyle": "true",
+				"credentialsFile": config.CredentialsFile,
+				"bucket":          c.NewBucket(t, "contract"),
 			}
 		},
 		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
@@ -81,7 +83,8 @@ func TestUploadsWorkWithEveryChecksum(t *testing.T) {
 			require.NoError(t, err)
 			bucket := c.NewBucket(t, "checksum")
 			for _, size := range []int{10, 17 << 20} {
-				require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: strings.NewReader(strings.Repeat("x", size))}))
+				require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key",
+					Body: strings.NewReader(strings.Repeat("x", size))}))
 				object, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: bucket, Key: "key"})
 				require.NoError(t, err)
 				n, err := io.Copy(io.Discard, object.Body)
@@ -100,7 +103,8 @@ func TestSignedURLsAreAtThePublicURL(t *testing.T) {
 	config.PublicURL = "https://downloads.example.com"
 	s, err := s3store.New(t.Context(), config)
 	require.NoError(t, err)
-	signed, err := s.CreateSignedURL(t.Context(), &objectstorev1.CreateSignedURLInput{Bucket: "bucket", Key: "backups/b/b-logs.gz", TTL: 10 * time.Minute})
+	signed, err := s.CreateSignedURL(t.Context(), &objectstorev1.CreateSignedURLInput{Bucket: "bucket",
+		Key: "backups/b/b-logs.gz", TTL: 10 * time.Minute})
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(signed.URL, "https://downloads.example.com/bucket/backups/b/b-logs.gz?"), signed.URL)
 	require.Contains(t, signed.URL, "X-Amz-Expires=600")
@@ -125,23 +129,27 @@ func TestErrorsSayWhatToCheck(t *testing.T) {
 		config s3store.Config
 		want   []string
 	}{
-		"wrong secret key": {file(c.S3.AccessKey, "wrong"), []string{c.S3.Endpoint, "credentials were refused", `profile "default" in the Secret of spec.credential`}},
+		"wrong secret key": {file(c.S3.AccessKey, "wrong"), []string{c.S3.Endpoint, "credentials were refused",
+			`profile "default" in the Secret of spec.credential`}},
 		"wrong access key": {file("wrong", c.S3.SecretKey), []string{c.S3.Endpoint, "credentials were refused"}},
 		"nothing there":    {at("http://127.0.0.1:1"), []string{"nothing answers at http://127.0.0.1:1", "config.s3Url"}},
 		"no such host":     {at("http://s3.invalid"), []string{"nothing answers at http://s3.invalid"}},
-		"TLS to plain":     {at(strings.Replace(c.S3.Endpoint, "http://", "https://", 1)), []string{"does not speak TLS", "scheme of config.s3Url"}},
+		"TLS to plain": {at(strings.Replace(c.S3.Endpoint, "http://", "https://", 1)),
+			[]string{"does not speak TLS", "scheme of config.s3Url"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, err := s3store.New(t.Context(), test.config)
 			require.NoError(t, err)
 			bucket := c.NewBucket(t, "errors")
-			_, listErr := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: bucket, Delimiter: "/"})
+			_, listErr := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: bucket,
+				Delimiter: "/"})
 			_, existsErr := s.ObjectExists(t.Context(), &objectstorev1.ObjectExistsInput{Bucket: bucket, Key: "key"})
 			if name == "wrong access key" {
 				existsErr = listErr // versitygw answers HEAD with 404, like for a missing object
 			}
-			putErr := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: strings.NewReader("x")})
+			putErr := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key",
+				Body: strings.NewReader("x")})
 			for _, err := range []error{listErr, existsErr, putErr} {
 				require.ErrorContains(t, err, bucket)
 				for _, want := range test.want {
@@ -175,7 +183,8 @@ func TestTLSRequiresCA(t *testing.T) {
 		config.CACert, config.InsecureSkipTLSVerify = test.caCert, test.insecure
 		s, err := s3store.New(t.Context(), config)
 		require.NoError(t, err, name)
-		err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: filepath.Base(name), Body: strings.NewReader("x")})
+		err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: filepath.Base(name),
+			Body: strings.NewReader("x")})
 		if test.want == "" {
 			require.NoError(t, err, name)
 		} else {

@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// What a schema cannot say is refused by the plugin's own Validate when the server starts, for a built-in and for a binary,
-// with file, line and key.
+// What a schema cannot say is refused by the plugin's own Validate when the server starts, for a built-in and for a
+// binary, with file, line and key.
 func TestAcceptAuthor_Config(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

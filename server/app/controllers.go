@@ -112,7 +112,8 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 
 	cluster := &run.Cluster{Client: mgr.GetClient(), Live: s.live, Namespace: c.Namespace}
 	runs := func(kind string, attempts int) *run.Runs {
-		return run.NewRuns(run.RunsOptions{Kind: kind, Identity: s.identity, Attempts: attempts, Grace: o.ShutdownGracePeriod, Lost: s.lost})
+		return run.NewRuns(run.RunsOptions{Kind: kind, Identity: s.identity, Attempts: attempts, Grace: o.ShutdownGracePeriod,
+			Lost: s.lost})
 	}
 	backupRuns, restoreRuns := runs("backup", o.BackupAttempts), runs("restore", o.RestoreAttempts)
 	recorder := mgr.GetEventRecorder("cleat")
@@ -145,10 +146,12 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}
 	backupEngine, refresh := newBackupEngine(c, s.keys, resources, references)
 	runner := &backups.Controller{
-		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine, Manifests: s.policies.Manifests,
+		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
+		Engine: backupEngine, Manifests: s.policies.Manifests,
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs, Logs: c.logs,
-		Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records, VolumeSnapshots: volumeSnapshots,
-		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
+		Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
+		VolumeSnapshots: volumeSnapshots,
+		Events:          recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}
 	workers := max(1, o.ConcurrentBackups)
 	if r.addQueue(admission, s.pluginsChanged) {
@@ -157,30 +160,38 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}
 	r.add(run.BackupController, &velerov1.Backup{}, workers, runner, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	dryRunner := &backups.Controller{
-		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine,
-		Manifests: s.policies.DryRuns, Snapshotters: s.opener, ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
+		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
+		Engine:    backupEngine,
+		Manifests: s.policies.DryRuns, Snapshotters: s.opener, ServerVersion: s.discoverer.ServerVersionWithContext,
+		Defaults: backupDefaults(o), LogOptions: logs,
 		Log: log(run.BackupDryRunController), Now: time.Now,
 	}
 	r.add(run.BackupDryRunController, &velerov1.Backup{}, dryRunsAtOnce, &backups.DryRuns{
 		Controller: dryRunner, Harmless: c.File.Plugins.DryRun,
 	}, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	finalizer := &backups.Finalizer{
-		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
-		Manifests: s.policies.Manifests, References: references, Keys: s.keys, HasMover: func(name string) bool {
+		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch,
+		VolumeSnapshots: volumeSnapshots,
+		Manifests:       s.policies.Manifests, References: references, Keys: s.keys, HasMover: func(name string) bool {
 			_, err := movers{s.host}.Find(name)
 			return err == nil
 		},
-		Logs: c.logs, Metrics: collected, StoreOutage: o.StoreOutageTimeout, Log: log(run.BackupFinalizerController), Now: time.Now,
+		Logs: c.logs, Metrics: collected, StoreOutage: o.StoreOutageTimeout, Log: log(run.BackupFinalizerController),
+		Now: time.Now,
 	}
-	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
+	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(),
+		run.UnsettledBackups())
 	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
-		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host, log("repositories")), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
-		Log: log(run.BackupDeletionController), Now: time.Now,
+		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host,
+			log("repositories")), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected,
+		Events: recorder,
+		Log:    log(run.BackupDeletionController), Now: time.Now,
 	}
 	r.setUp(run.BackupDeletionController, lightWorkers, deleter.Setup, deleter)
 	collector := &gc.Controller{
-		Cluster: cluster, Frequency: o.GarbageCollectionFrequency, Events: recorder, Log: log(run.GarbageCollectionController), Now: time.Now,
+		Cluster: cluster, Frequency: o.GarbageCollectionFrequency, Events: recorder,
+		Log: log(run.GarbageCollectionController), Now: time.Now,
 	}
 	if r.needs(run.GarbageCollectionController, run.BackupDeletionController) {
 		r.setUp(run.GarbageCollectionController, gc.Workers, collector.Setup, collector)
@@ -189,12 +200,14 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	if err != nil {
 		return err
 	}
-	api, err := kubeapi.New(mgr.GetConfig(), log(run.BackupSyncController), o.APIOutageTimeout) // without a limit, as other requests of controllers
+	// without a limit, as other requests of controllers
+	api, err := kubeapi.New(mgr.GetConfig(), log(run.BackupSyncController), o.APIOutageTimeout)
 	if err != nil {
 		return err
 	}
 	syncer := &backupsync.Controller{
-		Cluster: cluster, API: api, Stores: s.opener, Backups: cached, Period: o.BackupSyncPeriod, Log: log(run.BackupSyncController), Now: time.Now,
+		Cluster: cluster, API: api, Stores: s.opener, Backups: cached, Period: o.BackupSyncPeriod,
+		Log: log(run.BackupSyncController), Now: time.Now,
 	}
 	r.setUp(run.BackupSyncController, lightWorkers, syncer.Setup, syncer)
 	restoreHooks, err := addHooks(mgr, c, s)
@@ -202,12 +215,17 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return err
 	}
 	restoring := restores.Controller{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine, Keys: s.keys,
-		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
-		LogOptions: logs, Logs: c.logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor, Snapshotters: s.opener, Records: records,
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
+		Engine: restoreEngine, Keys: s.keys,
+		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(
+			config.EnableAPIGroupVersions,
+		),
+		LogOptions: logs, Logs: c.logs, SpoolDir: s.scratch, Journals: journals, Monitor: following.Monitor,
+		Snapshotters: s.opener, Records: records,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
 	}
-	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restoring, restoreRuns.StopOnRequest())
+	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restoring,
+		restoreRuns.StopOnRequest())
 	dryRestoring := restoring
 	dryRestoring.Journals, dryRestoring.Monitor, dryRestoring.Hooks, dryRestoring.Logs = nil, nil, nil, nil
 	dryRestoring.Log = log(run.RestoreDryRunController)
@@ -215,7 +233,8 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Controller: &dryRestoring, Harmless: c.File.Plugins.DryRun,
 	}, restoreRuns.StopOnRequest())
 	ending := &restores.Finalizer{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Hooks: restoreHooks, ResourceTimeout: o.ResourceTimeout, LogOptions: logs, Logs: c.logs, Metrics: collected,
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Hooks: restoreHooks, ResourceTimeout: o.ResourceTimeout,
+		LogOptions: logs, Logs: c.logs, Metrics: collected,
 		StoreOutage: o.StoreOutageTimeout, Log: log(run.RestoreFinalizerController), Now: time.Now,
 	}
 	if o.HasFeature(config.EnableCSI) {
@@ -228,7 +247,8 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Metrics: collected, Log: log(run.ScheduleController), Now: time.Now,
 	}, nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, &requests.Downloads{
-		Cluster: cluster, Stores: s.opener, Keys: s.signing, Base: s.downloads, Log: log(run.DownloadRequestController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Keys: s.signing, Base: s.downloads, Log: log(run.DownloadRequestController),
+		Now: time.Now,
 	}, nil)
 	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, &requests.Statuses{
 		Cluster: cluster, Keys: s.signing, Version: c.Version,
@@ -248,12 +268,17 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	return r.err
 }
 
-// addSnapshots adds the controllers that look after snapshots. They cannot be disabled: what others have left behind has to go.
-func addSnapshots(r *registrar, cluster *run.Cluster, s services, records *snapshot.Records, csi snapshot.VolumeSnapshots) {
-	leftovers := &snapshots.Controller{Cluster: cluster, Stores: s.opener, Snapshotters: s.opener, Records: records, VolumeSnapshots: csi, Log: r.log.Named("snapshots")}
+// addSnapshots adds the controllers that look after snapshots. They cannot be disabled: what others have left behind
+// has to go.
+func addSnapshots(
+	r *registrar, cluster *run.Cluster, s services, records *snapshot.Records, csi snapshot.VolumeSnapshots,
+) {
+	leftovers := &snapshots.Controller{Cluster: cluster, Stores: s.opener, Snapshotters: s.opener, Records: records,
+		VolumeSnapshots: csi, Log: r.log.Named("snapshots")}
 	r.complete("snapshots", leftovers.Setup(r.builder("snapshots", lightWorkers)), leftovers)
 	const locations = "volume-snapshot-location"
-	r.complete(locations, r.builder(locations, 1).For(&velerov1.VolumeSnapshotLocation{}), &location.SnapshotLocations{Client: cluster, Opener: s.opener})
+	r.complete(locations, r.builder(locations, 1).For(&velerov1.VolumeSnapshotLocation{}),
+		&location.SnapshotLocations{Client: cluster, Opener: s.opener})
 }
 
 // addHooks adds to mgr what runs the hooks of restored pods.
@@ -269,10 +294,15 @@ func addHooks(mgr ctrl.Manager, c Config, s services) (*hook.Restores, error) {
 	return hooks, nil
 }
 
-func newBackupEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper, references *reference.Table) (backups.Engine, backups.Refresh) {
+func newBackupEngine(
+	c Config, keys *loadkey.Keys, resources *discovery.Helper, references *reference.Table,
+) (backups.Engine, backups.Refresh) {
 	deps := backup.Deps{
-		Config: c.REST, Discovery: resources, Keys: keys, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
-		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(config.EnableAPIGroupVersions),
+		Config: c.REST, Discovery: resources, Keys: keys, PageSize: c.Options.ClientPageSize,
+		Workers:  c.Options.ItemBlockWorkerCount,
+		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(
+			config.EnableAPIGroupVersions,
+		),
 		References: references, Uploader: c.Options.UploaderType,
 	}
 	if deps.PageSize == 0 {
@@ -280,7 +310,8 @@ func newBackupEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper, 
 	}
 	return func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error) {
 			return backup.Run(ctx, deps, req, archive)
-		}, func(ctx context.Context, req backup.Request, operations []operation.Operation, dir string) (*backup.Refreshed, error) {
+		}, func(ctx context.Context, req backup.Request, operations []operation.Operation, dir string) (*backup.Refreshed,
+			error) {
 			return backup.Refresh(ctx, deps, req, operations, dir)
 		}
 }
@@ -306,7 +337,8 @@ func newRestoreEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper)
 	}, nil
 }
 
-// podName returns the name of the pod that this server runs in, "" if it runs in none. The hostname of a pod is its name.
+// podName returns the name of the pod that this server runs in, "" if it runs in none. The hostname of a pod is its
+// name.
 func podName() string {
 	if pod := os.Getenv("POD_NAME"); pod != "" || os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return pod
@@ -336,9 +368,12 @@ type registrar struct {
 	err      error
 }
 
-// add adds a controller of the objects of one kind, which reconciles those with events that pass. watch, if not nil, is called for every
-// change of such an object, even while the object is being reconciled.
-func (r *registrar) add(name string, object client.Object, workers int, reconciler reconcile.Reconciler, watch handler.EventHandler, pass ...predicate.Predicate) {
+// add adds a controller of the objects of one kind, which reconciles those with events that pass. watch, if not nil, is
+// called for every change of such an object, even while the object is being reconciled.
+func (r *registrar) add(
+	name string, object client.Object, workers int, reconciler reconcile.Reconciler, watch handler.EventHandler,
+	pass ...predicate.Predicate,
+) {
 	if r.err != nil || r.isDisabled(name) {
 		return
 	}
@@ -360,7 +395,9 @@ func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.Generi
 }
 
 // setUp adds a controller that says itself what it watches.
-func (r *registrar) setUp(name string, workers int, setup func(*ctrl.Builder) *ctrl.Builder, reconciler reconcile.Reconciler) {
+func (r *registrar) setUp(
+	name string, workers int, setup func(*ctrl.Builder) *ctrl.Builder, reconciler reconcile.Reconciler,
+) {
 	if r.err == nil && !r.isDisabled(name) {
 		r.complete(name, setup(r.builder(name, workers)), reconciler)
 	}
@@ -393,9 +430,11 @@ func (r *registrar) complete(name string, b *ctrl.Builder, reconciler reconcile.
 	}
 }
 
-// storeOf returns the objects of a kind in the cache of mgr, which must not be changed. The cache of one namespace has no access to them
-// except by copies and by its events.
-func storeOf(ctx context.Context, mgr ctrl.Manager, kind client.Object) (func(context.Context) (toolscache.Store, error), error) {
+// storeOf returns the objects of a kind in the cache of mgr, which must not be changed. The cache of one namespace has
+// no access to them except by copies and by its events.
+func storeOf(
+	ctx context.Context, mgr ctrl.Manager, kind client.Object,
+) (func(context.Context) (toolscache.Store, error), error) {
 	informer, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("read %T from the cache: %w", kind, err)

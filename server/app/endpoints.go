@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// endpoints serves /metrics, /healthz and /readyz on one address, /debug/pprof on another and downloads on a third. A server that waits for
-// the lease is ready; one that works is ready as soon as its cache is filled.
+// endpoints serves /metrics, /healthz and /readyz on one address, /debug/pprof on another and downloads on a third. A
+// server that waits for the lease is ready; one that works is ready as soon as its cache is filled.
 type endpoints struct {
 	metrics, profiler string
 	downloadAddress   string
@@ -31,7 +31,8 @@ type endpoints struct {
 }
 
 func newEndpoints(o config.Options, gatherer prometheus.Gatherer, cache cache.Cache, log hclog.Logger) *endpoints {
-	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, downloadAddress: o.DownloadAddress, gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
+	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, downloadAddress: o.DownloadAddress,
+		gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
 }
 
 // setWorking notes that this server runs the controllers from now on.
@@ -139,8 +140,8 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	return nil
 }
 
-// newHTTPServer returns a server on which no client can keep a connection for long by being slow. A handler whose replies take longer to
-// send, as downloads and profiles do, sets the deadline of each write itself.
+// newHTTPServer returns a server on which no client can keep a connection for long by being slow. A handler whose
+// replies take longer to send, as downloads and profiles do, sets the deadline of each write itself.
 func newHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -25,8 +25,9 @@ var errHeld = errors.New("another server holds the lease")
 
 // leadership elects the one server of a namespace that runs the controllers.
 //
-// A server that cannot renew its lease does not give up: while nobody reaches the API server, nobody can take over. Its fence
-// closes meanwhile, and opens again when the lease is renewed. It has lost the lease when it reads that another server has it.
+// A server that cannot renew its lease does not give up: while nobody reaches the API server, nobody can take over. Its
+// fence closes meanwhile, and opens again when the lease is renewed. It has lost the lease when it reads that another
+// server has it.
 type leadership struct {
 	leases   coordinationv1.LeaseInterface
 	identity string        // from run.NewIdentity
@@ -46,8 +47,8 @@ type sight struct {
 	lasts   time.Duration // how long the lease is valid after that
 }
 
-// fenceOpen returns for how long the fence of a server is open after a renewal of its lease. The rest is for requests that are
-// on their way when it closes.
+// fenceOpen returns for how long the fence of a server is open after a renewal of its lease. The rest is for requests
+// that are on their way when it closes.
 func fenceOpen(lease time.Duration) time.Duration { return lease * 2 / 3 }
 
 // period returns the time between two attempts to get or renew the lease.
@@ -55,7 +56,8 @@ func (l *leadership) period() time.Duration { return l.lease * 2 / 15 }
 
 // run waits until this server leads and then calls work, whose context ends with ctx. It holds the lease until work has
 // returned, so that no other server starts earlier, and then releases it, so that the next one starts at once. When the
-// lease is lost, the fence is closed for ever and the context of work is cancelled with run.ErrLostLead, which run returns.
+// lease is lost, the fence is closed for ever and the context of work is cancelled with run.ErrLostLead, which run
+// returns.
 func (l *leadership) run(ctx context.Context, work func(context.Context) error) error {
 	for {
 		err := l.try(ctx)
@@ -101,7 +103,8 @@ func (l *leadership) hold(ctx context.Context) error {
 			failing = time.Time{}
 		case err != nil && failing.IsZero():
 			failing = time.Now()
-			l.log.Warn("the lease could not be renewed; nothing is written when it expires, until it is renewed again", "error", err)
+			l.log.Warn("the lease could not be renewed; nothing is written when it expires, until it is renewed again", "error",
+				err)
 		case err != nil:
 			l.log.Debug("the lease could not be renewed", "error", err)
 		}
@@ -109,7 +112,8 @@ func (l *leadership) hold(ctx context.Context) error {
 	return nil
 }
 
-// try gets or renews the lease once. It returns errHeld if another server has it, and run.ErrLostLead if this one had it before.
+// try gets or renews the lease once. It returns errHeld if another server has it, and run.ErrLostLead if this one had
+// it before.
 func (l *leadership) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.lease/3, time.Second))
 	defer cancel()
@@ -139,7 +143,8 @@ func (l *leadership) try(ctx context.Context) error {
 	})
 }
 
-// create creates the lease. If it was deleted while another server had it, that server may work until the lease would have expired.
+// create creates the lease. If it was deleted while another server had it, that server may work until the lease would
+// have expired.
 func (l *leadership) create(ctx context.Context) error {
 	if time.Since(l.seen.since) < l.seen.lasts {
 		return errHeld
@@ -166,8 +171,8 @@ func (l *leadership) write(lease *coordination.Lease, send func(*coordination.Le
 	return nil
 }
 
-// expired reports whether another server has not renewed its lease for as long as the lease is valid, by the clock of this
-// server and as far as this server could read it.
+// expired reports whether another server has not renewed its lease for as long as the lease is valid, by the clock of
+// this server and as far as this server could read it.
 func (l *leadership) expired(lease *coordination.Lease, holder string) bool {
 	if holder != l.leader {
 		l.log.Info("another server leads, this one stands by", "lease", LeaseName, "leader", holder)

@@ -60,7 +60,9 @@ func (l *leases) Get(context.Context, string, metav1.GetOptions) (*coordination.
 	})
 }
 
-func (l *leases) Create(_ context.Context, lease *coordination.Lease, _ metav1.CreateOptions) (*coordination.Lease, error) {
+func (l *leases) Create(
+	_ context.Context, lease *coordination.Lease, _ metav1.CreateOptions,
+) (*coordination.Lease, error) {
 	return l.ask(func() (*coordination.Lease, error) {
 		if l.lease != nil {
 			return nil, apierrors.NewAlreadyExists(coordination.Resource("leases"), LeaseName)
@@ -69,7 +71,9 @@ func (l *leases) Create(_ context.Context, lease *coordination.Lease, _ metav1.C
 	})
 }
 
-func (l *leases) Update(_ context.Context, lease *coordination.Lease, _ metav1.UpdateOptions) (*coordination.Lease, error) {
+func (l *leases) Update(
+	_ context.Context, lease *coordination.Lease, _ metav1.UpdateOptions,
+) (*coordination.Lease, error) {
 	return l.ask(func() (*coordination.Lease, error) {
 		if l.lease == nil || l.lease.ResourceVersion != lease.ResourceVersion {
 			return nil, apierrors.NewConflict(coordination.Resource("leases"), LeaseName, errors.New("it has changed"))
@@ -93,7 +97,8 @@ func (c *cupboard) begin(t *testing.T, host string) *term {
 	const lease = 15 * time.Second
 	v := &term{leases: &leases{cupboard: c}, leading: make(chan struct{}), ended: make(chan error, 1)}
 	v.leadership = &leadership{
-		leases: v.leases, identity: run.NewIdentity(host), lease: lease, fence: run.NewFence(fenceOpen(lease)), log: hclog.NewNullLogger(),
+		leases: v.leases, identity: run.NewIdentity(host), lease: lease, fence: run.NewFence(fenceOpen(lease)),
+		log: hclog.NewNullLogger(),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	v.stop = stop

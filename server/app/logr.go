@@ -5,8 +5,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// NewLogr returns a logr.Logger that writes to log, for controller-runtime and client-go. Their information is logged at
-// debug level.
+// NewLogr returns a logr.Logger that writes to log, for controller-runtime and client-go. Their information is logged
+// at debug level.
 func NewLogr(log hclog.Logger) logr.Logger {
 	return logr.New(logSink{log})
 }

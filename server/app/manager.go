@@ -34,21 +34,22 @@ const resyncPeriod = 10 * time.Minute
 // Scheme returns the scheme of the objects that controllers and commands read and write.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme), velerov2alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme),
+		velerov2alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("build the scheme: %w", err)
 	}
 	return scheme, nil
 }
 
-// newManager returns a manager whose cache has the objects of the server's namespace, or those that objects selects of a kind. When it is
-// stopped, its controllers have grace to end.
+// newManager returns a manager whose cache has the objects of the server's namespace, or those that objects selects of
+// a kind. When it is stopped, its controllers have grace to end.
 func newManager(c Config, grace time.Duration, objects map[client.Object]cache.ByObject) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
 	}
-	// The controllers send few requests, and a backup that is admitted, or a free place for a load, must not wait behind --client-qps,
-	// which limits the requests for the objects that are backed up and restored.
+	// The controllers send few requests, and a backup that is admitted, or a free place for a load, must not wait behind
+	// --client-qps, which limits the requests for the objects that are backed up and restored.
 	unlimited := rest.CopyConfig(c.REST)
 	unlimited.QPS = -1
 	informers := readable.Informers{
@@ -84,9 +85,11 @@ func leaveOut(log hclog.Logger) func(error) {
 
 // checkNamespace returns an error if the server's namespace does not exist.
 func checkNamespace(ctx context.Context, reader client.Reader, namespace string) error {
-	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
+	err := reader.Get(ctx, client.ObjectKey{Name: namespace},
+		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %s does not exist; create it, or name the server's namespace with --namespace or $VELERO_NAMESPACE", namespace)
+		return fmt.Errorf("namespace %s does not exist; create it, or name the server's namespace with --namespace or "+
+			"$VELERO_NAMESPACE", namespace)
 	}
 	if err != nil {
 		return fmt.Errorf("get namespace %s: %w", namespace, err)
@@ -120,7 +123,9 @@ func checkDefinitions(ctx context.Context, discoverer *clientdiscovery.Discovery
 }
 
 // servedKinds returns the kinds of one version of a group.
-func servedKinds(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient, patience run.Patience, version schema.GroupVersion) (map[string]bool, error) {
+func servedKinds(
+	ctx context.Context, discoverer *clientdiscovery.DiscoveryClient, patience run.Patience, version schema.GroupVersion,
+) (map[string]bool, error) {
 	var list *metav1.APIResourceList
 	err := patience.Read(ctx, func() (err error) {
 		list, err = discoverer.ServerResourcesForGroupVersionWithContext(ctx, version.String())

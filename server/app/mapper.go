@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper remembers how kinds are mapped to resources, which does not change for those that controllers read. A cache of one namespace
-// looks that up at each read, and the search costs several times what the read does.
+// mapper remembers how kinds are mapped to resources, which does not change for those that controllers read. A cache of
+// one namespace looks that up at each read, and the search costs several times what the read does.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // of versionedKind to *meta.RESTMapping
@@ -31,7 +31,8 @@ func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 	return &mapper{RESTMapper: dynamic}, nil
 }
 
-// RESTMapping returns the mapping of a kind. Only an answer for one version is remembered; the preferred version may change.
+// RESTMapping returns the mapping of a kind. Only an answer for one version is remembered; the preferred version may
+// change.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) != 1 {
 		return m.RESTMapper.RESTMapping(kind, versions...)

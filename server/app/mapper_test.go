@@ -25,7 +25,8 @@ func TestMapperRemembersKinds(t *testing.T) {
 	t.Parallel()
 	asked := &counting{broken: errors.New("not served yet")}
 	m := &mapper{RESTMapper: asked}
-	backup, restore := schema.GroupKind{Group: "velero.io", Kind: "Backup"}, schema.GroupKind{Group: "velero.io", Kind: "Restore"}
+	backup, restore := schema.GroupKind{Group: "velero.io", Kind: "Backup"}, schema.GroupKind{Group: "velero.io",
+		Kind: "Restore"}
 	_, err := m.RESTMapping(backup, "v1")
 	require.Error(t, err)
 	asked.broken = nil

@@ -51,7 +51,8 @@ func (k *known) Register(c prometheus.Collector) error {
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	registry := &known{Registerer: prometheus.NewRegistry(), names: map[string]bool{}}
-	host, err := NewHost(t.Context(), Config{Options: config.Defaults(), File: &config.File{}, Log: hclog.NewNullLogger()}, registry, nil, nil)
+	host, err := NewHost(t.Context(), Config{Options: config.Defaults(), File: &config.File{}, Log: hclog.NewNullLogger()},
+		registry, nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
 	_, err = metrics.New(registry, client.Client(nil), "")
@@ -73,7 +74,8 @@ type rule struct {
 	Labels, Annotations map[string]string
 }
 
-// TestMonitoringNamesMetricsOfTheServer parses the alerts and the dashboard with Prometheus' parser, and looks for each metric in them.
+// TestMonitoringNamesMetricsOfTheServer parses the alerts and the dashboard with Prometheus' parser, and looks for each
+// metric in them.
 func TestMonitoringNamesMetricsOfTheServer(t *testing.T) {
 	t.Parallel()
 	var alerts struct {
@@ -110,7 +112,8 @@ func TestMonitoringNamesMetricsOfTheServer(t *testing.T) {
 		require.Equal(t, i+1, p.ID)
 		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
 		for _, target := range p.Targets { // as Grafana fills in its variables
-			expressions = append(expressions, strings.NewReplacer("$__rate_interval", "5m", "$schedule", ".*").Replace(target.Expr))
+			expressions = append(expressions, strings.NewReplacer("$__rate_interval", "5m", "$schedule",
+				".*").Replace(target.Expr))
 		}
 	}
 	parser, err := programs.BuildModule("server/test/promql")

@@ -27,14 +27,15 @@ import (
 const (
 	// enclosedState is where a mover finds its state directory (Setup.StateDir), which it has for each repository.
 	enclosedState = "/state"
-	// cleanUpTime is how long a mover whose call was cancelled may clean up, for instance remove its locks from the repository.
+	// cleanUpTime is how long a mover whose call was cancelled may clean up, for instance remove its locks from the
+	// repository.
 	cleanUpTime = 30 * time.Second
 	// cacheKey is the key of a mover's configuration that names a directory to write to.
 	cacheKey = "cacheDirectory"
 )
 
-// enclosedMovers finds the data movers of a node agent. Each call of theirs has a process of its own, which sees of the node's files only
-// what it needs.
+// enclosedMovers finds the data movers of a node agent. Each call of theirs has a process of its own, which sees of the
+// node's files only what it needs.
 type enclosedMovers struct {
 	host    *pluginhost.Host
 	state   string            // directory
@@ -68,42 +69,59 @@ var _ datamover.Mover = (*enclosedMover)(nil)
 func (m *enclosedMover) Name() string { return m.name }
 
 // Backup implements datamover.Mover.
-func (m *enclosedMover) Backup(ctx context.Context, backup datamover.Backup, report func(datamover.Progress)) (datamover.Snapshot, error) {
-	return enclosed(ctx, m, files{repository: &backup.Repository, volume: &m.volume}, func(mover datamover.Mover) (datamover.Snapshot, error) {
-		return mover.Backup(ctx, backup, report)
-	})
+func (m *enclosedMover) Backup(
+	ctx context.Context, backup datamover.Backup, report func(datamover.Progress),
+) (datamover.Snapshot, error) {
+	return enclosed(ctx, m, files{repository: &backup.Repository, volume: &m.volume},
+		func(mover datamover.Mover) (datamover.Snapshot, error) {
+			return mover.Backup(ctx, backup, report)
+		})
 }
 
 // Restore implements datamover.Mover.
-func (m *enclosedMover) Restore(ctx context.Context, restore datamover.Restore, report func(datamover.Progress)) (datamover.Restored, error) {
-	return enclosed(ctx, m, files{repository: &restore.Repository, volume: &m.volume, writable: true}, func(mover datamover.Mover) (datamover.Restored, error) {
-		return mover.Restore(ctx, restore, report)
-	})
+func (m *enclosedMover) Restore(
+	ctx context.Context, restore datamover.Restore, report func(datamover.Progress),
+) (datamover.Restored, error) {
+	return enclosed(ctx, m, files{repository: &restore.Repository, volume: &m.volume, writable: true},
+		func(mover datamover.Mover) (datamover.Restored, error) {
+			return mover.Restore(ctx, restore, report)
+		})
 }
 
 // Forget implements datamover.Mover.
-func (m *enclosedMover) Forget(ctx context.Context, forget datamover.Forget, report func(datamover.Progress)) (datamover.Forgotten, error) {
-	return enclosed(ctx, m, files{repository: &forget.Repository}, func(mover datamover.Mover) (datamover.Forgotten, error) {
+func (m *enclosedMover) Forget(
+	ctx context.Context, forget datamover.Forget, report func(datamover.Progress),
+) (datamover.Forgotten, error) {
+	return enclosed(ctx, m, files{repository: &forget.Repository}, func(mover datamover.Mover) (datamover.Forgotten,
+		error) {
 		return mover.Forget(ctx, forget, report)
 	})
 }
 
 // Maintain implements datamover.Mover.
-func (m *enclosedMover) Maintain(ctx context.Context, maintain datamover.Maintain, report func(datamover.Progress)) (datamover.Maintained, error) {
-	return enclosed(ctx, m, files{repository: &maintain.Repository}, func(mover datamover.Mover) (datamover.Maintained, error) {
+func (m *enclosedMover) Maintain(
+	ctx context.Context, maintain datamover.Maintain, report func(datamover.Progress),
+) (datamover.Maintained, error) {
+	return enclosed(ctx, m, files{repository: &maintain.Repository}, func(mover datamover.Mover) (datamover.Maintained,
+		error) {
 		return mover.Maintain(ctx, maintain, report)
 	})
 }
 
 // Check implements datamover.Mover.
-func (m *enclosedMover) Check(ctx context.Context, check datamover.Check, report func(datamover.Progress)) (datamover.Checked, error) {
-	return enclosed(ctx, m, files{repository: &check.Repository, create: check.Create}, func(mover datamover.Mover) (datamover.Checked, error) {
-		return mover.Check(ctx, check, report)
-	})
+func (m *enclosedMover) Check(
+	ctx context.Context, check datamover.Check, report func(datamover.Progress),
+) (datamover.Checked, error) {
+	return enclosed(ctx, m, files{repository: &check.Repository, create: check.Create},
+		func(mover datamover.Mover) (datamover.Checked, error) {
+			return mover.Check(ctx, check, report)
+		})
 }
 
 // enclosed makes one call of a mover, in a process of its own that sees some files of the node.
-func enclosed[R any](ctx context.Context, m *enclosedMover, f files, call func(datamover.Mover) (R, error)) (result R, err error) {
+func enclosed[R any](
+	ctx context.Context, m *enclosedMover, f files, call func(datamover.Mover) (R, error),
+) (result R, err error) {
 	defer f.close()
 	if err := f.add(m); err != nil {
 		return result, fmt.Errorf("enclose the data mover %s: %w", m.name, err)
@@ -144,17 +162,21 @@ func (f *files) close() {
 // add opens all files.
 func (f *files) add(m *enclosedMover) error {
 	if f.volume != nil {
-		f.mounts = append(f.mounts, process.Mount{Path: f.volume.Path, File: f.volume.File, Writable: f.writable, Device: f.volume.Block})
+		f.mounts = append(f.mounts, process.Mount{Path: f.volume.Path, File: f.volume.File, Writable: f.writable,
+			Device: f.volume.Block})
 	}
 	own := f.ownDirectory(m.name)
-	errs := []error{f.addState(filepath.Join(m.state, own), enclosedState), f.addRepository(), f.addConfigured(m.configs[m.name], own)}
+	errs := []error{f.addState(filepath.Join(m.state, own), enclosedState), f.addRepository(),
+		f.addConfigured(m.configs[m.name], own)}
 	for _, path := range filepath.SplitList(os.Getenv("PATH")) {
 		errs = append(errs, f.addExisting(path))
 	}
 	errs = append(errs, f.addCredentials(f.repository.Config["credentialsFile"]))
 	for _, name := range []string{
-		"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CA_BUNDLE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-		"GOOGLE_APPLICATION_CREDENTIALS", "AZURE_CREDENTIALS_FILE", "AZURE_FEDERATED_TOKEN_FILE", "ALIBABA_CLOUD_CREDENTIALS_FILE",
+		"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CA_BUNDLE",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+		"GOOGLE_APPLICATION_CREDENTIALS", "AZURE_CREDENTIALS_FILE", "AZURE_FEDERATED_TOKEN_FILE",
+		"ALIBABA_CLOUD_CREDENTIALS_FILE",
 		"ALIBABA_CLOUD_OIDC_TOKEN_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	} {
 		errs = append(errs, f.addCredentials(os.Getenv(name)))
@@ -165,7 +187,8 @@ func (f *files) add(m *enclosedMover) error {
 // ownDirectory returns the name of the directory that a mover has for the repository alone.
 func (f *files) ownDirectory(mover string) string {
 	of := f.repository
-	sum := sha256.Sum256([]byte(strings.Join([]string{mover, of.Provider, of.Config["s3Url"], of.Config["path"], of.Config["bucket"], of.Config["prefix"], of.Path}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{mover, of.Provider, of.Config["s3Url"], of.Config["path"],
+		of.Config["bucket"], of.Config["prefix"], of.Path}, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -186,21 +209,23 @@ func (f *files) addState(path, at string) error {
 	return f.mount(process.Mount{Path: at, File: file, Writable: true, Links: true, Programs: true}, err)
 }
 
-// addRepository adds the repository, if it is on a file system, but nothing else of its location. The bucket stays away if it is, so that
-// the mover can tell; no repository is created then, since it would be gone with the process.
+// addRepository adds the repository, if it is on a file system, but nothing else of its location. The bucket stays away
+// if it is, so that the mover can tell; no repository is created then, since it would be gone with the process.
 func (f *files) addRepository() error {
 	of := f.repository
 	if of.Provider != filestore.Name {
 		return nil
 	}
-	bucket, below := filepath.Join(of.Config["path"], of.Config["bucket"]), filepath.Join(strings.Trim(of.Config["prefix"], "/"), of.Path)
+	bucket, below := filepath.Join(of.Config["path"], of.Config["bucket"]), filepath.Join(strings.Trim(of.Config["prefix"],
+		"/"), of.Path)
 	if !filepath.IsAbs(bucket) || !filepath.IsLocal(of.Config["bucket"]) || !filepath.IsLocal(below) {
 		return nil // which the mover refuses
 	}
 	root, err := os.OpenRoot(bucket) // what others put into the bucket leads to nothing else of the node
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && f.create:
-		return fmt.Errorf("there is no directory %s on this node; mount the bucket of the location there, or create it", bucket)
+		return fmt.Errorf("there is no directory %s on this node; mount the bucket of the location there, or create it",
+			bucket)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
@@ -220,8 +245,8 @@ func (f *files) addRepository() error {
 	return f.mount(process.Mount{Path: filepath.Join(bucket, below), File: file, Writable: !of.ReadOnly}, err)
 }
 
-// addConfigured adds what the configuration of a mover names by absolute paths: a directory that it may write to, of which it gets its own
-// part, and others to read.
+// addConfigured adds what the configuration of a mover names by absolute paths: a directory that it may write to, of
+// which it gets its own part, and others to read.
 func (f *files) addConfigured(config []byte, own string) error {
 	var values map[string]any
 	if len(config) == 0 || json.Unmarshal(config, &values) != nil {
@@ -241,19 +266,20 @@ func (f *files) addConfigured(config []byte, own string) error {
 	return errors.Join(errs...)
 }
 
-// addExisting adds a directory, or a file of bytes, that can be read and run, if it exists and is not there with another one. The root
-// directory is never added.
+// addExisting adds a directory, or a file of bytes, that can be read and run, if it exists and is not there with
+// another one. The root directory is never added.
 func (f *files) addExisting(path string) error {
-	if !filepath.IsAbs(path) || slices.ContainsFunc([]string{"/usr/", "/bin/", "/sbin/", "/lib/"}, func(system string) bool {
-		return strings.HasPrefix(filepath.Clean(path)+"/", system)
-	}) {
+	if !filepath.IsAbs(path) || slices.ContainsFunc([]string{"/usr/", "/bin/", "/sbin/", "/lib/"},
+		func(system string) bool {
+			return strings.HasPrefix(filepath.Clean(path)+"/", system)
+		}) {
 		return nil
 	}
 	return f.addReadable(path, process.Mount{Path: filepath.Clean(path), Links: true, Programs: true})
 }
 
-// addCredentials adds a file that a variable or a location names, if it exists. If it is in a volume of the kubelet, which replaces its
-// content, the whole volume is added.
+// addCredentials adds a file that a variable or a location names, if it exists. If it is in a volume of the kubelet,
+// which replaces its content, the whole volume is added.
 func (f *files) addCredentials(path string) error {
 	if !filepath.IsAbs(path) {
 		return nil

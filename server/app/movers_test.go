@@ -14,7 +14,8 @@ import (
 func TestMoversSeeRepositoriesOfBucketsThatExist(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
-	repository := datamover.Repository{Provider: filestore.Name, Config: map[string]string{"path": store, "bucket": "b"}, Path: "restic/shop"}
+	repository := datamover.Repository{Provider: filestore.Name, Config: map[string]string{"path": store, "bucket": "b"},
+		Path: "restic/shop"}
 	bucket := filepath.Join(store, "b")
 	added := func(create bool) (paths []string, err error) {
 		f := files{repository: &repository, create: create}

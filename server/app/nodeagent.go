@@ -45,7 +45,8 @@ type NodeAgent struct {
 	BesideVelero   bool
 }
 
-// ServeNodeAgent runs the agent of a node until ctx ends. Loads whose data is being moved then end when the next agent starts.
+// ServeNodeAgent runs the agent of a node until ctx ends. Loads whose data is being moved then end when the next agent
+// starts.
 func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	patience := run.Patience{For: c.Options.APIOutageTimeout, Log: c.Log.Named("api-server")}
 	mgr, err := newAgentManager(c, agent)
@@ -87,7 +88,8 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		return err
 	}
 	defer plugins.Close()
-	policies, err := policy.New(c.File, policy.Deps{Host: plugins, Log: c.Log.Named("policies"), Metrics: registry, Now: time.Now})
+	policies, err := policy.New(c.File, policy.Deps{Host: plugins, Log: c.Log.Named("policies"), Metrics: registry,
+		Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -107,10 +109,11 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	a := &node.Agent{
 		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods, Namespaces: agent.Namespaces,
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
-		Signing:        signingKeys,
-		Keys:           loadkey.New(signingKeys),
-		Movers:         newEnclosedMovers(c, plugins),
-		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now, Log: c.Log.Named("repositories")},
+		Signing: signingKeys,
+		Keys:    loadkey.New(signingKeys),
+		Movers:  newEnclosedMovers(c, plugins),
+		Repositories: &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now,
+			Log: c.Log.Named("repositories")},
 		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
 		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
 	}
@@ -128,7 +131,8 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		if err := a.AddTo(ctx, mgr, build); err != nil {
 			return err
 		}
-		c.Log.Info("node agent started", "version", c.Version, "namespace", c.Namespace, "node", agent.Node, "loads at once", limit)
+		c.Log.Info("node agent started", "version", c.Version, "namespace", c.Namespace, "node", agent.Node, "loads at once",
+			limit)
 		endpoints.setWorking()
 		if err := mgr.Start(ctx); err != nil {
 			return fmt.Errorf("run the controllers: %w", err)
@@ -141,8 +145,8 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	return err
 }
 
-// newAgentManager returns a manager whose cache has the loads of the namespace, the ledger of the agents, and the pods of the node, in the
-// namespaces that the agent may open and in its own, which has the pods that expose volumes.
+// newAgentManager returns a manager whose cache has the loads of the namespace, the ledger of the agents, and the pods
+// of the node, in the namespaces that the agent may open and in its own, which has the pods that expose volumes.
 func newAgentManager(c Config, agent NodeAgent) (ctrl.Manager, error) {
 	namespaces := map[string]cache.Config{cache.AllNamespaces: {}}
 	if len(agent.Namespaces) > 0 {
@@ -160,7 +164,8 @@ func newAgentManager(c Config, agent NodeAgent) (ctrl.Manager, error) {
 	})
 }
 
-// agentFile returns the part of a configuration file that concerns a node agent, which need not have the plugins of the server.
+// agentFile returns the part of a configuration file that concerns a node agent, which need not have the plugins of the
+// server.
 func agentFile(file *config.File) *config.File {
 	part := *file
 	part.Backups, part.Restores, part.Operations = config.File{}.Backups, config.File{}.Restores, config.File{}.Operations
@@ -195,7 +200,8 @@ func agentPod(ctx context.Context, c Config, live client.Reader, name string) (*
 	pod := new(corev1.Pod)
 	err := live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
 	if apierrors.IsNotFound(err) {
-		c.Log.Warn("the agent does not run in a pod of its namespace, so it exposes no volumes for DataUploads and DataDownloads; somebody else has to. If it does, name the pod with --pod-name or $POD_NAME", "pod", name)
+		c.Log.Warn("the agent does not run in a pod of its namespace, so it exposes no volumes for DataUploads and "+
+			"DataDownloads; somebody else has to. If it does, name the pod with --pod-name or $POD_NAME", "pod", name)
 		return nil, nil
 	}
 	if err != nil {
@@ -210,11 +216,14 @@ func exposers(c Config, cluster *run.Cluster, configured *settings.Settings, pod
 		Cluster: cluster, Settings: configured, Agent: pod,
 		Snapshots: itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil })),
 	}
-	return map[string]node.Exposer{"DataUpload": expose.Uploads{Volumes: volumes}, "DataDownload": expose.Downloads{Volumes: volumes}}
+	return map[string]node.Exposer{"DataUpload": expose.Uploads{Volumes: volumes},
+		"DataDownload": expose.Downloads{Volumes: volumes}}
 }
 
 // nodeLimit returns how many loads are moved at once on a node.
-func nodeLimit(ctx context.Context, c Config, live client.Reader, node string, configured *settings.Settings) (int, error) {
+func nodeLimit(
+	ctx context.Context, c Config, live client.Reader, node string, configured *settings.Settings,
+) (int, error) {
 	var of corev1.Node
 	err := live.Get(ctx, client.ObjectKey{Name: node}, &of)
 	if apierrors.IsNotFound(err) {
@@ -230,7 +239,8 @@ func nodeLimit(ctx context.Context, c Config, live client.Reader, node string, c
 
 // soothes reports whether a policy is asked: without a limit, the built-in one would admit every load.
 func soothes(file *config.File, configured *settings.Settings) bool {
-	return namesSoothing(file) || len(file.NodeAgent.Soothing.Config.JSON) > 0 || configured.LoadConcurrency.PrepareQueueLength > 0
+	return namesSoothing(file) || len(file.NodeAgent.Soothing.Config.JSON) > 0 ||
+		configured.LoadConcurrency.PrepareQueueLength > 0
 }
 
 // namesSoothing reports whether the configuration names a policy that is not the built-in one.

@@ -16,12 +16,14 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and restores.
+// addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and
+// restores.
 func addOperations(r *registrar, c Config, s services, common *operations.Common) (err error) {
 	wakes := new(operations.Wakes)
 	c.logs.OnLate(wakes.Wake)
 	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host, s.keys), operation.Options{
-		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations, c.Options.FSBackupTimeout),
+		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations,
+			c.Options.FSBackupTimeout),
 		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, LogOf: c.logs.Of, Metrics: s.registry,
 	})
 	if err != nil {
@@ -35,11 +37,14 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 		return fmt.Errorf("add the monitor of operations: %w", err)
 	}
 	if !r.isDisabled(run.BackupOperationsController) {
-		b := r.builder(run.BackupOperationsController, lightWorkers).For(&velerov1.Backup{}, builder.WithPredicates(run.UnsettledBackups())).WatchesRawSource(wakes.From(operation.OfBackup))
+		b := r.builder(run.BackupOperationsController, lightWorkers).For(&velerov1.Backup{},
+			builder.WithPredicates(run.UnsettledBackups())).WatchesRawSource(wakes.From(operation.OfBackup))
 		r.complete(run.BackupOperationsController, b, &operations.Backups{Common: common})
 	}
 	if !r.isDisabled(run.RestoreOperationsController) {
-		b := r.builder(run.RestoreOperationsController, lightWorkers).For(&velerov1.Restore{}).WatchesRawSource(wakes.From(operation.OfRestore))
+		b := r.builder(run.RestoreOperationsController, lightWorkers).For(&velerov1.Restore{}).WatchesRawSource(
+			wakes.From(operation.OfRestore),
+		)
 		r.complete(run.RestoreOperationsController, b, &operations.Restores{Common: common})
 	}
 	leftovers := &operations.Leftovers{Common: common, Starter: operations.NewStarter(s.host, s.keys)}
@@ -50,12 +55,14 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 // leftoversController cannot be disabled: what others have started has to end.
 const leftoversController = "operations-leftovers"
 
-// operationLimits returns the limits of the operations of an action. Those on volumes of pods take no longer than files.
+// operationLimits returns the limits of the operations of an action. Those on volumes of pods take no longer than
+// files.
 func operationLimits(configured config.Operations, files time.Duration) func(action string) operation.Limits {
 	return func(action string) operation.Limits {
 		limits := configured.Of(action)
 		timeout := limits.Timeout.Std()
-		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout <= 0 || files < timeout) {
+		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout <= 0 ||
+			files < timeout) {
 			timeout = files
 		}
 		return operation.Limits{Timeout: timeout, Stall: limits.StallTimeout.Std(), Grace: limits.CancelGrace.Std()}

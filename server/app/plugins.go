@@ -28,8 +28,8 @@ import (
 )
 
 // NewHost finds the plugins and returns their host. It returns an error if a plugin that the configuration names as a
-// policy is missing or rejects its settings. It needs no cluster. metrics, spans and changed, see pluginhost.Config, may be
-// nil.
+// policy is missing or rejects its settings. It needs no cluster. metrics, spans and changed, see pluginhost.Config,
+// may be nil.
 func NewHost(
 	ctx context.Context, c Config, metrics prometheus.Registerer, spans trace.TracerProvider, changed func(),
 ) (*pluginhost.Host, error) {
@@ -66,7 +66,9 @@ func NewHost(
 }
 
 // ValidateWith returns a function with which the file lets the host's plugins check their configuration.
-func ValidateWith(host *pluginhost.Host) func(ctx context.Context, kind, name string, config []byte) ([]config.Fault, error) {
+func ValidateWith(
+	host *pluginhost.Host,
+) func(ctx context.Context, kind, name string, config []byte) ([]config.Fault, error) {
 	return func(ctx context.Context, kind, name string, configured []byte) ([]config.Fault, error) {
 		found, err := host.ValidateConfig(ctx, kind, name, configured)
 		var faults []config.Fault
@@ -118,7 +120,8 @@ func HostConfig(c Config) pluginhost.Config {
 		EnvironmentRule: p.Environment.Rule(), Environment: environment(p.Variables),
 		Configs: configs(p.Config),
 		Deadlines: calls.Deadlines{
-			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(), Kinds: kindDeadlines(p.Deadlines.Kinds),
+			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(),
+			Kinds: kindDeadlines(p.Deadlines.Kinds),
 		},
 		Limits: process.Limits{
 			MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond, Memory: int(p.Limits.Memory),
@@ -148,8 +151,8 @@ func kindDeadlines(configured map[string]config.Duration) map[string]time.Durati
 	return deadlines
 }
 
-// lock reads the lock file that the configuration names, or else that of the plugin directory. It returns nil if there is
-// none.
+// lock reads the lock file that the configuration names, or else that of the plugin directory. It returns nil if there
+// is none.
 func lock(c Config) (*pluginlock.Lock, error) {
 	named := c.File.Plugins.Lock
 	read, err := pluginlock.Read(lockPath(c))
@@ -196,7 +199,8 @@ func tracer(ctx context.Context, c Config) (spans trace.TracerProvider, stop fun
 // lastSpans is how long the server waits, when it stops, for the remaining spans to be sent.
 const lastSpans = 2 * time.Second
 
-// environment returns the variables that the configuration sets for plugins in the form of os.Environ, "NAME=value", sorted.
+// environment returns the variables that the configuration sets for plugins in the form of os.Environ, "NAME=value",
+// sorted.
 func environment(table map[string]string) []string {
 	var variables []string
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -221,7 +225,9 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 }
 
 // reportPlugins returns a function that reports on all plugins or, with details, on those that match.
-func reportPlugins(c Config, host *pluginhost.Host) func(ctx context.Context, details string) *serverreport.PluginReport {
+func reportPlugins(
+	c Config, host *pluginhost.Host,
+) func(ctx context.Context, details string) *serverreport.PluginReport {
 	source := pluginreport.Source{
 		Host: host, Directory: c.Options.PluginDir, LockPath: lockPath(c),
 		Order: c.File.Plugins.Order, Policies: policy.Plugins(c.File), Log: c.Log.Named("plugins"),

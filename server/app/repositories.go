@@ -17,13 +17,16 @@ import (
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
-// repositories removes snapshots of volumes from their repositories, with the data movers that the server has among its plugins.
+// repositories removes snapshots of volumes from their repositories, with the data movers that the server has among its
+// plugins.
 type repositories struct {
 	opener repository.Opener
 	movers movers
 }
 
-func newRepositories(cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host, log hclog.Logger) *repositories {
+func newRepositories(
+	cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host, log hclog.Logger,
+) *repositories {
 	return &repositories{repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now, Log: log}, movers{host}}
 }
 
@@ -44,7 +47,8 @@ func (r *repositories) Forget(
 ) (kept []string, err error) {
 	mover, err := r.movers.Find(moverName)
 	if err != nil {
-		return nil, fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
+		return nil, fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin "+
+			"directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
 	}
 	var forgotten datamover.Forgotten
 	err = r.opener.Use(ctx, mover, locationName, namespace, func(of datamover.Repository) (err error) {

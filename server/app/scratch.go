@@ -23,8 +23,8 @@ func scratchBase(configured string) string {
 	return cmp.Or(configured, os.Getenv("VELERO_SCRATCH_DIR"), os.TempDir())
 }
 
-// scratch is the directory of a server's temporary files. A lock beside it tells other servers that it is in use: the kernel
-// releases the lock when the process ends in whatever way.
+// scratch is the directory of a server's temporary files. A lock beside it tells other servers that it is in use: the
+// kernel releases the lock when the process ends in whatever way.
 type scratch struct {
 	dir  string
 	lock *os.File
@@ -53,13 +53,17 @@ func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
 }
 
-// newOpener returns an opener of object stores, which keeps credentials in a new directory of temporary files. end removes both.
-func newOpener(c Config, reader client.Reader, host location.Host) (opener *location.Opener, dir string, end func(), err error) {
+// newOpener returns an opener of object stores, which keeps credentials in a new directory of temporary files. end
+// removes both.
+func newOpener(
+	c Config, reader client.Reader, host location.Host,
+) (opener *location.Opener, dir string, end func(), err error) {
 	scratch, err := newScratch(scratchBase(c.Options.ScratchDir), c.Log)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	opener = location.NewOpener(reader, host, filepath.Join(scratch.dir, "credentials"), c.Log.Named("backup-storage-location"))
+	opener = location.NewOpener(reader, host, filepath.Join(scratch.dir, "credentials"),
+		c.Log.Named("backup-storage-location"))
 	return opener, scratch.dir, func() {
 		if err := opener.Close(); err != nil {
 			c.Log.Warn("credentials of backup storage locations could not be removed", "error", err)

@@ -46,8 +46,8 @@ type Config struct {
 }
 
 // Serve runs the server until ctx ends; backups and restores at work then get their grace period. It checks the
-// namespace and the resource definitions, finds the plugins, waits until it leads, and starts the controllers, which take up
-// the backups and restores that a former server left in progress.
+// namespace and the resource definitions, finds the plugins, waits until it leads, and starts the controllers, which
+// take up the backups and restores that a former server left in progress.
 func Serve(ctx context.Context, c Config) error {
 	identity := run.NewIdentity(host())
 	leader, err := newLeadership(c, identity)
@@ -90,12 +90,14 @@ func Serve(ctx context.Context, c Config) error {
 		return err
 	}
 	defer plugins.Close()
-	policies, err := policy.New(c.File, policy.Deps{Host: plugins, Log: c.Log.Named("policies"), Metrics: registry, Now: time.Now})
+	policies, err := policy.New(c.File, policy.Deps{Host: plugins, Log: c.Log.Named("policies"), Metrics: registry,
+		Now: time.Now})
 	if err != nil {
 		return err
 	}
 
-	opener, scratchDir, closeOpener, err := newOpener(c, live, fencedHost{Host: location.PluginHost{Host: plugins}, fence: fence})
+	opener, scratchDir, closeOpener, err := newOpener(c, live, fencedHost{Host: location.PluginHost{Host: plugins},
+		fence: fence})
 	if err != nil {
 		return err
 	}
@@ -109,7 +111,8 @@ func Serve(ctx context.Context, c Config) error {
 	signingKeys := signing.Open(live, mgr.GetClient(), c.Namespace, time.Now)
 	keys := loadkey.New(signingKeys)
 	err = addControllers(mgr, c, services{
-		identity: identity, signing: signingKeys, keys: keys, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
+		identity: identity, signing: signingKeys, keys: keys, lost: fence.Lost(), live: live, host: plugins,
+		pluginsChanged: pluginsChanged, policies: policies, opener: opener,
 		discoverer: discoverer, scratch: scratchDir, registry: registry, downloads: downloads,
 	})
 	if err != nil {
@@ -120,7 +123,8 @@ func Serve(ctx context.Context, c Config) error {
 		cluster := &run.Cluster{Live: live, Namespace: c.Namespace}
 		endpoints.downloads = &download.Server{
 			Client: cluster.Live, Namespace: c.Namespace,
-			Keys: signing.Open(mgr.GetAPIReader(), nil, c.Namespace, time.Now), // requests of anyone neither wait for the API server nor write to it
+			// requests of anyone neither wait for the API server nor write to it
+			Keys: signing.Open(mgr.GetAPIReader(), nil, c.Namespace, time.Now),
 			Open: requests.Open(cluster, opener), Log: c.Log.Named("downloads"), Now: time.Now,
 		}
 	}
@@ -179,7 +183,9 @@ type fencedHost struct {
 }
 
 // ObjectStore implements location.Host.
-func (h fencedHost) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+func (h fencedHost) ObjectStore(
+	ctx context.Context, location, provider string, config map[string]string,
+) (objectstore.Store, error) {
 	objects, err := h.Host.ObjectStore(ctx, location, provider, config)
 	if err != nil {
 		return nil, err
@@ -188,7 +194,9 @@ func (h fencedHost) ObjectStore(ctx context.Context, location, provider string, 
 }
 
 // VolumeSnapshotter implements location.Host.
-func (h fencedHost) VolumeSnapshotter(ctx context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error) {
+func (h fencedHost) VolumeSnapshotter(
+	ctx context.Context, location, provider string, config map[string]string,
+) (volumesnapshotter.Snapshotter, error) {
 	snapshotter, err := h.Host.VolumeSnapshotter(ctx, location, provider, config)
 	if err != nil {
 		return nil, err

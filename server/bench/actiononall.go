@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// actionOnAllOverNone reports the time of a backup of about 6,900 objects with an action that labels each of them, divided by that of a
-// server without plugins.
+// actionOnAllOverNone reports the time of a backup of about 6,900 objects with an action that labels each of them,
+// divided by that of a server without plugins.
 func actionOnAllOverNone(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newPopulatedSite(ctx, cleat)
 	if err != nil {

@@ -30,8 +30,10 @@ func addNode(ctx context.Context, c client.Client, namespace string, places int)
 
 // agent returns the command of a node agent. pods is the kubelet's directory of pods.
 func (s *site) agent(ctx context.Context, kubeconfig, namespace, pods, plugins string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, s.Cleat, "node-agent", "server", "--kubeconfig", kubeconfig, "--namespace", namespace, "--node-name", agentNode,
-		"--host-pods", pods, "--plugin-dir", plugins, "--metrics-address", "0", "--profiler-address", "", "--scratch-dir", s.WorkDir,
+	cmd := exec.CommandContext(ctx, s.Cleat, "node-agent", "server", "--kubeconfig", kubeconfig, "--namespace", namespace,
+		"--node-name", agentNode,
+		"--host-pods", pods, "--plugin-dir", plugins, "--metrics-address", "0", "--profiler-address", "", "--scratch-dir",
+		s.WorkDir,
 		"--node-agent-configmap", agentSettings, "--log-level", "error")
 	cmd.Stderr = os.Stderr
 	return cmd

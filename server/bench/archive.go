@@ -21,9 +21,9 @@ import (
 // archiveBytes is how much item JSON is archived.
 const archiveBytes = 100 << 20
 
-// archiveOverGzip reports the time to write 100 MB of items to an archive (each under its two paths, as the format has it),
-// divided by the time that the same compressor needs at its default level for the bytes of both copies. The archive uses
-// a lower level; archive_size shows what that costs.
+// archiveOverGzip reports the time to write 100 MB of items to an archive (each under its two paths, as the format has
+// it), divided by the time that the same compressor needs at its default level for the bytes of both copies. The
+// archive uses a lower level; archive_size shows what that costs.
 func archiveOverGzip(ctx context.Context, _ string, report func(string, float64)) error {
 	items, total, err := archiveItems()
 	if err != nil {
@@ -52,7 +52,8 @@ func archiveOverGzip(ctx context.Context, _ string, report func(string, float64)
 		}
 		ratios = append(ratios, took.Seconds()/both.Seconds())
 		once = append(once, took.Seconds()/single.Seconds())
-		say("%d items, %d MiB: archive %.2fs, compressor alone %.2fs (each item once: %.2fs)", len(items), total>>20, took.Seconds(), both.Seconds(), single.Seconds())
+		say("%d items, %d MiB: archive %.2fs, compressor alone %.2fs (each item once: %.2fs)", len(items), total>>20,
+			took.Seconds(), both.Seconds(), single.Seconds())
 	}
 	report("archive_over_gzip", median(ratios))
 	report("archive_over_gzip_once", median(once))
@@ -80,7 +81,8 @@ func archiveSize(_ context.Context, _ string, report func(string, float64)) erro
 	if err != nil {
 		return err
 	}
-	say("%d items, %d MiB: archive %d bytes, plain tar.gz %d bytes, of the standard library %d bytes", len(items), total>>20, ours, plain, std)
+	say("%d items, %d MiB: archive %d bytes, plain tar.gz %d bytes, of the standard library %d bytes", len(items),
+		total>>20, ours, plain, std)
 	report("archive_size", float64(ours)/float64(plain))
 	report("archive_size_over_std", float64(ours)/float64(std))
 	return nil
@@ -89,7 +91,8 @@ func archiveSize(_ context.Context, _ string, report func(string, float64)) erro
 // archiveItems returns the JSON of config maps and secrets of all sizes.
 func archiveItems() (items [][]byte, total int, err error) {
 	objects := world.Plain(world.Spec{Prefix: "a", Namespaces: 20}, 2000)
-	objects = append(objects, world.Build(world.Spec{Prefix: "b", Namespaces: 20, ConfigMaps: 500, Secrets: 100, Large: 20, LargeBytes: 900 << 10})...)
+	objects = append(objects, world.Build(world.Spec{Prefix: "b", Namespaces: 20, ConfigMaps: 500, Secrets: 100, Large: 20,
+		LargeBytes: 900 << 10})...)
 	for i := 0; total < archiveBytes; i++ {
 		raw, err := json.Marshal(objects[i%len(objects)].Object)
 		if err != nil {
@@ -135,7 +138,8 @@ func writePlainArchive(items [][]byte, gzipWriter func(io.Writer) io.WriteCloser
 	w := tar.NewWriter(compressor)
 	modTime := time.Now().Truncate(time.Second)
 	add := func(path string, body []byte) error {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: 0o755, ModTime: modTime})
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: 0o755,
+			ModTime: modTime})
 		if err == nil {
 			_, err = w.Write(body)
 		}

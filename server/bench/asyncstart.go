@@ -40,7 +40,8 @@ const (
 	startTurns    = 15 // a turn takes a second, and the disk is not always as fast
 )
 
-// starting is the environment of asyncStartOverBare: objects for which an action starts operations, and what a backup of them needs.
+// starting is the environment of asyncStartOverBare: objects for which an action starts operations, and what a backup
+// of them needs.
 type starting struct {
 	plugins  string // directory with the plugin
 	deps     backup.Deps
@@ -48,10 +49,11 @@ type starting struct {
 	item     []byte // one of the objects
 }
 
-// asyncStartOverBare reports the time of a backup of 1,000 objects, for each of which an action starts an operation, divided by the time of
-// as many calls on a bare connection, from as many callers as the backup has. The backup runs in this process, with the plugin host, the
-// journal in the API server, and an archive that is discarded; the lists are part of its time. The plugin makes each start durable. A new
-// process serves each measurement. The figure is the median of 15 turns.
+// asyncStartOverBare reports the time of a backup of 1,000 objects, for each of which an action starts an operation,
+// divided by the time of as many calls on a bare connection, from as many callers as the backup has. The backup runs in
+// this process, with the plugin host, the journal in the API server, and an archive that is discarded; the lists are
+// part of its time. The plugin makes each start durable. A new process serves each measurement. The figure is the
+// median of 15 turns.
 func asyncStartOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -76,7 +78,8 @@ func asyncStartOverBare(ctx context.Context, cleat string, report func(string, f
 			continue // warm-up
 		}
 		ratios = append(ratios, ours.Seconds()/bare.Seconds())
-		say("%d starts, %d calls at once: backup %.3fs, bare calls %.3fs, ratio %.2f", startedAtOnce, callers, ours.Seconds(), bare.Seconds(), ratios[n-1])
+		say("%d starts, %d calls at once: backup %.3fs, bare calls %.3fs, ratio %.2f", startedAtOnce, callers, ours.Seconds(),
+			bare.Seconds(), ratios[n-1])
 	}
 	report("async_start_over_bare", median(ratios))
 	return nil
@@ -84,7 +87,8 @@ func asyncStartOverBare(ctx context.Context, cleat string, report func(string, f
 
 func newBenchBackup(n int) *velerov1.Backup {
 	return &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: fmt.Sprint("run-", n), UID: types.UID(fmt.Sprint("run-", n))},
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: fmt.Sprint("run-", n),
+			UID: types.UID(fmt.Sprint("run-", n))},
 		Spec: velerov1.BackupSpec{
 			IncludedNamespaces: []string{"starts"}, IncludedResources: []string{"configmaps"}, SnapshotVolumes: new(bool),
 		},
@@ -110,7 +114,8 @@ func (s *site) newStarting(ctx context.Context) (*starting, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.journals = operation.NewJournals(c, c, roundtrip.Namespace, signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
+	b.journals = operation.NewJournals(c, c, roundtrip.Namespace, signing.Fixed(signing.NewKey([]byte("of tests"))),
+		hclog.NewNullLogger())
 	b.item, err = d.RESTClient().Get().AbsPath("/api/v1/namespaces/starts/configmaps", waitName(0)).Do(ctx).Raw()
 	return b, err
 }
@@ -146,7 +151,8 @@ func (b *starting) engine(ctx context.Context, of *velerov1.Backup) (took time.D
 	}
 	defer os.RemoveAll(state)
 	host, err := pluginhost.New(ctx, pluginhost.Config{
-		Dir: b.plugins, Environment: []string{hostapi.StateDirEnv + "=" + state}, Log: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry(),
+		Dir: b.plugins, Environment: []string{hostapi.StateDirEnv + "=" + state}, Log: hclog.NewNullLogger(),
+		Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return 0, 0, err
@@ -155,7 +161,9 @@ func (b *starting) engine(ctx context.Context, of *velerov1.Backup) (took time.D
 	session := host.Session("", hclog.NewNullLogger())
 	defer session.Close()
 	request := backup.Request{
-		Backup: of, Actions: pluginhost.All(session, kinds.BackupItemActions()...), Concurrency: pluginhost.Concurrency(session, kinds.BackupItemActions()...),
+		Backup: of, Actions: pluginhost.All(session, kinds.BackupItemActions()...), Concurrency: pluginhost.Concurrency(
+			session, kinds.BackupItemActions()...,
+		),
 		Journal: b.journals.New(run.OwnerOfBackup(of)), Log: hclog.NewNullLogger(),
 	}
 	began := time.Now()
@@ -168,7 +176,8 @@ func (b *starting) engine(ctx context.Context, of *velerov1.Backup) (took time.D
 	case err != nil:
 		return 0, 0, err
 	case result.Errors > 0 || len(result.Operations) != startedAtOnce:
-		return 0, 0, fmt.Errorf("the backup started %d operations, want %d: %v", len(result.Operations), startedAtOnce, result.Results)
+		return 0, 0, fmt.Errorf("the backup started %d operations, want %d: %v", len(result.Operations), startedAtOnce,
+			result.Results)
 	}
 	return took, request.Concurrency[waiterName], b.journals.Delete(ctx, of.UID)
 }
@@ -187,10 +196,12 @@ func (b *starting) bare(ctx context.Context, of *velerov1.Backup, callers int) (
 		return 0, err
 	}
 	defer process.Kill()
-	actions, owner, key := asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn), run.OwnerOfBackup(of), new(atomic.Int64)
+	actions, owner, key := asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn), run.OwnerOfBackup(of),
+		new(atomic.Int64)
 	return timed(ctx, func(ctx context.Context, item []byte) error {
 		reply, err := actions.Start(ctx, &asyncbackupitemactionv1.StartRequest{
-			Plugin: waiterName, Item: item, Backup: owner.JSON, Key: fmt.Sprintf("%s/PersistentVolumeClaim/starts/%d", of.UID, key.Add(1)),
+			Plugin: waiterName, Item: item, Backup: owner.JSON, Key: fmt.Sprintf("%s/PersistentVolumeClaim/starts/%d", of.UID,
+				key.Add(1)),
 		})
 		if err == nil && reply.GetOperationId() == "" {
 			err = errors.New("the operation is missing")

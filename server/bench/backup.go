@@ -21,8 +21,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// backupOverLimit reports the time from the creation of a Backup to Completed, divided by the time of a bare program that
-// pages the same lists and compresses the bytes into a file with gzip. There are about 6,600 objects; the server is warm.
+// backupOverLimit reports the time from the creation of a Backup to Completed, divided by the time of a bare program
+// that pages the same lists and compresses the bytes into a file with gzip. There are about 6,600 objects; the server
+// is warm.
 func backupOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newPopulatedSite(ctx, cleat)
 	if err != nil {

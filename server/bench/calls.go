@@ -33,7 +33,8 @@ func callsPerRestoredItem(ctx context.Context, cleat string, report func(string,
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	s, err := newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+log, "--audit-log-mode=blocking-strict")
+	s, err := newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+log,
+		"--audit-log-mode=blocking-strict")
 	if err != nil {
 		return err
 	}
@@ -79,9 +80,9 @@ func (s *site) itemsRestored(ctx context.Context, name string) (int64, error) {
 	return n, err
 }
 
-// callsBetween counts the server's requests in an audit log, in total and by verb. The only other clients are the control
-// plane's components and this program, which are excluded by their user agents. The server has no user agent of its own,
-// because it creates an object in the name of its manager.
+// callsBetween counts the server's requests in an audit log, in total and by verb. The only other clients are the
+// control plane's components and this program, which are excluded by their user agents. The server has no user agent of
+// its own, because it creates an object in the name of its manager.
 func callsBetween(log string, began, ended time.Time) (int, map[string]int, error) {
 	file, err := os.Open(log)
 	if err != nil {

@@ -35,8 +35,8 @@ type process interface {
 	Stop() error
 }
 
-// compare has cleat and the real Velero do the same work on one cluster and one bucket, through the same plugins, and prints a table in Markdown,
-// of the works whose names contain only.
+// compare has cleat and the real Velero do the same work on one cluster and one bucket, through the same plugins, and
+// prints a table in Markdown, of the works whose names contain only.
 func compare(ctx context.Context, cleat, only string) (err error) {
 	built, err := velero.Build(ctx, os.Stderr)
 	if err != nil {
@@ -62,7 +62,8 @@ func compare(ctx context.Context, cleat, only string) (err error) {
 	if err := s.backUpPlain(ctx, contestants[1]); err != nil {
 		return err
 	}
-	fmt.Printf("\n| work | seconds cleat | Velero %s | CPU seconds cleat | Velero | MB cleat | Velero |\n|---|---|---|---|---|---|---|\n", velero.Version)
+	fmt.Printf("\n| work | seconds cleat | Velero %s | CPU seconds cleat | Velero | MB cleat | Velero "+
+		"|\n|---|---|---|---|---|---|---|\n", velero.Version)
 	for i := range works {
 		if !strings.Contains(works[i].name, only) {
 			continue
@@ -76,7 +77,8 @@ func compare(ctx context.Context, cleat, only string) (err error) {
 			measured = append(measured, u)
 		}
 		a, b := measured[0], measured[1]
-		fmt.Printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f | %.0f |\n", works[i].name, a.seconds, b.seconds, a.cpu, b.cpu, a.megabytes, b.megabytes)
+		fmt.Printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f | %.0f |\n", works[i].name, a.seconds, b.seconds, a.cpu, b.cpu,
+			a.megabytes, b.megabytes)
 	}
 	return nil
 }
@@ -102,7 +104,8 @@ var works = []work{
 	{name: "five backups of 1,300 objects, all created at once", do: (*site).backUpFive},
 	{name: "the same with `--concurrent-backups 5`", flags: []string{"--concurrent-backups", "5"}, do: (*site).backUpFive},
 	{name: "a restore of 2,000 objects", runs: 1, do: (*site).restorePlain},
-	{name: "the same with `--client-qps` and `--client-burst` without limit", flags: []string{"--client-qps", noLimit, "--client-burst", noLimit}, do: (*site).restorePlain},
+	{name: "the same with `--client-qps` and `--client-burst` without limit",
+		flags: []string{"--client-qps", noLimit, "--client-burst", noLimit}, do: (*site).restorePlain},
 }
 
 // prepareComparison creates the objects, and makes Velero's plugin the object store of the location.
@@ -114,25 +117,32 @@ func (s *site) prepareComparison(ctx context.Context, built *velero.Programs) er
 	if err := programs.CopyFile(filepath.Join(built.PluginDir, plugin), filepath.Join(s.PluginDir, plugin)); err != nil {
 		return err
 	}
-	locations := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backupstoragelocations"})
-	// Both read the credentials from one file, as in an installation: concurrent backups of Velero read those of a location while it writes them.
+	locations := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1",
+		Resource: "backupstoragelocations"})
+	// Both read the credentials from one file, as in an installation: concurrent backups of Velero read those of a
+	// location while it writes them.
 	patch := []byte(`{"spec":{"provider":"aws","credential":null}}`)
-	_, err := locations.Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := locations.Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
 	credentials := filepath.Join(s.WorkDir, "credentials")
 	text := fmt.Appendf(nil, "[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.S3.AccessKey, s.S3.SecretKey)
-	if err := errors.Join(os.WriteFile(credentials, text, 0o600), os.Setenv("AWS_SHARED_CREDENTIALS_FILE", credentials)); err != nil {
+	if err := errors.Join(os.WriteFile(credentials, text, 0o600),
+		os.Setenv("AWS_SHARED_CREDENTIALS_FILE", credentials)); err != nil {
 		return err
 	}
 	labels := map[string]any{"deploy": "velero"}
 	deployment := &unstructured.Unstructured{Object: map[string]any{ // for which Velero looks before a restore
 		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "velero"},
-		"spec": map[string]any{"replicas": int64(0), "selector": map[string]any{"matchLabels": labels}, "template": map[string]any{
-			"metadata": map[string]any{"labels": labels},
-			"spec":     map[string]any{"containers": []any{map[string]any{"name": "velero", "image": "velero/velero:" + velero.Version}}},
-		}},
+		"spec": map[string]any{"replicas": int64(0), "selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": labels},
+				"spec": map[string]any{
+					"containers": []any{map[string]any{"name": "velero", "image": "velero/velero:" + velero.Version}},
+				},
+			}},
 	}}
 	deployments := s.dynamic.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"})
 	if _, err := deployments.Namespace(roundtrip.Namespace).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
@@ -159,7 +169,8 @@ func (s *site) measure(ctx context.Context, c contestant, w *work) (_ usage, err
 		return usage{}, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	if _, _, err := s.backup(ctx, s.unique("warm-up"), map[string]any{"includedNamespaces": []any{"bench-00"}}); err != nil {
+	if _, _, err := s.backup(ctx, s.unique("warm-up"),
+		map[string]any{"includedNamespaces": []any{"bench-00"}}); err != nil {
 		return usage{}, err
 	}
 	runs := compareRuns
@@ -190,9 +201,11 @@ func (s *site) unique(stem string) string {
 	return fmt.Sprintf("%s-%d", stem, time.Now().UnixNano())
 }
 
-// backUpAll backs up the world of the benchmarks with all that is outside of namespaces, which Velero leaves out unless it is asked for.
+// backUpAll backs up the world of the benchmarks with all that is outside of namespaces, which Velero leaves out unless
+// it is asked for.
 func (s *site) backUpAll(ctx context.Context, name string) (int64, error) {
-	_, done, err := s.backup(ctx, name, map[string]any{"includedNamespaces": []any{"bench-*"}, "includeClusterResources": true})
+	_, done, err := s.backup(ctx, name, map[string]any{"includedNamespaces": []any{"bench-*"},
+		"includeClusterResources": true})
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +226,8 @@ func (s *site) backUpFive(ctx context.Context, name string) (items int64, err er
 			namespaces = append(namespaces, fmt.Sprintf("bench-%02d", 4*i+n))
 		}
 		go func() {
-			_, done, err := s.backup(ctx, fmt.Sprintf("%s-%d", name, i), map[string]any{"includedNamespaces": namespaces, "includeClusterResources": false})
+			_, done, err := s.backup(ctx, fmt.Sprintf("%s-%d", name, i), map[string]any{"includedNamespaces": namespaces,
+				"includeClusterResources": false})
 			if err != nil {
 				results <- result{err: err}
 				return

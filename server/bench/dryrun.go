@@ -14,7 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
-// dryRunOverBackup reports the time from the creation of a dry run to its end, divided by that of a backup of the same objects.
+// dryRunOverBackup reports the time from the creation of a dry run to its end, divided by that of a backup of the same
+// objects.
 func dryRunOverBackup(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newPopulatedSite(ctx, cleat)
 	if err != nil {
@@ -53,10 +54,12 @@ func dryRunOverBackup(ctx context.Context, cleat string, report func(string, flo
 func (s *site) dryRun(ctx context.Context, name string) (time.Duration, error) {
 	dry := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": velerov1.SchemeGroupVersion.String(), "kind": "Backup",
-		"metadata": map[string]any{"name": name, "annotations": map[string]any{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
-		"spec":     map[string]any{},
+		"metadata": map[string]any{"name": name,
+			"annotations": map[string]any{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
+		"spec": map[string]any{},
 	}}
-	backups := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backups"}).Namespace(roundtrip.Namespace)
+	backups := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1",
+		Resource: "backups"}).Namespace(roundtrip.Namespace)
 	began := time.Now()
 	if _, err := backups.Create(ctx, dry, metav1.CreateOptions{}); err != nil {
 		return 0, err

@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
-// gc10k reports the requests to the API server for each of 10,000 expired backups that are deleted, files and all, and how long a small
-// backup takes meanwhile, over its time when nothing else happens.
+// gc10k reports the requests to the API server for each of 10,000 expired backups that are deleted, files and all, and
+// how long a small backup takes meanwhile, over its time when nothing else happens.
 func gc10k(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	b, err := newFullBucket(ctx, cleat)
 	if b != nil && b.site != nil {

@@ -27,8 +27,9 @@ const (
 	hookNamespace = "hooked"
 )
 
-// hooksOverExec reports the time of a backup of 200 pods with a pre and a post hook that do nothing, eight blocks at a time, divided by
-// the time of the bare exec calls: as many of them, for eight pods at a time. Both begin a process for each call.
+// hooksOverExec reports the time of a backup of 200 pods with a pre and a post hook that do nothing, eight blocks at a
+// time, divided by the time of the bare exec calls: as many of them, for eight pods at a time. Both begin a process for
+// each call.
 func hooksOverExec(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -60,7 +61,8 @@ func hooksOverExec(ctx context.Context, cleat string, report func(string, float6
 		if err != nil {
 			return err
 		}
-		ours, done, err := s.backup(ctx, fmt.Sprintf("run-%d", run), map[string]any{"includedNamespaces": []any{hookNamespace}})
+		ours, done, err := s.backup(ctx, fmt.Sprintf("run-%d", run),
+			map[string]any{"includedNamespaces": []any{hookNamespace}})
 		if err != nil {
 			return err
 		}
@@ -68,7 +70,8 @@ func hooksOverExec(ctx context.Context, cleat string, report func(string, float6
 			continue // warm-up
 		}
 		ratios = append(ratios, ours.Seconds()/bare.Seconds())
-		say("%v: backup %.3fs, bare calls %.3fs, ratio %.2f", done.Object["status"].(map[string]any)["hookStatus"], ours.Seconds(), bare.Seconds(), ratios[run-1]) //nolint:forcetypeassert // of a completed backup
+		say("%v: backup %.3fs, bare calls %.3fs, ratio %.2f", done.Object["status"].(map[string]any)["hookStatus"],
+			ours.Seconds(), bare.Seconds(), ratios[run-1]) //nolint:forcetypeassert // of a completed backup
 	}
 	report("hooks_over_exec", median(ratios))
 	return nil
@@ -76,11 +79,13 @@ func hooksOverExec(ctx context.Context, cleat string, report func(string, float6
 
 // createHooked creates the pods.
 func createHooked(ctx context.Context, client kubernetes.Interface, node *kubelet.Kubelet) error {
-	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hookNamespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hookNamespace}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	const name = "runner"
-	if _, err := client.CoreV1().ServiceAccounts(hookNamespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts(hookNamespace).Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	for n := range hookedPods {
@@ -109,14 +114,18 @@ func bareExecs(ctx context.Context, config *rest.Config, client kubernetes.Inter
 	group.SetLimit(hookedAtOnce)
 	for n := range hookedPods {
 		group.Go(func() error {
-			url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(hookNamespace).Name(podName(n)).SubResource("exec").
-				VersionedParams(&corev1.PodExecOptions{Container: "app", Command: []string{"true"}, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+			url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(hookNamespace).Name(podName(n)).SubResource(
+				"exec",
+			).
+				VersionedParams(&corev1.PodExecOptions{Container: "app", Command: []string{"true"}, Stdout: true, Stderr: true},
+					scheme.ParameterCodec).URL()
 			for range 2 {
 				executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, url.String())
 				if err != nil {
 					return err
 				}
-				if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard}); err != nil {
+				if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard,
+					Stderr: io.Discard}); err != nil {
 					return err
 				}
 			}

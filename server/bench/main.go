@@ -1,8 +1,8 @@
 // Command bench measures cleat against baselines that it measures in the same run on the same machine. It prints every
-// figure as a line "BENCH <name> <value>", the median of five runs unless the benchmark says otherwise; the measurements
-// behind it go to stderr. After all benchmarks it exits with status 1 if a figure is above its limit. The command is below
-// server because it measures parts of the server; it drives the real binary like a user, with the control plane and the
-// worlds of server/test. Run it with "make bench".
+// figure as a line "BENCH <name> <value>", the median of five runs unless the benchmark says otherwise; the
+// measurements behind it go to stderr. After all benchmarks it exits with status 1 if a figure is above its limit. The
+// command is below server because it measures parts of the server; it drives the real binary like a user, with the
+// control plane and the worlds of server/test. Run it with "make bench".
 package main
 
 import (
@@ -30,15 +30,20 @@ type bench struct {
 
 // benches lists the benchmarks in the order in which they run.
 var benches = []bench{
-	{"archive_over_gzip", "time to archive 100 MB of items / time of the compressor alone for the same bytes", archiveOverGzip},
+	{"archive_over_gzip", "time to archive 100 MB of items / time of the compressor alone for the same bytes",
+		archiveOverGzip},
 	{"archive_size", "size of an archive of 100 MB of items / size of a plain tar.gz of the same entries", archiveSize},
 	{"backup_over_limit", "time of a backup of 6,900 objects / time to page and gzip the same lists", backupOverLimit},
 	{"dryrun_over_backup", "time of a dry run of a backup of 6,900 objects / time of the backup", dryRunOverBackup},
-	{"action_on_all_over_none", "time of a backup of 6,900 objects with an action on each / without one", actionOnAllOverNone},
-	{"restore_over_limit", "time of a restore of 6,000 objects / time to create them with the best number of workers", restoreOverLimit},
+	{"action_on_all_over_none", "time of a backup of 6,900 objects with an action on each / without one",
+		actionOnAllOverNone},
+	{"restore_over_limit", "time of a restore of 6,000 objects / time to create them with the best number of workers",
+		restoreOverLimit},
 	{"calls_per_restored_item", "requests of a restore to the API server / restored items", callsPerRestoredItem},
-	{"backup_rss_growth", "peak memory of a server that backs up 60,000 objects / that of one that backs up 6,000", backupRSSGrowth},
-	{"rpc_over_bare", "time of an action that labels items as JSON / time of a bare gRPC echo of the items", rpcOverBare(1)},
+	{"backup_rss_growth", "peak memory of a server that backs up 60,000 objects / that of one that backs up 6,000",
+		backupRSSGrowth},
+	{"rpc_over_bare", "time of an action that labels items as JSON / time of a bare gRPC echo of the items",
+		rpcOverBare(1)},
 	{"rpc_over_bare_8", "the same with 8 concurrent callers", rpcOverBare(8)},
 	{"lift_over_direct", "time of a plugin of version 1 / time of the same plugin at the hub's version", liftOverDirect},
 	{"start_100_plugins", "seconds to start 100 plugin binaries", start100Plugins},
@@ -46,18 +51,27 @@ var benches = []bench{
 	{"queue_over_work", "time of 20 backups of one second, four at a time / time of their work alone", queueOverWork},
 	{"queue_decide_growth", "time of a decision with 4,000 queued backups / with 1,000", queueDecideGrowth},
 	{"queue_writes_2k", "PATCHes of the queue for each admitted backup, with 2,000 queued", queueWrites2k},
-	{"queue_wake_over_bare", "time from the end of a backup to the next / time of a bare program that watches and writes", queueWakeOverBare},
-	{"async_start_over_bare", "time of a backup whose action starts 1,000 operations / time of the bare calls", asyncStartOverBare},
-	{"operations_over_work", "time from the first start of 200 operations to Completed / time of their work alone", operationsOverWork},
+	{"queue_wake_over_bare", "time from the end of a backup to the next / time of a bare program that watches and writes",
+		queueWakeOverBare},
+	{"async_start_over_bare", "time of a backup whose action starts 1,000 operations / time of the bare calls",
+		asyncStartOverBare},
+	{"operations_over_work", "time from the first start of 200 operations to Completed / time of their work alone",
+		operationsOverWork},
 	{"manifest_cost", "time of a backup of 6,900 objects with the manifest / without it", manifestCost},
 	{"manifest_million_rss", "peak memory in MB of writing and of reading a manifest of a million items", manifestMillion},
-	{"manifest_bytes_over_gzip", "size of the manifest of a million items / size of a gzip of the bare values of their fields", manifestBytesOverGzip},
-	{"manifest_get_over_range", "time to find one of a million items in S3 / time of a ranged read of as many bytes", manifestGetOverRange},
-	{"hooks_over_exec", "time of a backup of 200 pods with hooks that do nothing / time of the bare exec calls", hooksOverExec},
-	{"sync_10k_backups", "time to bring 10,000 backups into an empty cluster / time of a bare listing and as many creates", sync10k},
+	{"manifest_bytes_over_gzip", "size of the manifest of a million items / size of a gzip of the bare values of their " +
+		"fields", manifestBytesOverGzip},
+	{"manifest_get_over_range", "time to find one of a million items in S3 / time of a ranged read of as many bytes",
+		manifestGetOverRange},
+	{"hooks_over_exec", "time of a backup of 200 pods with hooks that do nothing / time of the bare exec calls",
+		hooksOverExec},
+	{"sync_10k_backups", "time to bring 10,000 backups into an empty cluster / time of a bare listing and as many creates",
+		sync10k},
 	{"gc_10k", "requests to the API server for each of 10,000 expired backups that are deleted", gc10k},
-	{"upload_over_restic", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/restic / by the bare restic", moverOverRestic},
-	{"soothing_calls_per_load", "requests of a node agent to the API server for each load that the policy admits, with 500 queued", soothing},
+	{"upload_over_restic", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/restic / by the bare " +
+		"restic", moverOverRestic},
+	{"soothing_calls_per_load", "requests of a node agent to the API server for each load that the policy admits, with " +
+		"500 queued", soothing},
 	{"poll_cost_10k", "CPU seconds a minute of following 10,000 operations of 20 backups", pollCost10k},
 }
 
@@ -124,7 +138,8 @@ func main() {
 }
 
 func measure(ctx context.Context, cleat, only string) error {
-	fmt.Printf("machine: %s, %d cores, %s, %s/%s\n", cpu(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s, %d cores, %s, %s/%s\n", cpu(), runtime.NumCPU(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	found, beyond := false, []string(nil)
 	report := func(name string, value float64) {
 		fmt.Printf("BENCH %s %.2f\n", name, value)

@@ -51,8 +51,8 @@ func (w *manifestWork) measure(ctx context.Context, args ...string) (seconds, pe
 	return seconds, peak * 1024 / 1e6, nil
 }
 
-// manifestMillion reports what it takes to write and to read a manifest of a million items: manifest_million_rss, the larger peak of
-// resident memory of the two processes in MB; manifest_million_seconds, the sum of their times.
+// manifestMillion reports what it takes to write and to read a manifest of a million items: manifest_million_rss, the
+// larger peak of resident memory of the two processes in MB; manifest_million_seconds, the sum of their times.
 func manifestMillion(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	w, err := newManifestWork(ctx)
 	if err != nil {
@@ -69,7 +69,8 @@ func manifestMillion(ctx context.Context, _ string, report func(string, float64)
 		if err != nil {
 			return err
 		}
-		say("%d items: written in %.1f s with %.0f MB, read in %.1f s with %.0f MB", manifestItems, writing, writer, reading, reader)
+		say("%d items: written in %.1f s with %.0f MB, read in %.1f s with %.0f MB", manifestItems, writing, writer, reading,
+			reader)
 		memory, seconds = append(memory, max(writer, reader)), append(seconds, writing+reading)
 	}
 	report("manifest_million_rss", median(memory))
@@ -77,8 +78,8 @@ func manifestMillion(ctx context.Context, _ string, report func(string, float64)
 	return nil
 }
 
-// manifestBytesOverGzip reports the size of a manifest, divided by the size of the values of the same fields, without the fields' names, in
-// one gzip stream. It also reports manifest_bytes_per_item. The sizes are the same in every run.
+// manifestBytesOverGzip reports the size of a manifest, divided by the size of the values of the same fields, without
+// the fields' names, in one gzip stream. It also reports manifest_bytes_per_item. The sizes are the same in every run.
 func manifestBytesOverGzip(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	w, err := newManifestWork(ctx)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 )
 
-// manifestTurns is how many pairs of backups are compared: each takes half a second, and what the machine does besides shows in single ones.
+// manifestTurns is how many pairs of backups are compared: each takes half a second, and what the machine does besides
+// shows in single ones.
 const manifestTurns = 15
 
-// manifestCost reports the time of a backup of about 6,900 objects with the manifest, divided by that of one without. Servers with and
-// without it take turns. The figure is the median of 15 turns.
+// manifestCost reports the time of a backup of about 6,900 objects with the manifest, divided by that of one without.
+// Servers with and without it take turns. The figure is the median of 15 turns.
 func manifestCost(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newPopulatedSite(ctx, cleat)
 	if err != nil {
@@ -20,7 +21,8 @@ func manifestCost(ctx context.Context, cleat string, report func(string, float64
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	config := filepath.Join(s.WorkDir, "cleat.yaml")
-	if err := os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nbackups: {manifestWriters: []}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nbackups: {manifestWriters: []}\n"),
+		0o600); err != nil {
 		return err
 	}
 	var ratios []float64

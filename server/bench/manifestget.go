@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// manifestGetOverRange reports the time to find one item by its name in a manifest of a million items in S3, divided by the time of one
-// ranged read of as many bytes. The sides take turns.
+// manifestGetOverRange reports the time to find one item by its name in a manifest of a million items in S3, divided by
+// the time of one ranged read of as many bytes. The sides take turns.
 func manifestGetOverRange(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	w, err := newManifestWork(ctx)
 	if err != nil {
@@ -65,7 +65,8 @@ func manifestGetOverRange(ctx context.Context, _ string, report func(string, flo
 			continue // warm-up
 		}
 		n := float64(len(refs))
-		say("item by name %.2f ms, ranged read of %.0f bytes %.2f ms", get.Seconds()*1e3/n, float64(bytes)/n, bare.Seconds()*1e3/n)
+		say("item by name %.2f ms, ranged read of %.0f bytes %.2f ms", get.Seconds()*1e3/n, float64(bytes)/n,
+			bare.Seconds()*1e3/n)
 		ratios = append(ratios, get.Seconds()/bare.Seconds())
 	}
 	report("manifest_get_over_range", median(ratios))
@@ -90,7 +91,8 @@ func someItems(path string) ([]manifest.Ref, error) {
 			return nil, err
 		}
 		if i%(manifestItems/100) == 4711 {
-			refs = append(refs, manifest.Ref{Group: item.APIGroup, Resource: item.Resource, Namespace: item.Namespace, Name: item.Name})
+			refs = append(refs, manifest.Ref{Group: item.APIGroup, Resource: item.Resource, Namespace: item.Namespace,
+				Name: item.Name})
 		}
 		i++
 	}

@@ -62,8 +62,8 @@ func (m *meter) stop() (usage, error) {
 // ticks is the number of clock ticks in a second of CPU time in /proc, which is the same on all machines with Linux.
 const ticks = 100
 
-// tree returns the CPU seconds of a process and its descendants, with those that have ended, and their memory in MB. Pages of files, which
-// processes of one program share, do not count.
+// tree returns the CPU seconds of a process and its descendants, with those that have ended, and their memory in MB.
+// Pages of files, which processes of one program share, do not count.
 func tree(root int) (cpu, megabytes float64, err error) {
 	children, stats := map[int][]int{}, map[int][]string{}
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")

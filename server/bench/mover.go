@@ -23,8 +23,9 @@ const (
 	moverPlaces = 2
 )
 
-// moverOverRestic measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a node agent that is a
-// process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare restic with the same tree. The sides take turns, and the fastest round of each counts.
+// moverOverRestic measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a
+// node agent that is a process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare
+// restic with the same tree. The sides take turns, and the fastest round of each counts.
 func moverOverRestic(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	restic, err := programs.FindRestic()
 	if err != nil {
@@ -102,7 +103,8 @@ func (m *moverSite) begin(ctx context.Context) (err error) {
 		return err
 	}
 	m.running = m.agent(ctx, m.Kubeconfig, roundtrip.Namespace, m.pods, plugins)
-	m.running.Env = append(os.Environ(), "PATH="+filepath.Dir(m.restic)+":"+os.Getenv("PATH"), "CLEAT_STATE_DIR="+filepath.Join(m.WorkDir, "state"))
+	m.running.Env = append(os.Environ(), "PATH="+filepath.Dir(m.restic)+":"+os.Getenv("PATH"), "CLEAT_STATE_DIR="+
+		filepath.Join(m.WorkDir, "state"))
 	return m.running.Start()
 }
 
@@ -120,7 +122,9 @@ func (m *moverSite) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 			NodeName: agentNode, AutomountServiceAccountToken: new(false),
 			InitContainers: []corev1.Container{{Name: "restore-wait", Image: "wait"}},
 			Containers:     []corev1.Container{{Name: "app", Image: "app"}},
-			Volumes:        []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Volumes: []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
 		},
 	}
 	if err := m.client.Create(ctx, pod); err != nil {
@@ -177,7 +181,8 @@ func (m *moverSite) backUp(ctx context.Context, pod *corev1.Pod, location, name 
 	b := &velerov1.PodVolumeBackup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: location + "-" + name},
 		Spec: velerov1.PodVolumeBackupSpec{
-			Node: agentNode, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
+			Node: agentNode, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+			Volume:                "data",
 			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic,
 		},
 	}
@@ -191,14 +196,17 @@ func (m *moverSite) restore(ctx context.Context, pod *corev1.Pod, location, snap
 		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: location},
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
-			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot, SourceNamespace: pod.Namespace,
+			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot,
+			SourceNamespace: pod.Namespace,
 		},
 	}
 	return m.move(ctx, m.ofRestores, r, new(velerov1.PodVolumeRestoreList), &r.Status.LoadStatus)
 }
 
 // move creates a load and waits until it is Completed.
-func (m *moverSite) move(ctx context.Context, run, load client.Object, list client.ObjectList, status *velerov1.LoadStatus) error {
+func (m *moverSite) move(
+	ctx context.Context, run, load client.Object, list client.ObjectList, status *velerov1.LoadStatus,
+) error {
 	watch, err := m.client.Watch(ctx, list, client.InNamespace(roundtrip.Namespace))
 	if err != nil {
 		return err

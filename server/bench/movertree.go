@@ -38,7 +38,8 @@ func growTree(dir string, seed uint64) error {
 				return err
 			}
 		}
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprint("f", i)), piece(sizes.IntN(2*moverSmallSize)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprint("f", i)), piece(sizes.IntN(2*moverSmallSize)),
+			0o600); err != nil {
 			return err
 		}
 	}
@@ -63,8 +64,8 @@ func growTree(dir string, seed uint64) error {
 // moverTimes is how long one side took in its fastest rounds. The disk makes single rounds differ by a quarter.
 type moverTimes struct{ backup, again, restore time.Duration }
 
-// took lowers a time to the duration of work, unless that took longer. What was written before is on the disk then, so that no side waits
-// for the writes of another.
+// took lowers a time to the duration of work, unless that took longer. What was written before is on the disk then, so
+// that no side waits for the writes of another.
 func took(to *time.Duration, work func() error) error {
 	syscall.Sync()
 	began := time.Now()
@@ -86,7 +87,8 @@ func (m *moverTimes) restic(ctx context.Context, program, dir, volume string) er
 		return err
 	}
 	run := func(in string, args ...string) error {
-		cmd := exec.CommandContext(ctx, program, append(args, "--repo="+filepath.Join(side, "repository"), "--cache-dir="+filepath.Join(side, "cache"), "--json")...)
+		cmd := exec.CommandContext(ctx, program, append(args, "--repo="+filepath.Join(side, "repository"), "--cache-dir="+
+			filepath.Join(side, "cache"), "--json")...)
 		cmd.Dir, cmd.Env = in, append(os.Environ(), "RESTIC_PASSWORD=secret", "RESTIC_PROGRESS_FPS=1")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("restic %s: %w: %s", args[0], err, output[max(0, len(output)-500):])

@@ -15,8 +15,9 @@ const (
 	lengthOfOne     = 3 * time.Second
 )
 
-// operationsOverWork reports the time from the first of 200 operations of a backup to its phase Completed, divided by the time of their
-// bare work: from the first start to the last end as the plugin records them. Each operation takes three seconds, all run at once.
+// operationsOverWork reports the time from the first of 200 operations of a backup to its phase Completed, divided by
+// the time of their bare work: from the first start to the last end as the plugin records them. Each operation takes
+// three seconds, all run at once.
 func operationsOverWork(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -41,7 +42,8 @@ func operationsOverWork(ctx context.Context, cleat string, report func(string, f
 	var ratios []float64
 	for n := range runs + 1 {
 		began := time.Now()
-		_, _, err := s.backup(ctx, fmt.Sprint("run-", n), map[string]any{"includedNamespaces": []any{"waits"}, "includedResources": []any{"configmaps"}})
+		_, _, err := s.backup(ctx, fmt.Sprint("run-", n), map[string]any{"includedNamespaces": []any{"waits"},
+			"includedResources": []any{"configmaps"}})
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// A run of the call benchmarks consists of rounds of small items and one large item each, in total 10,000 of 1 KiB and 100
-// of 500 KiB. The sides take turns in each round, so that other load on the machine affects all sides.
+// A run of the call benchmarks consists of rounds of small items and one large item each, in total 10,000 of 1 KiB and
+// 100 of 500 KiB. The sides take turns in each round, so that other load on the machine affects all sides.
 const (
 	callRounds    = 100
 	smallPerRound = 100
@@ -51,8 +51,10 @@ func configMap(name string, size int) []byte {
 	for key := range keys {
 		data = append(data, fmt.Sprintf(`"file-%d.yaml":"%s"`, key, value))
 	}
-	return []byte(`{"apiVersion":"v1","data":{` + strings.Join(data, ",") + `},"kind":"ConfigMap","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",` +
-		`"labels":{"app.kubernetes.io/name":"shop"},"name":"` + name + `","namespace":"shop","resourceVersion":"4711","uid":"6ba7b811-9dad-11d1-80b4-00c04fd430c8"}}`)
+	return []byte(`{"apiVersion":"v1","data":{` + strings.Join(data, ",") +
+		`},"kind":"ConfigMap","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",` +
+		`"labels":{"app.kubernetes.io/name":"shop"},"name":"` + name +
+		`","namespace":"shop","resourceVersion":"4711","uid":"6ba7b811-9dad-11d1-80b4-00c04fd430c8"}}`)
 }
 
 // execute is one side of a comparison: it sends an item and receives it back.
@@ -72,7 +74,8 @@ func (s *side) over(other *side) float64 {
 
 // String returns the time of one item of each size.
 func (s *side) String() string {
-	return fmt.Sprintf("%.1f µs and %.2f ms", float64(s.small.Nanoseconds())/1e3/float64(s.smalls), s.large.Seconds()*1e3/float64(s.larges))
+	return fmt.Sprintf("%.1f µs and %.2f ms", float64(s.small.Nanoseconds())/1e3/float64(s.smalls),
+		s.large.Seconds()*1e3/float64(s.larges))
 }
 
 // takeTurns runs all sides over the same items.
@@ -154,7 +157,8 @@ func newCallSite(ctx context.Context) (_ *callSite, err error) {
 	if err := build(ctx, "bareecho", filepath.Join(s.dir, "bareecho")); err != nil {
 		return nil, err
 	}
-	s.host, err = pluginhost.New(ctx, pluginhost.Config{Dir: plugins, Log: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry()})
+	s.host, err = pluginhost.New(ctx, pluginhost.Config{Dir: plugins, Log: hclog.NewNullLogger(),
+		Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +171,8 @@ func newCallSite(ctx context.Context) (_ *callSite, err error) {
 	return s, nil
 }
 
-// startBare starts the process of a plugin and returns a bare connection to it, encrypted as the server's are. The caller must kill it.
+// startBare starts the process of a plugin and returns a bare connection to it, encrypted as the server's are. The
+// caller must kill it.
 func startBare(cmd *exec.Cmd) (*plugin.Client, *grpc.ClientConn, error) {
 	process := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig: hostapi.Handshake(), Plugins: plugin.PluginSet{}, Cmd: cmd,
@@ -239,10 +244,11 @@ func (s *callSite) bare(name string) execute {
 	}
 }
 
-// rpcOverBare reports the time of an action that sets a label, divided by that of a bare gRPC echo of the same bytes on the
-// same kind of connection. The action gets its items as JSON and does not decode them. Two more figures are about the same
-// action written in the usual way, with decoded items: rpc_decoded_over_bare is over the same echo, rpc_decoded_over_json
-// over an echo that sets the label with encoding/json, the least that the work of such a plugin costs.
+// rpcOverBare reports the time of an action that sets a label, divided by that of a bare gRPC echo of the same bytes on
+// the same kind of connection. The action gets its items as JSON and does not decode them. Two more figures are about
+// the same action written in the usual way, with decoded items: rpc_decoded_over_bare is over the same echo,
+// rpc_decoded_over_json over an echo that sets the label with encoding/json, the least that the work of such a plugin
+// costs.
 func rpcOverBare(callers int) func(context.Context, string, func(string, float64)) error {
 	return func(ctx context.Context, _ string, report func(string, float64)) error {
 		s, err := newCallSite(ctx)
@@ -260,7 +266,8 @@ func rpcOverBare(callers int) func(context.Context, string, func(string, float64
 		}
 		var rawOverEcho, decodedOverEcho, decodedOverJSON []float64
 		for run := range runs + 1 {
-			ours, usual, echo, labelled := &side{run: raw}, &side{run: decoded}, &side{run: s.bare("")}, &side{run: s.bare("json")}
+			ours, usual, echo, labelled := &side{run: raw}, &side{run: decoded}, &side{run: s.bare("")},
+				&side{run: s.bare("json")}
 			if err := takeTurns(ctx, callers, ours, echo, usual, labelled); err != nil {
 				return err
 			}
@@ -270,7 +277,8 @@ func rpcOverBare(callers int) func(context.Context, string, func(string, float64
 			rawOverEcho = append(rawOverEcho, ours.over(echo))
 			decodedOverEcho = append(decodedOverEcho, usual.over(echo))
 			decodedOverJSON = append(decodedOverJSON, usual.over(labelled))
-			say("each of 1 KiB and of 500 KiB: ours %s, echo %s, ratio %.2f; decoded %s, echo with encoding/json %s", ours, echo, ours.over(echo), usual, labelled)
+			say("each of 1 KiB and of 500 KiB: ours %s, echo %s, ratio %.2f; decoded %s, echo with encoding/json %s", ours, echo,
+				ours.over(echo), usual, labelled)
 		}
 		suffix := ""
 		if callers > 1 {
@@ -287,8 +295,8 @@ func rpcOverBare(callers int) func(context.Context, string, func(string, float64
 // exceeds the 2 % that the limit allows.
 const liftTurns = 3
 
-// liftOverDirect reports the time of a plugin of version 1 through its facade, divided by that of the same plugin at the
-// hub's version.
+// liftOverDirect reports the time of a plugin of version 1 through its facade, divided by that of the same plugin at
+// the hub's version.
 func liftOverDirect(ctx context.Context, _ string, report func(string, float64)) error {
 	s, err := newCallSite(ctx)
 	if err != nil {

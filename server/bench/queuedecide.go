@@ -20,11 +20,12 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// queueDecideGrowth reports the time of one decision with 4,000 queued backups, divided by that with 1,000: the queue built
-// from the Backups, the snapshot, the default policy called through the host, and the plan of what to write. There are
-// 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
+// queueDecideGrowth reports the time of one decision with 4,000 queued backups, divided by that with 1,000: the queue
+// built from the Backups, the snapshot, the default policy called through the host, and the plan of what to write.
+// There are 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
 func queueDecideGrowth(ctx context.Context, _ string, report func(string, float64)) error {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()}, Log: hclog.NewNullLogger()})
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()},
+		Log: hclog.NewNullLogger()})
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,8 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 		}
 		return err
 	}
-	// each returns the milliseconds of one of a number of decisions. It is their mean, in which the garbage collector has its part.
+	// each returns the milliseconds of one of a number of decisions. It is their mean, in which the garbage collector has
+	// its part.
 	each := func(decisions int, resolver *queue.Resolver, backups []*velerov1.Backup) (float64, error) {
 		runtime.GC()
 		began := time.Now()
@@ -74,7 +76,8 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 		}
 		smalls, larges = append(smalls, ofSmall), append(larges, ofLarge)
 		ratios = append(ratios, ofLarge/ofSmall)
-		say("a decision about 1,000 queued backups takes %.1f ms, about 4,000 %.1f ms, ratio %.2f", smalls[run], larges[run], ratios[run])
+		say("a decision about 1,000 queued backups takes %.1f ms, about 4,000 %.1f ms, ratio %.2f", smalls[run], larges[run],
+			ratios[run])
 	}
 	report("queue_decide_growth", median(ratios))
 	report("queue_decide_ms_1000", median(smalls))
@@ -88,8 +91,9 @@ func manyBackups(queued int, namespaces []string) []*velerov1.Backup {
 	created := metav1.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for i := range queued + 10 {
 		b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("backup-%04d", i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: fmt.Sprint(i), CreationTimestamp: metav1.NewTime(created.Add(time.Duration(i) * time.Second)),
-			Labels: map[string]string{velerov1.ScheduleNameLabel: fmt.Sprintf("schedule-%d", i%50)},
+			Name: fmt.Sprintf("backup-%04d", i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: fmt.Sprint(i),
+			CreationTimestamp: metav1.NewTime(created.Add(time.Duration(i) * time.Second)),
+			Labels:            map[string]string{velerov1.ScheduleNameLabel: fmt.Sprintf("schedule-%d", i%50)},
 		}}
 		for k := range 4 {
 			b.Spec.IncludedNamespaces = append(b.Spec.IncludedNamespaces, namespaces[(i*7+k*131)%len(namespaces)])

@@ -52,10 +52,10 @@ func (s *site) queueClient() (client.WithWatch, *rest.Config, error) {
 	return c, config, err
 }
 
-// queueWakeOverBare reports the time from the end of a backup to ReadyToStart of the next, with 200 queued, divided by that
-// of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th percentile in
-// milliseconds, and the number of requests for Backups that the queue makes for each admitted backup, not counting one for
-// each changed position.
+// queueWakeOverBare reports the time from the end of a backup to ReadyToStart of the next, with 200 queued, divided by
+// that of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
+// percentile in milliseconds, and the number of requests for Backups that the queue makes for each admitted backup, not
+// counting one for each changed position.
 func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -92,7 +92,8 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 		limit := median(append(slices.Clone(bare), again...))
 		bare, all = again, append(all, took...)
 		ratios = append(ratios, median(took)/limit)
-		say("with %d queued, the next one is ready %.2f ms after the end of one; a bare watch and patch takes %.2f ms, ratio %.2f", wakeQueued, median(took), limit, ratios[run])
+		say("with %d queued, the next one is ready %.2f ms after the end of one; a bare watch and patch takes %.2f ms, "+
+			"ratio %.2f", wakeQueued, median(took), limit, ratios[run])
 	}
 	slices.Sort(all)
 	report("queue_wake_over_bare", median(ratios))
@@ -136,7 +137,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // start runs the queue as the server does.
 func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()}, Log: hclog.NewNullLogger()})
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()},
+		Log: hclog.NewNullLogger()})
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +162,13 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	}
 	q := &backupqueue.Controller{
 		Cluster:   &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
-		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(), Now: time.Now,
+		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(),
+		Now:   time.Now,
 		Exact: queue.DefaultExact(), Pace: w.pace,
 	}
-	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue").WithOptions(controller.Options{SkipNameValidation: new(true)}), nil).Complete(q); err != nil {
+	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue").WithOptions(
+		controller.Options{SkipNameValidation: new(true)},
+	), nil).Complete(q); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -196,7 +201,8 @@ func (w *wakeSite) fill(ctx context.Context) error {
 	return err
 }
 
-// settle waits until one backup is ready and all others are in the queue. It returns the positions and the ready backup.
+// settle waits until one backup is ready and all others are in the queue. It returns the positions and the ready
+// backup.
 func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, ready *velerov1.Backup, err error) {
 	for {
 		var list velerov1.BackupList
@@ -226,8 +232,8 @@ func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, rea
 	}
 }
 
-// calls ends backups, each after the queue has handled the one before and the new one that keeps the length of the queue. It
-// returns the number of requests for each admitted backup, not counting one for each changed position.
+// calls ends backups, each after the queue has handled the one before and the new one that keeps the length of the
+// queue. It returns the number of requests for each admitted backup, not counting one for each changed position.
 func (w *wakeSite) calls(ctx context.Context) (float64, error) {
 	const ends = 20
 	positions, ready, err := w.settle(ctx)
@@ -257,7 +263,8 @@ func (w *wakeSite) calls(ctx context.Context) (float64, error) {
 		}
 	}
 	requests := int(w.requests.Load() - before)
-	say("the queue has made %d requests for %d backups that it admitted and %d positions that changed", requests, ends, moved)
+	say("the queue has made %d requests for %d backups that it admitted and %d positions that changed", requests, ends,
+		moved)
 	return float64(requests-moved) / ends, nil
 }
 
@@ -310,8 +317,8 @@ func (w *wakeSite) move(ctx context.Context, b *velerov1.Backup, phase velerov1.
 	return after, w.client.Patch(ctx, after, client.MergeFrom(b))
 }
 
-// bareWakes measures the minimum, in milliseconds: write to a Backup, receive it by a watch, write to another Backup, and
-// receive that.
+// bareWakes measures the minimum, in milliseconds: write to a Backup, receive it by a watch, write to another Backup,
+// and receive that.
 func bareWakes(ctx context.Context, c client.WithWatch) ([]float64, error) {
 	const namespace = "default"
 	watch, err := c.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(namespace))

@@ -21,9 +21,9 @@ const (
 	workOfOne     = time.Second
 )
 
-// queueOverWork reports the time from the creation of 20 backups to the end of the last, divided by the time of their bare
-// work: one second each, four at a time. No backup overlaps another. The second figure is the same with every third
-// backup invalid.
+// queueOverWork reports the time from the creation of 20 backups to the end of the last, divided by the time of their
+// bare work: one second each, four at a time. No backup overlaps another. The second figure is the same with every
+// third backup invalid.
 func queueOverWork(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -61,7 +61,8 @@ func queueOverWork(ctx context.Context, cleat string, report func(string, float6
 			}
 			bare := workOfOne * time.Duration((valid+queueLimit-1)/queueLimit)
 			ratios = append(ratios, elapsed.Seconds()/bare.Seconds())
-			say("%s: %d backups of one second, %d valid, %d at once: %.3fs over %s, ratio %.2f", figure.name, queuedBackups, valid, queueLimit, elapsed.Seconds(), bare, ratios[run])
+			say("%s: %d backups of one second, %d valid, %d at once: %.3fs over %s, ratio %.2f", figure.name, queuedBackups,
+				valid, queueLimit, elapsed.Seconds(), bare, ratios[run])
 		}
 		report(figure.name, median(ratios))
 	}
@@ -84,15 +85,20 @@ func (s *site) makeWork(ctx context.Context, i int, length time.Duration) error 
 	if err != nil {
 		return err
 	}
-	_, err = s.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(workNamespace(i)).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "work"}, "data": map[string]any{"sleep": length.String()},
+	_, err = s.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(
+		workNamespace(i),
+	).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "work"}, "data": map[string]any{
+			"sleep": length.String(),
+		},
 	}}, metav1.CreateOptions{})
 	return err
 }
 
 // runQueue creates the backups and waits until all have ended. It returns the time, and how many were valid.
 func (s *site) runQueue(ctx context.Context, prefix string, invalid int) (time.Duration, int, error) {
-	backups := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backups"}).Namespace(roundtrip.Namespace)
+	backups := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1",
+		Resource: "backups"}).Namespace(roundtrip.Namespace)
 	watch, err := backups.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, 0, err

@@ -8,9 +8,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/backupqueue"
 )
 
-// queueWrites2k reports the number of PATCHes of the queue for each backup that it admits while 2,000 are queued, counted
-// by its transport. Each time one ends, a new one keeps the length of the queue; the PATCH that enters it is not counted. The
-// queue gets no pause, so it writes positions once after the last admission, however fast the machine is.
+// queueWrites2k reports the number of PATCHes of the queue for each backup that it admits while 2,000 are queued,
+// counted by its transport. Each time one ends, a new one keeps the length of the queue; the PATCH that enters it is
+// not counted. The queue gets no pause, so it writes positions once after the last admission, however fast the machine
+// is.
 func queueWrites2k(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {

@@ -21,9 +21,9 @@ func plain(prefix string) []world.Object {
 	return world.Plain(restoreSpec(prefix), 600)
 }
 
-// restoreOverLimit reports the time from the creation of a Restore to Completed for 6,000 objects, divided by the time of a
-// bare program that creates the same objects with the best number of workers. Each run restores into namespaces of its
-// own.
+// restoreOverLimit reports the time from the creation of a Restore to Completed for 6,000 objects, divided by the time
+// of a bare program that creates the same objects with the best number of workers. Each run restores into namespaces of
+// its own.
 func restoreOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {

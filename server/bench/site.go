@@ -59,8 +59,12 @@ func newSite(ctx context.Context, cleat string, flags ...string) (_ *site, err e
 func (s *site) close() error { return s.cluster.Stop() }
 
 // run creates a Backup or Restore and waits until it ends. It returns the time in between and the object at its end.
-func (s *site) run(ctx context.Context, resource, kind, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
-	r := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}).Namespace(roundtrip.Namespace)
+func (s *site) run(
+	ctx context.Context, resource, kind, name string, spec map[string]any,
+) (time.Duration, *unstructured.Unstructured, error) {
+	r := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}).Namespace(
+		roundtrip.Namespace,
+	)
 	watch, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		return 0, nil, fmt.Errorf("watch %s: %w", resource, err)
@@ -88,11 +92,15 @@ func (s *site) run(ctx context.Context, resource, kind, name string, spec map[st
 	return 0, nil, fmt.Errorf("%s %s: the watch ended early: %w", kind, name, context.Cause(ctx))
 }
 
-func (s *site) backup(ctx context.Context, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
+func (s *site) backup(
+	ctx context.Context, name string, spec map[string]any,
+) (time.Duration, *unstructured.Unstructured, error) {
 	return s.run(ctx, "backups", "Backup", name, spec)
 }
 
-func (s *site) restore(ctx context.Context, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
+func (s *site) restore(
+	ctx context.Context, name string, spec map[string]any,
+) (time.Duration, *unstructured.Unstructured, error) {
 	return s.run(ctx, "restores", "Restore", name, spec)
 }
 

@@ -31,10 +31,11 @@ const (
 	soothedPlaces = 2
 )
 
-// soothing reports what the admission of loads costs with 500 queued, by an agent that is a process: "soothing_calls_per_load", the requests for
-// each admitted load beside that for Accepted itself, of which one says why it waits; "soothing_reads", the reads of loads by get or list
-// after the start; and "admit_over_watch", the time from the end of a load to Accepted of the next, over that of a bare program that watches and
-// writes. "agent_rss" is the peak memory in MB of the agent with 1,000 New loads, "agent_rss_growth" the same over 100.
+// soothing reports what the admission of loads costs with 500 queued, by an agent that is a process:
+// "soothing_calls_per_load", the requests for each admitted load beside that for Accepted itself, of which one says why
+// it waits; "soothing_reads", the reads of loads by get or list after the start; and "admit_over_watch", the time from
+// the end of a load to Accepted of the next, over that of a bare program that watches and writes. "agent_rss" is the
+// peak memory in MB of the agent with 1,000 New loads, "agent_rss_growth" the same over 100.
 func soothing(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -118,7 +119,8 @@ func fillUploads(ctx context.Context, c client.Client, count int) error {
 			return err
 		}
 	}
-	ledger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "cleat-node-agents"}}
+	ledger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault,
+		Name: "cleat-node-agents"}}
 	if err := client.IgnoreNotFound(c.Delete(ctx, ledger)); err != nil {
 		return err
 	}
@@ -130,7 +132,8 @@ func fillUploads(ctx context.Context, c client.Client, count int) error {
 	for i := range count {
 		uploads = append(uploads, &velerov2alpha1.DataUpload{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("u-%d-%d", count, i)},
-			Spec:       velerov2alpha1.DataUploadSpec{SnapshotType: "CSI", DataMover: "example.io/mover", SourceNamespace: "shop"},
+			Spec: velerov2alpha1.DataUploadSpec{SnapshotType: "CSI", DataMover: "example.io/mover",
+				SourceNamespace: "shop"},
 		})
 	}
 	if err := loads.Sign(ctx, c, owner, uploads...); err != nil {

@@ -44,7 +44,8 @@ func newFullBucket(ctx context.Context, cleat string) (_ *fullBucket, err error)
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return nil, err
 	}
-	b.site, err = newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+b.audit, "--audit-log-mode=blocking")
+	b.site, err = newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+b.audit,
+		"--audit-log-mode=blocking")
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -75,16 +76,19 @@ func storedBackup(namespace, name string) map[string]any {
 		"apiVersion": "velero.io/v1", "kind": "Backup",
 		"metadata": map[string]any{
 			"name": name, "namespace": namespace, "uid": "uid-of-" + name,
-			"labels":      map[string]any{"velero.io/storage-location": "default", "velero.io/schedule-name": "nightly"},
-			"annotations": map[string]any{"velero.io/source-cluster-k8s-gitversion": "v1.33.0", "velero.io/resource-timeout": "10m0s"},
+			"labels": map[string]any{"velero.io/storage-location": "default", "velero.io/schedule-name": "nightly"},
+			"annotations": map[string]any{"velero.io/source-cluster-k8s-gitversion": "v1.33.0",
+				"velero.io/resource-timeout": "10m0s"},
 		},
 		"spec": map[string]any{
-			"includedNamespaces": []any{"*"}, "excludedResources": []any{"volumesnapshots.snapshot.storage.k8s.io"}, "ttl": "720h0m0s",
+			"includedNamespaces": []any{"*"}, "excludedResources": []any{"volumesnapshots.snapshot.storage.k8s.io"},
+			"ttl":             "720h0m0s",
 			"storageLocation": "default", "itemOperationTimeout": "4h0m0s", "csiSnapshotTimeout": "10m0s",
 			"hooks": map[string]any{}, "metadata": map[string]any{},
 		},
 		"status": map[string]any{
-			"phase": "Completed", "version": 1, "formatVersion": "1.1.0", "expiration": "2026-01-31T01:00:00Z", "startTimestamp": "2026-01-01T01:00:00Z",
+			"phase": "Completed", "version": 1, "formatVersion": "1.1.0", "expiration": "2026-01-31T01:00:00Z",
+			"startTimestamp":      "2026-01-01T01:00:00Z",
 			"completionTimestamp": "2026-01-01T01:05:00Z", "progress": map[string]any{"totalItems": 1234, "itemsBackedUp": 1234},
 		},
 	}
@@ -93,7 +97,8 @@ func storedBackup(namespace, name string) map[string]any {
 // period sets how often the location is synchronised, which makes it due unless the period is 0.
 func (b *fullBucket) period(ctx context.Context, period string) error {
 	patch := fmt.Sprintf(`{"spec":{"backupSyncPeriod":%q}}`, period)
-	_, err := b.dynamic.Resource(locations).Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := b.dynamic.Resource(locations).Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{})
 	return err
 }
 
@@ -173,7 +178,8 @@ func (b *fullBucket) looks() (took []float64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, match := range regexp.MustCompile(`compared the bucket with the cluster: .*took=(\S+)`).FindAllSubmatch(text, -1) {
+	for _, match := range regexp.MustCompile(`compared the bucket with the cluster: .*took=(\S+)`).FindAllSubmatch(text,
+		-1) {
 		d, err := time.ParseDuration(string(match[1]))
 		if err != nil {
 			return nil, err
@@ -183,9 +189,9 @@ func (b *fullBucket) looks() (took []float64, err error) {
 	return took, nil
 }
 
-// sync10k reports what it takes to bring 10,000 backups of a bucket into an empty cluster, over a bare listing with as many bare
-// creates, measured once; what a look at the bucket takes when nothing has changed, over a bare listing; and the peak memory of the
-// server that brings the backups, over that of one that finds them in the cluster.
+// sync10k reports what it takes to bring 10,000 backups of a bucket into an empty cluster, over a bare listing with as
+// many bare creates, measured once; what a look at the bucket takes when nothing has changed, over a bare listing; and
+// the peak memory of the server that brings the backups, over that of one that finds them in the cluster.
 func sync10k(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	b, err := newFullBucket(ctx, cleat)
 	if b != nil && b.site != nil {
@@ -226,7 +232,8 @@ func sync10k(ctx context.Context, cleat string, report func(string, float64)) (e
 	if err != nil {
 		return err
 	}
-	say("list %.2fs, creates %.2fs before and %.2fs after, sync %.2fs", list.Seconds(), creates.Seconds(), later.Seconds(), took.Seconds())
+	say("list %.2fs, creates %.2fs before and %.2fs after, sync %.2fs", list.Seconds(), creates.Seconds(), later.Seconds(),
+		took.Seconds())
 	report("sync_10k_backups", took.Seconds()/(list+(creates+later)/2).Seconds())
 	var lists, looks []float64
 	found, err := b.during(ctx, func() error {

@@ -21,7 +21,8 @@ func TestHelpListsTheCommands(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--help")
 	require.NoError(t, err)
-	for _, command := range []string{"backup ", "restore ", "schedule ", "queue ", "manifest ", "operations ", "install ", "server ", "version "} {
+	for _, command := range []string{"backup ", "restore ", "schedule ", "queue ", "manifest ", "operations ", "install ",
+		"server ", "version "} {
 		require.Contains(t, out, "  "+command)
 	}
 	require.NotContains(t, out, "run-plugins", "it is for the server")
@@ -46,20 +47,30 @@ func TestErrorsSayWhatWouldBeRight(t *testing.T) {
 		want string
 	}{
 		"unknown command": {[]string{"backups"}, `unknown command "backups"`},
-		"unknown below":   {[]string{"plugin", "show"}, `unknown command "show" for "cleat plugin"; there are add, get, info, init, lock, order, remove, test, verify`},
-		"no name":         {[]string{"plugin", "info"}, "accepts 1 arg(s), received 0; usage: cleat plugin info NAME|FILE [flags]"},
-		"unknown flag":    {[]string{"backup", "create", "--no-such"}, `unknown flag: --no-such; "cleat backup create --help" lists the flags`},
-		"bad switch":      {[]string{"backup", "create", "x", "--snapshot-volumes=maybe"}, `"maybe": want true or false`},
-		"two names":       {[]string{"backup", "create", "x", "y"}, "accepts at most 1 arg"},
-		"no times":        {[]string{"schedule", "create", "x"}, `say when to back up: --schedule "0 3 * * *"`},
-		"no source":       {[]string{"restore", "create", "x"}, "--from-backup or --from-schedule"},
-		"bad mapping":     {[]string{"restore", "create", "--from-backup", "x", "--namespace-mappings", "a"}, "want KEY:VALUE"},
-		"no location":     {[]string{"install"}, "--provider and --bucket, or use --no-default-backup-location\nname the file of the credentials with --secret-file, or use --no-secret"},
-		"agents":          {[]string{"install", "--use-node-agent-windows", "--node-agent-disable-host-path"}, "the node agent runs on Linux only; volumes of Windows nodes can be backed up by snapshots\n--node-agent-disable-host-path: node agents open volumes"},
-		"agent resources": {[]string{"install", "--use-node-agent", "--kubelet-root-dir", "k", "--node-agent-pod-mem-limit", "lots"}, "--kubelet-root-dir \"k\": want an absolute path\n--node-agent-pod-mem-limit \"lots\""},
-		"no plugin":       {[]string{"install", "--provider", "aws", "--bucket", "b", "--no-secret"}, "--provider aws is not built in: name the image of its plugin with --plugins"},
-		"no namespaces":   {[]string{"install", "--rbac", "least"}, "in --rbac-namespaces"},
-		"too much":        {[]string{"install", "--velero-pod-cpu-limit", "1m"}, "the cpu request 500m of the server is above its limit 1m"},
+		"unknown below": {[]string{"plugin", "show"},
+			`unknown command "show" for "cleat plugin"; there are add, get, info, init, lock, order, remove, test, verify`},
+		"no name": {[]string{"plugin", "info"},
+			"accepts 1 arg(s), received 0; usage: cleat plugin info NAME|FILE [flags]"},
+		"unknown flag": {[]string{"backup", "create", "--no-such"},
+			`unknown flag: --no-such; "cleat backup create --help" lists the flags`},
+		"bad switch": {[]string{"backup", "create", "x", "--snapshot-volumes=maybe"}, `"maybe": want true or false`},
+		"two names":  {[]string{"backup", "create", "x", "y"}, "accepts at most 1 arg"},
+		"no times":   {[]string{"schedule", "create", "x"}, `say when to back up: --schedule "0 3 * * *"`},
+		"no source":  {[]string{"restore", "create", "x"}, "--from-backup or --from-schedule"},
+		"bad mapping": {[]string{"restore", "create", "--from-backup", "x", "--namespace-mappings", "a"},
+			"want KEY:VALUE"},
+		"no location": {[]string{"install"}, "--provider and --bucket, or use --no-default-backup-location\nname the " +
+			"file of the credentials with --secret-file, or use --no-secret"},
+		"agents": {[]string{"install", "--use-node-agent-windows", "--node-agent-disable-host-path"},
+			"the node agent runs on Linux only; volumes of Windows nodes can be backed up by " +
+				"snapshots\n--node-agent-disable-host-path: node agents open volumes"},
+		"agent resources": {[]string{"install", "--use-node-agent", "--kubelet-root-dir", "k", "--node-agent-pod-mem-limit",
+			"lots"}, "--kubelet-root-dir \"k\": want an absolute path\n--node-agent-pod-mem-limit \"lots\""},
+		"no plugin": {[]string{"install", "--provider", "aws", "--bucket", "b", "--no-secret"},
+			"--provider aws is not built in: name the image of its plugin with --plugins"},
+		"no namespaces": {[]string{"install", "--rbac", "least"}, "in --rbac-namespaces"},
+		"too much": {[]string{"install", "--velero-pod-cpu-limit", "1m"},
+			"the cpu request 500m of the server is above its limit 1m"},
 		"bad server flag": {[]string{"install", "--leader-elect-lease-duration", "1ms"}, "leader-elect-lease-duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +87,7 @@ func TestPluginArgsAreTheServersFlags(t *testing.T) {
 	require.Equal(t, []string{"-n", "x", "--features=EnableCSI", "--log-level", "debug"}, pluginArgs(app))
 
 	var f command.ClusterFlags
-	require.NoError(t, f.Parse([]string{"--features=EnableCSI", "--kubeconfig", "/k", "--concurrent-backups", "3", "-n", "x"}))
+	require.NoError(t, f.Parse([]string{"--features=EnableCSI", "--kubeconfig", "/k", "--concurrent-backups", "3", "-n",
+		"x"}))
 	require.Equal(t, command.ClusterFlags{Kubeconfig: "/k", Namespace: "x"}, f)
 }

@@ -28,7 +28,8 @@ func newNodeAgentCommand(a *command.App) *cobra.Command {
 
 func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 	s := serverFlags{options: config.Defaults()}
-	agent := app.NodeAgent{Node: os.Getenv("NODE_NAME"), HostPods: "/host_pods", PrepareTimeout: 30 * time.Minute, Pod: ownPod()}
+	agent := app.NodeAgent{Node: os.Getenv("NODE_NAME"), HostPods: "/host_pods", PrepareTimeout: 30 * time.Minute,
+		Pod: ownPod()}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run the agent of a node",
@@ -40,14 +41,22 @@ func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 	flags := cmd.Flags()
 	s.options.AddAgentFlags(flags)
 	addVerbosity(flags)
-	flags.StringVar(&s.file, "config", "", "configuration file with the policy nodeAgent.soothing and the settings of plugins; see examples/config/cleat.yaml")
+	flags.StringVar(&s.file, "config", "", "configuration file with the policy nodeAgent.soothing and the settings of "+
+		"plugins; see examples/config/cleat.yaml")
 	flags.StringVar(&agent.Node, "node-name", agent.Node, "name of the node; default $NODE_NAME")
-	flags.StringVar(&agent.ConfigMap, "node-agent-configmap", "", "ConfigMap with the settings of node agents, which is read at the start")
-	flags.StringSliceVar(&agent.Namespaces, "volume-namespaces", nil, "namespaces whose volumes the agent may open; default all. \"cleat install --rbac least\" sets it")
-	flags.StringVar(&agent.HostPods, "host-pods", agent.HostPods, "directory in which the kubelet mounts the volumes of pods, as this process sees it")
-	flags.StringVar(&agent.Pod, "pod-name", agent.Pod, "name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
-	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout, "how long a load may be Accepted before it fails")
-	flags.BoolVar(&agent.BesideVelero, "beside-velero", false, "leave PodVolumeBackups and PodVolumeRestores for which there is no data mover here to Velero's agents on the same nodes, instead of failing them")
+	flags.StringVar(&agent.ConfigMap, "node-agent-configmap", "",
+		"ConfigMap with the settings of node agents, which is read at the start")
+	flags.StringSliceVar(&agent.Namespaces, "volume-namespaces", nil,
+		"namespaces whose volumes the agent may open; default all. \"cleat install --rbac least\" sets it")
+	flags.StringVar(&agent.HostPods, "host-pods", agent.HostPods,
+		"directory in which the kubelet mounts the volumes of pods, as this process sees it")
+	flags.StringVar(&agent.Pod, "pod-name", agent.Pod,
+		"name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
+	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout,
+		"how long a load may be Accepted before it fails")
+	flags.BoolVar(&agent.BesideVelero, "beside-velero", false,
+		"leave PodVolumeBackups and PodVolumeRestores for which there is no data mover here to Velero's agents on the same "+
+			"nodes, instead of failing them")
 	return cmd
 }
 

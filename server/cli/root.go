@@ -28,7 +28,8 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 	app := &command.App{Streams: streams, Version: version, Args: args}
 	nouns := func() []*cobra.Command {
 		return []*cobra.Command{
-			backup.NewCommand(app), restore.NewCommand(app), schedule.NewCommand(app), location.NewCommand(app), location.NewSnapshotCommand(app),
+			backup.NewCommand(app), restore.NewCommand(app), schedule.NewCommand(app), location.NewCommand(app),
+			location.NewSnapshotCommand(app),
 			repo.NewCommand(app), plugin.NewCommand(app),
 		}
 	}

@@ -51,8 +51,8 @@ func newServerCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// addVerbosity adds -v and --vmodule, with which manifests of Velero choose what the Kubernetes client logs. The lines go to
-// the server's log; package config has the other flags of klog.
+// addVerbosity adds -v and --vmodule, with which manifests of Velero choose what the Kubernetes client logs. The lines
+// go to the server's log; package config has the other flags of klog.
 func addVerbosity(flags *pflag.FlagSet) {
 	klogs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(klogs)
@@ -72,8 +72,10 @@ type serverFlags struct {
 func (s *serverFlags) add(flags *pflag.FlagSet) {
 	s.options.AddFlags(flags)
 	addVerbosity(flags)
-	flags.StringVar(&s.file, "config", "", "configuration file with policies and the settings of plugins; see examples/config/cleat.yaml")
-	flags.BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and exit")
+	flags.StringVar(&s.file, "config", "", "configuration file with policies and the settings of plugins; see "+
+		"examples/config/cleat.yaml")
+	flags.BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and "+
+		"exit")
 }
 
 // serverConfig returns the configuration from the flags and the configuration file, without the cluster.

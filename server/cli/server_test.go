@@ -29,11 +29,14 @@ func TestCheckAcceptsExampleConfig(t *testing.T) {
 	example, err := os.ReadFile("../../examples/config/cleat.yaml")
 	require.NoError(t, err)
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins.lock"), []byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
-	text := strings.NewReplacer("directory: /plugins", "directory: "+dir, "    example.io/stamp:\n      zone: UTC\n", "").Replace(string(example))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins.lock"), []byte("apiVersion: cleat.dev/v1\nplugins: []\n"),
+		0o600))
+	text := strings.NewReplacer("directory: /plugins", "directory: "+dir, "    example.io/stamp:\n      zone: UTC\n",
+		"").Replace(string(example))
 	out, err := check(t, text)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "backups.admission: cleat.dev/namespace-overlap\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
+	require.Contains(t, out, "backups.admission: cleat.dev/namespace-overlap\nbackups.manifestWriters[0]: "+
+		"cleat.dev/item-list\n"+
 		"nodeAgent.soothing: cleat.dev/prepare-queue\nThe settings are valid.\n")
 }
 
@@ -41,8 +44,10 @@ func TestCheckRefusesQuarantinedPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	programs.Write(t, filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"))
-	_, err := check(t, "apiVersion: cleat.dev/v1\nbackups:\n  admission:\n    plugin: a.io/office-hours\n", "--plugin-dir", dir)
-	require.ErrorContains(t, err, `cleat.yaml:4: backups.admission.plugin: unknown QueueAdmission "a.io/office-hours"; known are: cleat.dev/`)
+	_, err := check(t, "apiVersion: cleat.dev/v1\nbackups:\n  admission:\n    plugin: a.io/office-hours\n", "--plugin-dir",
+		dir)
+	require.ErrorContains(t, err,
+		`cleat.yaml:4: backups.admission.plugin: unknown QueueAdmission "a.io/office-hours"; known are: cleat.dev/`)
 	require.ErrorContains(t, err, "; quarantined: "+filepath.Join(dir, "office-hours")+" (")
 	require.ErrorContains(t, err, "exit status 7")
 }
@@ -65,9 +70,11 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"a key":          {"backup: {}\n", nil, []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups"}},
-		"flag and file":  {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y"}, []string{"cleat.yaml:2: plugins.directory: is set by the flag --plugin-dir as well"}},
-		"flag and value": {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y", "--log-format=xml"}, []string{"plugins.directory: is set by", `--log-format "xml"`}},
+		"a key": {"backup: {}\n", nil, []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups"}},
+		"flag and file": {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y"},
+			[]string{"cleat.yaml:2: plugins.directory: is set by the flag --plugin-dir as well"}},
+		"flag and value": {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y", "--log-format=xml"},
+			[]string{"plugins.directory: is set by", `--log-format "xml"`}},
 		"an unknown plugin": {"backups: {admission: {plugin: a.io/none}}\n", nil, []string{
 			`cleat.yaml:2: backups.admission.plugin: unknown QueueAdmission "a.io/none"; known are: cleat.dev/`,
 		}},
@@ -75,14 +82,16 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 			"cleat.yaml:2: plugins.config.a.io/none: no plugin of this name was found",
 		}},
 		"config of a policy": {"plugins: {config: {cleat.dev/fifo: {}}}\n", nil, []string{
-			"cleat.yaml:2: plugins.config.cleat.dev/fifo: is a plugin of the kind QueueAdmission, whose configuration belongs in backups.admission.config",
+			"cleat.yaml:2: plugins.config.cleat.dev/fifo: is a plugin of the kind QueueAdmission, whose configuration belongs " +
+				"in backups.admission.config",
 		}},
 		"another kind": {"backups: {admission: {plugin: cleat.dev/prepare-queue}}\n", nil, []string{
 			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/prepare-queue" is not a QueueAdmission but a plugin of the kind LoadSoothing`,
 		}},
-		"config for it": {"nodeAgent:\n  soothing:\n    plugin: cleat.dev/prepare-queue\n    config:\n      load: 5\n", nil, []string{
-			"cleat.yaml:6: nodeAgent.soothing.config.load: unknown key; known are loads",
-		}},
+		"config for it": {"nodeAgent:\n  soothing:\n    plugin: cleat.dev/prepare-queue\n    config:\n      load: 5\n", nil,
+			[]string{
+				"cleat.yaml:6: nodeAgent.soothing.config.load: unknown key; known are loads",
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +107,8 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 func TestKlogsFlagsDoNotStopTheStart(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"-v", "4"}, {"-v=4"}, {"--v=4"}, {"--vmodule=reflector=4"}, {"--logtostderr"}, {"--logtostderr=true"}, {"--alsologtostderr"},
+		{"-v", "4"}, {"-v=4"}, {"--v=4"}, {"--vmodule=reflector=4"}, {"--logtostderr"}, {"--logtostderr=true"},
+		{"--alsologtostderr"},
 		{"--stderrthreshold=2"}, {"--colorized"}, {"--colorized=false"}, {"--add_dir_header", "--log_dir", "/tmp"},
 	} {
 		out, err := check(t, "apiVersion: cleat.dev/v1\n", args...)

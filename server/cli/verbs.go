@@ -15,7 +15,8 @@ func verbs(nouns func() []*cobra.Command) []*cobra.Command {
 		{"create", "Create objects for the server"},
 		{"delete", "Delete objects of the server"},
 	} {
-		parent := &cobra.Command{Use: verb.name, Short: verb.short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+		parent := &cobra.Command{Use: verb.name, Short: verb.short, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 		for _, noun := range nouns() {
 			child, _, err := noun.Find([]string{verb.name})
 			if err != nil || child.Name() != verb.name {

@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at its
-// version 1. Execute calls Start; the result has no operation if the plugin had nothing to start.
+// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at
+// its version 1. Execute calls Start; the result has no operation if the plugin had nothing to start.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{
 		Many:   new(versioning.Many),
@@ -24,10 +24,13 @@ func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 // CallsAsyncV1 declares the methods of the version.
 func CallsAsyncV1() versioning.Calls {
 	return versioning.Calls{
-		asyncbackupitemactionv1.AsyncBackupItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query,
+			Repeatable: true, Constant: true},
 		// Start is idempotent because of its key.
-		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
-		asyncbackupitemactionv1.AsyncBackupItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName: {Class: versioning.Execute,
+			Repeatable: true},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Progress_FullMethodName: {Class: versioning.Query,
+			Repeatable: true},
 		// What it does not answer is asked for by Progress.
 		asyncbackupitemactionv1.AsyncBackupItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
@@ -41,7 +44,8 @@ type asyncV1 struct {
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()},
+		versioning.Selector)
 }
 
 func (asyncV1) Starts() versioning.Starts { return versioning.Keyed }
@@ -54,7 +58,8 @@ func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, err
 	return versioning.Ask(ctx, a.Plugin, a.client.Start, &asyncbackupitemactionv1.StartRequest{
 		Plugin: a.Name(), Item: item, Backup: backup, Key: key,
 	}, func(answer *asyncbackupitemactionv1.StartResponse) (*Result, error) {
-		return checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationId(), answer.GetPostOperationItems())
+		return checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationId(),
+			answer.GetPostOperationItems())
 	})
 }
 
@@ -64,7 +69,9 @@ func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte
 	}, versioning.ProgressAndLines)
 }
 
-func (a asyncV1) ProgressOfMany(ctx context.Context, operationIDs []string, backup []byte) (map[string]framework.OperationProgress, error) {
+func (a asyncV1) ProgressOfMany(
+	ctx context.Context, operationIDs []string, backup []byte,
+) (map[string]framework.OperationProgress, error) {
 	answers, err := versioning.Ask(ctx, a.Plugin, a.client.ProgressOfMany, &asyncbackupitemactionv1.ProgressOfManyRequest{
 		Plugin: a.Name(), OperationIds: operationIDs, Backup: backup,
 	}, versioning.ManyProgress)

@@ -58,9 +58,11 @@ func (c copier) Cancel(_ context.Context, input *abiav1.CancelInput) error {
 // authorAsync returns the hub over an author's implementation.
 func authorAsync(t *testing.T, written copier) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewAsyncV1(plugintest.Serve(t, abiav1.Register(name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
-		return written, nil
-	})), name)
+	return backupitemaction.NewAsyncV1(
+		plugintest.Serve(t, abiav1.Register(name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction,
+			error) {
+			return written, nil
+		})), name)
 }
 
 // rawAsync is a plugin whose replies the framework would never send.
@@ -71,15 +73,21 @@ type rawAsync struct {
 	progress  *asyncbackupitemactionv1.ProgressResponse
 }
 
-func (r rawAsync) AppliesTo(context.Context, *asyncbackupitemactionv1.AppliesToRequest) (*asyncbackupitemactionv1.AppliesToResponse, error) {
+func (r rawAsync) AppliesTo(
+	context.Context, *asyncbackupitemactionv1.AppliesToRequest,
+) (*asyncbackupitemactionv1.AppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
-func (r rawAsync) Start(context.Context, *asyncbackupitemactionv1.StartRequest) (*asyncbackupitemactionv1.StartResponse, error) {
+func (r rawAsync) Start(
+	context.Context, *asyncbackupitemactionv1.StartRequest,
+) (*asyncbackupitemactionv1.StartResponse, error) {
 	return r.start, nil
 }
 
-func (r rawAsync) Progress(context.Context, *asyncbackupitemactionv1.ProgressRequest) (*asyncbackupitemactionv1.ProgressResponse, error) {
+func (r rawAsync) Progress(
+	context.Context, *asyncbackupitemactionv1.ProgressRequest,
+) (*asyncbackupitemactionv1.ProgressResponse, error) {
 	return r.progress, nil
 }
 
@@ -96,12 +104,14 @@ func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	action := authorAsync(t, copier{
 		start: func(input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 			input.Item.SetLabels(map[string]string{"by": input.Backup.Name})
-			return abiav1.NewStartOutput(input.Item).WithOperation(input.Key, framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}).
+			return abiav1.NewStartOutput(input.Item).WithOperation(input.Key,
+				framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}).
 				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}), nil
 		},
 		progress: framework.OperationProgress{
-			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying", LastLines: "write: no space\n",
-			Started: at, Updated: at.Add(time.Second),
+			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
+			LastLines: "write: no space\n",
+			Started:   at, Updated: at.Add(time.Second),
 		},
 		cancel: func(operationID, backup string) (bool, error) {
 			if operationID != "copy-1" || backup != "nightly" {
@@ -119,14 +129,17 @@ func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly"}},"extra":12345678901234567}`, string(result.Item))
 	require.Equal(t, "u-1/Pod/shop/web", result.OperationID, "the key arrives, and the operation's id comes back")
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}}, result.AdditionalItems)
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "result"}}, result.PostOperationItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}},
+		result.AdditionalItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "result"}},
+		result.PostOperationItems)
 
 	progress, err := action.Progress(t.Context(), "copy-1", []byte(backup))
 	require.NoError(t, err)
 	require.Equal(t, framework.OperationProgress{
-		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of nightly", LastLines: "write: no space",
-		Started: at, Updated: at.Add(time.Second),
+		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of nightly",
+		LastLines: "write: no space",
+		Started:   at, Updated: at.Add(time.Second),
 	}, progress)
 	require.NoError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)))
 }
@@ -148,7 +161,8 @@ func TestOperationThatCannotBeStoppedIsDistinguished(t *testing.T) {
 	require.ErrorIs(t, err, versioning.ErrNotCancelled)
 	require.EqualError(t, err, "AsyncBackupItemAction(example.io/stamp): the plugin cannot stop this operation")
 
-	failing := authorAsync(t, copier{cancel: func(string, string) (bool, error) { return true, errors.New("no connection") }})
+	failing := authorAsync(t,
+		copier{cancel: func(string, string) (bool, error) { return true, errors.New("no connection") }})
 	err = failing.Cancel(t.Context(), "copy-1", []byte(backup))
 	require.EqualError(t, err, "AsyncBackupItemAction(example.io/stamp): no connection")
 	require.NotErrorIs(t, err, versioning.ErrNotCancelled)
@@ -156,7 +170,8 @@ func TestOperationThatCannotBeStoppedIsDistinguished(t *testing.T) {
 
 func TestAsynchronousActionErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
-	action := authorAsync(t, copier{start: func(*abiav1.StartInput) (*abiav1.StartOutput, error) { return nil, errors.New("disk full") }})
+	action := authorAsync(t,
+		copier{start: func(*abiav1.StartInput) (*abiav1.StartOutput, error) { return nil, errors.New("disk full") }})
 	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
 	require.EqualError(t, err, "AsyncBackupItemAction(example.io/stamp): disk full")
 	_, err = action.Progress(t.Context(), "", []byte(backup))
@@ -174,11 +189,16 @@ func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 		answer *asyncbackupitemactionv1.StartResponse
 		want   string
 	}{
-		"nothing":                              {&asyncbackupitemactionv1.StartResponse{}, "item is empty"},
-		"another name":                         {&asyncbackupitemactionv1.StartResponse{Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`)}, `item has name "db", want "web"`},
-		"an additional item without a name":    {&asyncbackupitemactionv1.StartResponse{Item: []byte(item), AdditionalItems: nameless}, "additionalItems[0]"},
-		"a post-operation item without a name": {&asyncbackupitemactionv1.StartResponse{Item: []byte(item), PostOperationItems: nameless}, "postOperationItems[0]"},
-		"an operation id nobody can show":      {&asyncbackupitemactionv1.StartResponse{Item: []byte(item), OperationId: "a\nb"}, "operation id"},
+		"nothing": {&asyncbackupitemactionv1.StartResponse{}, "item is empty"},
+		"another name": {&asyncbackupitemactionv1.StartResponse{
+			Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`),
+		}, `item has name "db", want "web"`},
+		"an additional item without a name": {&asyncbackupitemactionv1.StartResponse{Item: []byte(item),
+			AdditionalItems: nameless}, "additionalItems[0]"},
+		"a post-operation item without a name": {&asyncbackupitemactionv1.StartResponse{Item: []byte(item),
+			PostOperationItems: nameless}, "postOperationItems[0]"},
+		"an operation id nobody can show": {&asyncbackupitemactionv1.StartResponse{Item: []byte(item),
+			OperationId: "a\nb"}, "operation id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,13 +211,16 @@ func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 	}
 	_, err := rawAsync{progress: &asyncbackupitemactionv1.ProgressResponse{}}.hub(t).Progress(t.Context(), "copy-1", nil)
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
-	_, err = rawAsync{appliesTo: &asyncbackupitemactionv1.AppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
+	_, err = rawAsync{appliesTo: &asyncbackupitemactionv1.AppliesToResponse{
+		ResourceSelector: &shared.ResourceSelector{Selector: "("},
+	}}.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }
 
 func TestProgressOfManyLeavesOutWhatFails(t *testing.T) {
 	t.Parallel()
-	action := authorAsync(t, copier{progress: framework.OperationProgress{NCompleted: 3, Description: "copying", LastLines: "block 7"}})
+	action := authorAsync(t,
+		copier{progress: framework.OperationProgress{NCompleted: 3, Description: "copying", LastLines: "block 7"}})
 	require.Equal(t, 64, action.AtOnce())
 	owner := []byte(`{"metadata":{"name":"nightly"}}`)
 	require.EventuallyWithT(t, func(c *assert.CollectT) { // slow ones are left out as well
@@ -227,7 +250,9 @@ func TestLastLinesAreCut(t *testing.T) {
 
 func TestProgressOfManyIsOptional(t *testing.T) {
 	t.Parallel()
-	action := rawAsync{progress: &asyncbackupitemactionv1.ProgressResponse{Progress: &shared.OperationProgress{NCompleted: 1}}}.hub(t)
+	action := rawAsync{progress: &asyncbackupitemactionv1.ProgressResponse{
+		Progress: &shared.OperationProgress{NCompleted: 1},
+	}}.hub(t)
 	require.Equal(t, 64, action.AtOnce())
 	_, err := action.ProgressOfMany(t.Context(), []string{"copy-1", "copy-2"}, []byte("{}"))
 	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/")

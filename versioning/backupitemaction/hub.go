@@ -18,8 +18,8 @@ type Action interface {
 	Name() string
 	// AppliesTo returns the items that the action wants. It is idempotent, so the host may retry it.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// Starts says whether Execute can start an operation, and whether it may be called again for the same item and backup to
-	// learn which.
+	// Starts says whether Execute can start an operation, and whether it may be called again for the same item and backup
+	// to learn which.
 	Starts() versioning.Starts
 	// Execute lets the action look at one item and change it. It is never retried, except as Starts allows.
 	Execute(ctx context.Context, item, backup []byte) (*Result, error)
@@ -28,9 +28,10 @@ type Action interface {
 	Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error)
 	// AtOnce returns how many operations ProgressOfMany may be called for at once; 0 if the plugin has no such call.
 	AtOnce() int
-	// ProgressOfMany returns the progress of operations that Execute started for one backup, by their ids. An operation that is
-	// not in the result has to be asked for by Progress.
-	ProgressOfMany(ctx context.Context, operationIDs []string, backup []byte) (map[string]framework.OperationProgress, error)
+	// ProgressOfMany returns the progress of operations that Execute started for one backup, by their ids. An operation
+	// that is not in the result has to be asked for by Progress.
+	ProgressOfMany(ctx context.Context, operationIDs []string, backup []byte) (map[string]framework.OperationProgress,
+		error)
 	// Cancel asks the plugin to stop an operation. Versions without operations return nil. If the plugin cannot stop the
 	// operation, the error is versioning.ErrNotCancelled.
 	Cancel(ctx context.Context, operationID string, backup []byte) error

@@ -23,8 +23,9 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
-		backupitemactionv1.BackupItemAction_Execute_FullMethodName:   {Class: versioning.Execute},
+		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
+			Constant: true},
+		backupitemactionv1.BackupItemAction_Execute_FullMethodName: {Class: versioning.Execute},
 	}
 }
 
@@ -35,7 +36,8 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo,
+		&backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (v1) Starts() versioning.Starts { return versioning.NoOperations }

@@ -39,9 +39,10 @@ func (s stamp) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.E
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written stamp) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
-		return written, nil
-	})), name)
+	return backupitemaction.NewV1(
+		plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+			return written, nil
+		})), name)
 }
 
 // raw is a plugin whose replies the framework would never send.
@@ -51,7 +52,9 @@ type raw struct {
 	execute   *backupitemactionv1.ExecuteResponse
 }
 
-func (r raw) AppliesTo(context.Context, *backupitemactionv1.BackupItemActionAppliesToRequest) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
+func (r raw) AppliesTo(
+	context.Context, *backupitemactionv1.BackupItemActionAppliesToRequest,
+) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
@@ -85,7 +88,8 @@ func TestActionSeesAndChangesItem(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly","of":"shop"}},"extra":12345678901234567}`, string(result.Item))
 	require.Contains(t, string(result.Item), "12345678901234567", "a number keeps all its digits")
-	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}}, result.AdditionalItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop",
+		Name: "web"}}, result.AdditionalItems)
 	require.Empty(t, result.OperationID)
 	require.Empty(t, result.PostOperationItems)
 }
@@ -93,7 +97,10 @@ func TestActionSeesAndChangesItem(t *testing.T) {
 func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*biav1.ExecuteOutput{nil, {}} {
-		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) { return output, nil }})
+		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput,
+			error) {
+			return output, nil
+		}})
 		odd := ` {"metadata":{"name":"web"}, "kind":"Pod", "apiVersion":"v1" } `
 		result, err := action.Execute(t.Context(), []byte(odd), []byte(backup))
 		require.NoError(t, err)
@@ -150,11 +157,14 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 		answer *backupitemactionv1.ExecuteResponse
 		want   string
 	}{
-		"nothing":      {&backupitemactionv1.ExecuteResponse{}, "item is empty"},
-		"garbage":      {&backupitemactionv1.ExecuteResponse{Item: []byte("garbage")}, "item is not JSON"},
-		"another name": {&backupitemactionv1.ExecuteResponse{Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`)}, `item has name "db", want "web"`},
+		"nothing": {&backupitemactionv1.ExecuteResponse{}, "item is empty"},
+		"garbage": {&backupitemactionv1.ExecuteResponse{Item: []byte("garbage")}, "item is not JSON"},
+		"another name": {&backupitemactionv1.ExecuteResponse{
+			Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`),
+		}, `item has name "db", want "web"`},
 		"an additional item without a name": {
-			&backupitemactionv1.ExecuteResponse{Item: []byte(item), AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
+			&backupitemactionv1.ExecuteResponse{Item: []byte(item),
+				AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
 			"additionalItems[0]",
 		},
 	} {
@@ -171,7 +181,9 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 
 func TestSelectorMustParseAndNoneSelectsAll(t *testing.T) {
 	t.Parallel()
-	bad := raw{appliesTo: &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}
+	bad := raw{appliesTo: &backupitemactionv1.BackupItemActionAppliesToResponse{
+		ResourceSelector: &shared.ResourceSelector{Selector: "("},
+	}}
 	_, err := bad.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 	none := raw{appliesTo: &backupitemactionv1.BackupItemActionAppliesToResponse{}}
@@ -208,10 +220,12 @@ func (rawStamp) ExecuteRaw(_ context.Context, input *biav1.ExecuteRawInput) (*bi
 
 func TestV1ActionMayTakeItsItemsRaw(t *testing.T) {
 	t.Parallel()
-	action := backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
-		return rawStamp{}, nil
-	})), name)
-	got, err := action.Execute(t.Context(), []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`), []byte(`{}`))
+	action := backupitemaction.NewV1(
+		plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+			return rawStamp{}, nil
+		})), name)
+	got, err := action.Execute(t.Context(), []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`),
+		[]byte(`{}`))
 	require.NoError(t, err)
 	require.Equal(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"seen":"true"},"name":"a"}}`, string(got.Item))
 	_, err = action.Execute(t.Context(), []byte(`{"kind":"Pod"}`), []byte(`{}`))

@@ -21,10 +21,11 @@ func NewV2(conn grpc.ClientConnInterface, name string) Action {
 // CallsV2 declares the methods of the version.
 func CallsV2() versioning.Calls {
 	return versioning.Calls{
-		backupitemactionv2.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
-		backupitemactionv2.BackupItemAction_Execute_FullMethodName:   {Class: versioning.Execute},
-		backupitemactionv2.BackupItemAction_Progress_FullMethodName:  {Class: versioning.Query, Repeatable: true},
-		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:    {Class: versioning.Query},
+		backupitemactionv2.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
+			Constant: true},
+		backupitemactionv2.BackupItemAction_Execute_FullMethodName:  {Class: versioning.Execute},
+		backupitemactionv2.BackupItemAction_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:   {Class: versioning.Query},
 	}
 }
 
@@ -35,7 +36,8 @@ type v2 struct {
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo,
+		&backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (v2) Starts() versioning.Starts { return versioning.Unkeyed }
@@ -44,7 +46,8 @@ func (a v2) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &backupitemactionv2.ExecuteRequest{
 		Plugin: a.Name(), Item: item, Backup: backup,
 	}, func(answer *backupitemactionv2.ExecuteResponse) (*Result, error) {
-		return checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationID(), answer.GetPostOperationItems())
+		return checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationID(),
+			answer.GetPostOperationItems())
 	})
 }
 

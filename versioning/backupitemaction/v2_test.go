@@ -55,9 +55,10 @@ func (m mover) Cancel(_ context.Context, input *biav2.CancelInput) error {
 // authorV2 returns the hub over an author's implementation.
 func authorV2(t *testing.T, written mover) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-		return written, nil
-	})), name)
+	return backupitemaction.NewV2(
+		plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return written, nil
+		})), name)
 }
 
 // rawV2 is a plugin whose replies the framework would never send.
@@ -68,15 +69,21 @@ type rawV2 struct {
 	progress  *backupitemactionv2.BackupItemActionProgressResponse
 }
 
-func (r rawV2) AppliesTo(context.Context, *backupitemactionv2.BackupItemActionAppliesToRequest) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
+func (r rawV2) AppliesTo(
+	context.Context, *backupitemactionv2.BackupItemActionAppliesToRequest,
+) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
-func (r rawV2) Execute(context.Context, *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+func (r rawV2) Execute(
+	context.Context, *backupitemactionv2.ExecuteRequest,
+) (*backupitemactionv2.ExecuteResponse, error) {
 	return r.execute, nil
 }
 
-func (r rawV2) Progress(context.Context, *backupitemactionv2.BackupItemActionProgressRequest) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
+func (r rawV2) Progress(
+	context.Context, *backupitemactionv2.BackupItemActionProgressRequest,
+) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
 	return r.progress, nil
 }
 
@@ -99,8 +106,9 @@ func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
 		execute: func(input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
 			input.Item.SetLabels(map[string]string{"by": input.Backup.Name})
 			return biav2.NewExecuteOutput(input.Item).
-				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}).
-				WithOperation("copy-1", framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}), nil
+					WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}).
+					WithOperation("copy-1", framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}),
+				nil
 		},
 		progress: framework.OperationProgress{
 			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
@@ -116,9 +124,11 @@ func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
 	result, err := action.Execute(t.Context(), []byte(item), []byte(backup))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly"}},"extra":12345678901234567}`, string(result.Item))
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}}, result.AdditionalItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}},
+		result.AdditionalItems)
 	require.Equal(t, "copy-1", result.OperationID)
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "result"}}, result.PostOperationItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "result"}},
+		result.PostOperationItems)
 
 	progress, err := action.Progress(t.Context(), "copy-1", []byte(backup))
 	require.NoError(t, err)
@@ -150,12 +160,16 @@ func TestUnknownProgressHasNoTimes(t *testing.T) {
 
 func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
-	action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) { return nil, errors.New("disk full") }})
+	action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+		return nil,
+			errors.New("disk full")
+	}})
 	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
 	require.EqualError(t, err, "BackupItemAction(example.io/stamp): disk full")
 	_, err = action.Progress(t.Context(), "", []byte(backup))
 	require.EqualError(t, err, "BackupItemAction(example.io/stamp): asked after nothing")
-	require.EqualError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)), "BackupItemAction(example.io/stamp): cannot stop copy-1")
+	require.EqualError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)),
+		"BackupItemAction(example.io/stamp): cannot stop copy-1")
 	_, err = action.Progress(t.Context(), "copy-1", []byte("garbage"))
 	require.ErrorContains(t, err, "decode backup of the request: ")
 }
@@ -167,12 +181,18 @@ func TestInvalidRepliesOfV2AreRejected(t *testing.T) {
 		answer *backupitemactionv2.ExecuteResponse
 		want   string
 	}{
-		"nothing":                               {&backupitemactionv2.ExecuteResponse{}, "item is empty"},
-		"another name":                          {&backupitemactionv2.ExecuteResponse{Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`)}, `item has name "db", want "web"`},
-		"an additional item without a name":     {&backupitemactionv2.ExecuteResponse{Item: []byte(item), AdditionalItems: nameless}, "additionalItems[0]"},
-		"a post-operation item without a name":  {&backupitemactionv2.ExecuteResponse{Item: []byte(item), OperationID: "copy-1", PostOperationItems: nameless}, "postOperationItems[0]"},
-		"an operation id that cannot be shown":  {&backupitemactionv2.ExecuteResponse{Item: []byte(item), OperationID: "a\nb"}, "operation id"},
-		"an operation id that cannot be stored": {&backupitemactionv2.ExecuteResponse{Item: []byte(item), OperationID: strings.Repeat("x", 2000)}, "operation id has 2000 bytes"},
+		"nothing": {&backupitemactionv2.ExecuteResponse{}, "item is empty"},
+		"another name": {&backupitemactionv2.ExecuteResponse{
+			Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`),
+		}, `item has name "db", want "web"`},
+		"an additional item without a name": {&backupitemactionv2.ExecuteResponse{Item: []byte(item),
+			AdditionalItems: nameless}, "additionalItems[0]"},
+		"a post-operation item without a name": {&backupitemactionv2.ExecuteResponse{Item: []byte(item),
+			OperationID: "copy-1", PostOperationItems: nameless}, "postOperationItems[0]"},
+		"an operation id that cannot be shown": {&backupitemactionv2.ExecuteResponse{Item: []byte(item),
+			OperationID: "a\nb"}, "operation id"},
+		"an operation id that cannot be stored": {&backupitemactionv2.ExecuteResponse{Item: []byte(item),
+			OperationID: strings.Repeat("x", 2000)}, "operation id has 2000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,7 +213,9 @@ func TestInvalidRepliesOfV2AreRejected(t *testing.T) {
 			require.ErrorIs(t, err, versioning.ErrInvalidReply)
 		})
 	}
-	_, err := rawV2{appliesTo: &backupitemactionv2.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
+	_, err := rawV2{appliesTo: &backupitemactionv2.BackupItemActionAppliesToResponse{
+		ResourceSelector: &shared.ResourceSelector{Selector: "("},
+	}}.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }
 
@@ -209,7 +231,8 @@ func (m rawMover) ExecuteRaw(_ context.Context, input *biav2.ExecuteRawInput) (*
 
 func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
 	t.Parallel()
-	const item, changed = `{"kind":"Pod", "apiVersion":"v1","metadata":{"name":"a"}}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{}}}`
+	const item, changed = `{"kind":"Pod", "apiVersion":"v1","metadata":{"name":"a"}}`,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{}}}`
 	also := []framework.ResourceIdentifier{{Resource: "pods", Namespace: "n", Name: "b"}}
 	for about, test := range map[string]struct {
 		output *biav2.ExecuteRawOutput
@@ -217,21 +240,26 @@ func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
 		want   *backupitemaction.Result
 	}{
 		"nothing to say": {nil, nil, &backupitemaction.Result{Item: []byte(item)}},
-		"as it came":     {&biav2.ExecuteRawOutput{AdditionalItems: also}, nil, &backupitemaction.Result{Item: []byte(item), AdditionalItems: also}},
+		"as it came": {&biav2.ExecuteRawOutput{AdditionalItems: also}, nil,
+			&backupitemaction.Result{Item: []byte(item), AdditionalItems: also}},
 		"all of it": {
-			&biav2.ExecuteRawOutput{UpdatedItem: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also}, nil,
+			&biav2.ExecuteRawOutput{UpdatedItem: []byte(changed), AdditionalItems: also, OperationID: "op",
+				PostOperationItems: also}, nil,
 			&backupitemaction.Result{Item: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also},
 		},
-		"an error":     {nil, errors.New("no such volume"), nil},
-		"another item": {&biav2.ExecuteRawOutput{UpdatedItem: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}`)}, nil, nil},
+		"an error": {nil, errors.New("no such volume"), nil},
+		"another item": {&biav2.ExecuteRawOutput{
+			UpdatedItem: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}`),
+		}, nil, nil},
 	} {
 		var gotItem, gotBackup string
-		action := backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return rawMover{executeRaw: func(item, backup string) (*biav2.ExecuteRawOutput, error) {
-				gotItem, gotBackup = item, backup
-				return test.output, test.err
-			}}, nil
-		})), name)
+		action := backupitemaction.NewV2(
+			plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+				return rawMover{executeRaw: func(item, backup string) (*biav2.ExecuteRawOutput, error) {
+					gotItem, gotBackup = item, backup
+					return test.output, test.err
+				}}, nil
+			})), name)
 		got, err := action.Execute(t.Context(), []byte(item), []byte(`{"metadata":{"name":"b"}}`))
 		require.Equal(t, item, gotItem, "to the byte")
 		require.Equal(t, `{"metadata":{"name":"b"}}`, gotBackup)

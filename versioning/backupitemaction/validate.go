@@ -10,7 +10,9 @@ import (
 
 // checkResult checks an action's reply to the item sent, in all versions that can start
 // operations.
-func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, operationID string, after []*shared.ResourceIdentifier) (*Result, error) {
+func checkResult(
+	sent, item []byte, additional []*shared.ResourceIdentifier, operationID string, after []*shared.ResourceIdentifier,
+) (*Result, error) {
 	if err := validateItem(sent, item); err != nil {
 		return nil, err
 	}

@@ -2,16 +2,17 @@ package datamover
 
 import "context"
 
-// Mover is the hub of the kind DataMover, in its newest shape. It is safe for concurrent use. Errors are prefixed once with
-// "DataMover(name): "; versioning.ErrNotFound, ErrUnavailable and ErrInvalid in them say what the caller can do, as documented in
-// package framework/datamover/v1.
+// Mover is the hub of the kind DataMover, in its newest shape. It is safe for concurrent use. Errors are prefixed once
+// with "DataMover(name): "; versioning.ErrNotFound, ErrUnavailable and ErrInvalid in them say what the caller can do,
+// as documented in package framework/datamover/v1.
 //
-// Calls last as long as their work, and end when ctx does. report is called with the progress, one call at a time, before the
-// call returns; it may be nil. A call whose plugin is silent for longer than the deadline of its kind
+// Calls last as long as their work, and end when ctx does. report is called with the progress, one call at a time,
+// before the call returns; it may be nil. A call whose plugin is silent for longer than the deadline of its kind
 // (calls.WithDeadline, plugins.deadlines.kinds) ends with an error.
 type Mover interface {
 	Name() string
-	// Backup stores the content of a volume as a new snapshot. The caller may repeat it with the same key, and sets Again then.
+	// Backup stores the content of a volume as a new snapshot. The caller may repeat it with the same key, and sets Again
+	// then.
 	Backup(ctx context.Context, backup Backup, report func(Progress)) (Snapshot, error)
 	// Restore writes the content of a snapshot to a volume. The caller may repeat it.
 	Restore(ctx context.Context, restore Restore, report func(Progress)) (Restored, error)
@@ -19,7 +20,8 @@ type Mover interface {
 	Forget(ctx context.Context, forget Forget, report func(Progress)) (Forgotten, error)
 	// Maintain frees the space that no snapshot needs.
 	Maintain(ctx context.Context, maintain Maintain, report func(Progress)) (Maintained, error)
-	// Check checks a repository, or creates it. The caller makes sure that nobody else creates the same repository meanwhile.
+	// Check checks a repository, or creates it. The caller makes sure that nobody else creates the same repository
+	// meanwhile.
 	Check(ctx context.Context, check Check, report func(Progress)) (Checked, error)
 }
 
@@ -44,8 +46,8 @@ type Volume struct {
 	Block bool
 }
 
-// Progress is how far a call is. Numbers are not negative, do not decrease from one report to the next, and the done ones do not exceed a
-// total that is known.
+// Progress is how far a call is. Numbers are not negative, do not decrease from one report to the next, and the done
+// ones do not exceed a total that is known.
 type Progress struct {
 	DoneBytes  int64
 	TotalBytes int64 // 0 while not known
@@ -67,9 +69,10 @@ type Backup struct {
 
 // Snapshot is a snapshot that is complete and durable.
 type Snapshot struct {
-	ID       string // one line of at most 256 bytes, not that of the parent; empty if the volume holds nothing and has no snapshot
-	Bytes    int64  // of the volume's content
-	NewBytes int64  // that the repository did not have before
+	// one line of at most 256 bytes, not that of the parent; empty if the volume holds nothing and has no snapshot
+	ID       string
+	Bytes    int64 // of the volume's content
+	NewBytes int64 // that the repository did not have before
 	Warnings []string
 }
 

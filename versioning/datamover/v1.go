@@ -40,7 +40,8 @@ func (m v1) Backup(ctx context.Context, backup Backup, report func(Progress)) (S
 		Parent: backup.Parent, Tags: backup.Tags, Settings: backup.Settings, Again: backup.Again,
 	}
 	return follow(ctx, m.Plugin, m.client.Backup, request, report, func(sent *datamoverv1.BackupResult) (Snapshot, error) {
-		snapshot := Snapshot{ID: sent.GetSnapshotId(), Bytes: sent.GetBytes(), NewBytes: sent.GetNewBytes(), Warnings: sent.GetWarnings()}
+		snapshot := Snapshot{ID: sent.GetSnapshotId(), Bytes: sent.GetBytes(), NewBytes: sent.GetNewBytes(),
+			Warnings: sent.GetWarnings()}
 		return snapshot, validateSnapshot(snapshot, backup.Parent)
 	})
 }
@@ -50,7 +51,8 @@ func (m v1) Restore(ctx context.Context, restore Restore, report func(Progress))
 		Plugin: m.Name(), Repository: sentRepository(restore.Repository), SnapshotId: restore.SnapshotID,
 		Volume: sentVolume(restore.Volume), Settings: restore.Settings, Bytes: restore.Bytes,
 	}
-	return follow(ctx, m.Plugin, m.client.Restore, request, report, func(sent *datamoverv1.RestoreResult) (Restored, error) {
+	return follow(ctx, m.Plugin, m.client.Restore, request, report, func(sent *datamoverv1.RestoreResult) (Restored,
+		error) {
 		restored := Restored{Bytes: sent.GetBytes(), Warnings: sent.GetWarnings()}
 		return restored, validateCounts(restored.Warnings, count{"bytes", restored.Bytes})
 	})
@@ -60,14 +62,18 @@ func (m v1) Forget(ctx context.Context, forget Forget, report func(Progress)) (F
 	request := &datamoverv1.ForgetRequest{
 		Plugin: m.Name(), Repository: sentRepository(forget.Repository), SnapshotIds: forget.SnapshotIDs, Tags: forget.Tags,
 	}
-	return follow(ctx, m.Plugin, m.client.Forget, request, report, func(sent *datamoverv1.ForgetResult) (Forgotten, error) {
-		return Forgotten{Kept: sent.GetKept(), Warnings: sent.GetWarnings()}, errors.Join(validateCounts(sent.GetWarnings()), validateKept(sent.GetKept(), forget.SnapshotIDs))
+	return follow(ctx, m.Plugin, m.client.Forget, request, report, func(sent *datamoverv1.ForgetResult) (Forgotten,
+		error) {
+		return Forgotten{Kept: sent.GetKept(), Warnings: sent.GetWarnings()}, errors.Join(validateCounts(sent.GetWarnings()),
+			validateKept(sent.GetKept(), forget.SnapshotIDs))
 	})
 }
 
 func (m v1) Maintain(ctx context.Context, maintain Maintain, report func(Progress)) (Maintained, error) {
-	request := &datamoverv1.MaintainRequest{Plugin: m.Name(), Repository: sentRepository(maintain.Repository), Settings: maintain.Settings}
-	return follow(ctx, m.Plugin, m.client.Maintain, request, report, func(sent *datamoverv1.MaintainResult) (Maintained, error) {
+	request := &datamoverv1.MaintainRequest{Plugin: m.Name(), Repository: sentRepository(maintain.Repository),
+		Settings: maintain.Settings}
+	return follow(ctx, m.Plugin, m.client.Maintain, request, report, func(sent *datamoverv1.MaintainResult) (Maintained,
+		error) {
 		maintained := Maintained{FreedBytes: sent.GetFreedBytes(), Warnings: sent.GetWarnings()}
 		return maintained, validateCounts(maintained.Warnings, count{"freed_bytes", maintained.FreedBytes})
 	})
@@ -84,7 +90,8 @@ func (m v1) Check(ctx context.Context, check Check, report func(Progress)) (Chec
 }
 
 func sentRepository(r Repository) *datamoverv1.Repository {
-	return &datamoverv1.Repository{Provider: r.Provider, Config: r.Config, Path: r.Path, Password: r.Password, ReadOnly: r.ReadOnly}
+	return &datamoverv1.Repository{Provider: r.Provider, Config: r.Config, Path: r.Path, Password: r.Password,
+		ReadOnly: r.ReadOnly}
 }
 
 func sentVolume(v Volume) *datamoverv1.Volume {

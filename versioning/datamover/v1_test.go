@@ -37,7 +37,8 @@ func (r *recorder) do(ctx context.Context, input any, report func(dmv1.Progress)
 func (r *recorder) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.BackupOutput, error) {
 	report := input.Report
 	input.Report = nil
-	return &dmv1.BackupOutput{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, r.do(ctx, input, report)
+	return &dmv1.BackupOutput{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, r.do(ctx, input,
+		report)
 }
 
 func (r *recorder) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.RestoreOutput, error) {
@@ -67,12 +68,14 @@ func (r *recorder) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.Che
 // hub returns the hub over an author's implementation.
 func hub(t *testing.T, mover dmv1.DataMover) datamover.Mover {
 	t.Helper()
-	return datamover.NewV1(plugintest.Serve(t, dmv1.Register(name, func(context.Context, *framework.Setup) (dmv1.DataMover, error) { return mover, nil })), name)
+	return datamover.NewV1(plugintest.Serve(t,
+		dmv1.Register(name, func(context.Context, *framework.Setup) (dmv1.DataMover, error) { return mover, nil })), name)
 }
 
 func repository() datamover.Repository {
 	return datamover.Repository{
-		Provider: "cleat.dev/s3", Config: map[string]string{"bucket": "b"}, Path: "restic/shop", Password: []byte("secret"), ReadOnly: true,
+		Provider: "cleat.dev/s3", Config: map[string]string{"bucket": "b"}, Path: "restic/shop", Password: []byte("secret"),
+		ReadOnly: true,
 	}
 }
 
@@ -90,11 +93,13 @@ func TestEveryFieldArrives(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, datamover.Snapshot{ID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, snapshot)
 	restored, err := asked.Restore(ctx, datamover.Restore{
-		Repository: repository(), SnapshotID: "s-1", Volume: datamover.Volume{Path: "/dev/v", Block: true}, Settings: settings, Bytes: 9,
+		Repository: repository(), SnapshotID: "s-1", Volume: datamover.Volume{Path: "/dev/v", Block: true},
+		Settings: settings, Bytes: 9,
 	}, nil)
 	require.NoError(t, err)
 	require.Equal(t, datamover.Restored{Bytes: 5, Warnings: []string{"no holes"}}, restored)
-	forgotten, err := asked.Forget(ctx, datamover.Forget{Repository: repository(), SnapshotIDs: []string{"s-1", "s-2"}}, nil)
+	forgotten, err := asked.Forget(ctx, datamover.Forget{Repository: repository(), SnapshotIDs: []string{"s-1", "s-2"}},
+		nil)
 	require.NoError(t, err)
 	require.Equal(t, datamover.Forgotten{Warnings: []string{"a lock"}}, forgotten)
 	maintained, err := asked.Maintain(ctx, datamover.Maintain{Repository: repository(), Settings: settings}, nil)
@@ -112,7 +117,8 @@ func TestEveryFieldArrives(t *testing.T) {
 			Repository: received, Key: "uid-1", Volume: dmv1.Volume{Path: "/v"}, Parent: "s-0",
 			Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true,
 		},
-		&dmv1.RestoreInput{Repository: received, SnapshotID: "s-1", Volume: dmv1.Volume{Path: "/dev/v", Block: true}, Settings: settings, Bytes: 9},
+		&dmv1.RestoreInput{Repository: received, SnapshotID: "s-1", Volume: dmv1.Volume{Path: "/dev/v", Block: true},
+			Settings: settings, Bytes: 9},
 		&dmv1.ForgetInput{Repository: received, SnapshotIDs: []string{"s-1", "s-2"}},
 		&dmv1.MaintainInput{Repository: received, Settings: settings},
 		&dmv1.CheckInput{Repository: received, Depth: dmv1.Access, Create: true},
@@ -140,7 +146,8 @@ func TestProgressArrivesWhileTheCallGoesOn(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	require.Equal(t, datamover.Progress{DoneBytes: 1, TotalBytes: 5, DoneFiles: 2, TotalFiles: 4, Activity: "reading"}, all[0])
+	require.Equal(t, datamover.Progress{DoneBytes: 1, TotalBytes: 5, DoneFiles: 2, TotalFiles: 4, Activity: "reading"},
+		all[0])
 	require.Equal(t, datamover.Progress{DoneBytes: 5, TotalBytes: 5, DoneFiles: 2, TotalFiles: 4}, all[len(all)-1])
 	require.Less(t, len(all), 1000)
 }
@@ -169,7 +176,8 @@ func TestEndOfContextEndsTheWork(t *testing.T) {
 		return ctx.Err()
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := hub(t, mover).Forget(ctx, datamover.Forget{SnapshotIDs: []string{"s"}}, func(datamover.Progress) { cancel() })
+	_, err := hub(t, mover).Forget(ctx, datamover.Forget{SnapshotIDs: []string{"s"}},
+		func(datamover.Progress) { cancel() })
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
@@ -192,7 +200,8 @@ func (r raw) Backup(_ *datamoverv1.BackupRequest, stream grpc.ServerStreamingSer
 
 func (r raw) backup(t *testing.T, report func(datamover.Progress)) (datamover.Snapshot, error) {
 	t.Helper()
-	mover := datamover.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) { datamoverv1.RegisterDataMoverServiceServer(server, r) }), name)
+	mover := datamover.NewV1(plugintest.ServeRaw(t, nil,
+		func(server *grpc.Server) { datamoverv1.RegisterDataMoverServiceServer(server, r) }), name)
 	return mover.Backup(t.Context(), datamover.Backup{Parent: "parent"}, report)
 }
 
@@ -212,20 +221,35 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 		many[i] = fmt.Sprintf("warning %d", i)
 	}
 	for want, messages := range map[string][]*datamoverv1.BackupResponse{
-		"the call ended without a result":                                {progress(&datamoverv1.Progress{DoneBytes: 1})},
-		"there is a message after the result":                            {good, progress(&datamoverv1.Progress{})},
-		"snapshot_id is empty":                                           {result(&datamoverv1.BackupResult{Bytes: 1})},
-		"snapshot_id is parent, the parent; want a snapshot of its own":  {result(&datamoverv1.BackupResult{SnapshotId: "parent"})},
-		"snapshot_id has 257 bytes, want at most 256":                    {result(&datamoverv1.BackupResult{SnapshotId: strings.Repeat("a", 257)})},
-		`snapshot_id "a\nb" has control characters, want one line`:       {result(&datamoverv1.BackupResult{SnapshotId: "a\nb"})},
-		"bytes is -1, want 0 or more":                                    {result(&datamoverv1.BackupResult{SnapshotId: "s", Bytes: -1})},
-		"new_bytes is -2, want 0 or more":                                {result(&datamoverv1.BackupResult{SnapshotId: "s", NewBytes: -2})},
-		"there are 101 warnings, want at most 100":                       {result(&datamoverv1.BackupResult{SnapshotId: "s", Warnings: many})},
-		"warnings[1] is empty":                                           {result(&datamoverv1.BackupResult{SnapshotId: "s", Warnings: []string{"a", " "}})},
-		"progress.done_bytes is -3, want 0 or more":                      {progress(&datamoverv1.Progress{DoneBytes: -3}), good},
-		"progress.total_files is -4, want 0 or more":                     {progress(&datamoverv1.Progress{TotalFiles: -4}), good},
-		`progress.activity "a\rb" has control characters, want one line`: {progress(&datamoverv1.Progress{Activity: "a\rb"}), good},
-		"progress.activity has 1025 bytes, want at most 1024":            {progress(&datamoverv1.Progress{Activity: strings.Repeat("a", 1025)}), good},
+		"the call ended without a result":     {progress(&datamoverv1.Progress{DoneBytes: 1})},
+		"there is a message after the result": {good, progress(&datamoverv1.Progress{})},
+		"snapshot_id is empty":                {result(&datamoverv1.BackupResult{Bytes: 1})},
+		"snapshot_id is parent, the parent; want a snapshot of its own": {result(
+			&datamoverv1.BackupResult{SnapshotId: "parent"},
+		)},
+		"snapshot_id has 257 bytes, want at most 256": {result(
+			&datamoverv1.BackupResult{SnapshotId: strings.Repeat("a", 257)},
+		)},
+		`snapshot_id "a\nb" has control characters, want one line`: {result(
+			&datamoverv1.BackupResult{SnapshotId: "a\nb"},
+		)},
+		"bytes is -1, want 0 or more": {result(&datamoverv1.BackupResult{SnapshotId: "s",
+			Bytes: -1})},
+		"new_bytes is -2, want 0 or more": {result(&datamoverv1.BackupResult{SnapshotId: "s",
+			NewBytes: -2})},
+		"there are 101 warnings, want at most 100": {result(&datamoverv1.BackupResult{SnapshotId: "s",
+			Warnings: many})},
+		"warnings[1] is empty": {result(&datamoverv1.BackupResult{SnapshotId: "s",
+			Warnings: []string{"a", " "}})},
+		"progress.done_bytes is -3, want 0 or more": {progress(&datamoverv1.Progress{DoneBytes: -3}),
+			good},
+		"progress.total_files is -4, want 0 or more": {progress(&datamoverv1.Progress{TotalFiles: -4}),
+			good},
+		`progress.activity "a\rb" has control characters, want one line`: {progress(&datamoverv1.Progress{Activity: "a\rb"}),
+			good},
+		"progress.activity has 1025 bytes, want at most 1024": {progress(
+			&datamoverv1.Progress{Activity: strings.Repeat("a", 1025)},
+		), good},
 	} {
 		_, err := raw{messages: messages}.backup(t, nil)
 		require.ErrorIs(t, err, versioning.ErrInvalidReply, want)
@@ -235,7 +259,8 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 
 func TestLatePartOfAReplyDoesNotHideItsError(t *testing.T) {
 	t.Parallel()
-	_, err := raw{messages: []*datamoverv1.BackupResponse{result(&datamoverv1.BackupResult{SnapshotId: "s"})}, err: errors.New("disk full")}.backup(t, nil)
+	_, err := raw{messages: []*datamoverv1.BackupResponse{result(&datamoverv1.BackupResult{SnapshotId: "s"})},
+		err: errors.New("disk full")}.backup(t, nil)
 	require.EqualError(t, err, "DataMover(example.io/mover): disk full")
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// maxID is the maximum length of a snapshot's id in bytes: it is in the status of a custom resource, and in file names of some movers.
+	// maxID is the maximum length of a snapshot's id in bytes: it is in the status of a custom resource, and in file names
+	// of some movers.
 	maxID = 256
 	// maxWarnings is the maximum number of warnings of a result.
 	maxWarnings = 100
@@ -74,7 +75,8 @@ func validateChecked(checked Checked, mayCreate bool) error {
 	return validateCounts(checked.Warnings)
 }
 
-// validateProgress checks a report of progress. Numbers that are merely unlikely are no error: it would end the work of hours.
+// validateProgress checks a report of progress. Numbers that are merely unlikely are no error: it would end the work of
+// hours.
 func validateProgress(sent *datamoverv1.Progress) error {
 	if sent.GetActivity() != "" {
 		if err := reply.Line("progress.activity", sent.GetActivity()); err != nil {

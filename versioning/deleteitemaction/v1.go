@@ -21,8 +21,9 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		deleteitemactionv1.DeleteItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
-		deleteitemactionv1.DeleteItemAction_Execute_FullMethodName:   {Class: versioning.Execute},
+		deleteitemactionv1.DeleteItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
+			Constant: true},
+		deleteitemactionv1.DeleteItemAction_Execute_FullMethodName: {Class: versioning.Execute},
 	}
 }
 
@@ -32,7 +33,8 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo,
+		&deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v1) Execute(ctx context.Context, item, backup []byte) error {

@@ -35,9 +35,10 @@ func (f forget) Execute(_ context.Context, input *diav1.ExecuteInput) error { re
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written forget) deleteitemaction.Action {
 	t.Helper()
-	return deleteitemaction.NewV1(plugintest.Serve(t, diav1.Register(name, func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
-		return written, nil
-	})), name)
+	return deleteitemaction.NewV1(
+		plugintest.Serve(t, diav1.Register(name, func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
+			return written, nil
+		})), name)
 }
 
 // raw is a plugin whose replies the framework would never send.
@@ -46,7 +47,9 @@ type raw struct {
 	appliesTo *deleteitemactionv1.DeleteItemActionAppliesToResponse
 }
 
-func (r raw) AppliesTo(context.Context, *deleteitemactionv1.DeleteItemActionAppliesToRequest) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
+func (r raw) AppliesTo(
+	context.Context, *deleteitemactionv1.DeleteItemActionAppliesToRequest,
+) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
@@ -85,13 +88,17 @@ func TestActionErrorIsPrefixedOnceAndHasPosition(t *testing.T) {
 func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*diav1.ExecuteInput) error { return errors.New("never called") })
-	require.ErrorContains(t, action.Execute(t.Context(), []byte(`{"apiVersion":"v1"}`), []byte(backup)), "decode item of the request: ")
-	require.ErrorContains(t, action.Execute(t.Context(), []byte(item), []byte("garbage")), "decode backup of the request: ")
+	require.ErrorContains(t, action.Execute(t.Context(), []byte(`{"apiVersion":"v1"}`), []byte(backup)),
+		"decode item of the request: ")
+	require.ErrorContains(t, action.Execute(t.Context(), []byte(item), []byte("garbage")),
+		"decode backup of the request: ")
 }
 
 func TestSelectorMustParseAndNoneSelectsAll(t *testing.T) {
 	t.Parallel()
-	bad := raw{appliesTo: &deleteitemactionv1.DeleteItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}
+	bad := raw{appliesTo: &deleteitemactionv1.DeleteItemActionAppliesToResponse{
+		ResourceSelector: &shared.ResourceSelector{Selector: "("},
+	}}
 	_, err := bad.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 	require.ErrorContains(t, err, "DeleteItemAction(example.io/forget): invalid reply: ")

@@ -22,7 +22,8 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		itemblockactionv1.ItemBlockAction_AppliesTo_FullMethodName:       {Class: versioning.Query, Repeatable: true, Constant: true},
+		itemblockactionv1.ItemBlockAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
+			Constant: true},
 		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName: {Class: versioning.Execute},
 	}
 }
@@ -33,13 +34,15 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo,
+		&itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v1) GetRelatedItems(ctx context.Context, item, backup []byte) ([]framework.ResourceIdentifier, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.GetRelatedItems, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
-		Plugin: a.Name(), Item: item, Backup: backup,
-	}, func(answer *itemblockactionv1.ItemBlockActionGetRelatedItemsResponse) ([]framework.ResourceIdentifier, error) {
-		return reply.Identifiers("relatedItems", answer.GetRelatedItems())
-	})
+	return versioning.Ask(ctx, a.Plugin, a.client.GetRelatedItems,
+		&itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
+			Plugin: a.Name(), Item: item, Backup: backup,
+		}, func(answer *itemblockactionv1.ItemBlockActionGetRelatedItemsResponse) ([]framework.ResourceIdentifier, error) {
+			return reply.Identifiers("relatedItems", answer.GetRelatedItems())
+		})
 }

@@ -30,7 +30,9 @@ func (shards) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
 }
 
-func (s shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+func (s shards) GetRelatedItems(
+	_ context.Context, input *ibav1.GetRelatedItemsInput,
+) (*ibav1.GetRelatedItemsOutput, error) {
 	related, err := s(input)
 	return &ibav1.GetRelatedItemsOutput{RelatedItems: related}, err
 }
@@ -38,9 +40,10 @@ func (s shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsI
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written shards) itemblockaction.Action {
 	t.Helper()
-	return itemblockaction.NewV1(plugintest.Serve(t, ibav1.Register(name, func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
-		return written, nil
-	})), name)
+	return itemblockaction.NewV1(
+		plugintest.Serve(t, ibav1.Register(name, func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
+			return written, nil
+		})), name)
 }
 
 // raw is a plugin whose replies the framework would never send.
@@ -50,11 +53,15 @@ type raw struct {
 	related   *itemblockactionv1.ItemBlockActionGetRelatedItemsResponse
 }
 
-func (r raw) AppliesTo(context.Context, *itemblockactionv1.ItemBlockActionAppliesToRequest) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
+func (r raw) AppliesTo(
+	context.Context, *itemblockactionv1.ItemBlockActionAppliesToRequest,
+) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
-func (r raw) GetRelatedItems(context.Context, *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
+func (r raw) GetRelatedItems(
+	context.Context, *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest,
+) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
 	return r.related, nil
 }
 
@@ -80,13 +87,17 @@ func TestActionReturnsRelatedItems(t *testing.T) {
 	related, err := action.GetRelatedItems(t.Context(), []byte(item), []byte(backup))
 	require.NoError(t, err)
 	require.Equal(t, []framework.ResourceIdentifier{
-		{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-data"}, {Group: "example.io", Resource: "clusters", Name: "nightly"},
+		{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-data"}, {Group: "example.io", Resource: "clusters",
+			Name: "nightly"},
 	}, related)
 }
 
 func TestItemMayHaveNoRelatedItems(t *testing.T) {
 	t.Parallel()
-	related, err := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) { return nil, nil }).
+	related, err := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
+		return nil,
+			nil
+	}).
 		GetRelatedItems(t.Context(), []byte(item), []byte(backup))
 	require.NoError(t, err)
 	require.Empty(t, related)
@@ -108,8 +119,12 @@ func TestActionErrorIsPrefixedOnce(t *testing.T) {
 func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
 	plugin := raw{
-		appliesTo: &itemblockactionv1.ItemBlockActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}},
-		related:   &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: []*shared.ResourceIdentifier{{Resource: "pods", Name: "../a"}}},
+		appliesTo: &itemblockactionv1.ItemBlockActionAppliesToResponse{
+			ResourceSelector: &shared.ResourceSelector{Selector: "("},
+		},
+		related: &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{
+			RelatedItems: []*shared.ResourceIdentifier{{Resource: "pods", Name: "../a"}},
+		},
 	}
 	_, err := plugin.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)

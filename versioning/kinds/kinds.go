@@ -25,19 +25,22 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 				Wire: "BackupItemAction", Number: 1, Probe: "/generated.BackupItemAction/AppliesTo",
 				Bind: backupitemaction.NewV1, Calls: backupitemaction.CallsV1(),
 			},
-			{Wire: "BackupItemActionV2", Number: 2, Probe: "/v2.BackupItemAction/AppliesTo", Bind: backupitemaction.NewV2, Calls: backupitemaction.CallsV2()},
+			{Wire: "BackupItemActionV2", Number: 2, Probe: "/v2.BackupItemAction/AppliesTo", Bind: backupitemaction.NewV2,
+				Calls: backupitemaction.CallsV2()},
 		},
 	}
 }
 
-// AsyncBackupItemAction returns the kind whose plugins start work on items that are backed up. It shares BackupItemAction's hub.
+// AsyncBackupItemAction returns the kind whose plugins start work on items that are backed up. It shares
+// BackupItemAction's hub.
 func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
 		Name: "AsyncBackupItemAction", Late: true, Configured: true,
 		Versions: []versioning.Version[backupitemaction.Action]{
 			{
-				Wire: "AsyncBackupItemAction", Number: 1, Probe: "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo",
-				Bind: backupitemaction.NewAsyncV1, Calls: backupitemaction.CallsAsyncV1(),
+				Wire: "AsyncBackupItemAction", Number: 1,
+				Probe: "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo",
+				Bind:  backupitemaction.NewAsyncV1, Calls: backupitemaction.CallsAsyncV1(),
 			},
 		},
 	}
@@ -65,14 +68,16 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	}
 }
 
-// AsyncRestoreItemAction returns the kind whose plugins start work on items that are restored. It shares RestoreItemAction's hub.
+// AsyncRestoreItemAction returns the kind whose plugins start work on items that are restored. It shares
+// RestoreItemAction's hub.
 func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
 		Name: "AsyncRestoreItemAction", Late: true, Configured: true,
 		Versions: []versioning.Version[restoreitemaction.Action]{
 			{
-				Wire: "AsyncRestoreItemAction", Number: 1, Probe: "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo",
-				Bind: restoreitemaction.NewAsyncV1, Calls: restoreitemaction.CallsAsyncV1(),
+				Wire: "AsyncRestoreItemAction", Number: 1,
+				Probe: "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo",
+				Bind:  restoreitemaction.NewAsyncV1, Calls: restoreitemaction.CallsAsyncV1(),
 			},
 		},
 	}
@@ -101,7 +106,8 @@ func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 	return versioning.Kind[itemblockaction.Action]{
 		Name: "ItemBlockAction", Configured: true,
 		Versions: []versioning.Version[itemblockaction.Action]{
-			{Wire: "ItemBlockAction", Number: 1, Probe: "/v1.ItemBlockAction/AppliesTo", Bind: itemblockaction.NewV1, Calls: itemblockaction.CallsV1()},
+			{Wire: "ItemBlockAction", Number: 1, Probe: "/v1.ItemBlockAction/AppliesTo", Bind: itemblockaction.NewV1,
+				Calls: itemblockaction.CallsV1()},
 		},
 	}
 }
@@ -111,7 +117,8 @@ func ObjectStore() versioning.Kind[objectstore.Store] {
 	return versioning.Kind[objectstore.Store]{
 		Name: "ObjectStore", Provider: "object store provider",
 		Versions: []versioning.Version[objectstore.Store]{
-			{Wire: "ObjectStore", Number: 1, Probe: "/generated.ObjectStore/ObjectExists", Bind: objectstore.NewV1, Calls: objectstore.CallsV1()},
+			{Wire: "ObjectStore", Number: 1, Probe: "/generated.ObjectStore/ObjectExists", Bind: objectstore.NewV1,
+				Calls: objectstore.CallsV1()},
 		},
 	}
 }

@@ -97,7 +97,8 @@ func (s services) RegisterService(desc *grpc.ServiceDesc, _ any) {
 	}
 }
 
-// servedByVersion returns the methods that a plugin serves at each version, by its name on the wire, without those that describe it.
+// servedByVersion returns the methods that a plugin serves at each version, by its name on the wire, without those that
+// describe it.
 func servedByVersion(t *testing.T) map[string]services {
 	t.Helper()
 	served := map[string]services{}
@@ -123,7 +124,8 @@ func TestEveryMethodIsDeclaredByItsVersion(t *testing.T) {
 	t.Parallel()
 	served := servedByVersion(t)
 	for _, known := range kinds.All() {
-		require.ElementsMatch(t, slices.Collect(maps.Keys(served[known.Wire])), slices.Collect(maps.Keys(known.Calls)), known.Wire)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(served[known.Wire])), slices.Collect(maps.Keys(known.Calls)),
+			known.Wire)
 	}
 }
 

@@ -12,8 +12,10 @@ import (
 func TestVersionsSayWhetherTheyStartOperations(t *testing.T) {
 	t.Parallel()
 	want := map[string]versioning.Starts{
-		"BackupItemAction": versioning.NoOperations, "BackupItemActionV2": versioning.Unkeyed, "AsyncBackupItemAction": versioning.Keyed,
-		"RestoreItemAction": versioning.NoOperations, "RestoreItemActionV2": versioning.Unkeyed, "AsyncRestoreItemAction": versioning.Keyed,
+		"BackupItemAction": versioning.NoOperations, "BackupItemActionV2": versioning.Unkeyed,
+		"AsyncBackupItemAction": versioning.Keyed,
+		"RestoreItemAction":     versioning.NoOperations, "RestoreItemActionV2": versioning.Unkeyed,
+		"AsyncRestoreItemAction": versioning.Keyed,
 	}
 	got := map[string]versioning.Starts{}
 	for _, kind := range kinds.BackupItemActions() {

@@ -57,7 +57,8 @@ func (p v1) Admit(ctx context.Context, request *Request) (*Decision, error) {
 			StorageClass: count.StorageClass, Namespace: count.Namespace, Owner: count.Owner, Bytes: count.Bytes,
 		})
 	}
-	return versioning.Ask(ctx, p.Plugin, p.client.Admit, sent, func(answer *loadsoothingv1.AdmitResponse) (*Decision, error) {
+	return versioning.Ask(ctx, p.Plugin, p.client.Admit, sent, func(answer *loadsoothingv1.AdmitResponse) (*Decision,
+		error) {
 		if answer.GetAdmitted() {
 			return &Decision{Admitted: true}, nil
 		}

@@ -31,9 +31,10 @@ func (p policy) Admit(_ context.Context, request *lsv1.AdmitInput) (*lsv1.AdmitO
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) loadsoothing.Policy {
 	t.Helper()
-	return loadsoothing.NewV1(plugintest.Serve(t, lsv1.Register(name, func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
-		return written, nil
-	}, framework.WithConfig(map[string]any{}))), name)
+	return loadsoothing.NewV1(
+		plugintest.Serve(t, lsv1.Register(name, func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
+			return written, nil
+		}, framework.WithConfig(map[string]any{}))), name)
 }
 
 // raw is a plugin whose replies the framework would never send.
@@ -62,7 +63,8 @@ func request() *loadsoothing.Request {
 			StorageClass: "fast", Namespace: "shop", Bytes: 5 << 40, Owner: "nightly",
 		},
 		Counts: []loadsoothing.Count{
-			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2, StorageClass: "fast", Namespace: "shop", Owner: "nightly", Bytes: 7},
+			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2, StorageClass: "fast", Namespace: "shop", Owner: "nightly",
+				Bytes: 7},
 			{Kind: "PodVolumeRestore", Prepared: 1},
 		},
 	}
@@ -84,7 +86,8 @@ func TestPolicySeesLoadAndCounts(t *testing.T) {
 			StorageClass: "fast", Namespace: "shop", Bytes: 5 << 40, Owner: "nightly",
 		},
 		Counts: []lsv1.Count{
-			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2, StorageClass: "fast", Namespace: "shop", Owner: "nightly", Bytes: 7},
+			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2, StorageClass: "fast", Namespace: "shop", Owner: "nightly",
+				Bytes: 7},
 			{Kind: "PodVolumeRestore", Prepared: 1},
 		},
 	}, got)
@@ -97,7 +100,8 @@ func TestLoadIsAdmittedOrGetsReason(t *testing.T) {
 		if request.Preparing() < request.Limit {
 			return &lsv1.AdmitOutput{Admitted: true, Reason: "not looked at", RetryAfter: 48 * time.Hour}, nil
 		}
-		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%d loads are preparing", request.Preparing()), RetryAfter: time.Minute}, nil
+		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%d loads are preparing", request.Preparing()), RetryAfter: time.Minute},
+			nil
 	})
 	decision, err := limit.Admit(t.Context(), request())
 	require.NoError(t, err)
@@ -112,7 +116,8 @@ func TestLoadIsAdmittedOrGetsReason(t *testing.T) {
 
 func TestNoDecisionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := author(t, func(*lsv1.AdmitInput) (*lsv1.AdmitOutput, error) { return nil, nil }).Admit(t.Context(), request())
+	_, err := author(t, func(*lsv1.AdmitInput) (*lsv1.AdmitOutput, error) { return nil, nil }).Admit(t.Context(),
+		request())
 	require.ErrorContains(t, err, "neither a decision nor an error")
 }
 

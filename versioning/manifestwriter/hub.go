@@ -19,14 +19,14 @@ type Writer interface {
 }
 
 // Keep stores an artifact. Its name is valid and unique in the manifest. Only the end of the whole artifact is io.EOF:
-// if the artifact breaks off, Read returns another error, which Keep must return. Content that Keep does not read is skipped. An
-// error ends the manifest.
+// if the artifact breaks off, Read returns another error, which Keep must return. Content that Keep does not read is
+// skipped. An error ends the manifest.
 type Keep func(name string, content io.Reader) error
 
 // Manifest is the description of one backup while it is written. Its methods must not be called concurrently.
 type Manifest interface {
-	// Add adds items that were written to the archive, in that order; it is one message to the plugin. An error means that the
-	// manifest has failed; there is no use in adding more, and Finish returns the same error.
+	// Add adds items that were written to the archive, in that order; it is one message to the plugin. An error means that
+	// the manifest has failed; there is no use in adding more, and Finish returns the same error.
 	Add(items ...*Item) error
 	// Finish ends the items, and waits until the last artifact is kept.
 	Finish() error

@@ -47,9 +47,9 @@ func (w v1) Begin(ctx context.Context, input Input, keep Keep) (Manifest, error)
 		m.err = m.receive(keep)
 		cancel(m.err) // a connection that records metrics learns here that the reply was invalid
 	}()
-	if err := m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
-		Plugin: w.Name(), Config: reply.Config(input.Config), Backup: input.Backup,
-	}}}); err != nil {
+	begin := &manifestwriterv1.Begin{Plugin: w.Name(), Config: reply.Config(input.Config), Backup: input.Backup}
+	err = m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: begin}})
+	if err != nil {
 		m.Abort()
 		return nil, err
 	}
@@ -101,7 +101,9 @@ func (m *manifestV1) Add(items ...*Item) error {
 		sent[i] = &together[i]
 		fill(sent[i], item)
 	}
-	return m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: sent}}})
+	return m.send(&manifestwriterv1.WriteRequest{
+		Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: sent}},
+	})
 }
 
 // fill makes an item into what is sent, which shares the item's maps.

@@ -43,9 +43,10 @@ type configKey struct{}
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written writer) manifestwriter.Writer {
 	t.Helper()
-	return manifestwriter.NewV1(plugintest.Serve(t, mwv1.Register(name, func(_ context.Context, setup *framework.Setup) (mwv1.ManifestWriter, error) {
-		return configured{write: written, config: framework.Config[map[string]any](setup)}, nil
-	}, framework.WithConfig(map[string]any{}))), name)
+	return manifestwriter.NewV1(
+		plugintest.Serve(t, mwv1.Register(name, func(_ context.Context, setup *framework.Setup) (mwv1.ManifestWriter, error) {
+			return configured{write: written, config: framework.Config[map[string]any](setup)}, nil
+		}, framework.WithConfig(map[string]any{}))), name)
 }
 
 // raw is a plugin that does what the framework would never do.
@@ -54,7 +55,9 @@ type raw struct {
 	write func(grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error
 }
 
-func (r raw) Write(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
+func (r raw) Write(
+	stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse],
+) error {
 	return r.write(stream)
 }
 
@@ -67,7 +70,8 @@ func (r raw) hub(t *testing.T) manifestwriter.Writer {
 
 // answer is a plugin that sends messages and then waits for the end of the items.
 func answer(messages ...*manifestwriterv1.WriteResponse) raw {
-	return raw{write: func(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
+	return raw{write: func(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest,
+		manifestwriterv1.WriteResponse]) error {
 		for _, message := range messages {
 			if err := stream.Send(message); err != nil {
 				return err
@@ -84,7 +88,9 @@ func answer(messages ...*manifestwriterv1.WriteResponse) raw {
 }
 
 func begins(artifact string) *manifestwriterv1.WriteResponse {
-	return &manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Artifact{Artifact: &manifestwriterv1.Artifact{Name: artifact}}}
+	return &manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Artifact{
+		Artifact: &manifestwriterv1.Artifact{Name: artifact},
+	}}
 }
 
 func holds(content string) *manifestwriterv1.WriteResponse {
@@ -110,21 +116,26 @@ func (k kept) keep(name string, content io.Reader) error {
 // references are dependencies of an item.
 func references() []manifest.Edge {
 	return []manifest.Edge{
-		{Type: manifest.Reference, Strict: true, To: manifest.Ref{Kind: "ConfigMap", Namespace: "shop", Name: "web", UID: "u-9"}, Path: "spec.x[1].name"},
-		{Type: manifest.Action, To: manifest.Ref{Group: "g", Resource: "pods", Namespace: "shop", Name: "web-1-x"}, Plugin: "example.io/pods"},
+		{Type: manifest.Reference, Strict: true, To: manifest.Ref{Kind: "ConfigMap", Namespace: "shop", Name: "web",
+			UID: "u-9"}, Path: "spec.x[1].name"},
+		{Type: manifest.Action, To: manifest.Ref{Group: "g", Resource: "pods", Namespace: "shop", Name: "web-1-x"},
+			Plugin: "example.io/pods"},
 	}
 }
 
 func included() manifest.Inclusion {
-	return manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/sets", Of: &manifest.Ref{Resource: "sets", Name: "s"}}
+	return manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/sets",
+		Of: &manifest.Ref{Resource: "sets", Name: "s"}}
 }
 
 func TestWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 	t.Parallel()
 	item := &manifestwriter.Item{
-		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "u-1",
+		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1",
+		UID:    "u-1",
 		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "x"},
-		Owners:     []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
+		Owners: []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0",
+			Controller: true}, {Kind: "Other"}},
 		Related:    []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
 		References: references(), Included: included(),
 		Object: []byte(`{"kind":"ReplicaSet"}`),
@@ -174,9 +185,11 @@ func TestWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 	line, _, _ := strings.Cut(artifacts["items.json"], "\n")
 	require.NoError(t, json.Unmarshal([]byte(line), &got))
 	require.Equal(t, mwv1.Item{
-		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "u-1",
+		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1",
+		UID:    "u-1",
 		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "x"},
-		Owners:     []mwv1.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
+		Owners: []mwv1.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true},
+			{Kind: "Other"}},
 		Related:    []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
 		References: references(), Included: included(),
 		Object: []byte(`{"kind":"ReplicaSet"}`),
@@ -238,7 +251,8 @@ func TestItemsAndArtifactsFlowAtTheSameTime(t *testing.T) {
 	require.NoError(t, err)
 	const items = 2000 // 2 MB in each direction, more than any buffer between
 	for i := range items {
-		require.NoError(t, manifest.Add(&manifestwriter.Item{Resource: "pods", Name: fmt.Sprint(i), Labels: map[string]string{"x": line}}))
+		require.NoError(t, manifest.Add(&manifestwriter.Item{Resource: "pods", Name: fmt.Sprint(i),
+			Labels: map[string]string{"x": line}}))
 	}
 	require.NoError(t, manifest.Finish())
 	require.Equal(t, items, strings.Count(artifacts["lines"], "\n"))
@@ -268,7 +282,11 @@ func TestWriterErrorEndsManifest(t *testing.T) {
 
 func TestUnknownWriterFailsManifest(t *testing.T) {
 	t.Parallel()
-	conn := plugintest.Serve(t, mwv1.Register("example.io/other", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) { return nil, nil }))
+	conn := plugintest.Serve(t,
+		mwv1.Register("example.io/other", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
+			return nil,
+				nil
+		}))
 	manifest, err := manifestwriter.NewV1(conn, name).Begin(t.Context(), input(), kept{}.keep)
 	if err == nil {
 		err = manifest.Finish()
@@ -279,12 +297,13 @@ func TestUnknownWriterFailsManifest(t *testing.T) {
 func TestWriterMustNotStopBeforeLastItem(t *testing.T) {
 	t.Parallel()
 	for want, writer := range map[string]manifestwriter.Writer{
-		"Write returned without an error before it had seen all items": author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
-			for range input.Items {
-				break
-			}
-			return nil
-		}),
+		"Write returned without an error before it had seen all items": author(t,
+			func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
+				for range input.Items {
+					break
+				}
+				return nil
+			}),
 		"invalid reply: the plugin ended the manifest before it received all items": raw{write: func(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
 			_, err := stream.Recv()
 			return err
@@ -356,7 +375,8 @@ func TestEndOfContextAbortsManifest(t *testing.T) {
 func TestKeepErrorEndsManifest(t *testing.T) {
 	t.Parallel()
 	full := errors.New("bucket is full")
-	manifest, err := answer(begins("a"), holds("x")).hub(t).Begin(t.Context(), input(), func(string, io.Reader) error { return full })
+	manifest, err := answer(begins("a"), holds("x")).hub(t).Begin(t.Context(), input(),
+		func(string, io.Reader) error { return full })
 	require.NoError(t, err)
 	err = manifest.Finish()
 	require.ErrorIs(t, err, full)
@@ -366,10 +386,11 @@ func TestKeepErrorEndsManifest(t *testing.T) {
 func TestUnreadArtifactContentIsSkipped(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	manifest, err := answer(begins("a"), holds("x"), holds("y"), begins("b"), holds("z")).hub(t).Begin(t.Context(), input(), func(name string, _ io.Reader) error {
-		seen = append(seen, name)
-		return nil
-	})
+	manifest, err := answer(begins("a"), holds("x"), holds("y"), begins("b"), holds("z")).hub(t).Begin(t.Context(),
+		input(), func(name string, _ io.Reader) error {
+			seen = append(seen, name)
+			return nil
+		})
 	require.NoError(t, err)
 	require.NoError(t, manifest.Finish())
 	require.Equal(t, []string{"a", "b"}, seen)
@@ -405,15 +426,18 @@ func TestCompleteArtifactAcceptsNoMoreContent(t *testing.T) {
 		return err
 	}).Begin(t.Context(), input(), kept{}.keep)
 	require.NoError(t, err)
-	require.EqualError(t, manifest.Finish(), "ManifestWriter(example.io/inventory): artifact a is complete and takes no more")
+	require.EqualError(t, manifest.Finish(), "ManifestWriter(example.io/inventory): artifact a is complete and takes no "+
+		"more")
 }
 
 func TestFrameworkRejectsCallWithoutBegin(t *testing.T) {
 	t.Parallel()
-	client := manifestwriterv1.NewManifestWriterServiceClient(plugintest.Serve(t, mwv1.Register(name, func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
-		return nil, errors.New("never made")
-	})))
-	for _, first := range []*manifestwriterv1.WriteRequest{nil, {}, {Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: []*manifestwriterv1.Item{{}}}}}} {
+	client := manifestwriterv1.NewManifestWriterServiceClient(
+		plugintest.Serve(t, mwv1.Register(name, func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
+			return nil, errors.New("never made")
+		})))
+	for _, first := range []*manifestwriterv1.WriteRequest{nil, {},
+		{Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: []*manifestwriterv1.Item{{}}}}}} {
 		stream, err := client.Write(t.Context())
 		require.NoError(t, err)
 		if first != nil {

@@ -42,8 +42,8 @@ func TestArtifactNameMustBeAFileName(t *testing.T) {
 	}
 }
 
-// FuzzArtifacts proves that artifacts arrive whole, in order and separate, however they are cut: each byte of script is a
-// message.
+// FuzzArtifacts proves that artifacts arrive whole, in order and separate, however they are cut: each byte of script is
+// a message.
 func FuzzArtifacts(f *testing.F) {
 	f.Add([]byte("AxyBz"), true)
 	f.Add([]byte("xA"), true)
@@ -76,7 +76,9 @@ func FuzzArtifacts(f *testing.F) {
 					Artifact: &manifestwriterv1.Artifact{Name: fmt.Sprintf("a%d", c)},
 				}}, nil
 			default:
-				return &manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Content{Content: []byte(string(rune(c)))}}, nil
+				return &manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Content{
+					Content: []byte(string(rune(c))),
+				}}, nil
 			}
 		}}
 		got := map[string]string{}

@@ -46,8 +46,11 @@ func (tape) ObjectExists(_ context.Context, input *osv1.ObjectExistsInput) (*osv
 	return &osv1.ObjectExistsOutput{Exists: input.Bucket+"/"+input.Key == "bucket/there"}, nil
 }
 
-func (tape) ListCommonPrefixes(_ context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
-	return &osv1.ListCommonPrefixesOutput{Prefixes: []string{input.Prefix + "a" + input.Delimiter, input.Prefix + "b" + input.Delimiter}}, nil
+func (tape) ListCommonPrefixes(
+	_ context.Context, input *osv1.ListCommonPrefixesInput,
+) (*osv1.ListCommonPrefixesOutput, error) {
+	return &osv1.ListCommonPrefixesOutput{Prefixes: []string{input.Prefix + "a" + input.Delimiter, input.Prefix + "b" +
+		input.Delimiter}}, nil
 }
 
 func (tape) ListObjects(_ context.Context, input *osv1.ListObjectsInput) (*osv1.ListObjectsOutput, error) {
@@ -59,18 +62,20 @@ func (tape) DeleteObject(_ context.Context, input *osv1.DeleteObjectInput) error
 }
 
 func (tape) CreateSignedURL(_ context.Context, input *osv1.CreateSignedURLInput) (*osv1.CreateSignedURLOutput, error) {
-	return &osv1.CreateSignedURLOutput{URL: "https://" + input.Bucket + "/" + input.Key + "?ttl=" + input.TTL.String()}, nil
+	return &osv1.CreateSignedURLOutput{URL: "https://" + input.Bucket + "/" + input.Key + "?ttl=" + input.TTL.String()},
+		nil
 }
 
 // author returns the hub over an author's store. It is configured unless the test sets a configuration itself.
 func author(t *testing.T, written tape) objectstore.Store {
 	t.Helper()
-	store := objectstore.NewV1(plugintest.Serve(t, osv1.Register(name, func(_ context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
-		if written.init == nil {
-			return written, nil
-		}
-		return written, written.init(framework.Config[map[string]string](setup))
-	}, framework.WithConfig(map[string]string{}))), name)
+	store := objectstore.NewV1(
+		plugintest.Serve(t, osv1.Register(name, func(_ context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
+			if written.init == nil {
+				return written, nil
+			}
+			return written, written.init(framework.Config[map[string]string](setup))
+		}, framework.WithConfig(map[string]string{}))), name)
 	if written.init == nil {
 		require.NoError(t, store.Init(t.Context(), nil))
 	}
@@ -103,7 +108,9 @@ func (r *raw) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutObjec
 	}
 }
 
-func (r *raw) GetObject(_ *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes]) error {
+func (r *raw) GetObject(
+	_ *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes],
+) error {
 	for _, piece := range []string{"", "one", "", "two"} {
 		if err := stream.Send(&objectstorev1.Bytes{Data: []byte(piece)}); err != nil {
 			return err
@@ -112,15 +119,21 @@ func (r *raw) GetObject(_ *objectstorev1.GetObjectRequest, stream grpc.ServerStr
 	return nil
 }
 
-func (r *raw) ListObjects(context.Context, *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
+func (r *raw) ListObjects(
+	context.Context, *objectstorev1.ListObjectsRequest,
+) (*objectstorev1.ListObjectsResponse, error) {
 	return &objectstorev1.ListObjectsResponse{Keys: []string{"elsewhere/a"}}, nil
 }
 
-func (r *raw) ListCommonPrefixes(context.Context, *objectstorev1.ListCommonPrefixesRequest) (*objectstorev1.ListCommonPrefixesResponse, error) {
+func (r *raw) ListCommonPrefixes(
+	context.Context, *objectstorev1.ListCommonPrefixesRequest,
+) (*objectstorev1.ListCommonPrefixesResponse, error) {
 	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: []string{"backups/a/b"}}, nil
 }
 
-func (r *raw) CreateSignedURL(context.Context, *objectstorev1.CreateSignedURLRequest) (*objectstorev1.CreateSignedURLResponse, error) {
+func (r *raw) CreateSignedURL(
+	context.Context, *objectstorev1.CreateSignedURLRequest,
+) (*objectstorev1.CreateSignedURLResponse, error) {
 	return &objectstorev1.CreateSignedURLResponse{Url: "secret"}, nil
 }
 
@@ -152,7 +165,8 @@ func TestEveryCallReachesTheStore(t *testing.T) {
 	keys, err := store.ListObjects(t.Context(), "bucket", "backups/")
 	require.NoError(t, err)
 	require.Equal(t, []string{"backups/bucket"}, keys)
-	require.EqualError(t, store.DeleteObject(t.Context(), "bucket", "key"), "ObjectStore(example.io/tape): cannot delete bucket/key")
+	require.EqualError(t, store.DeleteObject(t.Context(), "bucket", "key"),
+		"ObjectStore(example.io/tape): cannot delete bucket/key")
 	signed, err := store.CreateSignedURL(t.Context(), "bucket", "key", 90*time.Second)
 	require.NoError(t, err)
 	require.Equal(t, "https://bucket/key?ttl=1m30s", signed)
@@ -188,7 +202,8 @@ func TestUploadIsSentIn16KiBPiecesThatRepeatBucketAndKey(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int][]int{0: {0}, 1: {1}, 16384: {16384}, 40000: {16384, 16384, 7232}} {
 		plugin := newRaw()
-		require.NoError(t, plugin.hub(t).PutObject(t.Context(), "bucket", "key", iotest.OneByteReader(bytes.NewReader(make([]byte, size)))))
+		require.NoError(t, plugin.hub(t).PutObject(t.Context(), "bucket", "key",
+			iotest.OneByteReader(bytes.NewReader(make([]byte, size)))))
 		var sizes []int
 		for body := range plugin.bodies {
 			sizes = append(sizes, len(body))
@@ -250,15 +265,20 @@ func TestStoreSeesInterruptedUpload(t *testing.T) {
 		<-begun // a call that is given up earlier never reaches the store
 		return 0, errors.New("disk removed")
 	}))
-	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body), "read the content of bucket/key: disk removed")
+	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body),
+		"read the content of bucket/key: disk removed")
 	require.Error(t, <-seen)
 }
 
 func TestEarlyStoreErrorEndsUpload(t *testing.T) {
 	t.Parallel()
-	store := author(t, tape{put: func(context.Context, string, string, io.Reader) error { return errors.New("bucket is full") }})
+	store := author(t, tape{put: func(context.Context, string, string,
+		io.Reader) error {
+		return errors.New("bucket is full")
+	}})
 	endless := readerFunc(func(p []byte) (int, error) { return len(p), nil })
-	require.EqualError(t, store.PutObject(t.Context(), "bucket", "key", endless), "ObjectStore(example.io/tape): bucket is full")
+	require.EqualError(t, store.PutObject(t.Context(), "bucket", "key", endless),
+		"ObjectStore(example.io/tape): bucket is full")
 }
 
 func TestEarlyStoreReplyIsAnError(t *testing.T) {
@@ -268,7 +288,8 @@ func TestEarlyStoreReplyIsAnError(t *testing.T) {
 		_, err := io.ReadFull(body, make([]byte, 50000))
 		return err
 	}})
-	require.ErrorContains(t, written.PutObject(t.Context(), "bucket", "key", strings.NewReader(content)), "before it had read the whole object")
+	require.ErrorContains(t, written.PutObject(t.Context(), "bucket", "key", strings.NewReader(content)),
+		"before it had read the whole object")
 
 	plugin := newRaw()
 	plugin.early = true
@@ -280,7 +301,8 @@ func TestEarlyStoreReplyIsAnError(t *testing.T) {
 
 func TestStreamWithoutMessageIsAnUploadError(t *testing.T) {
 	t.Parallel()
-	conn := plugintest.Serve(t, osv1.Register(name, func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return tape{}, nil }))
+	conn := plugintest.Serve(t,
+		osv1.Register(name, func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return tape{}, nil }))
 	stream, err := objectstorev1.NewObjectStoreClient(conn).PutObject(t.Context())
 	require.NoError(t, err)
 	_, err = stream.CloseAndRecv()
@@ -302,8 +324,10 @@ func TestInterruptedDownloadIsAnError(t *testing.T) {
 		get  func(context.Context, string, string) (io.ReadCloser, error)
 		want string
 	}{
-		"missing": {func(context.Context, string, string) (io.ReadCloser, error) { return nil, errors.New("no such key") }, "no such key"},
-		"neither": {func(context.Context, string, string) (io.ReadCloser, error) { return nil, nil }, "neither a reader nor an error"}, //nolint:nilnil // the mistake under test
+		"missing": {func(context.Context, string, string) (io.ReadCloser, error) { return nil, errors.New("no such key") },
+			"no such key"},
+		"neither": {func(context.Context, string, string) (io.ReadCloser, error) { return nil, nil },
+			"neither a reader nor an error"}, //nolint:nilnil // the mistake under test
 		"breaks off": {func(context.Context, string, string) (io.ReadCloser, error) {
 			return io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("disk removed")))), nil
 		}, "disk removed"},

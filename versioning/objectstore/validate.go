@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// validatePrefixes checks the "folders" that a store listed below prefix: each is the name of one folder, with or without
-// prefix before it and the delimiter after it.
+// validatePrefixes checks the "folders" that a store listed below prefix: each is the name of one folder, with or
+// without prefix before it and the delimiter after it.
 func validatePrefixes(prefix, delimiter string, found []string) error {
 	for _, folder := range found {
 		name := strings.TrimSuffix(strings.TrimPrefix(folder, prefix), delimiter)

@@ -57,7 +57,8 @@ func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
 
 // answered returns the reply in the types of the hub, unchecked.
 func answered(answer *queueadmissionv1.DecideResponse) unchecked {
-	received := unchecked{admit: answer.GetAdmit(), order: answer.GetOrder(), waits: make([]Waiting, 0, len(answer.GetWaits()))}
+	received := unchecked{admit: answer.GetAdmit(), order: answer.GetOrder(),
+		waits: make([]Waiting, 0, len(answer.GetWaits()))}
 	for _, wait := range answer.GetWaits() {
 		received.waits = append(received.waits, Waiting{
 			Name: wait.GetName(), Reason: wait.GetReason(), Message: wait.GetMessage(),

@@ -31,9 +31,10 @@ func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.Dec
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) queueadmission.Policy {
 	t.Helper()
-	return queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
-		return written, nil
-	}, framework.WithConfig(map[string]any{}))), name)
+	return queueadmission.NewV1(
+		plugintest.Serve(t, qav1.Register(name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
+			return written, nil
+		}, framework.WithConfig(map[string]any{}))), name)
 }
 
 // raw is a plugin whose replies the framework would never send.
@@ -58,10 +59,14 @@ func at(hour int) time.Time { return time.Date(2026, 5, 1, hour, 0, 0, 0, time.U
 func snapshot() *queueadmission.Snapshot {
 	return &queueadmission.Snapshot{
 		Config: []byte(`{"freeze":"sunday"}`), Now: at(12), Limit: 3,
-		Running:   []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
-		Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"}, ClusterScope: queueadmission.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
-		Restoring: []queueadmission.Backup{{Name: "restores/r", AllNamespaces: true, ClusterScope: queueadmission.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
-		Ready:     []queueadmission.Backup{{Name: "b", ClusterScope: queueadmission.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
+		Running: []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"},
+			ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
+		Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"},
+			ClusterScope: queueadmission.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
+		Restoring: []queueadmission.Backup{{Name: "restores/r", AllNamespaces: true,
+			ClusterScope: queueadmission.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
+		Ready: []queueadmission.Backup{{Name: "b", ClusterScope: queueadmission.ClusterScopeRelated, Created: at(10),
+			Spec: []byte("{}")}},
 		Queued: []queueadmission.Backup{
 			{
 				Name: "c", Namespaces: []string{"n1", "n2"}, AllNamespaces: true, ClusterScope: queueadmission.ClusterScopeAll,
@@ -84,10 +89,13 @@ func TestPolicySeesWholeSnapshot(t *testing.T) {
 	got := <-seen
 	require.Equal(t, &qav1.DecideInput{
 		Now: at(12), Limit: 3,
-		Operating: []qav1.Backup{{Name: "o", Namespaces: []string{"n3"}, ClusterScope: qav1.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
-		Running:   []qav1.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: qav1.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
-		Restoring: []qav1.Backup{{Name: "restores/r", AllNamespaces: true, ClusterScope: qav1.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
-		Ready:     []qav1.Backup{{Name: "b", ClusterScope: qav1.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
+		Operating: []qav1.Backup{{Name: "o", Namespaces: []string{"n3"}, ClusterScope: qav1.ClusterScopeNone, Created: at(7),
+			Started: at(8), Spec: []byte("{}")}},
+		Running: []qav1.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: qav1.ClusterScopeNone, Created: at(8),
+			Started: at(9), Spec: []byte("{}")}},
+		Restoring: []qav1.Backup{{Name: "restores/r", AllNamespaces: true, ClusterScope: qav1.ClusterScopeAll, Created: at(7),
+			Started: at(7), Spec: []byte("{}")}},
+		Ready: []qav1.Backup{{Name: "b", ClusterScope: qav1.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
 		Queued: []qav1.Backup{
 			{
 				Name: "c", Namespaces: []string{"n1", "n2"}, AllNamespaces: true, ClusterScope: qav1.ClusterScopeAll,
@@ -107,10 +115,12 @@ func TestPolicySeesWholeSnapshot(t *testing.T) {
 
 func TestPolicyIsConstructedWithItsConfig(t *testing.T) {
 	t.Parallel()
-	policy := queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
-		config := framework.Config[map[string]any](setup)
-		return policy(func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, fmt.Errorf("config %v", config) }), nil
-	}, framework.WithConfig(map[string]any{}))), name)
+	policy := queueadmission.NewV1(
+		plugintest.Serve(t, qav1.Register(name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
+			config := framework.Config[map[string]any](setup)
+			return policy(func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, fmt.Errorf("config %v", config) }),
+				nil
+		}, framework.WithConfig(map[string]any{}))), name)
 	_, err := policy.Decide(t.Context(), snapshot())
 	require.EqualError(t, err, "QueueAdmission(example.io/first-come): config map[freeze:sunday]")
 	bare := snapshot()
@@ -124,33 +134,40 @@ func TestDecisionArrivesCompleteAndInNewOrder(t *testing.T) {
 	decision, err := author(t, func(*qav1.DecideInput) (*qav1.DecideOutput, error) {
 		return &qav1.DecideOutput{
 			Admit: []string{"d"}, Order: []string{"c"}, RecheckAfter: time.Minute,
-			Waits: []qav1.Wait{{Name: "c", Reason: "NamespaceOverlap", Message: "waits for a", Blockers: []string{"a", "d"}, Namespaces: []string{"n1"}}},
+			Waits: []qav1.Wait{{Name: "c", Reason: "NamespaceOverlap", Message: "waits for a", Blockers: []string{"a", "d"},
+				Namespaces: []string{"n1"}}},
 		}, nil
 	}).Decide(t.Context(), snapshot())
 	require.NoError(t, err)
 	require.Equal(t, &queueadmission.Decision{
 		Admit: []string{"d"}, RecheckAfter: time.Minute,
-		Waiting: []queueadmission.Waiting{{Name: "c", Reason: "NamespaceOverlap", Message: "waits for a", Blockers: []string{"a", "d"}, Namespaces: []string{"n1"}}},
+		Waiting: []queueadmission.Waiting{{Name: "c", Reason: "NamespaceOverlap", Message: "waits for a",
+			Blockers: []string{"a", "d"}, Namespaces: []string{"n1"}}},
 	}, decision)
 }
 
 func TestNoDecisionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := author(t, func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, nil }).Decide(t.Context(), snapshot())
+	_, err := author(t, func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, nil }).Decide(t.Context(),
+		snapshot())
 	require.ErrorContains(t, err, "neither a decision nor an error")
 }
 
 func TestInvalidDecisionsAreRejected(t *testing.T) {
 	t.Parallel()
-	fine := []*queueadmissionv1.Wait{{Name: "c", Reason: "Limit", Message: "m"}, {Name: "d", Reason: "Limit", Message: "m"}}
+	fine := []*queueadmissionv1.Wait{{Name: "c", Reason: "Limit", Message: "m"},
+		{Name: "d", Reason: "Limit", Message: "m"}}
 	for name, test := range map[string]struct {
 		answer *queueadmissionv1.DecideResponse
 		want   string
 	}{
-		"nothing":           {&queueadmissionv1.DecideResponse{}, `does not say why "c" waits`},
-		"too many":          {&queueadmissionv1.DecideResponse{Admit: []string{"c", "d"}}, "admits 2 backups, and 1 of 3 slots are free"},
-		"a recheck at once": {&queueadmissionv1.DecideResponse{Waits: fine, RecheckAfter: durationpb.New(1)}, "recheck_after is 1ns"},
-		"a recheck before":  {&queueadmissionv1.DecideResponse{Waits: fine, RecheckAfter: durationpb.New(-time.Hour)}, "recheck_after is -1h0m0s"},
+		"nothing": {&queueadmissionv1.DecideResponse{}, `does not say why "c" waits`},
+		"too many": {&queueadmissionv1.DecideResponse{Admit: []string{"c", "d"}},
+			"admits 2 backups, and 1 of 3 slots are free"},
+		"a recheck at once": {&queueadmissionv1.DecideResponse{Waits: fine, RecheckAfter: durationpb.New(1)},
+			"recheck_after is 1ns"},
+		"a recheck before": {&queueadmissionv1.DecideResponse{Waits: fine, RecheckAfter: durationpb.New(-time.Hour)},
+			"recheck_after is -1h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,7 +73,8 @@ func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error
 		position[waiting[i].Name] = i
 	}
 	known := make(map[string]*Backup, len(snapshot.Queued))
-	for _, backups := range [][]Backup{snapshot.Operating, snapshot.Restoring, snapshot.Running, snapshot.Ready, snapshot.Queued} {
+	for _, backups := range [][]Backup{snapshot.Operating, snapshot.Restoring, snapshot.Running, snapshot.Ready,
+		snapshot.Queued} {
 		for i := range backups {
 			known[backups[i].Name] = &backups[i]
 		}
@@ -104,7 +105,8 @@ var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 // validateReason checks the reason why one backup waits; known are all backups of the snapshot.
 func validateReason(wait Waiting, known map[string]*Backup) error {
 	if !reasonWord.MatchString(wait.Reason) {
-		return fmt.Errorf("reason %q must be one word in UpperCamelCase of at most 64 letters and digits", reply.Clip(wait.Reason))
+		return fmt.Errorf("reason %q must be one word in UpperCamelCase of at most 64 letters and digits",
+			reply.Clip(wait.Reason))
 	}
 	if err := reply.Line("message", wait.Message); err != nil {
 		return err

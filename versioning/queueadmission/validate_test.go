@@ -37,21 +37,32 @@ func TestDecisionMustMatchQueue(t *testing.T) {
 		want    []string // the waiting backups, in order; nil if the decision is rejected
 		refused string
 	}{
-		"admit one":                  {unchecked{admit: []string{"c"}, waits: waits("b", "d", "e")}, []string{"b", "d", "e"}, ""},
-		"admit none":                 {unchecked{waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
-		"a new order":                {unchecked{admit: []string{"e"}, order: []string{"d", "b", "c"}, waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},
-		"more than are free":         {unchecked{admit: []string{"b", "c"}, waits: waits("d", "e")}, nil, "admits 2 backups, and 1 of 2 slots are free"},
-		"a stranger":                 {unchecked{admit: []string{"z"}, waits: waits("b", "c", "d", "e")}, nil, `admits "z", which is not queued or was admitted already`},
-		"one that runs":              {unchecked{admit: []string{"a"}, waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
-		"no name":                    {unchecked{admit: []string{""}, waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
-		"an order with a hole":       {unchecked{admit: []string{"b"}, order: []string{"c", "d"}, waits: waits("c", "d", "e")}, nil, `leaves 1 backups out of the order, "e" among them`},
-		"an order with one twice":    {unchecked{admit: []string{"b"}, order: []string{"c", "c", "d"}, waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its position already`},
-		"an order with the admitted": {unchecked{admit: []string{"b"}, order: []string{"b", "c", "d", "e"}, waits: waits("c", "d", "e")}, nil, `orders "b"`},
-		"an order with a stranger":   {unchecked{order: []string{"z", "b", "c", "d", "e"}, waits: waits("b", "c", "d", "e")}, nil, `orders "z"`},
-		"no reason":                  {unchecked{admit: []string{"b"}, waits: waits("c", "d")}, nil, `does not say why "e" waits`},
-		"a reason for the admitted":  {unchecked{admit: []string{"b"}, waits: waits("b", "c", "d", "e")}, nil, `gives a reason for "b", which does not wait`},
-		"two reasons":                {unchecked{admit: []string{"b"}, waits: waits("c", "c", "d", "e")}, nil, `says twice why "c" waits`},
-		"nothing":                    {unchecked{}, nil, `does not say why "b" waits`},
+		"admit one": {unchecked{admit: []string{"c"}, waits: waits("b", "d", "e")}, []string{"b", "d", "e"},
+			""},
+		"admit none": {unchecked{waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
+		"a new order": {unchecked{admit: []string{"e"}, order: []string{"d", "b", "c"},
+			waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},
+		"more than are free": {unchecked{admit: []string{"b", "c"}, waits: waits("d", "e")}, nil,
+			"admits 2 backups, and 1 of 2 slots are free"},
+		"a stranger": {unchecked{admit: []string{"z"}, waits: waits("b", "c", "d", "e")}, nil,
+			`admits "z", which is not queued or was admitted already`},
+		"one that runs": {unchecked{admit: []string{"a"}, waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
+		"no name":       {unchecked{admit: []string{""}, waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
+		"an order with a hole": {unchecked{admit: []string{"b"}, order: []string{"c", "d"},
+			waits: waits("c", "d", "e")}, nil, `leaves 1 backups out of the order, "e" among them`},
+		"an order with one twice": {unchecked{admit: []string{"b"}, order: []string{"c", "c", "d"},
+			waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its position already`},
+		"an order with the admitted": {unchecked{admit: []string{"b"}, order: []string{"b", "c", "d", "e"},
+			waits: waits("c", "d", "e")}, nil, `orders "b"`},
+		"an order with a stranger": {unchecked{order: []string{"z", "b", "c", "d", "e"}, waits: waits("b", "c", "d", "e")},
+			nil, `orders "z"`},
+		"no reason": {unchecked{admit: []string{"b"}, waits: waits("c", "d")}, nil,
+			`does not say why "e" waits`},
+		"a reason for the admitted": {unchecked{admit: []string{"b"}, waits: waits("b", "c", "d", "e")}, nil,
+			`gives a reason for "b", which does not wait`},
+		"two reasons": {unchecked{admit: []string{"b"}, waits: waits("c", "c", "d", "e")}, nil,
+			`says twice why "c" waits`},
+		"nothing": {unchecked{}, nil, `does not say why "b" waits`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,18 +101,25 @@ func TestReasonMustBePrintable(t *testing.T) {
 		wait Waiting
 		want string
 	}{
-		"all of it":                         {Waiting{Name: "b", Reason: "NamespaceOverlap", Message: "waits for a", Blockers: []string{"a", "c"}, Namespaces: []string{"n1", "n2"}}, ""},
-		"a namespace to come":               {Waiting{Name: "d", Reason: "Overlap2", Message: "waits for a", Blockers: []string{"a"}, Namespaces: []string{"later"}}, ""},
-		"no word":                           {Waiting{Name: "b", Message: "m"}, `reason "" must be one word`},
-		"two words":                         {Waiting{Name: "b", Reason: "Name Space", Message: "m"}, "must be one word"},
-		"a small word":                      {Waiting{Name: "b", Reason: "limit", Message: "m"}, "must be one word"},
-		"a long word":                       {Waiting{Name: "b", Reason: "L" + strings.Repeat("i", 64), Message: "m"}, "of at most 64 letters"},
-		"no message":                        {Waiting{Name: "b", Reason: "Limit"}, "message is empty"},
-		"a message of two lines":            {Waiting{Name: "b", Reason: "Limit", Message: "a\nb"}, "want one line"},
-		"a stranger in its way":             {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"z"}}, `blocker "z" is not another backup of the snapshot`},
-		"itself in its way":                 {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"b"}}, `blocker "b" is not another`},
-		"a namespace that it does not take": {Waiting{Name: "b", Reason: "Limit", Message: "m", Namespaces: []string{"n3"}}, `namespace "n3" is none of the backup's`},
-		"no namespace":                      {Waiting{Name: "d", Reason: "Limit", Message: "m", Namespaces: []string{""}}, `namespace "" is none`},
+		"all of it": {Waiting{Name: "b", Reason: "NamespaceOverlap", Message: "waits for a",
+			Blockers: []string{"a", "c"}, Namespaces: []string{"n1", "n2"}}, ""},
+		"a namespace to come": {Waiting{Name: "d", Reason: "Overlap2", Message: "waits for a",
+			Blockers: []string{"a"}, Namespaces: []string{"later"}}, ""},
+		"no word":      {Waiting{Name: "b", Message: "m"}, `reason "" must be one word`},
+		"two words":    {Waiting{Name: "b", Reason: "Name Space", Message: "m"}, "must be one word"},
+		"a small word": {Waiting{Name: "b", Reason: "limit", Message: "m"}, "must be one word"},
+		"a long word": {Waiting{Name: "b", Reason: "L" + strings.Repeat("i", 64), Message: "m"},
+			"of at most 64 letters"},
+		"no message":             {Waiting{Name: "b", Reason: "Limit"}, "message is empty"},
+		"a message of two lines": {Waiting{Name: "b", Reason: "Limit", Message: "a\nb"}, "want one line"},
+		"a stranger in its way": {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"z"}},
+			`blocker "z" is not another backup of the snapshot`},
+		"itself in its way": {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"b"}},
+			`blocker "b" is not another`},
+		"a namespace that it does not take": {Waiting{Name: "b", Reason: "Limit", Message: "m", Namespaces: []string{"n3"}},
+			`namespace "n3" is none of the backup's`},
+		"no namespace": {Waiting{Name: "d", Reason: "Limit", Message: "m", Namespaces: []string{""}},
+			`namespace "" is none`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +156,8 @@ func FuzzCheckDecision(f *testing.F) {
 			return strings.Split(list, ",")
 		}
 		snapshot := fourQueued()
-		decision, err := checkDecision(snapshot, unchecked{admit: split(admit), order: split(order), waits: waits(split(reasons)...)})
+		decision, err := checkDecision(snapshot, unchecked{admit: split(admit), order: split(order),
+			waits: waits(split(reasons)...)})
 		if err != nil {
 			require.Nil(t, decision)
 			return

@@ -11,9 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncRestoreItemAction at its
-// version 1. Execute calls Start; the result has no operation if the plugin had nothing to start. The action does
-// not wait for additional items.
+// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncRestoreItemAction
+// at its version 1. Execute calls Start; the result has no operation if the plugin had nothing to start. The action
+// does not wait for additional items.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{
 		Many:   new(versioning.Many),
@@ -25,10 +25,13 @@ func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 // CallsAsyncV1 declares the methods of the version.
 func CallsAsyncV1() versioning.Calls {
 	return versioning.Calls{
-		asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query,
+			Repeatable: true, Constant: true},
 		// Start is idempotent because of its key.
-		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
-		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Start_FullMethodName: {Class: versioning.Execute,
+			Repeatable: true},
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Progress_FullMethodName: {Class: versioning.Query,
+			Repeatable: true},
 		// What it does not answer is asked for by Progress.
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
@@ -42,7 +45,8 @@ type asyncV1 struct {
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()},
+		versioning.Selector)
 }
 
 func (asyncV1) Starts() versioning.Starts { return versioning.Keyed }
@@ -55,17 +59,22 @@ func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Start, &asyncrestoreitemactionv1.StartRequest{
 		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup, Key: key,
 	}, func(answer *asyncrestoreitemactionv1.StartResponse) (*Result, error) {
-		return checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationId())
+		return checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(),
+			answer.GetOperationId())
 	})
 }
 
-func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error) {
+func (a asyncV1) Progress(
+	ctx context.Context, operationID string, restore []byte,
+) (framework.OperationProgress, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Restore: restore,
 	}, versioning.ProgressAndLines)
 }
 
-func (a asyncV1) ProgressOfMany(ctx context.Context, operationIDs []string, restore []byte) (map[string]framework.OperationProgress, error) {
+func (a asyncV1) ProgressOfMany(
+	ctx context.Context, operationIDs []string, restore []byte,
+) (map[string]framework.OperationProgress, error) {
 	answers, err := versioning.Ask(ctx, a.Plugin, a.client.ProgressOfMany, &asyncrestoreitemactionv1.ProgressOfManyRequest{
 		Plugin: a.Name(), OperationIds: operationIDs, Restore: restore,
 	}, versioning.ManyProgress)

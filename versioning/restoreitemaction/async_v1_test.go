@@ -57,9 +57,11 @@ func (c copier) Cancel(_ context.Context, input *ariav1.CancelInput) error {
 // authorAsync returns the hub over an author's implementation.
 func authorAsync(t *testing.T, written copier) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewAsyncV1(plugintest.Serve(t, ariav1.Register(name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
-		return written, nil
-	})), name)
+	return restoreitemaction.NewAsyncV1(
+		plugintest.Serve(t, ariav1.Register(name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction,
+			error) {
+			return written, nil
+		})), name)
 }
 
 // rawAsync is a plugin whose replies the framework would never send.
@@ -70,15 +72,21 @@ type rawAsync struct {
 	progress  *asyncrestoreitemactionv1.ProgressResponse
 }
 
-func (r rawAsync) AppliesTo(context.Context, *asyncrestoreitemactionv1.AppliesToRequest) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
+func (r rawAsync) AppliesTo(
+	context.Context, *asyncrestoreitemactionv1.AppliesToRequest,
+) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
-func (r rawAsync) Start(context.Context, *asyncrestoreitemactionv1.StartRequest) (*asyncrestoreitemactionv1.StartResponse, error) {
+func (r rawAsync) Start(
+	context.Context, *asyncrestoreitemactionv1.StartRequest,
+) (*asyncrestoreitemactionv1.StartResponse, error) {
 	return r.start, nil
 }
 
-func (r rawAsync) Progress(context.Context, *asyncrestoreitemactionv1.ProgressRequest) (*asyncrestoreitemactionv1.ProgressResponse, error) {
+func (r rawAsync) Progress(
+	context.Context, *asyncrestoreitemactionv1.ProgressRequest,
+) (*asyncrestoreitemactionv1.ProgressResponse, error) {
 	return r.progress, nil
 }
 
@@ -118,7 +126,8 @@ func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web","labels":{"from":"old","by":"monday"}}}`, string(result.Item))
 	require.Equal(t, "/monday/Pod/old/web", result.OperationID, "the key arrives, and the operation's id comes back")
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "key"}}, result.AdditionalItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "key"}},
+		result.AdditionalItems)
 	require.False(t, result.WaitForAdditionalItems)
 
 	progress, err := action.Progress(t.Context(), "copy-1", input().Restore)
@@ -162,7 +171,8 @@ func TestOperationThatCannotBeStoppedIsDistinguished(t *testing.T) {
 
 func TestAsynchronousActionErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
-	action := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return nil, errors.New("disk full") }})
+	action := authorAsync(t,
+		copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return nil, errors.New("disk full") }})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "AsyncRestoreItemAction(example.io/unstamp): disk full")
 	_, err = action.Progress(t.Context(), "", input().Restore)
@@ -183,9 +193,11 @@ func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 		answer *asyncrestoreitemactionv1.StartResponse
 		want   string
 	}{
-		"nothing":                           {&asyncrestoreitemactionv1.StartResponse{}, "item is empty"},
-		"an additional item without a name": {&asyncrestoreitemactionv1.StartResponse{Item: input().Item, AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}}, "additionalItems[0]"},
-		"an operation id nobody can show":   {&asyncrestoreitemactionv1.StartResponse{SkipRestore: true, OperationId: "a\nb"}, "operation id"},
+		"nothing": {&asyncrestoreitemactionv1.StartResponse{}, "item is empty"},
+		"an additional item without a name": {&asyncrestoreitemactionv1.StartResponse{Item: input().Item,
+			AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}}, "additionalItems[0]"},
+		"an operation id nobody can show": {&asyncrestoreitemactionv1.StartResponse{SkipRestore: true, OperationId: "a\nb"},
+			"operation id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +210,9 @@ func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 	}
 	_, err := rawAsync{progress: &asyncrestoreitemactionv1.ProgressResponse{}}.hub(t).Progress(t.Context(), "copy-1", nil)
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
-	_, err = rawAsync{appliesTo: &asyncrestoreitemactionv1.AppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
+	_, err = rawAsync{appliesTo: &asyncrestoreitemactionv1.AppliesToResponse{
+		ResourceSelector: &shared.ResourceSelector{Selector: "("},
+	}}.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }
 
@@ -211,7 +225,8 @@ func TestProgressOfManyLeavesOutWhatFails(t *testing.T) {
 		answers, err := action.ProgressOfMany(t.Context(), []string{"copy-1", "", "broken", "copy-2"}, owner)
 		require.NoError(c, err)
 		require.Equal(c, map[string]framework.OperationProgress{
-			"copy-1": {NCompleted: 3, Description: "copying copy-1 of nightly"}, "copy-2": {NCompleted: 3, Description: "copying copy-2 of nightly"},
+			"copy-1": {NCompleted: 3, Description: "copying copy-1 of nightly"}, "copy-2": {NCompleted: 3,
+				Description: "copying copy-2 of nightly"},
 		}, answers)
 	}, 5*time.Minute, time.Millisecond)
 	_, err := action.Progress(t.Context(), "broken", owner)
@@ -223,7 +238,9 @@ func TestProgressOfManyLeavesOutWhatFails(t *testing.T) {
 
 func TestProgressOfManyIsOptional(t *testing.T) {
 	t.Parallel()
-	action := rawAsync{progress: &asyncrestoreitemactionv1.ProgressResponse{Progress: &shared.OperationProgress{NCompleted: 1}}}.hub(t)
+	action := rawAsync{progress: &asyncrestoreitemactionv1.ProgressResponse{
+		Progress: &shared.OperationProgress{NCompleted: 1},
+	}}.hub(t)
 	require.Equal(t, 64, action.AtOnce())
 	_, err := action.ProgressOfMany(t.Context(), []string{"copy-1", "copy-2"}, []byte("{}"))
 	require.ErrorContains(t, err, "AsyncRestoreItemAction(example.io/")

@@ -23,7 +23,8 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		restoreitemactionv1.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		restoreitemactionv1.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
+			Constant: true},
 		// Velero restores one item after the other, and plugins made for it may rely on that.
 		restoreitemactionv1.RestoreItemAction_Execute_FullMethodName: {Class: versioning.Execute, Alone: true},
 	}
@@ -36,7 +37,8 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo,
+		&restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (v1) Starts() versioning.Starts { return versioning.NoOperations }

@@ -40,9 +40,10 @@ func (u unstamp) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.E
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written unstamp) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV1(plugintest.Serve(t, riav1.Register(name, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
-		return written, nil
-	})), name)
+	return restoreitemaction.NewV1(
+		plugintest.Serve(t, riav1.Register(name, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+			return written, nil
+		})), name)
 }
 
 // raw is a plugin whose replies the framework would never send.
@@ -51,7 +52,9 @@ type raw struct {
 	answer *restoreitemactionv1.RestoreItemActionExecuteResponse
 }
 
-func (r raw) Execute(context.Context, *restoreitemactionv1.RestoreItemActionExecuteRequest) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
+func (r raw) Execute(
+	context.Context, *restoreitemactionv1.RestoreItemActionExecuteRequest,
+) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
 	return r.answer, nil
 }
 
@@ -68,7 +71,8 @@ func TestActionSeesBothItemsAndChangesOne(t *testing.T) {
 		input.Item.SetLabels(map[string]string{
 			"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name, "of": input.Restore.Spec.BackupName,
 		})
-		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "old", Name: "s"}), nil
+		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets",
+			Namespace: "old", Name: "s"}), nil
 	})
 	require.Equal(t, name, action.Name())
 	selector, err := action.AppliesTo(t.Context())
@@ -78,14 +82,17 @@ func TestActionSeesBothItemsAndChangesOne(t *testing.T) {
 	result, err := action.Execute(t.Context(), input())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web","labels":{"from":"old","by":"monday","of":"nightly"}}}`, string(result.Item))
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "s"}}, result.AdditionalItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "s"}},
+		result.AdditionalItems)
 	require.False(t, result.SkipRestore)
 }
 
 func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*riav1.ExecuteOutput{nil, {}} {
-		result, err := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return output, nil }).Execute(t.Context(), input())
+		result, err := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return output, nil }).Execute(
+			t.Context(), input(),
+		)
 		require.NoError(t, err)
 		require.Equal(t, string(input().Item), string(result.Item))
 	}
@@ -94,13 +101,15 @@ func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 func TestSkippedItemIsNotChecked(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets", Name: "s"}).WithoutRestore(), nil
+		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets",
+			Name: "s"}).WithoutRestore(), nil
 	})
 	result, err := action.Execute(t.Context(), input())
 	require.NoError(t, err)
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true}, result)
 
-	result, err = raw{answer: &restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage"), SkipRestore: true}}.hub(t).Execute(t.Context(), input())
+	result, err = raw{answer: &restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage"),
+		SkipRestore: true}}.hub(t).Execute(t.Context(), input())
 	require.NoError(t, err)
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true}, result)
 }
@@ -114,7 +123,8 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 		"nothing": {&restoreitemactionv1.RestoreItemActionExecuteResponse{}, "item is empty"},
 		"garbage": {&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage")}, "item is not JSON"},
 		"an additional item without a name": {
-			&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: input().Item, AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
+			&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: input().Item,
+				AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
 			"additionalItems[0]",
 		},
 	} {
@@ -130,14 +140,20 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 
 func TestActionErrorIsPrefixedOnce(t *testing.T) {
 	t.Parallel()
-	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return nil, framework.Errorf("disk full") })
+	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+		return nil,
+			framework.Errorf("disk full")
+	})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")
 }
 
 func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
-	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return nil, framework.Errorf("never called") })
+	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+		return nil,
+			framework.Errorf("never called")
+	})
 	broken := input()
 	broken.ItemFromBackup = []byte(`{"apiVersion":"v1"}`)
 	_, err := action.Execute(t.Context(), broken)

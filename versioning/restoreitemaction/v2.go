@@ -22,12 +22,16 @@ func NewV2(conn grpc.ClientConnInterface, name string) Action {
 // CallsV2 declares the methods of the version.
 func CallsV2() versioning.Calls {
 	return versioning.Calls{
-		restoreitemactionv2.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		restoreitemactionv2.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
+			Constant: true},
 		// Velero restores one item after the other, and plugins made for it may rely on that.
-		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:                 {Class: versioning.Execute, Alone: true},
-		restoreitemactionv2.RestoreItemAction_Progress_FullMethodName:                {Class: versioning.Query, Repeatable: true},
-		restoreitemactionv2.RestoreItemAction_Cancel_FullMethodName:                  {Class: versioning.Query},
-		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName: {Class: versioning.Execute,
+			Alone: true},
+		restoreitemactionv2.RestoreItemAction_Progress_FullMethodName: {Class: versioning.Query,
+			Repeatable: true},
+		restoreitemactionv2.RestoreItemAction_Cancel_FullMethodName: {Class: versioning.Query},
+		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Class: versioning.Query,
+			Repeatable: true},
 	}
 }
 
@@ -38,7 +42,8 @@ type v2 struct {
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo,
+		&restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (v2) Starts() versioning.Starts { return versioning.Unkeyed }
@@ -47,12 +52,14 @@ func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &restoreitemactionv2.RestoreItemActionExecuteRequest{
 		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup,
 	}, func(answer *restoreitemactionv2.RestoreItemActionExecuteResponse) (*Result, error) {
-		result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationID())
+		result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(),
+			answer.GetOperationID())
 		if err != nil || result.SkipRestore {
 			return result, err
 		}
 		result.WaitForAdditionalItems = answer.GetWaitForAdditionalItems()
-		result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout", answer.GetAdditionalItemsReadyTimeout())
+		result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout",
+			answer.GetAdditionalItemsReadyTimeout())
 		return result, err
 	})
 }
@@ -70,7 +77,9 @@ func (a v2) Cancel(ctx context.Context, operationID string, restore []byte) erro
 	return a.Wrap(err)
 }
 
-func (a v2) AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore []byte) (bool, error) {
+func (a v2) AreAdditionalItemsReady(
+	ctx context.Context, items []framework.ResourceIdentifier, restore []byte,
+) (bool, error) {
 	answer, err := a.client.AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
 		Plugin: a.Name(), Restore: restore, AdditionalItems: reply.Sent(items),
 	})

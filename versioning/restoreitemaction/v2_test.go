@@ -53,7 +53,9 @@ func (m mover) Cancel(_ context.Context, input *riav2.CancelInput) error {
 	return nil
 }
 
-func (m mover) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (m mover) AreAdditionalItemsReady(
+	_ context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	ready, err := m.ready(input.AdditionalItems, input.Restore)
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: ready}, err
 }
@@ -61,9 +63,10 @@ func (m mover) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditi
 // authorV2 returns the hub over an author's implementation.
 func authorV2(t *testing.T, written mover) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV2(plugintest.Serve(t, riav2.Register(name, func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
-		return written, nil
-	})), name)
+	return restoreitemaction.NewV2(
+		plugintest.Serve(t, riav2.Register(name, func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+			return written, nil
+		})), name)
 }
 
 // rawV2 is a plugin whose replies the framework would never send.
@@ -74,15 +77,21 @@ type rawV2 struct {
 	progress  *restoreitemactionv2.RestoreItemActionProgressResponse
 }
 
-func (r rawV2) AppliesTo(context.Context, *restoreitemactionv2.RestoreItemActionAppliesToRequest) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
+func (r rawV2) AppliesTo(
+	context.Context, *restoreitemactionv2.RestoreItemActionAppliesToRequest,
+) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
 	return r.appliesTo, nil
 }
 
-func (r rawV2) Execute(context.Context, *restoreitemactionv2.RestoreItemActionExecuteRequest) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
+func (r rawV2) Execute(
+	context.Context, *restoreitemactionv2.RestoreItemActionExecuteRequest,
+) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
 	return r.execute, nil
 }
 
-func (r rawV2) Progress(context.Context, *restoreitemactionv2.RestoreItemActionProgressRequest) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
+func (r rawV2) Progress(
+	context.Context, *restoreitemactionv2.RestoreItemActionProgressRequest,
+) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
 	return r.progress, nil
 }
 
@@ -102,7 +111,8 @@ func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
 			input.Item.SetLabels(map[string]string{"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name})
 			return riav2.NewExecuteOutput(input.Item).WithOperation("copy-1"), nil
 		},
-		progress:  framework.OperationProgress{NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying", Started: at, Updated: at.Add(time.Second)},
+		progress: framework.OperationProgress{NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying", Started: at,
+			Updated: at.Add(time.Second)},
 		cancelled: cancelled,
 	})
 	require.Equal(t, name, action.Name())
@@ -119,7 +129,8 @@ func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
 	progress, err := action.Progress(t.Context(), "copy-1", input().Restore)
 	require.NoError(t, err)
 	require.Equal(t, framework.OperationProgress{
-		NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of monday", Started: at, Updated: at.Add(time.Second),
+		NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of monday", Started: at,
+		Updated: at.Add(time.Second),
 	}, progress)
 
 	require.NoError(t, action.Cancel(t.Context(), "copy-1", input().Restore))
@@ -136,9 +147,11 @@ func TestActionMakesHostWaitForAdditionalItems(t *testing.T) {
 		output *riav2.ExecuteOutput
 		want   restoreitemaction.Result
 	}{
-		"no wait":      {riav2.NewExecuteOutput(nil).WithItems(wanted...), restoreitemaction.Result{}},
-		"a wait":       {riav2.NewExecuteOutput(nil).WithItems(wanted...).WithItemsWait(), restoreitemaction.Result{WaitForAdditionalItems: true}},
-		"its own time": {riav2.NewExecuteOutput(nil).WithItems(wanted...).WithItemsWaitFor(90 * time.Second), restoreitemaction.Result{WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: 90 * time.Second}},
+		"no wait": {riav2.NewExecuteOutput(nil).WithItems(wanted...), restoreitemaction.Result{}},
+		"a wait": {riav2.NewExecuteOutput(nil).WithItems(wanted...).WithItemsWait(),
+			restoreitemaction.Result{WaitForAdditionalItems: true}},
+		"its own time": {riav2.NewExecuteOutput(nil).WithItems(wanted...).WithItemsWaitFor(90 * time.Second),
+			restoreitemaction.Result{WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: 90 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,12 +209,16 @@ func TestSkippedItemKeepsOnlyItsOperation(t *testing.T) {
 
 func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
-	action := authorV2(t, mover{execute: func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error) { return nil, errors.New("disk full") }})
+	action := authorV2(t, mover{execute: func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
+		return nil,
+			errors.New("disk full")
+	}})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")
 	_, err = action.Progress(t.Context(), "", input().Restore)
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): asked after nothing")
-	require.EqualError(t, action.Cancel(t.Context(), "copy-1", input().Restore), "RestoreItemAction(example.io/unstamp): cannot stop copy-1")
+	require.EqualError(t, action.Cancel(t.Context(), "copy-1", input().Restore),
+		"RestoreItemAction(example.io/unstamp): cannot stop copy-1")
 	_, err = action.AreAdditionalItemsReady(t.Context(), nil, []byte("garbage"))
 	require.ErrorContains(t, err, "decode restore of the request: ")
 }
@@ -213,11 +230,16 @@ func TestInvalidRepliesOfV2AreRejected(t *testing.T) {
 		answer *restoreitemactionv2.RestoreItemActionExecuteResponse
 		want   string
 	}{
-		"nothing":                             {&restoreitemactionv2.RestoreItemActionExecuteResponse{}, "item is empty"},
-		"an additional item without a name":   {&restoreitemactionv2.RestoreItemActionExecuteResponse{Item: fine, AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}}, "additionalItems[0]"},
-		"an operation id nobody can show":     {&restoreitemactionv2.RestoreItemActionExecuteResponse{Item: fine, OperationID: "a\nb"}, "operation id"},
-		"an operation id of a skipped item":   {&restoreitemactionv2.RestoreItemActionExecuteResponse{SkipRestore: true, OperationID: " "}, "operation id"},
-		"a wait that is over before it began": {&restoreitemactionv2.RestoreItemActionExecuteResponse{Item: fine, WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: durationpb.New(-time.Second)}, "additionalItemsReadyTimeout is -1s"},
+		"nothing": {&restoreitemactionv2.RestoreItemActionExecuteResponse{}, "item is empty"},
+		"an additional item without a name": {&restoreitemactionv2.RestoreItemActionExecuteResponse{Item: fine,
+			AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}}, "additionalItems[0]"},
+		"an operation id nobody can show": {&restoreitemactionv2.RestoreItemActionExecuteResponse{Item: fine,
+			OperationID: "a\nb"}, "operation id"},
+		"an operation id of a skipped item": {&restoreitemactionv2.RestoreItemActionExecuteResponse{SkipRestore: true,
+			OperationID: " "}, "operation id"},
+		"a wait that is over before it began": {&restoreitemactionv2.RestoreItemActionExecuteResponse{Item: fine,
+			WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: durationpb.New(-time.Second)},
+			"additionalItemsReadyTimeout is -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,8 +250,11 @@ func TestInvalidRepliesOfV2AreRejected(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	_, err := rawV2{progress: &restoreitemactionv2.RestoreItemActionProgressResponse{}}.hub(t).Progress(t.Context(), "copy-1", nil)
+	_, err := rawV2{progress: &restoreitemactionv2.RestoreItemActionProgressResponse{}}.hub(t).Progress(t.Context(),
+		"copy-1", nil)
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
-	_, err = rawV2{appliesTo: &restoreitemactionv2.RestoreItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
+	_, err = rawV2{appliesTo: &restoreitemactionv2.RestoreItemActionAppliesToResponse{
+		ResourceSelector: &shared.ResourceSelector{Selector: "("},
+	}}.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }

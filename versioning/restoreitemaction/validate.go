@@ -11,7 +11,9 @@ import (
 
 // checkResult checks an action's reply to the item sent, in all versions that can start
 // operations. If the item is skipped, nothing else is checked.
-func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, skip bool, operationID string) (*Result, error) {
+func checkResult(
+	sent, item []byte, additional []*shared.ResourceIdentifier, skip bool, operationID string,
+) (*Result, error) {
 	if err := reply.OperationID(operationID); err != nil {
 		return nil, err
 	}

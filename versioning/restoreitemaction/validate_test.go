@@ -13,17 +13,20 @@ func TestValidateItemRequiresAnObject(t *testing.T) {
 	t.Parallel()
 	const sent = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"}}`
 	for name, test := range map[string]struct{ answered, want string }{
-		"unchanged":         {sent, ""},
-		"another kind":      {`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"namespace":"shop","name":"web"}}`, ""},
-		"another name":      {`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web-2"}}`, ""},
-		"another namespace": {`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"bank","name":"web"}}`, ""},
-		"empty":             {"", "item is empty"},
-		"garbage":           {"garbage", "item is not JSON"},
-		"null":              {"null", "item is not a JSON object"},
-		"no apiVersion":     {`{"kind":"Deployment","metadata":{"name":"web"}}`, "item has no apiVersion"},
-		"no kind":           {`{"apiVersion":"apps/v1","metadata":{"name":"web"}}`, "item has no kind"},
-		"no name":           {`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop"}}`, "item has no metadata.name"},
-		"no metadata":       {`{"apiVersion":"apps/v1","kind":"Deployment"}`, "item has no metadata.name"},
+		"unchanged":    {sent, ""},
+		"another kind": {`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"namespace":"shop","name":"web"}}`, ""},
+		"another name": {`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web-2"}}`,
+			""},
+		"another namespace": {`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"bank","name":"web"}}`,
+			""},
+		"empty":         {"", "item is empty"},
+		"garbage":       {"garbage", "item is not JSON"},
+		"null":          {"null", "item is not a JSON object"},
+		"no apiVersion": {`{"kind":"Deployment","metadata":{"name":"web"}}`, "item has no apiVersion"},
+		"no kind":       {`{"apiVersion":"apps/v1","metadata":{"name":"web"}}`, "item has no kind"},
+		"no name": {`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop"}}`,
+			"item has no metadata.name"},
+		"no metadata": {`{"apiVersion":"apps/v1","kind":"Deployment"}`, "item has no metadata.name"},
 	} {
 		err := validateItem([]byte(sent), []byte(test.answered))
 		if test.want == "" {

@@ -24,8 +24,8 @@ import (
 // pluginsBuiltBefore names the directory of plugins that announce version 1, for tests on sources without that version.
 const pluginsBuiltBefore = "CLEAT_TEST_PLUGINS_BUILT_BEFORE"
 
-// TestAcceptKinds_TestKind runs plugins that announce every mix of the three versions of a kind in the real host, which has
-// no line about the kind. Then it deletes version 1 and runs the same plugins again.
+// TestAcceptKinds_TestKind runs plugins that announce every mix of the three versions of a kind in the real host, which
+// has no line about the kind. Then it deletes version 1 and runs the same plugins again.
 func TestAcceptKinds_TestKind(t *testing.T) {
 	t.Parallel()
 	dir := buildPlugins(t)
@@ -120,7 +120,8 @@ func newHost(t *testing.T, dir string) host {
 	return h
 }
 
-// weigher returns the hub over a plugin, or false if the host does not use it. Its lines go to the log until end is called.
+// weigher returns the hub over a plugin, or false if the host does not use it. Its lines go to the log until end is
+// called.
 func (h host) weigher(t *testing.T, announced string) (_ itemweigher.Weigher, _ *log, end func(), ok bool) {
 	t.Helper()
 	session := &log{}
@@ -152,7 +153,8 @@ func (h host) requireServes(t *testing.T, announced string, used int) {
 	if !ok {
 		return
 	}
-	weights, err := weigher.Weigh(t.Context(), [][]byte{item("web", 1500), item("db", 2048)}, []byte(`{"metadata":{"name":"exact"}}`))
+	weights, err := weigher.Weigh(t.Context(), [][]byte{item("web", 1500), item("db", 2048)},
+		[]byte(`{"metadata":{"name":"exact"}}`))
 	require.NoError(t, err)
 	want := []itemweigher.Weight{{Bytes: 1500, Exact: true}, {Bytes: 2048, Exact: true}}
 	calls, itemsPerCall := 2, 1
@@ -164,7 +166,10 @@ func (h host) requireServes(t *testing.T, announced string, used int) {
 	}
 	require.Equal(t, want, weights)
 	line := fmt.Sprintf("version=%d", used)
-	require.Eventually(t, func() bool { return log.count("weighed", line, fmt.Sprintf("items=%d", itemsPerCall)) >= calls },
+	require.Eventually(t, func() bool {
+		return log.count("weighed", line,
+			fmt.Sprintf("items=%d", itemsPerCall)) >= calls
+	},
 		waitTime, pollTime, "the plugin's lines in %q", log)
 	require.Equal(t, calls, log.count("weighed", ""), log.String())
 }
@@ -195,7 +200,8 @@ func testRules(dir string) func(t *testing.T) {
 }
 
 func item(name string, bytes int64) []byte {
-	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"annotations":{"bytes":"%d"}}}`, name, bytes)
+	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"annotations":{"bytes":"%d"}}}`,
+		name, bytes)
 }
 
 // runWithoutVersion1 builds and runs the tests on sources without version 1: its folders, its file and its line in the

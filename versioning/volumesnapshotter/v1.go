@@ -22,11 +22,13 @@ func CallsV1() versioning.Calls {
 	return versioning.Calls{
 		volumesnapshotterv1.VolumeSnapshotter_Init_FullMethodName:                     {Class: versioning.Query, Init: true},
 		volumesnapshotterv1.VolumeSnapshotter_CreateVolumeFromSnapshot_FullMethodName: {Class: versioning.Transfer},
-		volumesnapshotterv1.VolumeSnapshotter_GetVolumeInfo_FullMethodName:            {Class: versioning.Transfer, Repeatable: true},
-		volumesnapshotterv1.VolumeSnapshotter_CreateSnapshot_FullMethodName:           {Class: versioning.Transfer},
-		volumesnapshotterv1.VolumeSnapshotter_DeleteSnapshot_FullMethodName:           {Class: versioning.Transfer},
-		volumesnapshotterv1.VolumeSnapshotter_GetVolumeID_FullMethodName:              {Class: versioning.Transfer, Repeatable: true},
-		volumesnapshotterv1.VolumeSnapshotter_SetVolumeID_FullMethodName:              {Class: versioning.Transfer},
+		volumesnapshotterv1.VolumeSnapshotter_GetVolumeInfo_FullMethodName: {Class: versioning.Transfer,
+			Repeatable: true},
+		volumesnapshotterv1.VolumeSnapshotter_CreateSnapshot_FullMethodName: {Class: versioning.Transfer},
+		volumesnapshotterv1.VolumeSnapshotter_DeleteSnapshot_FullMethodName: {Class: versioning.Transfer},
+		volumesnapshotterv1.VolumeSnapshotter_GetVolumeID_FullMethodName: {Class: versioning.Transfer,
+			Repeatable: true},
+		volumesnapshotterv1.VolumeSnapshotter_SetVolumeID_FullMethodName: {Class: versioning.Transfer},
 	}
 }
 

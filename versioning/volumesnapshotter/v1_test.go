@@ -26,7 +26,9 @@ const (
 // san is an author's snapshotter.
 type san struct{ config chan<- map[string]string }
 
-func (san) CreateVolumeFromSnapshot(_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
+func (san) CreateVolumeFromSnapshot(
+	_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput,
+) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
 	id := fmt.Sprintf("%s as %s in %s", input.SnapshotID, input.VolumeType, input.VolumeAZ)
 	if input.IOPS != nil {
 		id += fmt.Sprintf(" at %d", *input.IOPS)
@@ -43,7 +45,8 @@ func (san) GetVolumeInfo(_ context.Context, input *vsv1.GetVolumeInfoInput) (*vs
 }
 
 func (san) CreateSnapshot(_ context.Context, input *vsv1.CreateSnapshotInput) (*vsv1.CreateSnapshotOutput, error) {
-	return &vsv1.CreateSnapshotOutput{SnapshotID: "snap of " + input.VolumeID + " in " + input.VolumeAZ + " for " + input.Tags["backup"]}, nil
+	return &vsv1.CreateSnapshotOutput{SnapshotID: "snap of " + input.VolumeID + " in " + input.VolumeAZ + " for " +
+		input.Tags["backup"]}, nil
 }
 
 func (san) DeleteSnapshot(_ context.Context, input *vsv1.DeleteSnapshotInput) error {
@@ -66,10 +69,12 @@ func (san) SetVolumeID(_ context.Context, input *vsv1.SetVolumeIDInput) (*vsv1.S
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written san) volumesnapshotter.Snapshotter {
 	t.Helper()
-	return volumesnapshotter.NewV1(plugintest.Serve(t, vsv1.Register(name, func(_ context.Context, setup *framework.Setup) (vsv1.VolumeSnapshotter, error) {
-		written.config <- framework.Config[map[string]string](setup)
-		return written, nil
-	}, framework.WithConfig(map[string]string{}))), name)
+	return volumesnapshotter.NewV1(
+		plugintest.Serve(t, vsv1.Register(name, func(_ context.Context, setup *framework.Setup) (vsv1.VolumeSnapshotter,
+			error) {
+			written.config <- framework.Config[map[string]string](setup)
+			return written, nil
+		}, framework.WithConfig(map[string]string{}))), name)
 }
 
 // initialized returns the hub over san after its Init.
@@ -85,19 +90,27 @@ type raw struct {
 	volumesnapshotterv1.UnimplementedVolumeSnapshotterServer
 }
 
-func (raw) CreateVolumeFromSnapshot(context.Context, *volumesnapshotterv1.CreateVolumeRequest) (*volumesnapshotterv1.CreateVolumeResponse, error) {
+func (raw) CreateVolumeFromSnapshot(
+	context.Context, *volumesnapshotterv1.CreateVolumeRequest,
+) (*volumesnapshotterv1.CreateVolumeResponse, error) {
 	return &volumesnapshotterv1.CreateVolumeResponse{}, nil
 }
 
-func (raw) GetVolumeInfo(context.Context, *volumesnapshotterv1.GetVolumeInfoRequest) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
+func (raw) GetVolumeInfo(
+	context.Context, *volumesnapshotterv1.GetVolumeInfoRequest,
+) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
 	return &volumesnapshotterv1.GetVolumeInfoResponse{VolumeType: "fast", Iops: -1}, nil
 }
 
-func (raw) CreateSnapshot(context.Context, *volumesnapshotterv1.CreateSnapshotRequest) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
+func (raw) CreateSnapshot(
+	context.Context, *volumesnapshotterv1.CreateSnapshotRequest,
+) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
 	return &volumesnapshotterv1.CreateSnapshotResponse{}, nil
 }
 
-func (raw) SetVolumeID(context.Context, *volumesnapshotterv1.SetVolumeIDRequest) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
+func (raw) SetVolumeID(
+	context.Context, *volumesnapshotterv1.SetVolumeIDRequest,
+) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
 	return &volumesnapshotterv1.SetVolumeIDResponse{PersistentVolume: []byte("null")}, nil
 }
 
@@ -128,7 +141,8 @@ func TestEveryCallReachesTheSnapshotter(t *testing.T) {
 	snapshotID, err := snapshotter.CreateSnapshot(t.Context(), "vol-1", "zone-1", map[string]string{"backup": "nightly"})
 	require.NoError(t, err)
 	require.Equal(t, "snap of vol-1 in zone-1 for nightly", snapshotID)
-	require.EqualError(t, snapshotter.DeleteSnapshot(t.Context(), "snap-1"), "VolumeSnapshotter(example.io/san): cannot delete snap-1")
+	require.EqualError(t, snapshotter.DeleteSnapshot(t.Context(), "snap-1"),
+		"VolumeSnapshotter(example.io/san): cannot delete snap-1")
 
 	volumeID, err := snapshotter.GetVolumeID(t.Context(), []byte(volume))
 	require.NoError(t, err)
@@ -140,7 +154,8 @@ func TestEveryCallReachesTheSnapshotter(t *testing.T) {
 
 func TestVolumeOfAnotherStorageSystemHasNoID(t *testing.T) {
 	t.Parallel()
-	volumeID, err := initialized(t).GetVolumeID(t.Context(), []byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`))
+	volumeID, err := initialized(t).GetVolumeID(t.Context(),
+		[]byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`))
 	require.NoError(t, err)
 	require.Empty(t, volumeID)
 }

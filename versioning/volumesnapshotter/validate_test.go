@@ -25,14 +25,18 @@ func TestValidatePersistentVolumeRequiresTheSameObject(t *testing.T) {
 	t.Parallel()
 	const sent = `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`
 	for name, test := range map[string]struct{ sent, answered, want string }{
-		"unchanged":           {sent, sent, ""},
-		"changed":             {sent, `{"spec":{"csi":{"volumeHandle":"v"}},"kind":"PersistentVolume","metadata":{"name":"pv-1"},"apiVersion":"v1"}`, ""},
-		"empty":               {sent, "", "persistentVolume is empty"},
-		"garbage":             {sent, "garbage", "persistentVolume is not JSON"},
-		"null":                {sent, "null", "persistentVolume is not a JSON object"},
-		"another name":        {sent, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-2"}}`, `is v1 PersistentVolume "pv-2", want v1 PersistentVolume "pv-1"`},
-		"another kind":        {sent, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"pv-1"}}`, "is v1 PersistentVolumeClaim"},
-		"another API version": {sent, `{"apiVersion":"v2","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`, "is v2 PersistentVolume"},
+		"unchanged": {sent, sent, ""},
+		"changed": {sent,
+			`{"spec":{"csi":{"volumeHandle":"v"}},"kind":"PersistentVolume","metadata":{"name":"pv-1"},"apiVersion":"v1"}`, ""},
+		"empty":   {sent, "", "persistentVolume is empty"},
+		"garbage": {sent, "garbage", "persistentVolume is not JSON"},
+		"null":    {sent, "null", "persistentVolume is not a JSON object"},
+		"another name": {sent, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-2"}}`,
+			`is v1 PersistentVolume "pv-2", want v1 PersistentVolume "pv-1"`},
+		"another kind": {sent, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"pv-1"}}`,
+			"is v1 PersistentVolumeClaim"},
+		"another API version": {sent, `{"apiVersion":"v2","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`,
+			"is v2 PersistentVolume"},
 		"not asked about one": {"garbage", sent, "the persistentVolume sent to the snapshotter is not JSON"},
 	} {
 		err := validatePersistentVolume([]byte(test.sent), []byte(test.answered))

@@ -27,21 +27,24 @@ func Install(ctx context.Context) error {
 	if err := yaml.Unmarshal(v1.Definition, &definition.Object); err != nil {
 		return err
 	}
-	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&definition), client.FieldOwner("data-mover"), client.ForceOwnership)
+	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&definition), client.FieldOwner("data-mover"),
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply the definition of DataTransfers: %w", err)
 	}
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		if err := to.Get(ctx, client.ObjectKeyFromObject(&definition), &definition); err != nil {
-			return false, err
-		}
-		conditions, _, err := unstructured.NestedFieldNoCopy(definition.Object, "status", "conditions")
-		list, _ := conditions.([]any) // null in the beginning
-		for _, one := range list {
-			if condition, ok := one.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
-				return true, nil
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			if err := to.Get(ctx, client.ObjectKeyFromObject(&definition), &definition); err != nil {
+				return false, err
 			}
-		}
-		return false, err
-	})
+			conditions, _, err := unstructured.NestedFieldNoCopy(definition.Object, "status", "conditions")
+			list, _ := conditions.([]any) // null in the beginning
+			for _, one := range list {
+				if condition, ok := one.(map[string]any); ok && condition["type"] == "Established" &&
+					condition["status"] == "True" {
+					return true, nil
+				}
+			}
+			return false, err
+		})
 }

@@ -45,12 +45,14 @@ func (o *options) parse(args []string) error {
 	flags.StringVar(&o.namespace, "namespace", "velero", "the namespace of the DataTransfers")
 	flags.StringVar(&o.volumes, "volumes", "/volumes", "the directory with the data of claims, in NAMESPACE/CLAIM")
 	flags.StringVar(&o.bucket, "bucket", "", "the URL of the bucket, as s3://NAME?region=eu-central-1, or "+
-		"s3://NAME?endpoint=http://HOST:PORT&region=us-east-1&use_path_style=true; the credentials are those of the variables AWS_...")
+		"s3://NAME?endpoint=http://HOST:PORT&region=us-east-1&use_path_style=true; the credentials are those of the "+
+		"variables AWS_...")
 	flags.IntVar(&o.bytesPerSecond, "bytes-per-second", 0, "the limit of all transfers together; 0 for none")
 	flags.IntVar(&o.transfers, "transfers", 2, "how many transfers are worked on at a time")
 	flags.IntVar(&o.streams, "streams", 4, "how many packs a transfer sends or fetches at a time; each is in memory")
 	flags.IntVar(&o.packSize, "pack-size", 8<<20, "the size in bytes of packs, the objects in the bucket")
-	flags.DurationVar(&o.lease, "lease", 15*time.Second, "after which time without a write the transfers of another controller are taken over")
+	flags.DurationVar(&o.lease, "lease", 15*time.Second,
+		"after which time without a write the transfers of another controller are taken over")
 	flags.DurationVar(&o.keep, "keep", 7*24*time.Hour, "how long DataTransfers are kept after their end")
 	flags.DurationVar(&o.patience, "patience", 5*time.Minute, "how long a request to the bucket that fails is tried again")
 	if err := flags.Parse(args); err != nil {
@@ -135,7 +137,8 @@ func Run(ctx context.Context, args []string) error {
 	r := &reconciler{
 		options: o, client: manager.GetClient(), live: manager.GetAPIReader(),
 		mover: &engine.Mover{
-			Bucket: bucket, PackSize: o.packSize, Streams: o.streams, Limit: engine.NewLimit(o.bytesPerSecond), Patience: o.patience,
+			Bucket: bucket, PackSize: o.packSize, Streams: o.streams, Limit: engine.NewLimit(o.bytesPerSecond),
+			Patience: o.patience,
 		},
 		id: strings.ToLower(host) + "/" + uuid.NewString(), working: working, slots: make(chan struct{}, o.transfers),
 		runs: map[types.NamespacedName]*run{}, seen: map[types.NamespacedName]sighting{},

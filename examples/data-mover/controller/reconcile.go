@@ -95,12 +95,14 @@ func (r *reconciler) claim(ctx context.Context, transfer *v1.DataTransfer) (ctrl
 		<-r.slots
 		return again(err)
 	}
-	ctrl.LoggerFrom(ctx).Info("claimed", "direction", next.Spec.Direction, "claim", next.Spec.Claim, "attempt", status.Attempts)
+	ctrl.LoggerFrom(ctx).Info("claimed", "direction", next.Spec.Direction, "claim", next.Spec.Claim, "attempt",
+		status.Attempts)
 	r.start(ctx, next, refused)
 	return ctrl.Result{}, nil
 }
 
-// again looks at a transfer again that could not be updated because the cache was stale, or another controller was faster.
+// again looks at a transfer again that could not be updated because the cache was stale, or another controller was
+// faster.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -140,7 +142,9 @@ func (r *reconciler) cleanUp(ctx context.Context, transfer *v1.DataTransfer) (ct
 
 // remove asks for the deletion of a transfer's snapshot.
 func (r *reconciler) remove(ctx context.Context, transfer *v1.DataTransfer) error {
-	return client.IgnoreAlreadyExists(r.client.Create(ctx, v1.New(transfer.Namespace, v1.Deletion(transfer.Spec.Claim, transfer.Spec.Snapshot))))
+	return client.IgnoreAlreadyExists(
+		r.client.Create(ctx, v1.New(transfer.Namespace, v1.Deletion(transfer.Spec.Claim, transfer.Spec.Snapshot))),
+	)
 }
 
 // directory returns the directory of a claim. The definition of DataTransfers refuses names that are paths.

@@ -35,7 +35,8 @@ type run struct {
 	written  time.Time
 }
 
-// start starts the work on a transfer that this process holds, in a slot. If refused is an error, it is the result of the work.
+// start starts the work on a transfer that this process holds, in a slot. If refused is an error, it is the result of
+// the work.
 func (r *reconciler) start(ctx context.Context, transfer *v1.DataTransfer, refused error) {
 	own := &run{reconciler: r, log: ctrl.LoggerFrom(ctx), transfer: transfer, written: time.Now()}
 	own.ctx, own.cancel = context.WithCancelCause(r.working)
@@ -75,8 +76,8 @@ func (r *run) work(spec v1.Spec) error {
 	}
 }
 
-// keep writes the progress of the work, and its end. It returns when the end is written, or when the transfer is no longer
-// this process's.
+// keep writes the progress of the work, and its end. It returns when the end is written, or when the transfer is no
+// longer this process's.
 func (r *run) keep(done <-chan error) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()

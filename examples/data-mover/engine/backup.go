@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Backup writes the files of a directory into a snapshot. Nobody may change them meanwhile: a file that changes is an error.
-// A backup that was interrupted is continued by calling Backup again.
+// Backup writes the files of a directory into a snapshot. Nobody may change them meanwhile: a file that changes is an
+// error. A backup that was interrupted is continued by calling Backup again.
 func (m *Mover) Backup(ctx context.Context, directory, snapshot string, progress *Progress) error {
 	root, err := os.OpenRoot(directory)
 	if err != nil {
@@ -178,7 +178,8 @@ func (b *backup) sendPack(ctx context.Context, pieces []piece, size int64) error
 	var list index
 	for _, p := range pieces {
 		p.chunk.Pack = sum
-		list.Chunks = append(list.Chunks, indexed{Path: p.entry.Path, Size: p.entry.Size, Modified: p.entry.Modified, chunk: *p.chunk})
+		list.Chunks = append(list.Chunks, indexed{Path: p.entry.Path, Size: p.entry.Size, Modified: p.entry.Modified,
+			chunk: *p.chunk})
 	}
 	text, err := seal(list)
 	if err != nil {

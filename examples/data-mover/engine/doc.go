@@ -6,9 +6,9 @@
 //	index/<sha256>   the chunks in a pack; written after it
 //	manifest.json    all files, directories and symbolic links, with their chunks; written last
 //
-// A chunk is a piece of a file, or the whole file. A backup that was interrupted begins with the indexes: chunks of files that
-// have not changed are not read and sent again. A restore that was interrupted compares what the directory has with the SHA-256
-// of each chunk and fetches the rest. A pack is verified before any of it is written.
+// A chunk is a piece of a file, or the whole file. A backup that was interrupted begins with the indexes: chunks of
+// files that have not changed are not read and sent again. A restore that was interrupted compares what the directory
+// has with the SHA-256 of each chunk and fetches the rest. A pack is verified before any of it is written.
 //
 // Start reading at snapshot.go, the format; then backup.go and restore.go.
 package engine

@@ -102,7 +102,8 @@ func TestEverythingReturns(t *testing.T) {
 	for _, progress := range []*Progress{&sent, &fetched} {
 		count, begun := progress.Count()
 		require.True(t, begun)
-		require.Equal(t, Count{BytesDone: count.BytesTotal, BytesTotal: count.BytesTotal, FilesDone: 212, FilesTotal: 212}, count)
+		require.Equal(t, Count{BytesDone: count.BytesTotal, BytesTotal: count.BytesTotal, FilesDone: 212, FilesTotal: 212},
+			count)
 	}
 	packs, err := m.list(t.Context(), snapshot+"/packs/")
 	require.NoError(t, err)
@@ -207,7 +208,8 @@ func TestDamagedSnapshotsAreReported(t *testing.T) {
 		flipped := bytes.Clone(good)
 		flipped[len(flipped)/2] ^= 4
 		for name, damaged := range map[string][]byte{
-			"empty": {}, "cut": good[:len(good)-1], "flipped": flipped, "longer": append(bytes.Clone(good), "}"...), "null": []byte("null"),
+			"empty": {}, "cut": good[:len(good)-1], "flipped": flipped, "longer": append(bytes.Clone(good), "}"...),
+			"null": []byte("null"),
 		} {
 			require.NoError(t, m.put(t.Context(), key, damaged))
 			require.ErrorContains(t, m.Restore(t.Context(), snapshot, t.TempDir(), &Progress{}), "damaged", "%s %s", key, name)

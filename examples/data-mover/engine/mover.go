@@ -112,7 +112,8 @@ func (m *Mover) patiently(ctx context.Context, verb, key string, call func() err
 		if err == nil {
 			return nil
 		}
-		if err = fmt.Errorf("%s %s in the bucket: %w", verb, key, err); ctx.Err() != nil || stays(err) || time.Since(began)+pause > m.Patience {
+		if err = fmt.Errorf("%s %s in the bucket: %w", verb, key, err); ctx.Err() != nil || stays(err) || time.Since(began)+
+			pause > m.Patience {
 			return err
 		}
 		select {
@@ -126,7 +127,8 @@ func (m *Mover) patiently(ctx context.Context, verb, key string, call func() err
 // stays reports whether it is of no use to try again.
 func stays(err error) bool {
 	switch gcerrors.Code(err) {
-	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.FailedPrecondition, gcerrors.Unimplemented:
+	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.FailedPrecondition,
+		gcerrors.Unimplemented:
 		return true
 	default:
 		return false

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// CheckEmpty returns an error if there is something in a directory. A missing directory is empty, and so is the root of a new
-// file system.
+// CheckEmpty returns an error if there is something in a directory. A missing directory is empty, and so is the root of
+// a new file system.
 func CheckEmpty(directory string) error {
 	entries, err := os.ReadDir(directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,8 +31,8 @@ func CheckEmpty(directory string) error {
 	return nil
 }
 
-// Restore writes the files of a snapshot into a directory, which it makes if needed. CheckEmpty comes before the first attempt.
-// A restore that was interrupted is continued by calling Restore again.
+// Restore writes the files of a snapshot into a directory, which it makes if needed. CheckEmpty comes before the first
+// attempt. A restore that was interrupted is continued by calling Restore again.
 func (m *Mover) Restore(ctx context.Context, snapshot, directory string, progress *Progress) error {
 	read, err := m.readManifest(ctx, snapshot)
 	if err != nil {
@@ -76,7 +76,8 @@ type restore struct {
 	progress *Progress
 }
 
-// prepare makes directories, links and files of the right size, and returns the pieces that are missing, by their packs.
+// prepare makes directories, links and files of the right size, and returns the pieces that are missing, by their
+// packs.
 func (r *restore) prepare(ctx context.Context, entries []entry) ([][]piece, error) {
 	var missing []piece
 	for i := range entries {
@@ -164,7 +165,8 @@ func (r *restore) fetch(ctx context.Context, pieces []piece) error {
 		return err
 	}
 	if got := sumOf(content); got != sum {
-		return fmt.Errorf("pack %s is damaged: its SHA-256 is %s; %s and %d more chunks are lost", sum, got, pieces[0].entry.Path, len(pieces)-1)
+		return fmt.Errorf("pack %s is damaged: its SHA-256 is %s; %s and %d more chunks are lost", sum, got,
+			pieces[0].entry.Path, len(pieces)-1)
 	}
 	for _, p := range pieces {
 		if err := r.write(p, content); err != nil {
@@ -181,7 +183,8 @@ func (r *restore) write(p piece, pack []byte) error {
 	}
 	content := pack[p.chunk.At:][:p.chunk.Length]
 	if got := sumOf(content); got != p.chunk.SHA256 {
-		return fmt.Errorf("the manifest is damaged: the SHA-256 at %d of pack %s is %s, want %s", p.chunk.At, p.chunk.Pack, got, p.chunk.SHA256)
+		return fmt.Errorf("the manifest is damaged: the SHA-256 at %d of pack %s is %s, want %s", p.chunk.At, p.chunk.Pack,
+			got, p.chunk.SHA256)
 	}
 	file, err := r.root.OpenFile(p.entry.Path, os.O_WRONLY, 0)
 	if err != nil {

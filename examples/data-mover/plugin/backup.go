@@ -17,7 +17,8 @@ func newBackup(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupIte
 	return backup{t}, err
 }
 
-// Start implements abiav1.AsyncBackupItemAction. The claim in the backup names the snapshot, which is named after the key.
+// Start implements abiav1.AsyncBackupItemAction. The claim in the backup names the snapshot, which is named after the
+// key.
 func (b backup) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 	snapshot := operations.ID(Name, input.Key)
 	id, err := b.start(ctx, v1.Spec{Direction: v1.Backup, Claim: claimOf(input.Item), Snapshot: snapshot, Key: input.Key})

@@ -16,8 +16,8 @@ func newDelete(_ context.Context, setup *framework.Setup) (deletev1.DeleteItemAc
 	return remove{t}, err
 }
 
-// Execute implements deletev1.DeleteItemAction. It only asks the controller to delete the snapshot: the deletion of the backup
-// does not wait, and asking again changes nothing.
+// Execute implements deletev1.DeleteItemAction. It only asks the controller to delete the snapshot: the deletion of the
+// backup does not wait, and asking again changes nothing.
 func (r remove) Execute(ctx context.Context, input *deletev1.ExecuteInput) error {
 	snapshot := input.Item.GetAnnotations()[SnapshotAnnotation]
 	if snapshot == "" {

@@ -67,11 +67,12 @@ func newTransfers(setup *framework.Setup) (transfers, error) {
 
 // AppliesTo implements all actions.
 func (t transfers) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: t.Selector}, nil
+	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: t.Selector},
+		nil
 }
 
-// start creates a transfer, unless it was created under the same key before, and returns the id of the operation. The name of
-// the transfer follows from the key: of two processes that try, one creates it, and both return it.
+// start creates a transfer, unless it was created under the same key before, and returns the id of the operation. The
+// name of the transfer follows from the key: of two processes that try, one creates it, and both return it.
 func (t transfers) start(ctx context.Context, spec v1.Spec) (id string, err error) {
 	transfer := v1.New(t.Namespace, spec)
 	id = transfer.Namespace + "/" + transfer.Name
@@ -110,8 +111,9 @@ func (t transfers) progress(ctx context.Context, id string) (framework.Operation
 	}
 	status, created := &transfer.Status, transfer.CreationTimestamp.Time
 	progress := framework.OperationProgress{
-		Completed: status.Ended(), NCompleted: status.BytesDone, NTotal: status.BytesTotal, Units: "bytes", Description: status.Message,
-		Started: created, Updated: created,
+		Completed: status.Ended(), NCompleted: status.BytesDone, NTotal: status.BytesTotal, Units: "bytes",
+		Description: status.Message,
+		Started:     created, Updated: created,
 	}
 	if status.UpdatedAt.After(created) {
 		progress.Updated = status.UpdatedAt.Time
@@ -134,7 +136,8 @@ func (t transfers) cancel(ctx context.Context, id string) error {
 	if err != nil || transfer.Spec.Cancel || transfer.Status.Ended() {
 		return err
 	}
-	err = t.client.Patch(ctx, transfer, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"cancel":true}}`)))
+	err = t.client.Patch(ctx, transfer, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"cancel":true}}`)))
 	if apierrors.IsNotFound(err) {
 		return framework.NotFound("transfer %s is gone", id)
 	}

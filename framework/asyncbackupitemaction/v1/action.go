@@ -16,8 +16,8 @@ import (
 // goes on; it may be done in the plugin's process, or by a controller that Start creates a custom resource for. The
 // server follows it by Progress until it has completed, and the backup waits for that.
 //
-// One value serves all calls of a process, concurrently: several items of one backup, and several backups.
-// Do not assume which process or value gets which call: Progress and Cancel may come to another process than the one whose
+// One value serves all calls of a process, concurrently: several items of one backup, and several backups. Do not
+// assume which process or value gets which call: Progress and Cancel may come to another process than the one whose
 // Start began the operation. ctx ends when the backup is cancelled, when the server stops, or at the server's deadline
 // for the call; an operation lives on when ctx ends. AppliesTo and Progress may be repeated after they failed. Start is
 // repeated, with the same key, when its answer was lost and when another server takes up the backup.
@@ -29,16 +29,17 @@ type AsyncBackupItemAction interface {
 	// Start begins the work on one item and does not wait for it. A nil output, or one without OperationID, means that
 	// there was nothing to start. An error leaves the item out of the backup, which becomes PartiallyFailed.
 	Start(ctx context.Context, input *StartInput) (*StartOutput, error)
-	// Progress returns how far the operation is that Start has started. It looks, and does not wait. The server calls it, often
-	// at first and every few seconds later, until it reports Completed; the backup waits for that. framework.ErrNotFound ends
-	// the operation as failed, at once. After any other error the server calls again, until the operation's time is over.
+	// Progress returns how far the operation is that Start has started. It looks, and does not wait. The server calls it,
+	// often at first and every few seconds later, until it reports Completed; the backup waits for that.
+	// framework.ErrNotFound ends the operation as failed, at once. After any other error the server calls again, until the
+	// operation's time is over.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the server
-	// waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and when
-	// nobody waits for it any more: the backup was cancelled or deleted, or has failed. After an error it is called again;
-	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
-	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and framework.ErrCannotCancel
-	// for one that cannot be stopped; the backup then goes on without it.
+	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the
+	// server waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and
+	// when nobody waits for it any more: the backup was cancelled or deleted, or has failed. After an error it is called
+	// again; once it has returned nil, only another server calls it again. It may also be called for an operation that has
+	// ended, which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
+	// framework.ErrCannotCancel for one that cannot be stopped; the backup then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 }
 
@@ -96,8 +97,11 @@ func (o *StartOutput) WithItems(items ...framework.ResourceIdentifier) *StartOut
 	return o
 }
 
-// WithOperation declares an operation that was started, and the items to be backed up once more at its end; it returns o.
-func (o *StartOutput) WithOperation(operationID string, postOperationItems ...framework.ResourceIdentifier) *StartOutput {
+// WithOperation declares an operation that was started, and the items to be backed up once more at its end; it returns
+// o.
+func (o *StartOutput) WithOperation(
+	operationID string, postOperationItems ...framework.ResourceIdentifier,
+) *StartOutput {
 	o.OperationID = operationID
 	o.PostOperationItems = append(o.PostOperationItems, postOperationItems...)
 	return o
@@ -105,6 +109,9 @@ func (o *StartOutput) WithOperation(operationID string, postOperationItems ...fr
 
 // Register registers the action that newAction makes under name, "example.io/mover". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (AsyncBackupItemAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (AsyncBackupItemAction, error),
+	options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

@@ -67,7 +67,8 @@ func Example() {
 }
 
 func ExampleRegister() {
-	registration := abiav1.Register("example.io/mover", newMover, framework.WithOperationTimeout(12*time.Hour), framework.WithStallTimeout(30*time.Minute))
+	registration := abiav1.Register("example.io/mover", newMover, framework.WithOperationTimeout(12*time.Hour),
+		framework.WithStallTimeout(30*time.Minute))
 	fmt.Println(registration.Name())
 	// Output: example.io/mover
 }
@@ -75,7 +76,8 @@ func ExampleRegister() {
 func ExampleStartOutput() {
 	claim := &unstructured.Unstructured{Object: map[string]any{}}
 	claim.SetName("data")
-	output := abiav1.NewStartOutput(claim).WithOperation("copy-17", framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"})
+	output := abiav1.NewStartOutput(claim).WithOperation("copy-17",
+		framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"})
 	fmt.Println(output.OperationID, output.PostOperationItems)
 	// Output: copy-17 [persistentvolumeclaims/shop/data]
 }

@@ -29,7 +29,9 @@ type server struct {
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *asyncbackupitemactionv1.AppliesToRequest) (*asyncbackupitemactionv1.AppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *asyncbackupitemactionv1.AppliesToRequest,
+) (*asyncbackupitemactionv1.AppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -42,7 +44,9 @@ func (s *server) AppliesTo(ctx context.Context, req *asyncbackupitemactionv1.App
 	return &asyncbackupitemactionv1.AppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRequest) (*asyncbackupitemactionv1.StartResponse, error) {
+func (s *server) Start(
+	ctx context.Context, req *asyncbackupitemactionv1.StartRequest,
+) (*asyncbackupitemactionv1.StartResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -75,7 +79,9 @@ func (s *server) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRe
 	}, nil
 }
 
-func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.ProgressRequest) (*asyncbackupitemactionv1.ProgressResponse, error) {
+func (s *server) Progress(
+	ctx context.Context, req *asyncbackupitemactionv1.ProgressRequest,
+) (*asyncbackupitemactionv1.ProgressResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -89,13 +95,18 @@ func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.Prog
 	if err != nil {
 		return nil, err
 	}
-	return &asyncbackupitemactionv1.ProgressResponse{Progress: wire.Progress(progress), LastLines: tail.Lines(progress.LastLines)}, nil
+	return &asyncbackupitemactionv1.ProgressResponse{Progress: wire.Progress(progress),
+		LastLines: tail.Lines(progress.LastLines)}, nil
 }
 
-func (s *server) ProgressOfMany(ctx context.Context, req *asyncbackupitemactionv1.ProgressOfManyRequest) (*asyncbackupitemactionv1.ProgressOfManyResponse, error) {
-	replies, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*asyncbackupitemactionv1.ProgressResponse, error) {
-		return s.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Backup: req.GetBackup()})
-	})
+func (s *server) ProgressOfMany(
+	ctx context.Context, req *asyncbackupitemactionv1.ProgressOfManyRequest,
+) (*asyncbackupitemactionv1.ProgressOfManyResponse, error) {
+	replies, err := glue.Many(ctx, req.GetOperationIds(),
+		func(ctx context.Context, id string) (*asyncbackupitemactionv1.ProgressResponse, error) {
+			return s.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id,
+				Backup: req.GetBackup()})
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +114,9 @@ func (s *server) ProgressOfMany(ctx context.Context, req *asyncbackupitemactionv
 	return &asyncbackupitemactionv1.ProgressOfManyResponse{Progress: progress, LastLines: lines}, nil
 }
 
-func (s *server) Cancel(ctx context.Context, req *asyncbackupitemactionv1.CancelRequest) (*asyncbackupitemactionv1.CancelResponse, error) {
+func (s *server) Cancel(
+	ctx context.Context, req *asyncbackupitemactionv1.CancelRequest,
+) (*asyncbackupitemactionv1.CancelResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err

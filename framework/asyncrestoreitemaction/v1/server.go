@@ -29,7 +29,9 @@ type server struct {
 	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *asyncrestoreitemactionv1.AppliesToRequest) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *asyncrestoreitemactionv1.AppliesToRequest,
+) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -42,7 +44,9 @@ func (s *server) AppliesTo(ctx context.Context, req *asyncrestoreitemactionv1.Ap
 	return &asyncrestoreitemactionv1.AppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Start(ctx context.Context, req *asyncrestoreitemactionv1.StartRequest) (*asyncrestoreitemactionv1.StartResponse, error) {
+func (s *server) Start(
+	ctx context.Context, req *asyncrestoreitemactionv1.StartRequest,
+) (*asyncrestoreitemactionv1.StartResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -87,7 +91,9 @@ func (s *server) input(req *asyncrestoreitemactionv1.StartRequest) (*StartInput,
 	return &StartInput{Item: item, ItemFromBackup: fromBackup, Restore: restore, Key: req.GetKey()}, nil
 }
 
-func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.ProgressRequest) (*asyncrestoreitemactionv1.ProgressResponse, error) {
+func (s *server) Progress(
+	ctx context.Context, req *asyncrestoreitemactionv1.ProgressRequest,
+) (*asyncrestoreitemactionv1.ProgressResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -101,13 +107,18 @@ func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.Pro
 	if err != nil {
 		return nil, err
 	}
-	return &asyncrestoreitemactionv1.ProgressResponse{Progress: wire.Progress(progress), LastLines: tail.Lines(progress.LastLines)}, nil
+	return &asyncrestoreitemactionv1.ProgressResponse{Progress: wire.Progress(progress),
+		LastLines: tail.Lines(progress.LastLines)}, nil
 }
 
-func (s *server) ProgressOfMany(ctx context.Context, req *asyncrestoreitemactionv1.ProgressOfManyRequest) (*asyncrestoreitemactionv1.ProgressOfManyResponse, error) {
-	replies, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*asyncrestoreitemactionv1.ProgressResponse, error) {
-		return s.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Restore: req.GetRestore()})
-	})
+func (s *server) ProgressOfMany(
+	ctx context.Context, req *asyncrestoreitemactionv1.ProgressOfManyRequest,
+) (*asyncrestoreitemactionv1.ProgressOfManyResponse, error) {
+	replies, err := glue.Many(ctx, req.GetOperationIds(),
+		func(ctx context.Context, id string) (*asyncrestoreitemactionv1.ProgressResponse, error) {
+			return s.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id,
+				Restore: req.GetRestore()})
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +126,9 @@ func (s *server) ProgressOfMany(ctx context.Context, req *asyncrestoreitemaction
 	return &asyncrestoreitemactionv1.ProgressOfManyResponse{Progress: progress, LastLines: lines}, nil
 }
 
-func (s *server) Cancel(ctx context.Context, req *asyncrestoreitemactionv1.CancelRequest) (*asyncrestoreitemactionv1.CancelResponse, error) {
+func (s *server) Cancel(
+	ctx context.Context, req *asyncrestoreitemactionv1.CancelRequest,
+) (*asyncrestoreitemactionv1.CancelResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err

@@ -59,6 +59,8 @@ func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *Execut
 
 // Register registers the action that newAction makes under name, "example.io/stamp". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (BackupItemAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (BackupItemAction, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

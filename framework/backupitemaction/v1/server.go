@@ -26,7 +26,9 @@ type server struct {
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv1.BackupItemActionAppliesToRequest) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *backupitemactionv1.BackupItemActionAppliesToRequest,
+) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -39,7 +41,9 @@ func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv1.BackupIt
 	return &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
+func (s *server) Execute(
+	ctx context.Context, req *backupitemactionv1.ExecuteRequest,
+) (*backupitemactionv1.ExecuteResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -73,7 +77,9 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteReq
 	}, nil
 }
 
-func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
+func executeRaw(
+	ctx context.Context, action RawExecutor, req *backupitemactionv1.ExecuteRequest,
+) (*backupitemactionv1.ExecuteResponse, error) {
 	output, err := action.ExecuteRaw(ctx, &ExecuteRawInput{Item: req.GetItem(), Backup: req.GetBackup()})
 	if err != nil {
 		return nil, err

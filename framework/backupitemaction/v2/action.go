@@ -19,11 +19,11 @@ import (
 // something else must wait for ctx too. An operation lives on when ctx ends. Execute is not
 // repeated after it failed; AppliesTo and Progress may be.
 //
-// An operation that Execute starts has no key. The server records its id as soon as Execute has returned. If the server is killed
-// before, or if Execute fails after it has started something, the server never knows of that operation: nobody waits for
-// it or cancels it. A backup whose server was killed begins anew, and calls Execute again for the same items. An action
-// that starts operations should therefore find the one that it has started for an item already (operations.Key), or be an
-// AsyncBackupItemAction, which gets a key.
+// An operation that Execute starts has no key. The server records its id as soon as Execute has returned. If the server
+// is killed before, or if Execute fails after it has started something, the server never knows of that operation:
+// nobody waits for it or cancels it. A backup whose server was killed begins anew, and calls Execute again for the same
+// items. An action that starts operations should therefore find the one that it has started for an item already
+// (operations.Key), or be an AsyncBackupItemAction, which gets a key.
 type BackupItemAction interface {
 	// AppliesTo returns the items that Execute wants to see; the zero value selects all. It is called once per
 	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
@@ -33,17 +33,17 @@ type BackupItemAction interface {
 	// sees. It may start an operation, work that goes on after Execute has returned. A nil output leaves the item as it
 	// is. An error leaves the item out of the backup, which becomes PartiallyFailed.
 	Execute(ctx context.Context, input *ExecuteInput) (*ExecuteOutput, error)
-	// Progress returns how far the operation is that Execute has started. It looks, and does not wait. The server calls it, often
-	// at first and every few seconds later, until it reports Completed; the backup waits for that. framework.ErrNotFound ends
-	// the operation as failed, at once. After any other error the server calls again, until the operation's time is over.
-	// It is not called for an action that starts nothing.
+	// Progress returns how far the operation is that Execute has started. It looks, and does not wait. The server calls
+	// it, often at first and every few seconds later, until it reports Completed; the backup waits for that.
+	// framework.ErrNotFound ends the operation as failed, at once. After any other error the server calls again, until the
+	// operation's time is over. It is not called for an action that starts nothing.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the server
-	// waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and when
-	// nobody waits for it any more: the backup was cancelled or deleted, or has failed. After an error it is called again;
-	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
-	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and framework.ErrCannotCancel
-	// for one that cannot be stopped; the backup then goes on without it.
+	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the
+	// server waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and
+	// when nobody waits for it any more: the backup was cancelled or deleted, or has failed. After an error it is called
+	// again; once it has returned nil, only another server calls it again. It may also be called for an operation that has
+	// ended, which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
+	// framework.ErrCannotCancel for one that cannot be stopped; the backup then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 }
 
@@ -93,7 +93,8 @@ type ExecuteOnly struct{}
 
 // Progress implements BackupItemAction.
 func (ExecuteOnly) Progress(_ context.Context, input *ProgressInput) (framework.OperationProgress, error) {
-	return framework.OperationProgress{}, framework.NotFound("there is no operation %q: the action starts none", input.OperationID)
+	return framework.OperationProgress{}, framework.NotFound("there is no operation %q: the action starts none",
+		input.OperationID)
 }
 
 // Cancel implements BackupItemAction.
@@ -110,8 +111,11 @@ func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *Execut
 	return o
 }
 
-// WithOperation declares an operation that was started, and the items to be backed up once more at its end; it returns o.
-func (o *ExecuteOutput) WithOperation(operationID string, postOperationItems ...framework.ResourceIdentifier) *ExecuteOutput {
+// WithOperation declares an operation that was started, and the items to be backed up once more at its end; it returns
+// o.
+func (o *ExecuteOutput) WithOperation(
+	operationID string, postOperationItems ...framework.ResourceIdentifier,
+) *ExecuteOutput {
 	o.OperationID = operationID
 	o.PostOperationItems = append(o.PostOperationItems, postOperationItems...)
 	return o
@@ -119,6 +123,8 @@ func (o *ExecuteOutput) WithOperation(operationID string, postOperationItems ...
 
 // Register registers the action that newAction makes under name, "example.io/stamp". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (BackupItemAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (BackupItemAction, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

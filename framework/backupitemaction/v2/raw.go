@@ -6,9 +6,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// RawExecutor is an optional interface of an action. ExecuteRaw is called instead of Execute, with the JSON of the item,
-// which has not been decoded. It is for actions that see a great many items and change little of each: to decode and
-// encode an item takes longer than all the rest of a call. Package rawitem helps with the JSON.
+// RawExecutor is an optional interface of an action. ExecuteRaw is called instead of Execute, with the JSON of the
+// item, which has not been decoded. It is for actions that see a great many items and change little of each: to decode
+// and encode an item takes longer than all the rest of a call. Package rawitem helps with the JSON.
 type RawExecutor interface {
 	// ExecuteRaw has the contract of Execute.
 	ExecuteRaw(ctx context.Context, input *ExecuteRawInput) (*ExecuteRawOutput, error)

@@ -29,7 +29,9 @@ type server struct {
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv2.BackupItemActionAppliesToRequest) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *backupitemactionv2.BackupItemActionAppliesToRequest,
+) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -42,7 +44,9 @@ func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv2.BackupIt
 	return &backupitemactionv2.BackupItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+func (s *server) Execute(
+	ctx context.Context, req *backupitemactionv2.ExecuteRequest,
+) (*backupitemactionv2.ExecuteResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -78,7 +82,9 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteReq
 	}, nil
 }
 
-func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+func executeRaw(
+	ctx context.Context, action RawExecutor, req *backupitemactionv2.ExecuteRequest,
+) (*backupitemactionv2.ExecuteResponse, error) {
 	output, err := action.ExecuteRaw(ctx, &ExecuteRawInput{Item: req.GetItem(), Backup: req.GetBackup()})
 	if err != nil {
 		return nil, err
@@ -97,7 +103,9 @@ func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv2
 	}, nil
 }
 
-func (s *server) Progress(ctx context.Context, req *backupitemactionv2.BackupItemActionProgressRequest) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
+func (s *server) Progress(
+	ctx context.Context, req *backupitemactionv2.BackupItemActionProgressRequest,
+) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -114,7 +122,9 @@ func (s *server) Progress(ctx context.Context, req *backupitemactionv2.BackupIte
 	return &backupitemactionv2.BackupItemActionProgressResponse{Progress: wire.Progress(progress)}, nil
 }
 
-func (s *server) Cancel(ctx context.Context, req *backupitemactionv2.BackupItemActionCancelRequest) (*emptypb.Empty, error) {
+func (s *server) Cancel(
+	ctx context.Context, req *backupitemactionv2.BackupItemActionCancelRequest,
+) (*emptypb.Empty, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err

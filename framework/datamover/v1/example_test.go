@@ -68,7 +68,8 @@ func Example() {
 	registration := dmv1.Register("example.io/copier", newCopier)
 	fmt.Println(registration.Kind(), registration.Name())
 
-	repository := dmv1.Repository{Provider: "cleat.dev/file", Config: map[string]string{"bucket": "backups"}, Path: "plugins/shop", Password: []byte("secret")}
+	repository := dmv1.Repository{Provider: "cleat.dev/file", Config: map[string]string{"bucket": "backups"},
+		Path: "plugins/shop", Password: []byte("secret")}
 	fmt.Printf("%v %+v\n", repository, &repository)
 	// Output:
 	// DataMover example.io/copier

@@ -9,36 +9,39 @@ import (
 
 // DataMover is the interface that an author implements.
 //
-// A repository is a folder of a storage location that belongs to the mover. It holds snapshots of volumes. One value serves all
-// calls of a process, concurrently, and other processes on other nodes work with the same repositories at the same time.
+// A repository is a folder of a storage location that belongs to the mover. It holds snapshots of volumes. One value
+// serves all calls of a process, concurrently, and other processes on other nodes work with the same repositories at
+// the same time.
 //
-// Calls last as long as their work does. While they do, they report their progress by the Report function of their input,
-// at least once a minute even if nothing has changed, for example because they wait for a lock: the host takes a call
-// that is silent for longer than its deadline, ten minutes by default, for one that hangs, and kills the process. When ctx ends,
-// the result is no longer wanted: stop all work for the call, leave a repository that can be used, and return an error.
+// Calls last as long as their work does. While they do, they report their progress by the Report function of their
+// input, at least once a minute even if nothing has changed, for example because they wait for a lock: the host takes a
+// call that is silent for longer than its deadline, ten minutes by default, for one that hangs, and kills the process.
+// When ctx ends, the result is no longer wanted: stop all work for the call, leave a repository that can be used, and
+// return an error.
 //
-// Errors tell the host what to do. framework.NotFound: the repository or the snapshot does not exist. framework.Unavailable:
-// a later call may succeed, because the storage is not reachable or the repository is locked. framework.Invalid: no later
-// call can succeed until somebody changes something, because the password is wrong or the location is not one
-// that the mover knows. All other errors are failures of this call. Errors and logs never contain secrets.
+// Errors tell the host what to do. framework.NotFound: the repository or the snapshot does not exist.
+// framework.Unavailable: a later call may succeed, because the storage is not reachable or the repository is locked.
+// framework.Invalid: no later call can succeed until somebody changes something, because the password is wrong or the
+// location is not one that the mover knows. All other errors are failures of this call. Errors and logs never contain
+// secrets.
 type DataMover interface {
 	// Backup stores the content of a volume as a new snapshot, which is complete and durable when Backup returns nil. A
 	// repository that does not exist is an error that wraps framework.ErrNotFound. If Again is set and there is a complete
 	// snapshot for the Key of the input, Backup returns that one. An attempt that fails leaves no snapshot.
 	Backup(ctx context.Context, input *BackupInput) (*BackupOutput, error)
-	// Restore writes the content of a snapshot to a volume. It replaces what has the same name and leaves everything else. It may
-	// be called again after it was interrupted. A snapshot that does not exist is an error that wraps framework.ErrNotFound, and
-	// leaves the volume unchanged.
+	// Restore writes the content of a snapshot to a volume. It replaces what has the same name and leaves everything else.
+	// It may be called again after it was interrupted. A snapshot that does not exist is an error that wraps
+	// framework.ErrNotFound, and leaves the volume unchanged.
 	Restore(ctx context.Context, input *RestoreInput) (*RestoreOutput, error)
-	// Forget removes snapshots. Those that do not exist are not an error. If the input has tags, a snapshot that lacks one of them
-	// stays, and is in the output. The space may be freed later, by Maintain.
+	// Forget removes snapshots. Those that do not exist are not an error. If the input has tags, a snapshot that lacks one
+	// of them stays, and is in the output. The space may be freed later, by Maintain.
 	Forget(ctx context.Context, input *ForgetInput) (*ForgetOutput, error)
-	// Maintain frees the space that no snapshot needs. If that cannot be done beside other calls for the repository, it waits for
-	// them for some time, and then returns an error that wraps framework.ErrUnavailable.
+	// Maintain frees the space that no snapshot needs. If that cannot be done beside other calls for the repository, it
+	// waits for them for some time, and then returns an error that wraps framework.ErrUnavailable.
 	Maintain(ctx context.Context, input *MaintainInput) (*MaintainOutput, error)
-	// Check returns nil if the repository can be used, and an error if it is damaged, is not there, is of another engine, or
-	// has another password. It creates a repository that does not exist if the input says so. The host
-	// does not make two calls that create for one repository at once.
+	// Check returns nil if the repository can be used, and an error if it is damaged, is not there, is of another engine,
+	// or has another password. It creates a repository that does not exist if the input says so. The host does not make
+	// two calls that create for one repository at once.
 	Check(ctx context.Context, input *CheckInput) (*CheckOutput, error)
 }
 
@@ -50,8 +53,8 @@ type BackupInput struct {
 	Key string
 	// Volume is the one to store.
 	Volume Volume
-	// Parent is the snapshot of an earlier state of the volume, whose unchanged files need not be read again; empty if there
-	// is none. It need not exist.
+	// Parent is the snapshot of an earlier state of the volume, whose unchanged files need not be read again; empty if
+	// there is none. It need not exist.
 	Parent string
 	// Tags are labels for the snapshot.
 	Tags map[string]string
@@ -65,8 +68,8 @@ type BackupInput struct {
 
 // BackupOutput is the snapshot that a Backup has made.
 type BackupOutput struct {
-	// SnapshotID identifies it in its repository: one line of at most 256 bytes, never that of the parent. It may be empty if
-	// the volume holds nothing: then there is no snapshot, and nothing to restore.
+	// SnapshotID identifies it in its repository: one line of at most 256 bytes, never that of the parent. It may be empty
+	// if the volume holds nothing: then there is no snapshot, and nothing to restore.
 	SnapshotID string
 	// Bytes is the size of the volume's content.
 	Bytes int64
@@ -106,8 +109,8 @@ type ForgetInput struct {
 	Repository Repository
 	// SnapshotIDs are the snapshots, at least one.
 	SnapshotIDs []string
-	// Tags are those that a snapshot must have to be removed, as its Backup has got them: files that others can write may have named
-	// the snapshots. Without tags, all are removed.
+	// Tags are those that a snapshot must have to be removed, as its Backup has got them: files that others can write may
+	// have named the snapshots. Without tags, all are removed.
 	Tags map[string]string
 	// Report is that of BackupInput.
 	Report func(Progress)
@@ -159,8 +162,11 @@ type CheckOutput struct {
 	Warnings []string
 }
 
-// Register registers the mover that newMover makes under name, "example.io/mover". See framework.Setup for when newMover is
-// called, and framework.WithConfig for movers that users can configure, in plugins.config of the server's config file.
-func Register(name string, newMover func(context.Context, *framework.Setup) (DataMover, error), options ...framework.Option) framework.Registration {
+// Register registers the mover that newMover makes under name, "example.io/mover". See framework.Setup for when
+// newMover is called, and framework.WithConfig for movers that users can configure, in plugins.config of the server's
+// config file.
+func Register(
+	name string, newMover func(context.Context, *framework.Setup) (DataMover, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newMover, options)
 }

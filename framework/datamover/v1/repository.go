@@ -4,10 +4,11 @@ package v1
 type Repository struct {
 	// Provider is the object store of the storage location: "cleat.dev/s3".
 	Provider string
-	// Config is that of the storage location, as the constructor of its object store gets it: the keys of the provider, and
-	// "bucket", "prefix", "caCert" (PEM) and "credentialsFile" (a path) where they are set.
+	// Config is that of the storage location, as the constructor of its object store gets it: the keys of the provider,
+	// and "bucket", "prefix", "caCert" (PEM) and "credentialsFile" (a path) where they are set.
 	Config map[string]string
-	// Path is the folder of the repository below the prefix of the location, without a slash at its beginning or end: "restic/shop".
+	// Path is the folder of the repository below the prefix of the location, without a slash at its beginning or end:
+	// "restic/shop".
 	Path string
 	// Password is that of the repository.
 	Password []byte
@@ -15,7 +16,8 @@ type Repository struct {
 	ReadOnly bool
 }
 
-// String returns where the repository is, without secrets, for errors and logs: "cleat.dev/s3 backups/velero/restic/shop".
+// String returns where the repository is, without secrets, for errors and logs: "cleat.dev/s3
+// backups/velero/restic/shop".
 func (r Repository) String() string {
 	place := r.Path
 	for _, key := range []string{"prefix", "bucket"} {

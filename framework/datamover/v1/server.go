@@ -24,7 +24,9 @@ type server struct {
 	handlers *glue.Handlers[DataMover]
 }
 
-func (s *server) Backup(req *datamoverv1.BackupRequest, stream grpc.ServerStreamingServer[datamoverv1.BackupResponse]) error {
+func (s *server) Backup(
+	req *datamoverv1.BackupRequest, stream grpc.ServerStreamingServer[datamoverv1.BackupResponse],
+) error {
 	output, err := call(s.handlers, stream, req.GetPlugin(),
 		func(p *datamoverv1.Progress) *datamoverv1.BackupResponse {
 			return &datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Progress{Progress: p}}
@@ -38,12 +40,15 @@ func (s *server) Backup(req *datamoverv1.BackupRequest, stream grpc.ServerStream
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Result{Result: &datamoverv1.BackupResult{
+	result := &datamoverv1.BackupResult{
 		SnapshotId: output.SnapshotID, Bytes: output.Bytes, NewBytes: output.NewBytes, Warnings: output.Warnings,
-	}}})
+	}
+	return stream.Send(&datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Result{Result: result}})
 }
 
-func (s *server) Restore(req *datamoverv1.RestoreRequest, stream grpc.ServerStreamingServer[datamoverv1.RestoreResponse]) error {
+func (s *server) Restore(
+	req *datamoverv1.RestoreRequest, stream grpc.ServerStreamingServer[datamoverv1.RestoreResponse],
+) error {
 	output, err := call(s.handlers, stream, req.GetPlugin(),
 		func(p *datamoverv1.Progress) *datamoverv1.RestoreResponse {
 			return &datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Progress{Progress: p}}
@@ -57,44 +62,55 @@ func (s *server) Restore(req *datamoverv1.RestoreRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: &datamoverv1.RestoreResult{
+	result := &datamoverv1.RestoreResult{
 		Bytes: output.Bytes, Warnings: output.Warnings,
-	}}})
+	}
+	return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: result}})
 }
 
-func (s *server) Forget(req *datamoverv1.ForgetRequest, stream grpc.ServerStreamingServer[datamoverv1.ForgetResponse]) error {
+func (s *server) Forget(
+	req *datamoverv1.ForgetRequest, stream grpc.ServerStreamingServer[datamoverv1.ForgetResponse],
+) error {
 	output, err := call(s.handlers, stream, req.GetPlugin(),
 		func(p *datamoverv1.Progress) *datamoverv1.ForgetResponse {
 			return &datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*ForgetOutput, error) {
-			return mover.Forget(ctx, &ForgetInput{Repository: repository(req.GetRepository()), SnapshotIDs: req.GetSnapshotIds(), Tags: req.GetTags(), Report: report})
+			return mover.Forget(ctx, &ForgetInput{Repository: repository(req.GetRepository()), SnapshotIDs: req.GetSnapshotIds(),
+				Tags: req.GetTags(), Report: report})
 		})
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: &datamoverv1.ForgetResult{
+	result := &datamoverv1.ForgetResult{
 		Warnings: output.Warnings, Kept: output.Kept,
-	}}})
+	}
+	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: result}})
 }
 
-func (s *server) Maintain(req *datamoverv1.MaintainRequest, stream grpc.ServerStreamingServer[datamoverv1.MaintainResponse]) error {
+func (s *server) Maintain(
+	req *datamoverv1.MaintainRequest, stream grpc.ServerStreamingServer[datamoverv1.MaintainResponse],
+) error {
 	output, err := call(s.handlers, stream, req.GetPlugin(),
 		func(p *datamoverv1.Progress) *datamoverv1.MaintainResponse {
 			return &datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*MaintainOutput, error) {
-			return mover.Maintain(ctx, &MaintainInput{Repository: repository(req.GetRepository()), Settings: req.GetSettings(), Report: report})
+			return mover.Maintain(ctx, &MaintainInput{Repository: repository(req.GetRepository()), Settings: req.GetSettings(),
+				Report: report})
 		})
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Result{Result: &datamoverv1.MaintainResult{
+	result := &datamoverv1.MaintainResult{
 		FreedBytes: output.FreedBytes, Warnings: output.Warnings,
-	}}})
+	}
+	return stream.Send(&datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Result{Result: result}})
 }
 
-func (s *server) Check(req *datamoverv1.CheckRequest, stream grpc.ServerStreamingServer[datamoverv1.CheckResponse]) error {
+func (s *server) Check(
+	req *datamoverv1.CheckRequest, stream grpc.ServerStreamingServer[datamoverv1.CheckResponse],
+) error {
 	output, err := call(s.handlers, stream, req.GetPlugin(),
 		func(p *datamoverv1.Progress) *datamoverv1.CheckResponse {
 			return &datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Progress{Progress: p}}
@@ -133,7 +149,8 @@ func call[A, O any](
 
 func repository(sent *datamoverv1.Repository) Repository {
 	return Repository{
-		Provider: sent.GetProvider(), Config: sent.GetConfig(), Path: sent.GetPath(), Password: sent.GetPassword(), ReadOnly: sent.GetReadOnly(),
+		Provider: sent.GetProvider(), Config: sent.GetConfig(), Path: sent.GetPath(), Password: sent.GetPassword(),
+		ReadOnly: sent.GetReadOnly(),
 	}
 }
 

@@ -36,6 +36,8 @@ type ExecuteInput struct {
 
 // Register registers the action that newAction makes under name, "example.io/forget". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (DeleteItemAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (DeleteItemAction, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

@@ -41,7 +41,8 @@ func Example() {
 
 	item := &unstructured.Unstructured{Object: map[string]any{}}
 	item.SetName("settings")
-	fmt.Println(forget{dir: os.TempDir()}.Execute(context.TODO(), &diav1.ExecuteInput{Item: item, Backup: &velerov1.Backup{}}))
+	fmt.Println(forget{dir: os.TempDir()}.Execute(context.TODO(),
+		&diav1.ExecuteInput{Item: item, Backup: &velerov1.Backup{}}))
 	// Output:
 	// DeleteItemAction example.io/forget
 	// <nil>

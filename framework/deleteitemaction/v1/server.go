@@ -27,7 +27,9 @@ type server struct {
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *deleteitemactionv1.DeleteItemActionAppliesToRequest) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *deleteitemactionv1.DeleteItemActionAppliesToRequest,
+) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -40,7 +42,9 @@ func (s *server) AppliesTo(ctx context.Context, req *deleteitemactionv1.DeleteIt
 	return &deleteitemactionv1.DeleteItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Execute(ctx context.Context, req *deleteitemactionv1.DeleteItemActionExecuteRequest) (*shared.Empty, error) {
+func (s *server) Execute(
+	ctx context.Context, req *deleteitemactionv1.DeleteItemActionExecuteRequest,
+) (*shared.Empty, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err

@@ -121,7 +121,8 @@ func (c *ConfigType) decode(raw []byte) (any, error) {
 	}
 	if c == nil {
 		if len(given) > 0 {
-			return nil, badConfig(fmt.Errorf("unknown key %q, this plugin takes no configuration", slices.Min(slices.Collect(maps.Keys(given)))))
+			return nil, badConfig(fmt.Errorf("unknown key %q, this plugin takes no configuration",
+				slices.Min(slices.Collect(maps.Keys(given)))))
 		}
 		return nil, nil //nolint:nilnil // there is no configuration and that is right
 	}
@@ -170,7 +171,8 @@ func (c *ConfigType) unknownKey(given map[string]any) error {
 		if len(c.schema.Properties) == 0 {
 			return fmt.Errorf("unknown key %q, there are no keys", key)
 		}
-		return fmt.Errorf("unknown key %q, want one of %s", key, strings.Join(slices.Sorted(maps.Keys(c.schema.Properties)), ", "))
+		return fmt.Errorf("unknown key %q, want one of %s", key, strings.Join(slices.Sorted(maps.Keys(c.schema.Properties)),
+			", "))
 	}
 	return nil
 }
@@ -268,7 +270,9 @@ func typeOf(property *jsonschema.Schema) string {
 	if property.Type != "" {
 		return property.Type
 	}
-	if types := slices.DeleteFunc(slices.Clone(property.Types), func(name string) bool { return name == "null" }); len(types) == 1 {
+	if types := slices.DeleteFunc(slices.Clone(property.Types), func(name string) bool { return name == "null" }); len(
+		types,
+	) == 1 {
 		return types[0]
 	}
 	return "string"

@@ -84,7 +84,8 @@ func (o *opening) Validate() error {
 }
 
 func newOpening() *ConfigType {
-	return NewConfigType(opening{Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}}, "")
+	return NewConfigType(opening{Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
+		"")
 }
 
 func TestConfigIsDecodedWithDefaults(t *testing.T) {
@@ -100,12 +101,17 @@ func TestConfigIsDecodedWithDefaults(t *testing.T) {
 		"limit":{"type":"object","properties":{"Max":{"type":"integer","default":5}},"additionalProperties":false}
 	}}`, string(config.Schema()))
 	for raw, want := range map[string]opening{
-		"":                           {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
-		"null":                       {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
-		`{"zone":"CET","size":3}`:    {Zone: "CET", Size: 3, Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
-		`{"zone":"","limit":{}}`:     {Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
-		`{"limit":{"Max":7}}`:        {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{7}},
-		`{"every":"1h","deep":true}`: {Zone: "UTC", Every: metav1.Duration{Duration: time.Hour}, Deep: true, Limit: struct{ Max int }{5}},
+		"": {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute},
+			Limit: struct{ Max int }{5}},
+		"null": {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute},
+			Limit: struct{ Max int }{5}},
+		`{"zone":"CET","size":3}`: {Zone: "CET", Size: 3, Every: metav1.Duration{Duration: time.Minute},
+			Limit: struct{ Max int }{5}},
+		`{"zone":"","limit":{}}`: {Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
+		`{"limit":{"Max":7}}`: {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute},
+			Limit: struct{ Max int }{7}},
+		`{"every":"1h","deep":true}`: {Zone: "UTC", Every: metav1.Duration{Duration: time.Hour}, Deep: true,
+			Limit: struct{ Max int }{5}},
 	} {
 		got, err := config.decode([]byte(raw))
 		require.NoError(t, err, raw)
@@ -143,10 +149,12 @@ func TestLocationConfigIsConvertedFromStrings(t *testing.T) {
 	t.Parallel()
 	config := newOpening()
 	raw, err := config.fromStrings(map[string]string{
-		"zone": "CET", "size": "5", "deep": "true", "ratio": "0.5", "hours": `[{"from":"8"}]`, "quota": `{"a":1}`, "bucket": "b", "limit": "",
+		"zone": "CET", "size": "5", "deep": "true", "ratio": "0.5", "hours": `[{"from":"8"}]`, "quota": `{"a":1}`,
+		"bucket": "b", "limit": "",
 	}, []string{"bucket"})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"zone":"CET","size":5,"deep":true,"ratio":0.5,"hours":[{"from":"8"}],"quota":{"a":1}}`, string(raw))
+	require.JSONEq(t, `{"zone":"CET","size":5,"deep":true,"ratio":0.5,"hours":[{"from":"8"}],"quota":{"a":1}}`,
+		string(raw))
 	for key, test := range map[string]struct{ value, want string }{
 		"deep":  {"yes", `config: deep: "yes", want "true" or "false"`},
 		"size":  {"x", `config: size: "x", want a whole number`},

@@ -28,7 +28,8 @@ func (g guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	for _, method := range desc.Methods {
 		guarded.Methods = append(guarded.Methods, grpc.MethodDesc{
 			MethodName: method.MethodName,
-			Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (reply any, err error) {
+			Handler: func(srv any, ctx context.Context, decode func(any) error,
+				interceptor grpc.UnaryServerInterceptor) (reply any, err error) {
 				defer g.recoverTo(&err, desc.ServiceName, method.MethodName)
 				reply, err = method.Handler(srv, withCall(ctx, g.log), decode, interceptor)
 				return reply, toStatus(err)
@@ -53,7 +54,8 @@ func (g guard) recoverTo(err *error, service, method string) {
 	if value == nil {
 		return
 	}
-	g.log.Error("plugin panicked", "method", service+"/"+method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	g.log.Error("plugin panicked", "method", service+"/"+method, "panic", fmt.Sprint(value), "stack",
+		string(debug.Stack()))
 	*err = newStatus(codes.Aborted, fmt.Sprintf("plugin panicked: %v", value), panicFrames())
 }
 

@@ -35,11 +35,13 @@ func newInfo(c *catalog) *info {
 		answer.Plugins = append(answer.Plugins, &plugininfov1.Plugin{
 			Kind: kind, Version: int32(min(version, math.MaxInt32)), Name: served.name,
 			ConfigSchema: served.details.config.Schema(), AdapterOf: served.details.adapterOf,
-			Objects: served.details.objects, OperationTimeout: sentLimit(served.details.operationTimeout), StallTimeout: sentLimit(served.details.stallTimeout),
+			Objects: served.details.objects, OperationTimeout: sentLimit(served.details.operationTimeout),
+			StallTimeout: sentLimit(served.details.stallTimeout),
 		})
 	}
 	slices.SortFunc(answer.Plugins, func(a, b *plugininfov1.Plugin) int {
-		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetVersion(), b.GetVersion()), cmp.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetVersion(), b.GetVersion()),
+			cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return &info{catalog: c, answer: answer}
 }
@@ -52,12 +54,16 @@ func sentLimit(limit *time.Duration) *durationpb.Duration {
 	return durationpb.New(*limit)
 }
 
-func (i *info) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
+func (i *info) GetPluginInfo(
+	context.Context, *plugininfov1.GetPluginInfoRequest,
+) (*plugininfov1.GetPluginInfoResponse, error) {
 	return i.answer, nil
 }
 
 // ValidateConfig implements PluginInfoService.
-func (i *info) ValidateConfig(_ context.Context, req *plugininfov1.ValidateConfigRequest) (*plugininfov1.ValidateConfigResponse, error) {
+func (i *info) ValidateConfig(
+	_ context.Context, req *plugininfov1.ValidateConfigRequest,
+) (*plugininfov1.ValidateConfigResponse, error) {
 	found, err := i.find(req)
 	if err != nil {
 		return nil, err
@@ -69,13 +75,16 @@ func (i *info) ValidateConfig(_ context.Context, req *plugininfov1.ValidateConfi
 	}
 	answer := &plugininfov1.ValidateConfigResponse{}
 	for _, problem := range wrong.problems {
-		answer.Problems = append(answer.Problems, &plugininfov1.ConfigProblem{Key: problem.key, Message: wireText(problem.err.Error())})
+		answer.Problems = append(answer.Problems, &plugininfov1.ConfigProblem{Key: problem.key,
+			Message: wireText(problem.err.Error())})
 	}
 	return answer, nil
 }
 
 // Configure implements PluginInfoService.
-func (i *info) Configure(ctx context.Context, req *plugininfov1.ConfigureRequest) (*plugininfov1.ConfigureResponse, error) {
+func (i *info) Configure(
+	ctx context.Context, req *plugininfov1.ConfigureRequest,
+) (*plugininfov1.ConfigureResponse, error) {
 	found, err := i.find(req)
 	if err != nil {
 		return nil, err

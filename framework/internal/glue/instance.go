@@ -66,7 +66,8 @@ func (h *handler[H]) use(ctx context.Context) (*Use[H], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.kind.HasInit && !h.initialised {
-		return nil, status.Errorf(codes.FailedPrecondition, "%s %q has no configuration yet: call Init first", h.kind.Wire, h.setup.name)
+		return nil, status.Errorf(codes.FailedPrecondition, "%s %q has no configuration yet: call Init first", h.kind.Wire,
+			h.setup.name)
 	}
 	used, err := h.get(ctx, h.current, 1)
 	if err != nil {

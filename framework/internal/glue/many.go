@@ -14,9 +14,11 @@ const (
 	manySoon   = 250 * time.Millisecond // longer than the implementations' calls take normally
 )
 
-// Many calls ask for each id, several at once, and returns the replies that are there soon. What fails, panics or takes longer is
-// left out: the host calls for it alone and learns why.
-func Many[R any](ctx context.Context, ids []string, ask func(ctx context.Context, id string) (R, error)) (map[string]R, error) {
+// Many calls ask for each id, several at once, and returns the replies that are there soon. What fails, panics or takes
+// longer is left out: the host calls for it alone and learns why.
+func Many[R any](
+	ctx context.Context, ids []string, ask func(ctx context.Context, id string) (R, error),
+) (map[string]R, error) {
 	if len(ids) > ManyOperations {
 		return nil, Invalid("the call is about %d operations, want at most %d", len(ids), ManyOperations)
 	}

@@ -63,6 +63,7 @@ func TestManyAsksAFewAtATime(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 16, most.Load())
 	})
-	_, err := glue.Many(t.Context(), make([]string, glue.ManyOperations+1), func(context.Context, string) (int, error) { return 0, nil })
+	_, err := glue.Many(t.Context(), make([]string, glue.ManyOperations+1),
+		func(context.Context, string) (int, error) { return 0, nil })
 	require.ErrorIs(t, err, glue.ErrInvalid)
 }

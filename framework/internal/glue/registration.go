@@ -60,9 +60,11 @@ func StallTimeout(longest time.Duration) Option {
 // shortestLimit is the shortest time that an author may declare for operations. Hosts look at them every few seconds.
 const shortestLimit = time.Second
 
-// checkLimits returns an error if the declared times of operations make no sense. starts is set for kinds that start operations.
+// checkLimits returns an error if the declared times of operations make no sense. starts is set for kinds that start
+// operations.
 func (d *details) checkLimits(starts bool) error {
-	for name, limit := range map[string]*time.Duration{"WithOperationTimeout": d.operationTimeout, "WithStallTimeout": d.stallTimeout} {
+	for name, limit := range map[string]*time.Duration{"WithOperationTimeout": d.operationTimeout,
+		"WithStallTimeout": d.stallTimeout} {
 		switch {
 		case limit == nil:
 		case !starts:
@@ -72,7 +74,8 @@ func (d *details) checkLimits(starts bool) error {
 		}
 	}
 	if d.operationTimeout != nil && d.stallTimeout != nil && *d.stallTimeout >= *d.operationTimeout {
-		return fmt.Errorf("WithStallTimeout(%s): want less than the %s of WithOperationTimeout", *d.stallTimeout, *d.operationTimeout)
+		return fmt.Errorf("WithStallTimeout(%s): want less than the %s of WithOperationTimeout", *d.stallTimeout,
+			*d.operationTimeout)
 	}
 	return nil
 }
@@ -81,7 +84,8 @@ func (d *details) checkLimits(starts bool) error {
 func checkObjects(resources []string) error {
 	for _, resource := range resources {
 		if resource != "*" && !resourceName.MatchString(resource) {
-			return fmt.Errorf("%q is not a resource; want its plural name and group, such as pods or deployments.apps, or * for all", resource)
+			return fmt.Errorf("%q is not a resource; want its plural name and group, such as pods or deployments.apps, or * "+
+				"for all", resource)
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@ func schemaOf[T any](given string) (*jsonschema.Schema, error) {
 			return nil, fmt.Errorf("derive the schema of the config: %w", err)
 		}
 		if derived.Type != "object" {
-			return nil, fmt.Errorf("a config is an object, and %s is not: want a struct, or a map with string keys", reflect.TypeFor[T]())
+			return nil, fmt.Errorf("a config is an object, and %s is not: want a struct, or a map with string keys",
+				reflect.TypeFor[T]())
 		}
 		return derived, nil
 	}

@@ -46,7 +46,8 @@ func (s *Setup) Config() any { return s.config }
 func (s *Setup) StateDir() (string, error) {
 	domain, own, _ := strings.Cut(s.name, "/")
 	if ValidateName(s.name) != nil || own == "." || own == ".." || strings.ContainsAny(own, "\\:\x00") {
-		return "", fmt.Errorf("the plugin name %q cannot be the name of a state directory: register it as domain/name, with a name that is not a path", s.name)
+		return "", fmt.Errorf("the plugin name %q cannot be the name of a state directory: register it as domain/name, "+
+			"with a name that is not a path", s.name)
 	}
 	root := cmp.Or(s.env.StateDir, os.Getenv("VELERO_SCRATCH_DIR"), ownTempDir())
 	dir := filepath.Join(root, "plugin-state", domain, own)

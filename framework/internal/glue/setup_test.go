@@ -16,8 +16,9 @@ func TestStateDirIsSeparatePerPlugin(t *testing.T) {
 	for name, test := range map[string]struct{ configured, plugin, want string }{
 		"the server's directory": {"", "example.io/mover", filepath.Join(root, "plugin-state", "example.io", "mover")},
 		"a directory of its own": {other, "example.io/mover", filepath.Join(other, "plugin-state", "example.io", "mover")},
-		"any text":               {other, "velero.io/Any Text", filepath.Join(other, "plugin-state", "velero.io", "Any Text")},
-		"dots in a name":         {other, "a.b/..c", filepath.Join(other, "plugin-state", "a.b", "..c")},
+		"any text": {other, "velero.io/Any Text", filepath.Join(other, "plugin-state", "velero.io",
+			"Any Text")},
+		"dots in a name": {other, "a.b/..c", filepath.Join(other, "plugin-state", "a.b", "..c")},
 	} {
 		setup := &Setup{name: test.plugin, env: Environment{StateDir: test.configured}}
 		dir, err := setup.StateDir()
@@ -33,7 +34,8 @@ func TestStateDirRefusesNamesThatLeadElsewhere(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, name := range []string{
-		"example.io/..", "example.io/.", ".", "..", "../../etc", "example.io/", "example.io", "example.io/a/b", "../x", "example.io/../..",
+		"example.io/..", "example.io/.", ".", "..", "../../etc", "example.io/", "example.io", "example.io/a/b", "../x",
+		"example.io/../..",
 		`example.io/a\..\b`, "example.io/C:", "example.io/a\x00b",
 	} {
 		_, err := (&Setup{name: name, env: Environment{StateDir: root}}).StateDir()

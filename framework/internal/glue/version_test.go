@@ -14,13 +14,18 @@ func TestVersionsComeFromBuildInfo(t *testing.T) {
 		build             *debug.BuildInfo
 		plugin, framework string
 	}{
-		"no modules":         {nil, "", ""},
-		"an author's":        {&debug.BuildInfo{Main: debug.Module{Path: theirs, Version: "v1.2.0"}, Deps: []*debug.Module{{Path: "x", Version: "v9.0.0"}, {Path: ours, Version: "v0.3.0"}}}, "v1.2.0", "v0.3.0"},
-		"from a checkout":    {&debug.BuildInfo{Main: debug.Module{Path: theirs, Version: "(devel)"}, Deps: []*debug.Module{{Path: ours, Version: "v0.3.0"}}}, "", "v0.3.0"},
-		"with a replacement": {&debug.BuildInfo{Main: debug.Module{Path: theirs}, Deps: []*debug.Module{{Path: ours, Version: "v0.3.0", Replace: &debug.Module{Path: "fork", Version: "v0.4.0"}}}}, "", "v0.4.0"},
-		"with a folder":      {&debug.BuildInfo{Main: debug.Module{Path: theirs}, Deps: []*debug.Module{{Path: ours, Version: "v0.3.0", Replace: &debug.Module{Path: "../cleat"}}}}, "", ""},
-		"our own":            {&debug.BuildInfo{Main: debug.Module{Path: ours, Version: "v0.3.0"}}, "v0.3.0", "v0.3.0"},
-		"without us":         {&debug.BuildInfo{Main: debug.Module{Path: theirs, Version: "v1.2.0"}}, "v1.2.0", ""},
+		"no modules": {nil, "", ""},
+		"an author's": {&debug.BuildInfo{Main: debug.Module{Path: theirs, Version: "v1.2.0"},
+			Deps: []*debug.Module{{Path: "x", Version: "v9.0.0"}, {Path: ours, Version: "v0.3.0"}}}, "v1.2.0", "v0.3.0"},
+		"from a checkout": {&debug.BuildInfo{Main: debug.Module{Path: theirs, Version: "(devel)"},
+			Deps: []*debug.Module{{Path: ours, Version: "v0.3.0"}}}, "", "v0.3.0"},
+		"with a replacement": {&debug.BuildInfo{Main: debug.Module{Path: theirs},
+			Deps: []*debug.Module{{Path: ours, Version: "v0.3.0", Replace: &debug.Module{Path: "fork", Version: "v0.4.0"}}}}, "",
+			"v0.4.0"},
+		"with a folder": {&debug.BuildInfo{Main: debug.Module{Path: theirs},
+			Deps: []*debug.Module{{Path: ours, Version: "v0.3.0", Replace: &debug.Module{Path: "../cleat"}}}}, "", ""},
+		"our own":    {&debug.BuildInfo{Main: debug.Module{Path: ours, Version: "v0.3.0"}}, "v0.3.0", "v0.3.0"},
+		"without us": {&debug.BuildInfo{Main: debug.Module{Path: theirs, Version: "v1.2.0"}}, "v1.2.0", ""},
 	} {
 		require.Equal(t, test.plugin, pluginVersion(test.build), name)
 		require.Equal(t, test.framework, frameworkVersion(test.build), name)

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Backward visits the members of the object raw, the last one first, and reports whether visit returned false. raw must be
-// valid JSON, which Backward does not check; for other input the visited values are undefined.
+// Backward visits the members of the object raw, the last one first, and reports whether visit returned false. raw must
+// be valid JSON, which Backward does not check; for other input the visited values are undefined.
 func Backward(raw []byte, visit Visit) bool {
 	end := trim(raw, len(raw))
 	if end == 0 || raw[end-1] != '}' {
@@ -52,8 +52,8 @@ func Backward(raw []byte, visit Visit) bool {
 	return false
 }
 
-// Around returns the member of the object raw whose value contains raw[begin:end]: its name, and its value raw[from:to].
-// The name is nil if there is no such member. raw must be valid JSON, as for Backward.
+// Around returns the member of the object raw whose value contains raw[begin:end]: its name, and its value
+// raw[from:to]. The name is nil if there is no such member. raw must be valid JSON, as for Backward.
 func Around(raw []byte, begin, end int) (name []byte, from, to int) {
 	if begin < len(raw)/2 {
 		Members(raw, skipSpace(raw, 0), func(member []byte, at, behind int) bool {
@@ -81,8 +81,8 @@ func trim(raw []byte, end int) int {
 	return end
 }
 
-// opening returns the position of the first quote of the string whose last quote is at raw[at], or -1. A quote after an odd
-// number of backslashes is part of the string.
+// opening returns the position of the first quote of the string whose last quote is at raw[at], or -1. A quote after an
+// odd number of backslashes is part of the string.
 func opening(raw []byte, at int) int {
 	for {
 		if at = quoteBefore(raw, at); at < 0 {

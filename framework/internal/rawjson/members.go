@@ -13,12 +13,13 @@ import (
 // continue with the next member.
 type Visit func(name []byte, from, to int) bool
 
-// Members validates the JSON object that begins at raw[at] and visits its members in order. It returns the position after
-// the object, or after the member at which visit returned false, or -1 if there is no valid object at that position.
+// Members validates the JSON object that begins at raw[at] and visits its members in order. It returns the position
+// after the object, or after the member at which visit returned false, or -1 if there is no valid object at that
+// position.
 func Members(raw []byte, at int, visit Visit) int { return skipObject(raw, at, 1, visit) }
 
-// Object is Members for the whole of raw, which may have space around the object; visit must always return true. Its errors
-// begin with "is not JSON".
+// Object is Members for the whole of raw, which may have space around the object; visit must always return true. Its
+// errors begin with "is not JSON".
 func Object(raw []byte, visit Visit) error {
 	end := Members(raw, skipSpace(raw, 0), visit)
 	if end < 0 || skipSpace(raw, end) != len(raw) {
@@ -38,8 +39,8 @@ func Valid(raw []byte) bool {
 	return end >= 0 && skipSpace(raw, end) == len(raw)
 }
 
-// The skip functions return the position after the value that begins at raw[at], or -1 if the value is invalid. They accept
-// what encoding/json accepts.
+// The skip functions return the position after the value that begins at raw[at], or -1 if the value is invalid. They
+// accept what encoding/json accepts.
 
 func skipSpace(raw []byte, at int) int {
 	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\n' || raw[at] == '\t' || raw[at] == '\r') {
@@ -217,8 +218,8 @@ func skipString(raw []byte, at int) int {
 	}
 }
 
-// Specials marks the quotes, backslashes and control characters among eight bytes of a string, in the highest bit of each
-// byte. The lowest mark is exact; the marks above it may be wrong.
+// Specials marks the quotes, backslashes and control characters among eight bytes of a string, in the highest bit of
+// each byte. The lowest mark is exact; the marks above it may be wrong.
 func Specials(eight uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := eight^ones*'"', eight^ones*'\\'

@@ -10,7 +10,10 @@ import (
 )
 
 // New returns the registration of an implementation of kind.
-func New[H any](kind glue.Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error), options []framework.Option) framework.Registration {
+func New[H any](
+	kind glue.Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error),
+	options []framework.Option,
+) framework.Registration {
 	var wrapped glue.Constructor[H]
 	if construct != nil {
 		wrapped = func(ctx context.Context, setup *glue.Setup) (H, error) {

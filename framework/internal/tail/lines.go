@@ -16,8 +16,8 @@ const (
 // cut is before what is left of a longer text.
 const cut = "..."
 
-// Lines returns the last lines of text, as valid UTF-8 and without line breaks at the end. If it had more than MaxLines lines or MaxBytes bytes,
-// "..." marks where it was cut. To cut what was cut changes nothing.
+// Lines returns the last lines of text, as valid UTF-8 and without line breaks at the end. If it had more than MaxLines
+// lines or MaxBytes bytes, "..." marks where it was cut. To cut what was cut changes nothing.
 func Lines(text string) string {
 	text, shortened := strings.CutPrefix(text, cut)
 	if last := len(text) - 4*MaxBytes; last > 0 { // the rest need not be looked at

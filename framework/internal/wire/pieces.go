@@ -32,8 +32,8 @@ func Pieces(object io.Reader) iter.Seq2[[]byte, error] {
 }
 
 // readPiece reads until a piece is full or there is an error, and returns that error unchanged. (io.ReadFull returns
-// io.ErrUnexpectedEOF for a short last piece, which could not be distinguished from a truncated source.) The buffer of the piece has
-// size bytes, and grows if more follow.
+// io.ErrUnexpectedEOF for a short last piece, which could not be distinguished from a truncated source.) The buffer of
+// the piece has size bytes, and grows if more follow.
 func readPiece(object io.Reader, size int) (piece []byte, err error) {
 	piece = make([]byte, 0, size)
 	for len(piece) < pieceSize && err == nil {

@@ -14,7 +14,8 @@ import (
 func TestPiecesAreFullExceptTheLast(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int][]int{
-		0: nil, 1: {1}, 2047: {2047}, 2048: {2048}, 2049: {2049}, 16383: {16383}, 16384: {16384}, 16385: {16384, 1}, 40000: {16384, 16384, 7232},
+		0: nil, 1: {1}, 2047: {2047}, 2048: {2048}, 2049: {2049}, 16383: {16383}, 16384: {16384}, 16385: {16384, 1},
+		40000: {16384, 16384, 7232},
 	} {
 		content := bytes.Repeat([]byte("x"), size)
 		for name, reader := range map[string]io.Reader{
@@ -51,7 +52,8 @@ func TestPiecesEndWithTheReadersError(t *testing.T) {
 func TestPiecesDoNotShareTheirBuffer(t *testing.T) {
 	t.Parallel()
 	var pieces [][]byte
-	for piece, err := range Pieces(io.MultiReader(bytes.NewReader(make([]byte, pieceSize)), bytes.NewReader(bytes.Repeat([]byte("x"), pieceSize)))) {
+	for piece, err := range Pieces(io.MultiReader(bytes.NewReader(make([]byte, pieceSize)),
+		bytes.NewReader(bytes.Repeat([]byte("x"), pieceSize)))) {
 		require.NoError(t, err)
 		pieces = append(pieces, piece)
 	}

@@ -12,13 +12,13 @@ import (
 
 // ItemBlockAction is the interface that an author implements.
 //
-// A block is what one worker backs up in one go: the pre-hooks of all its pods, then all its items, then the post-hooks.
-// Items that are related, directly or through others, are in one block. So an action relates what has to be consistent
-// with each other, and nothing else: blocks are backed up in parallel, the items of a block are not.
+// A block is what one worker backs up in one go: the pre-hooks of all its pods, then all its items, then the
+// post-hooks. Items that are related, directly or through others, are in one block. So an action relates what has to be
+// consistent with each other, and nothing else: blocks are backed up in parallel, the items of a block are not.
 //
-// One value serves all calls of a process, concurrently: several items of one backup, and several backups. Do not assume
-// which process or value gets which item. ctx ends when the backup is cancelled, when the server stops, or at the
-// server's deadline for the call.
+// One value serves all calls of a process, concurrently: several items of one backup, and several backups. Do not
+// assume which process or value gets which item. ctx ends when the backup is cancelled, when the server stops, or at
+// the server's deadline for the call.
 type ItemBlockAction interface {
 	// AppliesTo returns the items that GetRelatedItems wants to see; the zero value selects all. It is called once per
 	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
@@ -46,6 +46,8 @@ type GetRelatedItemsOutput struct {
 
 // Register registers the action that newAction makes under name, "example.io/shards". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (ItemBlockAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (ItemBlockAction, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

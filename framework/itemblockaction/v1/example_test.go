@@ -17,8 +17,11 @@ func (members) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "example.io/peer"}, nil
 }
 
-func (members) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
-	peer := framework.ResourceIdentifier{Resource: "pods", Namespace: input.Item.GetNamespace(), Name: input.Item.GetLabels()["example.io/peer"]}
+func (members) GetRelatedItems(
+	_ context.Context, input *ibav1.GetRelatedItemsInput,
+) (*ibav1.GetRelatedItemsOutput, error) {
+	peer := framework.ResourceIdentifier{Resource: "pods", Namespace: input.Item.GetNamespace(),
+		Name: input.Item.GetLabels()["example.io/peer"]}
 	return &ibav1.GetRelatedItemsOutput{RelatedItems: []framework.ResourceIdentifier{peer}}, nil
 }
 

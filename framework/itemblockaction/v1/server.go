@@ -26,7 +26,9 @@ type server struct {
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *itemblockactionv1.ItemBlockActionAppliesToRequest) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *itemblockactionv1.ItemBlockActionAppliesToRequest,
+) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -39,7 +41,9 @@ func (s *server) AppliesTo(ctx context.Context, req *itemblockactionv1.ItemBlock
 	return &itemblockactionv1.ItemBlockActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) GetRelatedItems(ctx context.Context, req *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
+func (s *server) GetRelatedItems(
+	ctx context.Context, req *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest,
+) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -60,5 +64,6 @@ func (s *server) GetRelatedItems(ctx context.Context, req *itemblockactionv1.Ite
 	if output == nil {
 		output = &GetRelatedItemsOutput{}
 	}
-	return &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: wire.Identifiers(output.RelatedItems)}, nil
+	return &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: wire.Identifiers(output.RelatedItems)},
+		nil
 }

@@ -11,16 +11,16 @@ import (
 // LoadSoothing is the interface that an author implements.
 //
 // A load is the movement of one volume's data: a DataUpload, DataDownload, PodVolumeBackup or PodVolumeRestore. To
-// prepare it, snapshots, volumes and pods are made, which then wait for their turn on a node. Too many of them fill nodes
-// and storage without making anything faster; the policy limits their number.
+// prepare it, snapshots, volumes and pods are made, which then wait for their turn on a node. Too many of them fill
+// nodes and storage without making anything faster; the policy limits their number.
 type LoadSoothing interface {
 	// Admit decides whether one load that is New may become Accepted.
 	//
 	// It is a pure function of its input and of the configuration that the policy was made with: the same input has the
 	// same output, whichever process is called. It is called for each New load on a node that could take it, again after
-	// RetryAfter, and when the counts change. The counts include every load that an agent of cleat has admitted before, on any
-	// node, so that no more loads are admitted than the policy wants. Beside agents of Velero they may be a moment old. Calls
-	// come concurrently. ctx ends at the node agent's deadline for decisions.
+	// RetryAfter, and when the counts change. The counts include every load that an agent of cleat has admitted before, on
+	// any node, so that no more loads are admitted than the policy wants. Beside agents of Velero they may be a moment
+	// old. Calls come concurrently. ctx ends at the node agent's deadline for decisions.
 	//
 	// An error, a nil output, or one that breaks a rule of AdmitOutput leaves the load New; the node agent reports it and
 	// calls again, or lets a built-in policy decide, as it is configured.
@@ -97,8 +97,10 @@ type AdmitOutput struct {
 	RetryAfter time.Duration
 }
 
-// Register registers the policy that newPolicy makes under name, "example.io/one-per-node". See framework.Setup for when
-// newPolicy is called, and framework.WithConfig for policies that users can configure.
-func Register(name string, newPolicy func(context.Context, *framework.Setup) (LoadSoothing, error), options ...framework.Option) framework.Registration {
+// Register registers the policy that newPolicy makes under name, "example.io/one-per-node". See framework.Setup for
+// when newPolicy is called, and framework.WithConfig for policies that users can configure.
+func Register(
+	name string, newPolicy func(context.Context, *framework.Setup) (LoadSoothing, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newPolicy, options)
 }

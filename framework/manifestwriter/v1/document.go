@@ -9,7 +9,8 @@ import (
 // Document returns the item as a manifest has it. It shares the item's labels and annotations.
 func (i *Item) Document() *manifest.Item {
 	made := &manifest.Item{
-		APIGroup: i.Group, APIVersion: i.Version, Resource: i.Resource, ItemKind: i.Kind, Namespace: i.Namespace, Name: i.Name, UID: i.UID,
+		APIGroup: i.Group, APIVersion: i.Version, Resource: i.Resource, ItemKind: i.Kind, Namespace: i.Namespace,
+		Name: i.Name, UID: i.UID,
 		Labels: i.Labels, Annotations: i.Annotations, Included: i.Included,
 	}
 	made.Edges = slices.Grow(made.Edges, len(i.Owners)+len(i.References))

@@ -45,7 +45,8 @@ func Example() {
 	items := func(yield func(*mwv1.Item, error) bool) {
 		yield(&mwv1.Item{Kind: "Secret", Namespace: "shop", Name: "tls"}, nil)
 	}
-	if err := (inventory{}).Write(context.TODO(), &mwv1.WriteInput{Items: items, Artifacts: standardOutput{}}); err != nil {
+	if err := (inventory{}).Write(context.TODO(),
+		&mwv1.WriteInput{Items: items, Artifacts: standardOutput{}}); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

@@ -69,7 +69,9 @@ func (a *artifact) Write(content []byte) (written int, err error) {
 }
 
 func (a *artifact) sendPiece(piece []byte) error {
-	if err := a.send(&manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Content{Content: piece}}); err != nil {
+	if err := a.send(&manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Content{
+		Content: piece,
+	}}); err != nil {
 		return fmt.Errorf("artifact %s: %w", a.name, err)
 	}
 	return nil

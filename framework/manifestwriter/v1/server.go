@@ -29,7 +29,9 @@ type server struct {
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
-func (s *server) Write(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
+func (s *server) Write(
+	stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse],
+) error {
 	first, err := stream.Recv()
 	if err != nil && err != io.EOF {
 		return err
@@ -49,7 +51,8 @@ func (s *server) Write(stream grpc.BidiStreamingServer[manifestwriterv1.WriteReq
 	}
 	items := &received{receive: stream.Recv}
 	out := &output{send: stream.Send}
-	if err := writer.Handler.Write(stream.Context(), &WriteInput{Backup: backup, Items: items.all, Artifacts: out}); err != nil {
+	if err := writer.Handler.Write(stream.Context(), &WriteInput{Backup: backup, Items: items.all,
+		Artifacts: out}); err != nil {
 		return err
 	}
 	if err := items.atEnd(); err != nil {
@@ -135,7 +138,8 @@ func item(sent *manifestwriterv1.Item) *Item {
 	received.References = slices.Grow(received.References, len(sent.GetReferences()))
 	for _, r := range sent.GetReferences() {
 		received.References = append(received.References, manifest.Edge{
-			Type: manifest.EdgeType(r.GetType()), Strict: r.GetStrict(), To: ref(r.GetTo()), Path: r.GetPath(), Plugin: r.GetPlugin(),
+			Type: manifest.EdgeType(r.GetType()), Strict: r.GetStrict(), To: ref(r.GetTo()), Path: r.GetPath(),
+			Plugin: r.GetPlugin(),
 		})
 	}
 	for _, owner := range sent.GetOwners() {

@@ -46,8 +46,8 @@ type Artifacts interface {
 	Create(name string) (io.Writer, error)
 }
 
-// Item is what identifies and selects one object of a backup. The rest of the object is in the archive. A writer does not change the maps,
-// which others may read.
+// Item is what identifies and selects one object of a backup. The rest of the object is in the archive. A writer does
+// not change the maps, which others may read.
 type Item struct {
 	Group     string // API group, empty for core
 	Version   string // of the API group, in which the object is stored
@@ -63,13 +63,13 @@ type Item struct {
 	Owners []Owner
 	// Related are objects that an action has related to this one: in its item block, or to be backed up with it.
 	Related []framework.ResourceIdentifier
-	// References are what the object depends on beside its owners: objects that its fields name, and Related with the actions
-	// that requested them. They need not be in the backup.
+	// References are what the object depends on beside its owners: objects that its fields name, and Related with the
+	// actions that requested them. They need not be in the backup.
 	References []manifest.Edge
 	// Included is how the object came into the backup.
 	Included manifest.Inclusion
-	// Object is the object as it is in the archive, in JSON, if the writer was registered WithObjects of its resource. A writer must
-	// cope with nil, which other hosts may send.
+	// Object is the object as it is in the archive, in JSON, if the writer was registered WithObjects of its resource. A
+	// writer must cope with nil, which other hosts may send.
 	Object []byte
 }
 
@@ -82,14 +82,17 @@ type Owner struct {
 	Controller bool // it is the one that manages the item
 }
 
-// WithObjects requests the whole objects of resources, "pods" or "deployments.apps" or "*" for all. Each is sent to the process of the
-// plugin, so a writer should ask for those only that it reads.
+// WithObjects requests the whole objects of resources, "pods" or "deployments.apps" or "*" for all. Each is sent to the
+// process of the plugin, so a writer should ask for those only that it reads.
 func WithObjects(resources ...string) framework.Option {
 	return framework.Option(glue.Objects(resources))
 }
 
 // Register registers the writer that newWriter makes under name, "example.io/inventory". See framework.Setup for when
-// newWriter is called, and framework.WithConfig for writers that users can configure, and WithObjects for those that read more than Item has.
-func Register(name string, newWriter func(context.Context, *framework.Setup) (ManifestWriter, error), options ...framework.Option) framework.Registration {
+// newWriter is called, and framework.WithConfig for writers that users can configure, and WithObjects for those that
+// read more than Item has.
+func Register(
+	name string, newWriter func(context.Context, *framework.Setup) (ManifestWriter, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newWriter, options)
 }

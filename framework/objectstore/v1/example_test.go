@@ -65,11 +65,14 @@ func (m *memory) GetObject(_ context.Context, input *osv1.GetObjectInput) (*osv1
 func (m *memory) ListObjects(_ context.Context, input *osv1.ListObjectsInput) (*osv1.ListObjectsOutput, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(m.objects)), func(key string) bool { return !strings.HasPrefix(key, input.Prefix) })
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(m.objects)),
+		func(key string) bool { return !strings.HasPrefix(key, input.Prefix) })
 	return &osv1.ListObjectsOutput{Keys: keys}, nil
 }
 
-func (m *memory) ListCommonPrefixes(ctx context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
+func (m *memory) ListCommonPrefixes(
+	ctx context.Context, input *osv1.ListCommonPrefixesInput,
+) (*osv1.ListCommonPrefixesOutput, error) {
 	objects, err := m.ListObjects(ctx, &osv1.ListObjectsInput{Bucket: input.Bucket, Prefix: input.Prefix})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,8 @@ import (
 )
 
 func kind() glue.Kind[ObjectStore] {
-	return glue.Kind[ObjectStore]{Wire: "ObjectStore", Bind: bind, HasInit: true, HostKeys: []string{"bucket", "prefix", "caCert", "credentialsFile"}}
+	return glue.Kind[ObjectStore]{Wire: "ObjectStore", Bind: bind, HasInit: true,
+		HostKeys: []string{"bucket", "prefix", "caCert", "credentialsFile"}}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ObjectStore]) {
@@ -39,7 +40,8 @@ func (s *server) Init(ctx context.Context, req *objectstorev1.ObjectStoreInitReq
 func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutObjectRequest, shared.Empty]) error {
 	first, err := stream.Recv()
 	if err == io.EOF {
-		return errors.New("the upload ended before its first message; an empty object is one message with bucket, key and an empty body")
+		return errors.New("the upload ended before its first message; an empty object is one message with bucket, key and " +
+			"an empty body")
 	}
 	if err != nil {
 		return err
@@ -50,7 +52,8 @@ func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutOb
 	}
 	defer store.Release()
 	body := &uploadReader{rest: first.GetBody(), receive: stream.Recv}
-	input := &PutObjectInput{Bucket: first.GetBucket(), Key: first.GetKey(), Body: body, IfAbsent: glue.IfAbsent(stream.Context())}
+	input := &PutObjectInput{Bucket: first.GetBucket(), Key: first.GetKey(), Body: body,
+		IfAbsent: glue.IfAbsent(stream.Context())}
 	if err := store.Handler.PutObject(stream.Context(), input); err != nil {
 		return err
 	}
@@ -60,7 +63,9 @@ func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutOb
 	return stream.SendAndClose(&shared.Empty{})
 }
 
-func (s *server) ObjectExists(ctx context.Context, req *objectstorev1.ObjectExistsRequest) (*objectstorev1.ObjectExistsResponse, error) {
+func (s *server) ObjectExists(
+	ctx context.Context, req *objectstorev1.ObjectExistsRequest,
+) (*objectstorev1.ObjectExistsResponse, error) {
 	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -76,7 +81,9 @@ func (s *server) ObjectExists(ctx context.Context, req *objectstorev1.ObjectExis
 	return &objectstorev1.ObjectExistsResponse{Exists: output.Exists}, nil
 }
 
-func (s *server) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes]) (err error) {
+func (s *server) GetObject(
+	req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes],
+) (err error) {
 	store, err := s.handlers.Use(stream.Context(), req.GetPlugin())
 	if err != nil {
 		return err
@@ -106,13 +113,16 @@ func (s *server) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.Serv
 	return nil
 }
 
-func (s *server) ListCommonPrefixes(ctx context.Context, req *objectstorev1.ListCommonPrefixesRequest) (*objectstorev1.ListCommonPrefixesResponse, error) {
+func (s *server) ListCommonPrefixes(
+	ctx context.Context, req *objectstorev1.ListCommonPrefixesRequest,
+) (*objectstorev1.ListCommonPrefixesResponse, error) {
 	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
 	defer store.Release()
-	output, err := store.Handler.ListCommonPrefixes(ctx, &ListCommonPrefixesInput{Bucket: req.GetBucket(), Prefix: req.GetPrefix(), Delimiter: req.GetDelimiter()})
+	output, err := store.Handler.ListCommonPrefixes(ctx, &ListCommonPrefixesInput{Bucket: req.GetBucket(),
+		Prefix: req.GetPrefix(), Delimiter: req.GetDelimiter()})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +132,9 @@ func (s *server) ListCommonPrefixes(ctx context.Context, req *objectstorev1.List
 	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: output.Prefixes}, nil
 }
 
-func (s *server) ListObjects(ctx context.Context, req *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
+func (s *server) ListObjects(
+	ctx context.Context, req *objectstorev1.ListObjectsRequest,
+) (*objectstorev1.ListObjectsResponse, error) {
 	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -150,13 +162,16 @@ func (s *server) DeleteObject(ctx context.Context, req *objectstorev1.DeleteObje
 	return &shared.Empty{}, nil
 }
 
-func (s *server) CreateSignedURL(ctx context.Context, req *objectstorev1.CreateSignedURLRequest) (*objectstorev1.CreateSignedURLResponse, error) {
+func (s *server) CreateSignedURL(
+	ctx context.Context, req *objectstorev1.CreateSignedURLRequest,
+) (*objectstorev1.CreateSignedURLResponse, error) {
 	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
 	defer store.Release()
-	output, err := store.Handler.CreateSignedURL(ctx, &CreateSignedURLInput{Bucket: req.GetBucket(), Key: req.GetKey(), TTL: time.Duration(req.GetTtl())})
+	output, err := store.Handler.CreateSignedURL(ctx, &CreateSignedURLInput{Bucket: req.GetBucket(), Key: req.GetKey(),
+		TTL: time.Duration(req.GetTtl())})
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 // The host runs one process per backup storage location (stock Velero: per operation) and gives it the location's
 // configuration before all calls. The store is made with that; see framework.WithConfig. Calls come concurrently. Keys
 // are complete, with "/" between folders, and never start with one. ctx ends when the caller gives up, when the server
-// stops, or at the server's deadline for the call; for a stream it lives until the stream has ended. The host repeats no
-// call that returned an error, so what is worth another attempt (a lost connection, a throttled request) is tried again
-// inside the call; calls that change nothing are repeated when the process died. An error that names bucket and key saves
-// the reader a search.
+// stops, or at the server's deadline for the call; for a stream it lives until the stream has ended. The host repeats
+// no call that returned an error, so what is worth another attempt (a lost connection, a throttled request) is tried
+// again inside the call; calls that change nothing are repeated when the process died. An error that names bucket and
+// key saves the reader a search.
 type ObjectStore interface {
 	// PutObject writes all of input.Body, or replaces what is there. The object must not appear before Body has ended with
 	// io.EOF: any other error of Body means that the upload was given up; return the error. Body need not be closed and
@@ -59,9 +59,10 @@ type PutObjectInput struct {
 	Bucket string
 	Key    string
 	Body   io.Reader
-	// IfAbsent asks not to replace an object: if there is one, nothing is written and the error is a framework.ErrExists. What
-	// decides is the moment at which the object would appear, so that only one of two concurrent calls succeeds. A store that
-	// cannot do that may ignore it; the host then looks at the object after the call. Stock Velero never sets it.
+	// IfAbsent asks not to replace an object: if there is one, nothing is written and the error is a framework.ErrExists.
+	// What decides is the moment at which the object would appear, so that only one of two concurrent calls succeeds. A
+	// store that cannot do that may ignore it; the host then looks at the object after the call. Stock Velero never sets
+	// it.
 	IfAbsent bool
 }
 
@@ -135,6 +136,8 @@ type CreateSignedURLOutput struct {
 
 // Register registers the store that newStore makes under name, "example.io/tape", which users write as provider of a
 // BackupStorageLocation. See framework.Setup for when newStore is called.
-func Register(name string, newStore func(context.Context, *framework.Setup) (ObjectStore, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newStore func(context.Context, *framework.Setup) (ObjectStore, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newStore, options)
 }

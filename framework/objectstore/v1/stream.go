@@ -10,8 +10,8 @@ import (
 // errStoppedEarly is the error of an upload that a store calls done without having read it to its end.
 var errStoppedEarly = errors.New("PutObject returned without an error before it had read the whole object")
 
-// uploadReader reads an upload that arrives in messages. The end of the messages is io.EOF; when the caller gives up, Read
-// returns the stream's error.
+// uploadReader reads an upload that arrives in messages. The end of the messages is io.EOF; when the caller gives up,
+// Read returns the stream's error.
 type uploadReader struct {
 	rest    []byte // of the message received last
 	receive func() (*objectstorev1.PutObjectRequest, error)

@@ -31,7 +31,8 @@ func TestUploadReaderIsReader(t *testing.T) {
 		for _, body := range bodies {
 			want = append(want, body...)
 		}
-		require.NoError(t, iotest.TestReader(&uploadReader{rest: []byte("first"), receive: messages(io.EOF, bodies...)}, want))
+		require.NoError(t, iotest.TestReader(&uploadReader{rest: []byte("first"), receive: messages(io.EOF, bodies...)},
+			want))
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// Run tests that the stores that open returns keep the contract of operations.Store. open is called several times, as if by
-// several processes; all its stores must hold the same operations, none at first.
+// Run tests that the stores that open returns keep the contract of operations.Store. open is called several times, as
+// if by several processes; all its stores must hold the same operations, none at first.
 func Run(t *testing.T, open func() operations.Store) {
 	t.Helper()
 	t.Run("sequential", func(t *testing.T) { testSequential(t, open) }) //nolint:paralleltest // the stores are the same

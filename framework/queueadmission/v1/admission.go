@@ -21,8 +21,10 @@ type QueueAdmission interface {
 	Decide(ctx context.Context, input *DecideInput) (*DecideOutput, error)
 }
 
-// Register registers the policy that newPolicy makes under name, "example.io/office-hours". See framework.Setup for when
-// newPolicy is called, and framework.WithConfig for policies that users can configure.
-func Register(name string, newPolicy func(context.Context, *framework.Setup) (QueueAdmission, error), options ...framework.Option) framework.Registration {
+// Register registers the policy that newPolicy makes under name, "example.io/office-hours". See framework.Setup for
+// when newPolicy is called, and framework.WithConfig for policies that users can configure.
+func Register(
+	name string, newPolicy func(context.Context, *framework.Setup) (QueueAdmission, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newPolicy, options)
 }

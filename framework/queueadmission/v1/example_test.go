@@ -16,9 +16,11 @@ func (paused) Decide(_ context.Context, input *qav1.DecideInput) (*qav1.DecideOu
 	for _, backup := range input.Queued {
 		switch {
 		case backup.Annotations["example.io/paused"] == "true":
-			output.Waits = append(output.Waits, qav1.Wait{Name: backup.Name, Reason: "Paused", Message: "the annotation example.io/paused holds it"})
+			output.Waits = append(output.Waits, qav1.Wait{Name: backup.Name, Reason: "Paused",
+				Message: "the annotation example.io/paused holds it"})
 		case free == 0:
-			output.Waits = append(output.Waits, qav1.Wait{Name: backup.Name, Reason: "Limit", Message: "as many backups run as may"})
+			output.Waits = append(output.Waits, qav1.Wait{Name: backup.Name, Reason: "Limit",
+				Message: "as many backups run as may"})
 		default:
 			output.Admit, free = append(output.Admit, backup.Name), free-1
 		}

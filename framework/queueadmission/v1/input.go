@@ -19,11 +19,12 @@ type DecideInput struct {
 	Running []Backup
 	// Ready are the backups that were admitted and do not run yet (phase ReadyToStart), the oldest first.
 	Ready []Backup
-	// Operating are the backups that have ended their runs and wait for asynchronous operations of plugins, the oldest first.
-	// Their Namespaces are those that the operations work on. They count nothing towards the limit.
+	// Operating are the backups that have ended their runs and wait for asynchronous operations of plugins, the oldest
+	// first. Their Namespaces are those that the operations work on. They count nothing towards the limit.
 	Operating []Backup
-	// Restoring are the restores that run, the oldest first, described as backups of what they write: the namespaces that they
-	// restore into, and, in their Spec, resources. Their names begin with "restores/". They count nothing towards the limit.
+	// Restoring are the restores that run, the oldest first, described as backups of what they write: the namespaces that
+	// they restore into, and, in their Spec, resources. Their names begin with "restores/". They count nothing towards the
+	// limit.
 	Restoring []Backup
 	// Queued are the backups that wait, in the order of the queue; at least one.
 	Queued []Backup

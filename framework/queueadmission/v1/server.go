@@ -25,7 +25,9 @@ type server struct {
 	handlers *glue.Handlers[QueueAdmission]
 }
 
-func (s *server) Decide(ctx context.Context, req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
+func (s *server) Decide(
+	ctx context.Context, req *queueadmissionv1.DecideRequest,
+) (*queueadmissionv1.DecideResponse, error) {
 	policy, err := s.handlers.UseWith(ctx, req.GetPlugin(), req.GetConfig())
 	if err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 // RestoreItemAction is the interface that an author implements.
 //
 // One value serves all calls of a process. A process gets one item at a time, as in Velero, but the next one may belong
-// to another restore. Do not assume which process or value gets which item. ctx ends when the restore is cancelled, when
-// the server stops, or at the server's deadline for the call; an action that waits for something else must wait for ctx
-// too. The server repeats no call that failed; what has to be tried again is tried again inside the call.
+// to another restore. Do not assume which process or value gets which item. ctx ends when the restore is cancelled,
+// when the server stops, or at the server's deadline for the call; an action that waits for something else must wait
+// for ctx too. The server repeats no call that failed; what has to be tried again is tried again inside the call.
 type RestoreItemAction interface {
 	// AppliesTo returns the items that Execute wants to see; the zero value selects all. Namespaces are those
 	// restored to. It is called once per
@@ -69,6 +69,8 @@ func (o *ExecuteOutput) WithoutRestore() *ExecuteOutput {
 
 // Register registers the action that newAction makes under name, "example.io/unstamp". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (RestoreItemAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (RestoreItemAction, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

@@ -26,7 +26,9 @@ type server struct {
 	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv1.RestoreItemActionAppliesToRequest) (*restoreitemactionv1.RestoreItemActionAppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *restoreitemactionv1.RestoreItemActionAppliesToRequest,
+) (*restoreitemactionv1.RestoreItemActionAppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -39,7 +41,9 @@ func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv1.Restore
 	return &restoreitemactionv1.RestoreItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Execute(ctx context.Context, req *restoreitemactionv1.RestoreItemActionExecuteRequest) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
+func (s *server) Execute(
+	ctx context.Context, req *restoreitemactionv1.RestoreItemActionExecuteRequest,
+) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err

@@ -20,11 +20,11 @@ import (
 // something else must wait for ctx too. An operation lives on when ctx ends. Execute is not
 // repeated after it failed; AppliesTo, Progress and AreAdditionalItemsReady may be.
 //
-// An operation that Execute starts has no key. The server records its id as soon as Execute has returned. If the server is killed
-// before, or if Execute fails after it has started something, the server never knows of that operation: nobody waits for
-// it or cancels it. A restore whose server was killed goes on in the next one, which calls Execute again for the same items. An action
-// that starts operations should therefore find the one that it has started for an item already (operations.Key), or be an
-// AsyncRestoreItemAction, which gets a key.
+// An operation that Execute starts has no key. The server records its id as soon as Execute has returned. If the server
+// is killed before, or if Execute fails after it has started something, the server never knows of that operation:
+// nobody waits for it or cancels it. A restore whose server was killed goes on in the next one, which calls Execute
+// again for the same items. An action that starts operations should therefore find the one that it has started for an
+// item already (operations.Key), or be an AsyncRestoreItemAction, which gets a key.
 type RestoreItemAction interface {
 	// AppliesTo returns the items that Execute wants to see; the zero value selects all. Namespaces are those
 	// restored to. It is called once per
@@ -35,24 +35,25 @@ type RestoreItemAction interface {
 	// sees. It may start an operation, work that goes on after Execute has returned. A nil output restores the item as
 	// it is. An error leaves the item out of the restore, which becomes PartiallyFailed.
 	Execute(ctx context.Context, input *ExecuteInput) (*ExecuteOutput, error)
-	// Progress returns how far the operation is that Execute has started. It looks, and does not wait. The server calls it, often
-	// at first and every few seconds later, until it reports Completed; the restore waits for that. framework.ErrNotFound ends
-	// the operation as failed, at once. After any other error the server calls again, until the operation's time is over.
-	// It is not called for an action that starts nothing.
+	// Progress returns how far the operation is that Execute has started. It looks, and does not wait. The server calls
+	// it, often at first and every few seconds later, until it reports Completed; the restore waits for that.
+	// framework.ErrNotFound ends the operation as failed, at once. After any other error the server calls again, until the
+	// operation's time is over. It is not called for an action that starts nothing.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the server
-	// waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and when
-	// nobody waits for it any more: the restore was cancelled or deleted, or has failed. After an error it is called again;
-	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
-	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and framework.ErrCannotCancel
-	// for one that cannot be stopped; the restore then goes on without it.
+	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the
+	// server waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and
+	// when nobody waits for it any more: the restore was cancelled or deleted, or has failed. After an error it is called
+	// again; once it has returned nil, only another server calls it again. It may also be called for an operation that has
+	// ended, which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
+	// framework.ErrCannotCancel for one that cannot be stopped; the restore then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 	// AreAdditionalItemsReady reports whether all additional items are ready for the item that asked for them. It is
 	// called only after an Execute that returned WaitForAdditionalItems, once those items are restored, and then every
 	// second or so until it reports true or an error, or until the time for it is over: it looks, and does not wait. The
 	// item is restored in every case; an error, like the end of the time, makes the restore PartiallyFailed. An
 	// action that never waits reports true.
-	AreAdditionalItemsReady(ctx context.Context, input *AreAdditionalItemsReadyInput) (*AreAdditionalItemsReadyOutput, error)
+	AreAdditionalItemsReady(ctx context.Context, input *AreAdditionalItemsReadyInput) (*AreAdditionalItemsReadyOutput,
+		error)
 }
 
 // ExecuteInput is one item of a restore. The action owns it and may change it in place.
@@ -117,20 +118,23 @@ type AreAdditionalItemsReadyOutput struct {
 	Ready bool
 }
 
-// ExecuteOnly is embedded by an action that starts no operations and waits for nothing. It has the methods that are never
-// called then.
+// ExecuteOnly is embedded by an action that starts no operations and waits for nothing. It has the methods that are
+// never called then.
 type ExecuteOnly struct{}
 
 // Progress implements RestoreItemAction.
 func (ExecuteOnly) Progress(_ context.Context, input *ProgressInput) (framework.OperationProgress, error) {
-	return framework.OperationProgress{}, framework.NotFound("there is no operation %q: the action starts none", input.OperationID)
+	return framework.OperationProgress{}, framework.NotFound("there is no operation %q: the action starts none",
+		input.OperationID)
 }
 
 // Cancel implements RestoreItemAction.
 func (ExecuteOnly) Cancel(context.Context, *CancelInput) error { return nil }
 
 // AreAdditionalItemsReady implements RestoreItemAction.
-func (ExecuteOnly) AreAdditionalItemsReady(context.Context, *AreAdditionalItemsReadyInput) (*AreAdditionalItemsReadyOutput, error) {
+func (ExecuteOnly) AreAdditionalItemsReady(
+	context.Context, *AreAdditionalItemsReadyInput,
+) (*AreAdditionalItemsReadyOutput, error) {
 	return &AreAdditionalItemsReadyOutput{Ready: true}, nil
 }
 
@@ -171,6 +175,8 @@ func (o *ExecuteOutput) WithItemsWaitFor(timeout time.Duration) *ExecuteOutput {
 
 // Register registers the action that newAction makes under name, "example.io/unstamp". See framework.Setup for
 // when it is called.
-func Register(name string, newAction func(context.Context, *framework.Setup) (RestoreItemAction, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newAction func(context.Context, *framework.Setup) (RestoreItemAction, error), options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newAction, options)
 }

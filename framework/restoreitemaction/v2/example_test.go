@@ -22,11 +22,14 @@ func (a afterKey) AppliesTo(context.Context) (framework.ResourceSelector, error)
 }
 
 func (a afterKey) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
-	key := framework.ResourceIdentifier{Group: "example.io", Resource: "keys", Namespace: input.ItemFromBackup.GetNamespace(), Name: "main"}
+	key := framework.ResourceIdentifier{Group: "example.io", Resource: "keys",
+		Namespace: input.ItemFromBackup.GetNamespace(), Name: "main"}
 	return riav2.NewExecuteOutput(input.Item).WithItems(key).WithItemsWaitFor(time.Hour), nil
 }
 
-func (a afterKey) AreAdditionalItemsReady(ctx context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (a afterKey) AreAdditionalItemsReady(
+	ctx context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	for _, key := range input.AdditionalItems {
 		if unlocked, err := a.unlocked(ctx, key); err != nil || !unlocked {
 			return nil, err // nil: not ready yet
@@ -41,7 +44,8 @@ func Example() {
 	item.SetNamespace("shop")
 	output, err := action.Execute(context.TODO(), &riav2.ExecuteInput{Item: item, ItemFromBackup: item})
 	fmt.Println(output.AdditionalItems, output.WaitForAdditionalItems, err)
-	ready, err := action.AreAdditionalItemsReady(context.TODO(), &riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems})
+	ready, err := action.AreAdditionalItemsReady(context.TODO(),
+		&riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems})
 	fmt.Println(ready.Ready, err)
 	// Output:
 	// [keys.example.io/shop/main] true <nil>

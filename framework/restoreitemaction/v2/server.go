@@ -29,7 +29,9 @@ type server struct {
 	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
 }
 
-func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv2.RestoreItemActionAppliesToRequest) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
+func (s *server) AppliesTo(
+	ctx context.Context, req *restoreitemactionv2.RestoreItemActionAppliesToRequest,
+) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -42,7 +44,9 @@ func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv2.Restore
 	return &restoreitemactionv2.RestoreItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
 }
 
-func (s *server) Execute(ctx context.Context, req *restoreitemactionv2.RestoreItemActionExecuteRequest) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
+func (s *server) Execute(
+	ctx context.Context, req *restoreitemactionv2.RestoreItemActionExecuteRequest,
+) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -89,7 +93,9 @@ func (s *server) input(req *restoreitemactionv2.RestoreItemActionExecuteRequest)
 	return &ExecuteInput{Item: item, ItemFromBackup: fromBackup, Restore: restore}, nil
 }
 
-func (s *server) Progress(ctx context.Context, req *restoreitemactionv2.RestoreItemActionProgressRequest) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
+func (s *server) Progress(
+	ctx context.Context, req *restoreitemactionv2.RestoreItemActionProgressRequest,
+) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -106,7 +112,9 @@ func (s *server) Progress(ctx context.Context, req *restoreitemactionv2.RestoreI
 	return &restoreitemactionv2.RestoreItemActionProgressResponse{Progress: wire.Progress(progress)}, nil
 }
 
-func (s *server) Cancel(ctx context.Context, req *restoreitemactionv2.RestoreItemActionCancelRequest) (*emptypb.Empty, error) {
+func (s *server) Cancel(
+	ctx context.Context, req *restoreitemactionv2.RestoreItemActionCancelRequest,
+) (*emptypb.Empty, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -123,7 +131,9 @@ func (s *server) Cancel(ctx context.Context, req *restoreitemactionv2.RestoreIte
 	return &emptypb.Empty{}, nil
 }
 
-func (s *server) AreAdditionalItemsReady(ctx context.Context, req *restoreitemactionv2.RestoreItemActionItemsReadyRequest) (*restoreitemactionv2.RestoreItemActionItemsReadyResponse, error) {
+func (s *server) AreAdditionalItemsReady(
+	ctx context.Context, req *restoreitemactionv2.RestoreItemActionItemsReadyRequest,
+) (*restoreitemactionv2.RestoreItemActionItemsReadyResponse, error) {
 	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err

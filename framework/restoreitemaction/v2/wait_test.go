@@ -24,11 +24,14 @@ func (a afterItsKey) AppliesTo(context.Context) (framework.ResourceSelector, err
 }
 
 func (a afterItsKey) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
-	key := framework.ResourceIdentifier{Group: "example.io", Resource: "keys", Namespace: input.ItemFromBackup.GetNamespace(), Name: "main"}
+	key := framework.ResourceIdentifier{Group: "example.io", Resource: "keys",
+		Namespace: input.ItemFromBackup.GetNamespace(), Name: "main"}
 	return riav2.NewExecuteOutput(input.Item).WithItems(key).WithItemsWaitFor(time.Hour), nil
 }
 
-func (a afterItsKey) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (a afterItsKey) AreAdditionalItemsReady(
+	_ context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	for _, key := range input.AdditionalItems {
 		if unlocked, err := a.unlocked(key); err != nil || !unlocked {
 			return nil, err
@@ -44,12 +47,13 @@ func TestItemWaitsUntilAdditionalItemsAreReady(t *testing.T) {
 		err      error
 	}{{false, nil}, {true, nil}, {false, errors.New("the key is lost")}}
 	var asked []framework.ResourceIdentifier
-	plugin := plugintest.Run(t, riav2.Register("example.io/after-its-key", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
-		return afterItsKey{unlocked: func(key framework.ResourceIdentifier) (bool, error) {
-			asked = append(asked, key)
-			return answers[len(asked)-1].unlocked, answers[len(asked)-1].err
-		}}, nil
-	}))
+	plugin := plugintest.Run(t,
+		riav2.Register("example.io/after-its-key", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+			return afterItsKey{unlocked: func(key framework.ResourceIdentifier) (bool, error) {
+				asked = append(asked, key)
+				return answers[len(asked)-1].unlocked, answers[len(asked)-1].err
+			}}, nil
+		}))
 	action := plugin.RestoreItemActionV2("example.io/after-its-key")
 	item := plugintest.Object(t, `{apiVersion: example.io/v1, kind: Database, metadata: {namespace: shop, name: orders}}`)
 	restore := plugintest.Restore("monday", "nightly")
@@ -59,7 +63,8 @@ func TestItemWaitsUntilAdditionalItemsAreReady(t *testing.T) {
 	require.True(t, output.WaitForAdditionalItems)
 	require.Equal(t, time.Hour, output.AdditionalItemsReadyTimeout)
 	for _, answer := range answers {
-		ready, err := action.AreAdditionalItemsReady(t.Context(), &riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems, Restore: restore})
+		ready, err := action.AreAdditionalItemsReady(t.Context(),
+			&riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems, Restore: restore})
 		if answer.err != nil {
 			require.ErrorContains(t, err, "RestoreItemAction(example.io/after-its-key): the key is lost")
 		} else {
@@ -69,5 +74,6 @@ func TestItemWaitsUntilAdditionalItemsAreReady(t *testing.T) {
 		require.Equal(t, output.AdditionalItems[0], asked[len(asked)-1])
 	}
 
-	require.Zero(t, riav2.NewExecuteOutput(item).WithItemsWait().AdditionalItemsReadyTimeout, "the server's own timeout holds")
+	require.Zero(t, riav2.NewExecuteOutput(item).WithItemsWait().AdditionalItemsReadyTimeout,
+		"the server's own timeout holds")
 }

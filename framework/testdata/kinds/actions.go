@@ -42,7 +42,8 @@ func (mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 }
 
 func (mover) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
-	item := framework.ResourceIdentifier{Resource: "configmaps", Namespace: input.Item.GetNamespace(), Name: input.Backup.Name}
+	item := framework.ResourceIdentifier{Resource: "configmaps", Namespace: input.Item.GetNamespace(),
+		Name: input.Backup.Name}
 	return biav2.NewExecuteOutput(nil).WithItems(item).WithOperation("move-"+input.Item.GetName(), item), nil
 }
 
@@ -81,7 +82,9 @@ func (fetcher) Progress(_ context.Context, input *riav2.ProgressInput) (framewor
 
 func (fetcher) Cancel(context.Context, *riav2.CancelInput) error { return nil }
 
-func (fetcher) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (fetcher) AreAdditionalItemsReady(
+	_ context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	ready := len(input.AdditionalItems) == 1 && input.AdditionalItems[0].Name == "key" && input.Restore.Name == "monday"
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: ready}, nil
 }
@@ -105,7 +108,9 @@ func (shards) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, nil
 }
 
-func (shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+func (shards) GetRelatedItems(
+	_ context.Context, input *ibav1.GetRelatedItemsInput,
+) (*ibav1.GetRelatedItemsOutput, error) {
 	return &ibav1.GetRelatedItemsOutput{RelatedItems: []framework.ResourceIdentifier{
 		{Resource: "pods", Namespace: input.Item.GetNamespace(), Name: input.Item.GetName() + "-2"},
 		{Group: "example.io", Resource: "rings", Name: input.Backup.Name},

@@ -45,5 +45,6 @@ func (shelf) Maintain(context.Context, *dmv1.MaintainInput) (*dmv1.MaintainOutpu
 }
 
 func (shelf) Check(_ context.Context, input *dmv1.CheckInput) (*dmv1.CheckOutput, error) {
-	return &dmv1.CheckOutput{Created: input.Create, Warnings: []string{[]string{"access", "structure", "data"}[input.Depth]}}, nil
+	return &dmv1.CheckOutput{Created: input.Create,
+		Warnings: []string{[]string{"access", "structure", "data"}[input.Depth]}}, nil
 }

@@ -26,7 +26,9 @@ func newSAN(_ context.Context, setup *framework.Setup) (vsv1.VolumeSnapshotter, 
 	return san{}, nil
 }
 
-func (san) CreateVolumeFromSnapshot(_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
+func (san) CreateVolumeFromSnapshot(
+	_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput,
+) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
 	id := fmt.Sprintf("%s/%s/%s", input.SnapshotID, input.VolumeType, input.VolumeAZ)
 	if input.IOPS != nil {
 		id += fmt.Sprintf("/%d", *input.IOPS)
@@ -43,7 +45,8 @@ func (san) GetVolumeInfo(_ context.Context, input *vsv1.GetVolumeInfoInput) (*vs
 }
 
 func (san) CreateSnapshot(_ context.Context, input *vsv1.CreateSnapshotInput) (*vsv1.CreateSnapshotOutput, error) {
-	return &vsv1.CreateSnapshotOutput{SnapshotID: fmt.Sprintf("%s/%s/%s", input.VolumeID, input.VolumeAZ, input.Tags["backup"])}, nil
+	return &vsv1.CreateSnapshotOutput{SnapshotID: fmt.Sprintf("%s/%s/%s", input.VolumeID, input.VolumeAZ,
+		input.Tags["backup"])}, nil
 }
 
 func (san) DeleteSnapshot(context.Context, *vsv1.DeleteSnapshotInput) error { return nil }

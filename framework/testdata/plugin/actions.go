@@ -32,7 +32,9 @@ type onBackup struct {
 	execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)
 }
 
-func backup(execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)) func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+func backup(
+	execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error),
+) func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 	return func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
 		return onBackup{setup.Logger(), execute}, nil
 	}
@@ -92,7 +94,9 @@ type onRestore struct {
 	execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)
 }
 
-func restore(execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)) func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+func restore(
+	execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error),
+) func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 		return onRestore{execute}, nil
 	}

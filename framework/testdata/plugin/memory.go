@@ -59,7 +59,9 @@ func (m *memory) GetObject(_ context.Context, input *osv1.GetObjectInput) (*osv1
 	return &osv1.GetObjectOutput{Body: io.NopCloser(bytes.NewReader(content))}, nil
 }
 
-func (m *memory) ListCommonPrefixes(_ context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
+func (m *memory) ListCommonPrefixes(
+	_ context.Context, input *osv1.ListCommonPrefixesInput,
+) (*osv1.ListCommonPrefixesOutput, error) {
 	folders := map[string]bool{}
 	for _, key := range m.keys(input.Bucket, input.Prefix) {
 		if folder, _, found := strings.Cut(strings.TrimPrefix(key, input.Prefix), input.Delimiter); found {
@@ -93,6 +95,9 @@ func (m *memory) DeleteObject(_ context.Context, input *osv1.DeleteObjectInput) 
 	return nil
 }
 
-func (m *memory) CreateSignedURL(_ context.Context, input *osv1.CreateSignedURLInput) (*osv1.CreateSignedURLOutput, error) {
-	return &osv1.CreateSignedURLOutput{URL: fmt.Sprintf("%s://%s/%s?ttl=%d", m.scheme, input.Bucket, input.Key, input.TTL)}, nil
+func (m *memory) CreateSignedURL(
+	_ context.Context, input *osv1.CreateSignedURLInput,
+) (*osv1.CreateSignedURLOutput, error) {
+	return &osv1.CreateSignedURLOutput{URL: fmt.Sprintf("%s://%s/%s?ttl=%d", m.scheme, input.Bucket, input.Key,
+		input.TTL)}, nil
 }

@@ -50,7 +50,9 @@ func (d *disks) CreateSnapshot(_ context.Context, input *vsv1.CreateSnapshotInpu
 
 func (d *disks) DeleteSnapshot(context.Context, *vsv1.DeleteSnapshotInput) error { return nil }
 
-func (d *disks) CreateVolumeFromSnapshot(_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
+func (d *disks) CreateVolumeFromSnapshot(
+	_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput,
+) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
 	return &vsv1.CreateVolumeFromSnapshotOutput{VolumeID: "volume-of-" + input.SnapshotID}, nil
 }
 
@@ -58,7 +60,9 @@ func Example() {
 	registration := vsv1.Register("example.io/disks", newDisks, framework.WithConfig(settings{}))
 	fmt.Println(registration.Kind(), registration.Name())
 
-	volume := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"csi": map[string]any{"driver": driver, "volumeHandle": "disk-7"}}}}
+	volume := &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{"csi": map[string]any{"driver": driver, "volumeHandle": "disk-7"}}},
+	}
 	snapshotter := &disks{region: "north"}
 	id, err := snapshotter.GetVolumeID(context.TODO(), &vsv1.GetVolumeIDInput{PersistentVolume: volume})
 	fmt.Println(id.VolumeID, err)

@@ -12,7 +12,8 @@ import (
 )
 
 func kind() glue.Kind[VolumeSnapshotter] {
-	return glue.Kind[VolumeSnapshotter]{Wire: "VolumeSnapshotter", Bind: bind, HasInit: true, HostKeys: []string{"credentialsFile"}}
+	return glue.Kind[VolumeSnapshotter]{Wire: "VolumeSnapshotter", Bind: bind, HasInit: true,
+		HostKeys: []string{"credentialsFile"}}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[VolumeSnapshotter]) {
@@ -25,21 +26,26 @@ type server struct {
 	handlers *glue.Handlers[VolumeSnapshotter]
 }
 
-func (s *server) Init(ctx context.Context, req *volumesnapshotterv1.VolumeSnapshotterInitRequest) (*shared.Empty, error) {
+func (s *server) Init(
+	ctx context.Context, req *volumesnapshotterv1.VolumeSnapshotterInitRequest,
+) (*shared.Empty, error) {
 	if err := s.handlers.Init(ctx, req.GetPlugin(), req.GetConfig()); err != nil {
 		return nil, err
 	}
 	return &shared.Empty{}, nil
 }
 
-func (s *server) CreateVolumeFromSnapshot(ctx context.Context, req *volumesnapshotterv1.CreateVolumeRequest) (*volumesnapshotterv1.CreateVolumeResponse, error) {
+func (s *server) CreateVolumeFromSnapshot(
+	ctx context.Context, req *volumesnapshotterv1.CreateVolumeRequest,
+) (*volumesnapshotterv1.CreateVolumeResponse, error) {
 	snapshotter, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
 	defer snapshotter.Release()
 	output, err := snapshotter.Handler.CreateVolumeFromSnapshot(ctx, &CreateVolumeFromSnapshotInput{
-		SnapshotID: req.GetSnapshotID(), VolumeType: req.GetVolumeType(), VolumeAZ: req.GetVolumeAZ(), IOPS: receivedIOPS(req.GetIops()),
+		SnapshotID: req.GetSnapshotID(), VolumeType: req.GetVolumeType(), VolumeAZ: req.GetVolumeAZ(),
+		IOPS: receivedIOPS(req.GetIops()),
 	})
 	if err != nil {
 		return nil, err
@@ -50,13 +56,16 @@ func (s *server) CreateVolumeFromSnapshot(ctx context.Context, req *volumesnapsh
 	return &volumesnapshotterv1.CreateVolumeResponse{VolumeID: output.VolumeID}, nil
 }
 
-func (s *server) GetVolumeInfo(ctx context.Context, req *volumesnapshotterv1.GetVolumeInfoRequest) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
+func (s *server) GetVolumeInfo(
+	ctx context.Context, req *volumesnapshotterv1.GetVolumeInfoRequest,
+) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
 	snapshotter, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
 	defer snapshotter.Release()
-	output, err := snapshotter.Handler.GetVolumeInfo(ctx, &GetVolumeInfoInput{VolumeID: req.GetVolumeID(), VolumeAZ: req.GetVolumeAZ()})
+	output, err := snapshotter.Handler.GetVolumeInfo(ctx, &GetVolumeInfoInput{VolumeID: req.GetVolumeID(),
+		VolumeAZ: req.GetVolumeAZ()})
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +75,16 @@ func (s *server) GetVolumeInfo(ctx context.Context, req *volumesnapshotterv1.Get
 	return &volumesnapshotterv1.GetVolumeInfoResponse{VolumeType: output.VolumeType, Iops: sentIOPS(output.IOPS)}, nil
 }
 
-func (s *server) CreateSnapshot(ctx context.Context, req *volumesnapshotterv1.CreateSnapshotRequest) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
+func (s *server) CreateSnapshot(
+	ctx context.Context, req *volumesnapshotterv1.CreateSnapshotRequest,
+) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
 	snapshotter, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
 	defer snapshotter.Release()
-	output, err := snapshotter.Handler.CreateSnapshot(ctx, &CreateSnapshotInput{VolumeID: req.GetVolumeID(), VolumeAZ: req.GetVolumeAZ(), Tags: req.GetTags()})
+	output, err := snapshotter.Handler.CreateSnapshot(ctx, &CreateSnapshotInput{VolumeID: req.GetVolumeID(),
+		VolumeAZ: req.GetVolumeAZ(), Tags: req.GetTags()})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +94,9 @@ func (s *server) CreateSnapshot(ctx context.Context, req *volumesnapshotterv1.Cr
 	return &volumesnapshotterv1.CreateSnapshotResponse{SnapshotID: output.SnapshotID}, nil
 }
 
-func (s *server) DeleteSnapshot(ctx context.Context, req *volumesnapshotterv1.DeleteSnapshotRequest) (*shared.Empty, error) {
+func (s *server) DeleteSnapshot(
+	ctx context.Context, req *volumesnapshotterv1.DeleteSnapshotRequest,
+) (*shared.Empty, error) {
 	snapshotter, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -94,7 +108,9 @@ func (s *server) DeleteSnapshot(ctx context.Context, req *volumesnapshotterv1.De
 	return &shared.Empty{}, nil
 }
 
-func (s *server) GetVolumeID(ctx context.Context, req *volumesnapshotterv1.GetVolumeIDRequest) (*volumesnapshotterv1.GetVolumeIDResponse, error) {
+func (s *server) GetVolumeID(
+	ctx context.Context, req *volumesnapshotterv1.GetVolumeIDRequest,
+) (*volumesnapshotterv1.GetVolumeIDResponse, error) {
 	snapshotter, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -114,7 +130,9 @@ func (s *server) GetVolumeID(ctx context.Context, req *volumesnapshotterv1.GetVo
 	return &volumesnapshotterv1.GetVolumeIDResponse{VolumeID: output.VolumeID}, nil
 }
 
-func (s *server) SetVolumeID(ctx context.Context, req *volumesnapshotterv1.SetVolumeIDRequest) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
+func (s *server) SetVolumeID(
+	ctx context.Context, req *volumesnapshotterv1.SetVolumeIDRequest,
+) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
 	snapshotter, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
@@ -124,7 +142,8 @@ func (s *server) SetVolumeID(ctx context.Context, req *volumesnapshotterv1.SetVo
 	if err != nil {
 		return nil, err
 	}
-	output, err := snapshotter.Handler.SetVolumeID(ctx, &SetVolumeIDInput{PersistentVolume: persistentVolume, VolumeID: req.GetVolumeID()})
+	output, err := snapshotter.Handler.SetVolumeID(ctx, &SetVolumeIDInput{PersistentVolume: persistentVolume,
+		VolumeID: req.GetVolumeID()})
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,14 @@ import (
 // The host runs one process per volume snapshot location (stock Velero: per operation) and gives it the location's
 // configuration before all calls. The snapshotter is made with that; see framework.WithConfig. Calls come concurrently.
 // Ids are the storage system's own and mean nothing to the host. VolumeAZ is the availability zone that the volume's
-// PersistentVolume is labelled with, empty when it has none. ctx ends when the caller gives up, when the server stops, or
-// at the server's deadline for the call. The host repeats no call that returned an error, so what is worth another attempt
-// (a lost connection, a throttled request) is tried again inside the call; calls that change nothing are repeated when
-// the process died.
+// PersistentVolume is labelled with, empty when it has none. ctx ends when the caller gives up, when the server stops,
+// or at the server's deadline for the call. The host repeats no call that returned an error, so what is worth another
+// attempt (a lost connection, a throttled request) is tried again inside the call; calls that change nothing are
+// repeated when the process died.
 type VolumeSnapshotter interface {
 	// CreateVolumeFromSnapshot makes a new volume of a snapshot.
-	CreateVolumeFromSnapshot(ctx context.Context, input *CreateVolumeFromSnapshotInput) (*CreateVolumeFromSnapshotOutput, error)
+	CreateVolumeFromSnapshot(ctx context.Context, input *CreateVolumeFromSnapshotInput) (*CreateVolumeFromSnapshotOutput,
+		error)
 	// GetVolumeInfo returns what CreateVolumeFromSnapshot needs to make a volume like this one.
 	GetVolumeInfo(ctx context.Context, input *GetVolumeInfoInput) (*GetVolumeInfoOutput, error)
 	// CreateSnapshot takes a snapshot of a volume. It may return before the snapshot is complete, as long as the snapshot
@@ -108,7 +109,8 @@ type SetVolumeIDInput struct {
 	VolumeID         string
 }
 
-// SetVolumeIDOutput is a PersistentVolume with another volume behind it. A nil output is the PersistentVolume as it came.
+// SetVolumeIDOutput is a PersistentVolume with another volume behind it. A nil output is the PersistentVolume as it
+// came.
 type SetVolumeIDOutput struct {
 	// PersistentVolume must be the same one, by name.
 	PersistentVolume *unstructured.Unstructured
@@ -116,6 +118,9 @@ type SetVolumeIDOutput struct {
 
 // Register registers the snapshotter that newSnapshotter makes under name, "example.io/san", which users write as
 // provider of a VolumeSnapshotLocation. See framework.Setup for when newSnapshotter is called.
-func Register(name string, newSnapshotter func(context.Context, *framework.Setup) (VolumeSnapshotter, error), options ...framework.Option) framework.Registration {
+func Register(
+	name string, newSnapshotter func(context.Context, *framework.Setup) (VolumeSnapshotter, error),
+	options ...framework.Option,
+) framework.Registration {
 	return register.New(kind(), name, newSnapshotter, options)
 }

@@ -63,7 +63,8 @@ func Run(t *testing.T, fixture Fixture) {
 func put(t *testing.T, s objectstorev1.ObjectStore, bucket, key, content string) {
 	t.Helper()
 	// A body that implements only io.Reader, like one that comes from the wire.
-	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: key, Body: io.MultiReader(strings.NewReader(content))}))
+	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: key,
+		Body: io.MultiReader(strings.NewReader(content))}))
 }
 
 func get(t *testing.T, s objectstorev1.ObjectStore, bucket, key string) string {
@@ -87,7 +88,8 @@ func beforeInit(t *testing.T, f Fixture) {
 	require.NoError(t, put.Send(&wirev1.PutObjectRequest{Plugin: name, Bucket: bucket, Key: "key", Body: []byte("x")}))
 	_, err = put.CloseAndRecv()
 	require.ErrorContains(t, err, "call Init first")
-	_, err = client.CreateSignedURL(t.Context(), &wirev1.CreateSignedURLRequest{Plugin: name, Bucket: bucket, Key: "key", Ttl: int64(time.Minute)})
+	_, err = client.CreateSignedURL(t.Context(), &wirev1.CreateSignedURLRequest{Plugin: name, Bucket: bucket, Key: "key",
+		Ttl: int64(time.Minute)})
 	require.ErrorContains(t, err, "call Init first")
 }
 
@@ -163,7 +165,8 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func brokenBody(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
 	for _, size := range sizes() {
-		err := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz", Body: io.MultiReader(noise(size), failing{errBody})})
+		err := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz",
+			Body: io.MultiReader(noise(size), failing{errBody})})
 		require.ErrorIs(t, err, errBody)
 		requireNothing(t, f, s, bucket)
 	}
@@ -193,7 +196,8 @@ func cancelled(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
 	for _, size := range sizes() {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := s.PutObject(ctx, &objectstorev1.PutObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz", Body: io.MultiReader(noise(size), waiting{ctx, cancel})})
+		err := s.PutObject(ctx, &objectstorev1.PutObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz",
+			Body: io.MultiReader(noise(size), waiting{ctx, cancel})})
 		require.ErrorIs(t, err, context.Canceled)
 		requireNothing(t, f, s, bucket)
 	}
@@ -203,7 +207,8 @@ func brokenReplace(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
 	put(t, s, bucket, "key", "before")
 	for _, size := range sizes() {
-		require.Error(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: io.MultiReader(noise(size), failing{errBody})}))
+		require.Error(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key",
+			Body: io.MultiReader(noise(size), failing{errBody})}))
 		require.Equal(t, "before", get(t, s, bucket, "key"))
 	}
 	require.Empty(t, f.Unfinished(t, bucket))
@@ -211,10 +216,12 @@ func brokenReplace(t *testing.T, f Fixture) {
 
 func missingBucket(t *testing.T, f Fixture) {
 	s, _ := f.New(t)
-	_, err := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: "no-such-bucket", Delimiter: "/"})
+	_, err := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: "no-such-bucket",
+		Delimiter: "/"})
 	require.ErrorContains(t, err, `"no-such-bucket"`)
 	require.ErrorContains(t, err, "create")
-	err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "no-such-bucket", Key: "key", Body: strings.NewReader("x")})
+	err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "no-such-bucket", Key: "key",
+		Body: strings.NewReader("x")})
 	require.ErrorContains(t, err, `"no-such-bucket"`)
 	require.ErrorContains(t, err, "create")
 }

@@ -42,7 +42,8 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	if err != nil {
 		return nil, err
 	}
-	framework.Log(ctx).Debug("a claim brings its volume", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(),
+	framework.Log(ctx).Debug("a claim brings its volume", "namespace", input.Item.GetNamespace(), "name",
+		input.Item.GetName(),
 		"volume", volume, "labels not stored", dropped)
 	return biav1.NewExecuteOutput(input.Item).
 		WithItems(framework.ResourceIdentifier{Resource: "persistentvolumes", Name: volume}), nil

@@ -24,9 +24,9 @@ type Lists interface {
 	ClaimsWith(ctx context.Context, namespace, label, value string) ([]string, error)
 }
 
-// NewBlock returns velero.io/pvc as an ItemBlockAction. It puts into the block of a bound claim its PersistentVolume, the running pods
-// that mount it, and the claims of its volume group, which the backup's volumeGroupSnapshotLabelKey names. A pod that the label selectors of
-// the backup do not select only shares the claim: it is not related.
+// NewBlock returns velero.io/pvc as an ItemBlockAction. It puts into the block of a bound claim its PersistentVolume,
+// the running pods that mount it, and the claims of its volume group, which the backup's volumeGroupSnapshotLabelKey
+// names. A pod that the label selectors of the backup do not select only shares the claim: it is not related.
 func NewBlock(lists Lists) (ibav1.ItemBlockAction, error) {
 	return &block{lists: lists}, nil
 }
@@ -40,7 +40,9 @@ func (*block) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
 }
 
-func (b *block) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+func (b *block) GetRelatedItems(
+	ctx context.Context, input *ibav1.GetRelatedItemsInput,
+) (*ibav1.GetRelatedItemsOutput, error) {
 	volume, err := boundVolume(input.Item.Object)
 	if err != nil || volume == "" {
 		return nil, err
@@ -68,13 +70,15 @@ func (b *block) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItem
 	}
 	for _, claim := range claims {
 		if claim != name {
-			related = append(related, framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: namespace, Name: claim})
+			related = append(related, framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: namespace,
+				Name: claim})
 		}
 	}
 	return &ibav1.GetRelatedItemsOutput{RelatedItems: related}, nil
 }
 
-// mounts returns the names of the running pods that mount each claim of a namespace, of the pods that the label selectors of a backup select.
+// mounts returns the names of the running pods that mount each claim of a namespace, of the pods that the label
+// selectors of a backup select.
 func (b *block) mounts(ctx context.Context, namespace string, spec *velerov1.BackupSpec) (map[string][]string, error) {
 	selects, err := selectsLabels(spec)
 	if err != nil {
@@ -94,8 +98,8 @@ func (b *block) mounts(ctx context.Context, namespace string, spec *velerov1.Bac
 	return found, err
 }
 
-// selectsLabels returns a function that reports whether a label selector of a backup selects an object with some labels. All objects are
-// selected if there is no selector.
+// selectsLabels returns a function that reports whether a label selector of a backup selects an object with some
+// labels. All objects are selected if there is no selector.
 func selectsLabels(spec *velerov1.BackupSpec) (func(map[string]string) bool, error) {
 	written := spec.OrLabelSelectors
 	if spec.LabelSelector != nil {
@@ -110,6 +114,7 @@ func selectsLabels(spec *velerov1.BackupSpec) (func(map[string]string) bool, err
 		selectors = append(selectors, selector)
 	}
 	return func(of map[string]string) bool {
-		return len(selectors) == 0 || slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(of)) })
+		return len(selectors) == 0 ||
+			slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(of)) })
 	}, nil
 }

@@ -38,7 +38,8 @@ func (l *lists) ClaimsWith(_ context.Context, _, label, value string) ([]string,
 }
 
 func podWith(name string, phase corev1.PodPhase, claims ...string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Phase: phase}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Status: corev1.PodStatus{Phase: phase}}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "none"}}
 	for _, claim := range claims {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
@@ -71,29 +72,42 @@ func TestBlockOfAClaim(t *testing.T) {
 		want  []framework.ResourceIdentifier
 		err   string
 	}{
-		"not bound":     {claim: strings.Replace(full, "Bound", "Pending", 1), lists: lists{pods: []*corev1.Pod{podWith("web", corev1.PodRunning, "data")}}},
+		"not bound": {claim: strings.Replace(full, "Bound", "Pending", 1),
+			lists: lists{pods: []*corev1.Pod{podWith("web", corev1.PodRunning, "data")}}},
 		"a volume only": {claim: bound("", ""), want: volume},
 		"running pods": {claim: bound("", ""), lists: lists{pods: []*corev1.Pod{
 			podWith("web-1", corev1.PodRunning, "data", "data"), podWith("done", corev1.PodSucceeded, "data"),
 			podWith("db", corev1.PodRunning, "other"), podWith("web-0", corev1.PodRunning, "other", "data"),
 		}}, want: append(volume[:1:1], pod("web-1"), pod("web-0"))},
-		"an ephemeral volume": {claim: strings.ReplaceAll(bound("", ""), `"name":"data"`, `"name":"web-scratch"`), lists: lists{pods: []*corev1.Pod{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
-			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}},
-		}}}, want: append(volume[:1:1], pod("web"))},
+		"an ephemeral volume": {claim: strings.ReplaceAll(bound("", ""), `"name":"data"`, `"name":"web-scratch"`),
+			lists: lists{pods: []*corev1.Pod{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+				Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+					{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+				}},
+			}}}, want: append(volume[:1:1], pod("web"))},
 		"pods that the selector selects": {claim: bound("", ""), one: selecting("web"), lists: lists{pods: []*corev1.Pod{
-			labelled(podWith("web", corev1.PodRunning, "data"), "web"), labelled(podWith("cron", corev1.PodRunning, "data"), "cron"), podWith("bare", corev1.PodRunning, "data"),
+			labelled(podWith("web", corev1.PodRunning, "data"), "web"), labelled(podWith("cron", corev1.PodRunning, "data"),
+				"cron"), podWith("bare", corev1.PodRunning, "data"),
 		}}, want: append(volume[:1:1], pod("web"))},
-		"pods that one of several selectors selects": {claim: bound("", ""), or: []*metav1.LabelSelector{selecting("web"), selecting("cron")}, lists: lists{pods: []*corev1.Pod{
-			labelled(podWith("web", corev1.PodRunning, "data"), "web"), labelled(podWith("cron", corev1.PodRunning, "data"), "cron"), podWith("bare", corev1.PodRunning, "data"),
+		"pods that one of several selectors selects": {claim: bound("", ""), or: []*metav1.LabelSelector{selecting("web"),
+			selecting("cron")}, lists: lists{pods: []*corev1.Pod{
+			labelled(podWith("web", corev1.PodRunning, "data"), "web"), labelled(podWith("cron", corev1.PodRunning, "data"),
+				"cron"), podWith("bare", corev1.PodRunning, "data"),
 		}}, want: append(volume[:1:1], pod("web"), pod("cron"))},
-		"a selector that does not parse": {claim: bound("", ""), one: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}},
+		"a selector that does not parse": {claim: bound("", ""),
+			one: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}},
 			err: `which pods mount a claim: label selector of the backup: "Like" is not a valid label selector operator`},
-		"a volume group": {claim: bound(`"group":"db"`, ""), label: "group", lists: lists{claims: map[string][]string{"group=db": {"data", "log"}}},
-			want: append(volume[:1:1], framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "log"})},
-		"groups are not used": {claim: bound(`"group":"db"`, ""), lists: lists{claims: map[string][]string{"=": {"log"}, "group=db": {"log"}}}, want: volume},
-		"in no group":         {claim: bound("", ""), label: "group", lists: lists{claims: map[string][]string{"group=": {"log"}}}, want: volume},
-		"no list":             {claim: bound("", ""), lists: lists{err: errors.New("forbidden")}, err: "which pods mount a claim: forbidden"},
+		"a volume group": {claim: bound(`"group":"db"`, ""), label: "group",
+			lists: lists{claims: map[string][]string{"group=db": {"data", "log"}}},
+			want: append(volume[:1:1], framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop",
+				Name: "log"})},
+		"groups are not used": {claim: bound(`"group":"db"`, ""),
+			lists: lists{claims: map[string][]string{"=": {"log"}, "group=db": {"log"}}}, want: volume},
+		"in no group": {claim: bound("", ""), label: "group",
+			lists: lists{claims: map[string][]string{"group=": {"log"}}}, want: volume},
+		"no list": {claim: bound("", ""), lists: lists{err: errors.New("forbidden")},
+			err: "which pods mount a claim: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

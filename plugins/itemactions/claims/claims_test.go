@@ -56,7 +56,8 @@ func TestBoundClaimIsBackedUpWithItsVolumeAndWithoutLeftovers(t *testing.T) {
 			Item: bound("", `"selector":{"matchLabels":{"a":"b"}}`), Want: bound("", ""), Additional: volume,
 		},
 		"the selector goes with a class of null": {
-			Item: bound("", `"storageClassName":null,"selector":{}`), Want: bound("", `"storageClassName":null`), Additional: volume,
+			Item: bound("", `"storageClassName":null,"selector":{}`), Want: bound("", `"storageClassName":null`),
+			Additional: volume,
 		},
 		"the selector stays with the empty class, without our labels": {
 			Item: bound("", `"storageClassName":"","selector":{"matchLabels":{"a":"b","velero.io/dynamic-pv-restore":"x"}}`),
@@ -72,11 +73,12 @@ func TestBoundClaimIsBackedUpWithItsVolumeAndWithoutLeftovers(t *testing.T) {
 		"the label of this backup stays when its name is long": {
 			Item: bound(`"velero.io/backup-name":"`+velerov1.ValidLabelValue(long)+`"`, ""), Backup: long, Additional: volume,
 		},
-		"not bound":             {Item: strings.Replace(full, "Bound", "Pending", 1)},
-		"bound to nothing":      {Item: strings.Replace(full, "pv-1", "", 1)},
-		"no status":             {Item: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},"spec":{"volumeName":"pv-1"}}`},
-		"phase is not a string": {Item: strings.Replace(full, `"Bound"`, `1`, 1), Err: "status.phase is a number, want a string"},
-		"a label is a number":   {Item: bound(`"app":7`, ""), Err: "metadata.labels.app is a number, want a string"},
+		"not bound":        {Item: strings.Replace(full, "Bound", "Pending", 1)},
+		"bound to nothing": {Item: strings.Replace(full, "pv-1", "", 1)},
+		"no status":        {Item: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},"spec":{"volumeName":"pv-1"}}`},
+		"phase is not a string": {Item: strings.Replace(full, `"Bound"`, `1`, 1),
+			Err: "status.phase is a number, want a string"},
+		"a label is a number": {Item: bound(`"app":7`, ""), Err: "metadata.labels.app is a number, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}
@@ -88,7 +90,8 @@ func TestRestoredClaimIsUnboundAndFollowsItsVolume(t *testing.T) {
 	action, err := claims.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	claim := func(annotations string) string {
-		return `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"` + annotations + `},"spec":{"volumeName":"pv-1"}}`
+		return `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"` +
+			annotations + `},"spec":{"volumeName":"pv-1"}}`
 	}
 	for name, row := range map[string]actiontest.Restore{
 		"annotations of binding go": {
@@ -102,10 +105,12 @@ func TestRestoredClaimIsUnboundAndFollowsItsVolume(t *testing.T) {
 			Item:       claim(`,"annotations":{"pv.kubernetes.io/bind-completed":"yes"}`),
 			FromBackup: strings.Replace(full, "Bound", "Lost", 1), Want: claim(""),
 		},
-		"nothing to remove":       {Item: claim(""), FromBackup: bound("", ""), Additional: volume},
-		"never bound":             {Item: claim(""), FromBackup: strings.Replace(full, "Bound", "Pending", 1)},
-		"the annotations foreign": {Item: claim(`,"annotations":["x"]`), Err: "metadata.annotations is a list, want an object"},
-		"the backup's foreign":    {Item: claim(""), FromBackup: strings.Replace(full, `{"phase":"Bound"}`, `"Bound"`, 1), Err: "status is a string, want an object"},
+		"nothing to remove": {Item: claim(""), FromBackup: bound("", ""), Additional: volume},
+		"never bound":       {Item: claim(""), FromBackup: strings.Replace(full, "Bound", "Pending", 1)},
+		"the annotations foreign": {Item: claim(`,"annotations":["x"]`),
+			Err: "metadata.annotations is a list, want an object"},
+		"the backup's foreign": {Item: claim(""), FromBackup: strings.Replace(full, `{"phase":"Bound"}`, `"Bound"`, 1),
+			Err: "status is a string, want an object"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}

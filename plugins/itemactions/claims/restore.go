@@ -44,7 +44,8 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	if volume == "" && len(dropped) == 0 {
 		return nil, nil
 	}
-	framework.Log(ctx).Debug("a claim will be bound anew", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(),
+	framework.Log(ctx).Debug("a claim will be bound anew", "namespace", input.Item.GetNamespace(), "name",
+		input.Item.GetName(),
 		"volume", volume, "annotations removed", dropped)
 	output := riav1.NewExecuteOutput(input.Item)
 	if volume != "" {

@@ -15,9 +15,10 @@ import (
 // version.
 type GetLegacy func(ctx context.Context, name string) (*unstructured.Unstructured, error)
 
-// NewBackup returns velero.io/crd-remap-version. A definition that was created as v1beta1 can be served as v1 in a shape
-// that API servers reject at its creation. It is backed up as v1beta1 where the cluster serves that, which is before
-// Kubernetes 1.22. If the backup holds all versions of each object (EnableAPIGroupVersions), the action changes nothing.
+// NewBackup returns velero.io/crd-remap-version. A definition that was created as v1beta1 can be served as v1 in a
+// shape that API servers reject at its creation. It is backed up as v1beta1 where the cluster serves that, which is
+// before Kubernetes 1.22. If the backup holds all versions of each object (EnableAPIGroupVersions), the action changes
+// nothing.
 func NewBackup(setup *framework.Setup, legacy GetLegacy) (biav1.BackupItemAction, error) {
 	return &backup{legacy: legacy, off: setup != nil && setup.FeatureEnabled("EnableAPIGroupVersions")}, nil
 }
@@ -52,8 +53,8 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	return biav1.NewExecuteOutput(definition), nil
 }
 
-// isLegacy reports whether a definition looks as if it was created as v1beta1: it keeps unknown fields, its first version
-// has no schema, or its schemas are not structural.
+// isLegacy reports whether a definition looks as if it was created as v1beta1: it keeps unknown fields, its first
+// version has no schema, or its schemas are not structural.
 func isLegacy(crd map[string]any) (bool, error) {
 	all, err := field.True(crd, "spec", "preserveUnknownFields")
 	if err != nil || all {

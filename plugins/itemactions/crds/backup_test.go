@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/crds"
@@ -27,7 +26,7 @@ func TestLegacyDefinitionIsBackedUpAsV1beta1(t *testing.T) {
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"customresourcedefinitions.apiextensions.k8s.io"}}, selector)
+	require.Equal(t, []string{"customresourcedefinitions.apiextensions.k8s.io"}, selector.IncludedResources)
 
 	const remapped = `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"a.example.org"},"spec":{"version":"v1"}}`
 	const schema = `"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}}}]`
@@ -39,11 +38,13 @@ func TestLegacyDefinitionIsBackedUpAsV1beta1(t *testing.T) {
 		err  string
 	}{
 		"keeps unknown fields": {item: crd(`{"preserveUnknownFields":true,` + schema + `}`), want: remapped},
-		"no schema":            {item: crd(`{"versions":[{"name":"v1"},{"name":"v2","schema":{"openAPIV3Schema":{}}}]}`), want: remapped},
-		"not structural":       {item: full, want: remapped},
-		"structural":           {item: structural + `,"status":{"conditions":[{"type":"Established"}]}}`},
-		"v1beta1 already":      {item: strings.Replace(full, "k8s.io/v1", "k8s.io/v1beta1", 1)},
-		"foreign":              {item: crd(`{"versions":[{"schema":7}]}`), err: "spec.versions[0].schema is a number, want an object"},
+		"no schema": {item: crd(`{"versions":[{"name":"v1"},{"name":"v2","schema":{"openAPIV3Schema":{}}}]}`),
+			want: remapped},
+		"not structural":  {item: full, want: remapped},
+		"structural":      {item: structural + `,"status":{"conditions":[{"type":"Established"}]}}`},
+		"v1beta1 already": {item: strings.Replace(full, "k8s.io/v1", "k8s.io/v1beta1", 1)},
+		"foreign": {item: crd(`{"versions":[{"schema":7}]}`),
+			err: "spec.versions[0].schema is a number, want an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,13 +69,19 @@ func TestLegacyDefinitionIsBackedUpAsV1beta1(t *testing.T) {
 func TestDefinitionStaysV1WhereV1beta1IsNotServed(t *testing.T) {
 	t.Parallel()
 	item := crd(`{"preserveUnknownFields":true}`)
-	action, err := crds.NewBackup(nil, func(context.Context, string) (*unstructured.Unstructured, error) { return nil, nil })
+	action, err := crds.NewBackup(nil, func(context.Context, string) (*unstructured.Unstructured, error) {
+		return nil,
+			nil
+	})
 	require.NoError(t, err)
 	output, err := execute(t, action, item)
 	require.NoError(t, err)
 	require.Nil(t, output)
 
-	action, err = crds.NewBackup(nil, func(context.Context, string) (*unstructured.Unstructured, error) { return nil, errors.New("no reply") })
+	action, err = crds.NewBackup(nil, func(context.Context, string) (*unstructured.Unstructured, error) {
+		return nil,
+			errors.New("no reply")
+	})
 	require.NoError(t, err)
 	_, err = execute(t, action, item)
 	require.EqualError(t, err, "read the definition as v1beta1: no reply")

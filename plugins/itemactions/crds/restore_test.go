@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/crds"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/actiontest"
@@ -22,7 +21,7 @@ func TestPreserveUnknownFieldsMovesToSchemas(t *testing.T) {
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"customresourcedefinitions.apiextensions.k8s.io"}}, selector)
+	require.Equal(t, []string{"customresourcedefinitions.apiextensions.k8s.io"}, selector.IncludedResources)
 
 	full := crd(`{"group":"example.org","preserveUnknownFields":true,"versions":[
 		{"name":"v1","schema":{"openAPIV3Schema":{"type":"object","maximum":1,"minimum":1.5}}},
@@ -37,7 +36,8 @@ func TestPreserveUnknownFieldsMovesToSchemas(t *testing.T) {
 		"false is fine":      {Item: crd(`{"preserveUnknownFields":false,"versions":[{"schema":{"openAPIV3Schema":{}}}]}`)},
 		"absent is fine":     {Item: crd(`{"versions":[{"schema":{"openAPIV3Schema":{}}}]}`)},
 		"v1beta1 may say so": {Item: strings.Replace(full, "k8s.io/v1", "k8s.io/v1beta1", 1)},
-		"foreign flag":       {Item: crd(`{"preserveUnknownFields":"yes"}`), Err: "spec.preserveUnknownFields is a string, want true or false"},
+		"foreign flag": {Item: crd(`{"preserveUnknownFields":"yes"}`),
+			Err: "spec.preserveUnknownFields is a string, want true or false"},
 		"foreign schema": {
 			Item: crd(`{"preserveUnknownFields":true,"versions":[{},{"schema":{"openAPIV3Schema":[]}}]}`),
 			Err:  "spec.versions[1].schema.openAPIV3Schema is a list, want an object",

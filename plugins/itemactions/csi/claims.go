@@ -17,9 +17,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewClaims returns velero.io/csi-pvc-backupper. It takes a snapshot of the volume of a bound claim, if that is one of a CSI driver,
-// and adds it to the backup, or starts moving its data to the backup storage (move.go). It returns when the storage system has a handle
-// for the snapshot, which it may still be completing.
+// NewClaims returns velero.io/csi-pvc-backupper. It takes a snapshot of the volume of a bound claim, if that is one of
+// a CSI driver, and adds it to the backup, or starts moving its data to the backup storage (move.go). It returns when
+// the storage system has a handle for the snapshot, which it may still be completing.
 func NewClaims(cluster Cluster) (biav2.BackupItemAction, error) {
 	return &claims{cluster: cluster, snapshots: NewSnapshots(cluster, nil)}, nil
 }
@@ -60,7 +60,8 @@ func (a *claims) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2
 		return nil, err
 	}
 	if class == "" {
-		return nil, fmt.Errorf("volume %s of CSI driver %s cannot be restored from a snapshot, because its claim has no storage class; leave it out by a volume policy or snapshotVolumes=false",
+		return nil, fmt.Errorf("volume %s of CSI driver %s cannot be restored from a snapshot, because its claim has no "+
+			"storage class; leave it out by a volume policy or snapshotVolumes=false",
 			volume, pv.Spec.CSI.Driver)
 	}
 	vs, content, err := a.snapshot(ctx, input.Backup, claim, pv.Spec.CSI.Driver)
@@ -75,22 +76,28 @@ func (a *claims) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[velerov1.VolumeSnapshotLabel], labels[velerov1.BackupNameLabel] = vs.Name, velerov1.ValidLabelValue(input.Backup.Name)
+	labels[velerov1.VolumeSnapshotLabel], labels[velerov1.BackupNameLabel] = vs.Name, velerov1.ValidLabelValue(
+		input.Backup.Name,
+	)
 	claim.SetLabels(labels)
-	annotate(claim, map[string]string{velerov1.VolumeSnapshotLabel: vs.Name, velerov1.MustIncludeAdditionalItemsAnnotation: "true"})
+	annotate(claim, map[string]string{velerov1.VolumeSnapshotLabel: vs.Name,
+		velerov1.MustIncludeAdditionalItemsAnnotation: "true"})
 	if moves(input.Backup) {
 		upload, err := a.move(ctx, input.Backup, claim, vs, content)
 		if err != nil {
 			return nil, a.snapshots.removeLate(ctx, vs, err)
 		}
 		annotate(claim, map[string]string{velerov1.DataUploadNameAnnotation: input.Backup.Namespace + "/" + upload})
-		return biav2.NewExecuteOutput(claim).WithOperation(uploadOperation(input.Backup, claim.GetUID()), uploadItem(input.Backup.Namespace, upload)), nil
+		return biav2.NewExecuteOutput(claim).WithOperation(uploadOperation(input.Backup, claim.GetUID()),
+			uploadItem(input.Backup.Namespace, upload)), nil
 	}
 	return biav2.NewExecuteOutput(claim).WithItems(of(snapshotsResource, vs.Namespace, vs.Name)), nil
 }
 
 // snapshot takes a snapshot of a claim, and waits for its handle. After an error there is none.
-func (a *claims) snapshot(ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, driver string) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
+func (a *claims) snapshot(
+	ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, driver string,
+) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
 	known, err := a.snapshots.classes(ctx)
 	if err != nil {
 		return nil, nil, err

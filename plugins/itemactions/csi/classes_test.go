@@ -14,7 +14,8 @@ func TestClassOfASnapshotIsChosen(t *testing.T) {
 	t.Parallel()
 	const disks = "Disks.example.com"
 	class := func(name, driver string, marks ...string) snapshotv1.VolumeSnapshotClass {
-		c := snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}, Driver: driver}
+		c := snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{},
+			Annotations: map[string]string{}}, Driver: driver}
 		for _, mark := range marks {
 			if mark == "label" {
 				c.Labels[velerov1.VolumeSnapshotClassKey] = "true"
@@ -34,13 +35,21 @@ func TestClassOfASnapshotIsChosen(t *testing.T) {
 	}{
 		"annotation of the claim":  {[]snapshotv1.VolumeSnapshotClass{a, b, labelled}, "B", "a", "b", ""},
 		"annotation of the backup": {[]snapshotv1.VolumeSnapshotClass{a, b, labelled}, "", "a", "a", ""},
-		"label":                    {[]snapshotv1.VolumeSnapshotClass{a, byDefault, labelled, foreign}, "", "", "labelled", ""},
-		"default class":            {[]snapshotv1.VolumeSnapshotClass{a, byDefault, foreign}, "", "", "default", ""},
-		"the only one":             {[]snapshotv1.VolumeSnapshotClass{foreign, a}, "", "", "a", ""},
-		"several":                  {[]snapshotv1.VolumeSnapshotClass{a, b}, "", "", "", "none of the 2 VolumeSnapshotClasses for driver Disks.example.com is chosen; give one of them the label " + velerov1.VolumeSnapshotClassKey + "=true or the annotation " + defaultClass + "=true"},
-		"none":                     {[]snapshotv1.VolumeSnapshotClass{foreign}, "", "", "", "there is no VolumeSnapshotClass for driver Disks.example.com; create one, or leave the volume out by a volume policy or snapshotVolumes=false"},
-		"of the claim is unknown":  {[]snapshotv1.VolumeSnapshotClass{a}, "x", "", "", "annotation velero.io/csi-volumesnapshot-class of the claim names VolumeSnapshotClass x, which does not exist; want one for driver Disks.example.com"},
-		"of the backup is foreign": {[]snapshotv1.VolumeSnapshotClass{a, foreign}, "", "c", "", "annotation " + forDriver + " of the backup names VolumeSnapshotClass c, which is for driver other; want one for driver Disks.example.com"},
+		"label": {[]snapshotv1.VolumeSnapshotClass{a, byDefault, labelled, foreign}, "", "", "labelled",
+			""},
+		"default class": {[]snapshotv1.VolumeSnapshotClass{a, byDefault, foreign}, "", "", "default", ""},
+		"the only one":  {[]snapshotv1.VolumeSnapshotClass{foreign, a}, "", "", "a", ""},
+		"several": {[]snapshotv1.VolumeSnapshotClass{a, b}, "", "", "",
+			"none of the 2 VolumeSnapshotClasses for driver Disks.example.com is chosen; give one of them the label " +
+				velerov1.VolumeSnapshotClassKey + "=true or the annotation " + defaultClass + "=true"},
+		"none": {[]snapshotv1.VolumeSnapshotClass{foreign}, "", "", "",
+			"there is no VolumeSnapshotClass for driver Disks.example.com; create one, or leave the volume out by a volume " +
+				"policy or snapshotVolumes=false"},
+		"of the claim is unknown": {[]snapshotv1.VolumeSnapshotClass{a}, "x", "", "",
+			"annotation velero.io/csi-volumesnapshot-class of the claim names VolumeSnapshotClass x, which does not exist; " +
+				"want one for driver Disks.example.com"},
+		"of the backup is foreign": {[]snapshotv1.VolumeSnapshotClass{a, foreign}, "", "c", "", "annotation " + forDriver +
+			" of the backup names VolumeSnapshotClass c, which is for driver other; want one for driver Disks.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,11 +26,12 @@ import (
 // protection is the finalizer by which a content stays until its driver has deleted the snapshot.
 const protection = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 
-// deletionTimeout is how long a driver may take to delete a snapshot. Velero does not wait for that, and forgets the snapshot.
+// deletionTimeout is how long a driver may take to delete a snapshot. Velero does not wait for that, and forgets the
+// snapshot.
 const deletionTimeout = 5 * time.Minute
 
-// NewDeletedContents returns velero.io/csi-volumesnapshotcontent-delete. It deletes a snapshot of a backup at the storage system, by a
-// content that stands for it, and waits until that is done. A deletion that fails can be repeated.
+// NewDeletedContents returns velero.io/csi-volumesnapshotcontent-delete. It deletes a snapshot of a backup at the
+// storage system, by a content that stands for it, and waits until that is done. A deletion that fails can be repeated.
 func NewDeletedContents(cluster Cluster) (diav1.DeleteItemAction, error) {
 	return &deletedContents{cluster: cluster}, nil
 }
@@ -65,7 +66,9 @@ func (a *deletedContents) Execute(ctx context.Context, input *diav1.ExecuteInput
 	return nil
 }
 
-func (a *deletedContents) delete(ctx context.Context, api snapshotclient.SnapshotV1Interface, stored *snapshotv1.VolumeSnapshotContent) error {
+func (a *deletedContents) delete(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, stored *snapshotv1.VolumeSnapshotContent,
+) error {
 	err := standsFor(ctx, api, stored)
 	if err == nil {
 		err = setPolicy(ctx, api, stored.Name, snapshotv1.VolumeSnapshotContentDelete)
@@ -85,28 +88,37 @@ func (a *deletedContents) delete(ctx context.Context, api snapshotclient.Snapsho
 }
 
 // standsFor returns a NotFound error unless the content of that name in the cluster is one of the same snapshot.
-func standsFor(ctx context.Context, api snapshotclient.SnapshotV1Interface, stored *snapshotv1.VolumeSnapshotContent) error {
+func standsFor(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, stored *snapshotv1.VolumeSnapshotContent,
+) error {
 	now, err := api.VolumeSnapshotContents().Get(ctx, stored.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if now.Spec.Driver != stored.Spec.Driver || now.Status == nil || now.Status.SnapshotHandle == nil || *now.Status.SnapshotHandle != *stored.Status.SnapshotHandle {
-		return apierrors.NewNotFound(snapshotv1.SchemeGroupVersion.WithResource("volumesnapshotcontents").GroupResource(), stored.Name)
+	if now.Spec.Driver != stored.Spec.Driver || now.Status == nil || now.Status.SnapshotHandle == nil ||
+		*now.Status.SnapshotHandle != *stored.Status.SnapshotHandle {
+		return apierrors.NewNotFound(snapshotv1.SchemeGroupVersion.WithResource("volumesnapshotcontents").GroupResource(),
+			stored.Name)
 	}
 	return nil
 }
 
-// hasHandle reports whether the driver knows the snapshot of a content, or has said that it does not exist. If a content is deleted before, the
-// snapshotter drops only the content, and the snapshot stays.
+// hasHandle reports whether the driver knows the snapshot of a content, or has said that it does not exist. If a
+// content is deleted before, the snapshotter drops only the content, and the snapshot stays.
 func hasHandle(content *snapshotv1.VolumeSnapshotContent) bool {
 	return content.Status != nil && content.Status.SnapshotHandle != nil ||
 		strings.Contains(trouble(&snapshotv1.VolumeSnapshot{}, content), "can not find snapshot")
 }
 
 // awaitDeletion deletes a content as soon as may allows it, and waits until the content does not exist any more.
-func awaitDeletion(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, may func(*snapshotv1.VolumeSnapshotContent) bool) error {
+func awaitDeletion(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, name string,
+	may func(*snapshotv1.VolumeSnapshotContent) bool,
+) error {
 	contents := api.VolumeSnapshotContents()
-	ctx, cancel := context.WithTimeoutCause(ctx, deletionTimeout, fmt.Errorf("VolumeSnapshotContent %s still exists after %s; is the driver installed in this cluster?", name, deletionTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, deletionTimeout,
+		fmt.Errorf("VolumeSnapshotContent %s still exists after %s; is the driver installed in this cluster?", name,
+			deletionTimeout))
 	defer cancel()
 	said := "the driver has not said why"
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -129,19 +141,22 @@ func awaitDeletion(ctx context.Context, api snapshotclient.SnapshotV1Interface, 
 	}
 }
 
-// deletable returns a content whose deletion deletes the snapshot. It belongs to a VolumeSnapshot that does not exist, and has no class,
-// so that it depends on nothing in this cluster but the driver.
+// deletable returns a content whose deletion deletes the snapshot. It belongs to a VolumeSnapshot that does not exist,
+// and has no class, so that it depends on nothing in this cluster but the driver.
 func deletable(name string, stored *snapshotv1.VolumeSnapshotContent) *snapshotv1.VolumeSnapshotContent {
 	annotations := maps.Clone(stored.Annotations) // they name the secrets
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		return strings.HasPrefix(key, "snapshot.storage.kubernetes.io/volumesnapshot-being-")
 	})
 	return &snapshotv1.VolumeSnapshotContent{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: stored.Labels, Annotations: annotations, Finalizers: []string{protection}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: stored.Labels, Annotations: annotations,
+			Finalizers: []string{protection}},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
-			Driver: stored.Spec.Driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, SourceVolumeMode: stored.Spec.SourceVolumeMode,
-			Source:            snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: stored.Status.SnapshotHandle},
-			VolumeSnapshotRef: corev1.ObjectReference{APIVersion: snapshotv1.SchemeGroupVersion.String(), Kind: "VolumeSnapshot", Namespace: "ns-" + string(stored.UID), Name: "name-" + string(stored.UID)},
+			Driver: stored.Spec.Driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+			SourceVolumeMode: stored.Spec.SourceVolumeMode,
+			Source:           snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: stored.Status.SnapshotHandle},
+			VolumeSnapshotRef: corev1.ObjectReference{APIVersion: snapshotv1.SchemeGroupVersion.String(), Kind: "VolumeSnapshot",
+				Namespace: "ns-" + string(stored.UID), Name: "name-" + string(stored.UID)},
 		},
 	}
 }

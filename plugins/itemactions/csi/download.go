@@ -28,8 +28,9 @@ import (
 // resultUsage is the value of the label velero.io/resource-usage of the ConfigMaps with the results of DataUploads.
 const resultUsage = "DataUpload"
 
-// NewRestoredUploads returns velero.io/dataupload. It does not restore a DataUpload of the backup, which would move data again. It writes
-// the result of the DataUpload to a ConfigMap for velero.io/csi-pvc-restorer, which exists as long as the restore runs.
+// NewRestoredUploads returns velero.io/dataupload. It does not restore a DataUpload of the backup, which would move
+// data again. It writes the result of the DataUpload to a ConfigMap for velero.io/csi-pvc-restorer, which exists as
+// long as the restore runs.
 func NewRestoredUploads(cluster Cluster) (riav1.RestoreItemAction, error) {
 	return &restoredUploads{cluster}, nil
 }
@@ -50,7 +51,8 @@ func (a *restoredUploads) Execute(ctx context.Context, input *riav1.ExecuteInput
 		return nil, fmt.Errorf("decode the DataUpload: %w", err)
 	}
 	if upload.Status.Phase != velerov1.LoadPhaseCompleted { // an empty volume has no snapshot id
-		framework.Log(ctx).Warn("the DataUpload has not moved its data", "name", upload.Name, "phase", upload.Status.Phase, "message", upload.Status.Message)
+		framework.Log(ctx).Warn("the DataUpload has not moved its data", "name", upload.Name, "phase", upload.Status.Phase,
+			"message", upload.Status.Message)
 		return skip, nil
 	}
 	backup, err := backupOf(ctx, a.cluster, input.Restore)
@@ -58,9 +60,12 @@ func (a *restoredUploads) Execute(ctx context.Context, input *riav1.ExecuteInput
 		return nil, err
 	}
 	text, err := json.Marshal(v2alpha1.DataUploadResult{
-		BackupStorageLocation: backup.Spec.StorageLocation, // which may have another name than in the cluster of the DataUpload
-		DataMover:             upload.Spec.DataMover, SnapshotID: upload.Status.SnapshotID, SnapshotSize: upload.Status.Progress.TotalBytes,
-		SourceNamespace: upload.Spec.SourceNamespace, DataMoverResult: upload.Status.DataMoverResult, NodeOS: upload.Status.NodeOS,
+		// which may have another name than in the cluster of the DataUpload
+		BackupStorageLocation: backup.Spec.StorageLocation,
+		DataMover:             upload.Spec.DataMover, SnapshotID: upload.Status.SnapshotID,
+		SnapshotSize:    upload.Status.Progress.TotalBytes,
+		SourceNamespace: upload.Spec.SourceNamespace, DataMoverResult: upload.Status.DataMoverResult,
+		NodeOS: upload.Status.NodeOS,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode the result of the DataUpload: %w", err)
@@ -71,10 +76,14 @@ func (a *restoredUploads) Execute(ctx context.Context, input *riav1.ExecuteInput
 	}
 	_, err = api.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: derivedName(upload.Name, string(input.Restore.UID)), OwnerReferences: []metav1.OwnerReference{velerov1.ControllerRef("Restore", input.Restore)},
+			Name: derivedName(upload.Name, string(input.Restore.UID)), OwnerReferences: []metav1.OwnerReference{
+				velerov1.ControllerRef("Restore", input.Restore),
+			},
 			Labels: map[string]string{
-				velerov1.RestoreUIDLabel: velerov1.ValidLabelValue(string(input.Restore.UID)), velerov1.ResourceUsageLabel: resultUsage,
-				velerov1.PVCNamespaceNameLabel:  velerov1.ValidLabelValue(upload.Spec.SourceNamespace + "." + upload.Spec.SourcePVC),
+				velerov1.RestoreUIDLabel:    velerov1.ValidLabelValue(string(input.Restore.UID)),
+				velerov1.ResourceUsageLabel: resultUsage,
+				velerov1.PVCNamespaceNameLabel: velerov1.ValidLabelValue(upload.Spec.SourceNamespace + "." +
+					upload.Spec.SourcePVC),
 				velerov1.ExcludeFromBackupLabel: "true",
 			},
 		},
@@ -92,7 +101,8 @@ func backupOf(ctx context.Context, cluster Cluster, r *velerov1.Restore) (*veler
 	if err != nil {
 		return nil, err
 	}
-	found, err := objects.Resource(velerov1.SchemeGroupVersion.WithResource("backups")).Namespace(r.Namespace).Get(ctx, r.Spec.BackupName, metav1.GetOptions{})
+	found, err := objects.Resource(velerov1.SchemeGroupVersion.WithResource("backups")).Namespace(r.Namespace).Get(ctx,
+		r.Spec.BackupName, metav1.GetOptions{})
 	backup := new(velerov1.Backup)
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, backup)
@@ -104,7 +114,9 @@ func backupOf(ctx context.Context, cluster Cluster, r *velerov1.Restore) (*veler
 }
 
 // resultOf returns the result of the DataUpload of a claim, which is named as in the backup.
-func (a *restoredClaims) resultOf(ctx context.Context, r *velerov1.Restore, namespace, claim string) (*v2alpha1.DataUploadResult, error) {
+func (a *restoredClaims) resultOf(
+	ctx context.Context, r *velerov1.Restore, namespace, claim string,
+) (*v2alpha1.DataUploadResult, error) {
 	api, err := a.cluster.ConfigMaps(r.Namespace)
 	if err != nil {
 		return nil, err
@@ -122,22 +134,27 @@ func (a *restoredClaims) resultOf(ctx context.Context, r *velerov1.Restore, name
 		return nil, errors.New("the backup has no DataUpload that has moved the data of the claim")
 	case 1:
 	default:
-		return nil, fmt.Errorf("%d ConfigMaps of namespace %s have the labels %s, want one", len(list.Items), r.Namespace, selector)
+		return nil, fmt.Errorf("%d ConfigMaps of namespace %s have the labels %s, want one", len(list.Items), r.Namespace,
+			selector)
 	}
 	result := new(v2alpha1.DataUploadResult)
 	if err := json.Unmarshal([]byte(list.Items[0].Data[string(r.UID)]), result); err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s, the result of a DataUpload: key %s: %w", r.Namespace, list.Items[0].Name, r.UID, err)
+		return nil, fmt.Errorf("ConfigMap %s/%s, the result of a DataUpload: key %s: %w", r.Namespace, list.Items[0].Name,
+			r.UID, err)
 	}
 	return result, nil
 }
 
 // download starts moving the data of a claim back, and makes the claim wait for a volume with the data.
-func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput, backup *velerov1.Backup, spec map[string]any) (*riav2.ExecuteOutput, error) {
+func (a *restoredClaims) download(
+	ctx context.Context, input *riav2.ExecuteInput, backup *velerov1.Backup, spec map[string]any,
+) (*riav2.ExecuteOutput, error) {
 	r, from := input.Restore, input.ItemFromBackup
 	namespace, name := r.Spec.TargetNamespace(from.GetNamespace()), from.GetName()
 	// No provisioner makes a volume for a claim with a selector. The agent binds it to the one that has the data.
 	label := velerov1.ValidLabelValue(namespace + "." + name + "." + rand.String(5))
-	if err := unstructured.SetNestedField(spec, label, "selector", "matchLabels", velerov1.DynamicPVRestoreLabel); err != nil {
+	if err := unstructured.SetNestedField(spec, label, "selector", "matchLabels",
+		velerov1.DynamicPVRestoreLabel); err != nil {
 		return nil, err
 	}
 	output := riav2.NewExecuteOutput(input.Item)
@@ -149,11 +166,13 @@ func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput
 		return nil, err
 	}
 	if velerov1.IsVeleroDataMover(result.DataMover) {
-		return nil, fmt.Errorf("its data is in snapshot %s of a kopia repository of Velero's own data mover, which only Velero can read: restore the volume with Velero, "+
+		return nil, fmt.Errorf("its data is in snapshot %s of a kopia repository of Velero's own data mover, which only "+
+			"Velero can read: restore the volume with Velero, "+
 			"or set spec.restorePVs to false to restore the claim without its data", result.SnapshotID)
 	}
 	if known, recorded, err := stored.Of(r); err != nil || recorded && known[name] != result.SnapshotID {
-		return nil, cmp.Or(err, fmt.Errorf("its DataUpload names snapshot %q, and the backup has recorded %q for the claim: the DataUpload was changed, so the data is not restored", result.SnapshotID, known[name]))
+		return nil, cmp.Or(err, fmt.Errorf("its DataUpload names snapshot %q, and the backup has recorded %q for the "+
+			"claim: the DataUpload was changed, so the data is not restored", result.SnapshotID, known[name]))
 	}
 	all, err := loadsIn(a.cluster, downloads, r.Namespace, loadproof.KeyOf(r))
 	if err != nil {
@@ -166,8 +185,11 @@ func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput
 		}),
 		Spec: v2alpha1.DataDownloadSpec{
 			TargetVolume:          v2alpha1.TargetVolumeSpec{PVC: name, Namespace: namespace},
-			BackupStorageLocation: result.BackupStorageLocation, DataMover: result.DataMover, SnapshotID: result.SnapshotID, SnapshotSize: result.SnapshotSize,
-			SourceNamespace: result.SourceNamespace, NodeOS: result.NodeOS, DataMoverConfig: restoreSettings(r.Spec.UploaderConfig),
+			BackupStorageLocation: result.BackupStorageLocation, DataMover: result.DataMover, SnapshotID: result.SnapshotID,
+			SnapshotSize:    result.SnapshotSize,
+			SourceNamespace: result.SourceNamespace, NodeOS: result.NodeOS, DataMoverConfig: restoreSettings(
+				r.Spec.UploaderConfig,
+			),
 			OperationTimeout: metav1.Duration{Duration: cmp.Or(backup.Spec.CSISnapshotTimeout.Duration, defaultTimeout)},
 		},
 	})
@@ -187,7 +209,9 @@ func restoreSettings(u *velerov1.UploaderConfigForRestore) map[string]string {
 }
 
 // Progress implements riav2.RestoreItemAction.
-func (a *restoredClaims) Progress(ctx context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
+func (a *restoredClaims) Progress(
+	ctx context.Context, input *riav2.ProgressInput,
+) (framework.OperationProgress, error) {
 	all, err := loadsIn(a.cluster, downloads, input.Restore.Namespace, loadproof.KeyOf(input.Restore))
 	if err != nil {
 		return framework.OperationProgress{}, err
@@ -205,7 +229,9 @@ func (a *restoredClaims) Cancel(ctx context.Context, input *riav2.CancelInput) e
 }
 
 // AreAdditionalItemsReady implements riav2.RestoreItemAction. The action waits for nothing.
-func (*restoredClaims) AreAdditionalItemsReady(context.Context, *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (*restoredClaims) AreAdditionalItemsReady(
+	context.Context, *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: true}, nil
 }
 
@@ -216,7 +242,8 @@ func (s Snapshots) DropResults(ctx context.Context, namespace string, restore ty
 		return err
 	}
 	err = api.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{
-		LabelSelector: velerov1.RestoreUIDLabel + "=" + velerov1.ValidLabelValue(string(restore)) + "," + velerov1.ResourceUsageLabel + "=" + resultUsage,
+		LabelSelector: velerov1.RestoreUIDLabel + "=" + velerov1.ValidLabelValue(string(restore)) + "," +
+			velerov1.ResourceUsageLabel + "=" + resultUsage,
 	})
 	if err != nil {
 		return fmt.Errorf("delete the ConfigMaps with the results of DataUploads: %w", err)

@@ -27,7 +27,8 @@ const managedByLabel = "snapshot.storage.kubernetes.io/managed-by"
 var (
 	// ErrNotTaken is returned for a snapshot that does not exist, or not any more.
 	ErrNotTaken = errors.New("there is no such snapshot")
-	// ErrNameTaken is returned for a snapshot that cannot be handed over, because another owner has an object of the name that it would get.
+	// ErrNameTaken is returned for a snapshot that cannot be handed over, because another owner has an object of the name
+	// that it would get.
 	ErrNameTaken = errors.New("a name is taken")
 )
 
@@ -37,7 +38,8 @@ type Handed struct {
 	Mode        *corev1.PersistentVolumeMode
 }
 
-// Marks are the labels of the VolumeSnapshot that a backup has taken for one of its operations. HandOver and Discard touch no other.
+// Marks are the labels of the VolumeSnapshot that a backup has taken for one of its operations. HandOver and Discard
+// touch no other.
 type Marks struct {
 	Backup    types.UID
 	Operation string
@@ -49,13 +51,16 @@ func (m Marks) on(vs *snapshotv1.VolumeSnapshot) bool {
 		vs.Labels[velerov1.BackupUIDLabel] == string(m.Backup) && vs.Labels[velerov1.AsyncOperationIDLabel] == m.Operation
 }
 
-// HandOver moves the snapshot of a VolumeSnapshot to another namespace, where volumes can be made of it: the storage system keeps the
-// snapshot, and the objects in the former namespace are deleted. HandOver does not block: wait says what it waits for, and the call is to
-// be repeated until wait is empty. A call that is interrupted, at any point, is continued by the next one, or undone by Discard.
+// HandOver moves the snapshot of a VolumeSnapshot to another namespace, where volumes can be made of it: the storage
+// system keeps the snapshot, and the objects in the former namespace are deleted. HandOver does not block: wait says
+// what it waits for, and the call is to be repeated until wait is empty. A call that is interrupted, at any point, is
+// continued by the next one, or undone by Discard.
 //
-// The new content exists, with all that later steps need, before the former one is deleted. So at any time, some object in the cluster
-// leads to the snapshot.
-func (s Snapshots) HandOver(ctx context.Context, marks Marks, from, to types.NamespacedName) (handed Handed, wait string, err error) {
+// The new content exists, with all that later steps need, before the former one is deleted. So at any time, some object
+// in the cluster leads to the snapshot.
+func (s Snapshots) HandOver(
+	ctx context.Context, marks Marks, from, to types.NamespacedName,
+) (handed Handed, wait string, err error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return handed, "", err
@@ -70,7 +75,8 @@ func (s Snapshots) HandOver(ctx context.Context, marks Marks, from, to types.Nam
 		}
 	}
 	if content.DeletionTimestamp != nil {
-		return handed, fmt.Sprintf("VolumeSnapshotContent %s, which a load of the same name has left, is being deleted", content.Name), nil
+		return handed, fmt.Sprintf("VolumeSnapshotContent %s, which a load of the same name has left, is being deleted",
+			content.Name), nil
 	}
 	if err := createHanded(ctx, api, content, to); err != nil {
 		return handed, "", err
@@ -82,15 +88,16 @@ func (s Snapshots) HandOver(ctx context.Context, marks Marks, from, to types.Nam
 	if text := content.Annotations[velerov1.VolumeSnapshotRestoreSizeAnnotation]; text != "" {
 		size, err := resource.ParseQuantity(text)
 		if err != nil {
-			return handed, "", fmt.Errorf("VolumeSnapshotContent %s: annotation %s is %q, want a quantity", content.Name, velerov1.VolumeSnapshotRestoreSizeAnnotation, text)
+			return handed, "", fmt.Errorf("VolumeSnapshotContent %s: annotation %s is %q, want a quantity", content.Name,
+				velerov1.VolumeSnapshotRestoreSizeAnnotation, text)
 		}
 		handed.RestoreSize = &size
 	}
 	return handed, "", nil
 }
 
-// Discard deletes a snapshot with all its objects, however far HandOver has come. It is no error that there is none. Objects of other owners
-// stay.
+// Discard deletes a snapshot with all its objects, however far HandOver has come. It is no error that there is none.
+// Objects of other owners stay.
 func (s Snapshots) Discard(ctx context.Context, marks Marks, from, to types.NamespacedName) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
@@ -134,21 +141,27 @@ func isHanded(vs *snapshotv1.VolumeSnapshot, to types.NamespacedName) bool {
 func handedName(to types.NamespacedName) string { return to.Namespace + "-" + to.Name }
 
 // handedContent returns the content of a snapshot that was handed over, nil if there is none.
-func (s Snapshots) handedContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, to types.NamespacedName) (*snapshotv1.VolumeSnapshotContent, error) {
+func (s Snapshots) handedContent(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, to types.NamespacedName,
+) (*snapshotv1.VolumeSnapshotContent, error) {
 	content, err := api.VolumeSnapshotContents().Get(ctx, handedName(to), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get VolumeSnapshotContent %s: %w", handedName(to), err)
-	case content.Annotations[sourceAnnotation] == "" || content.Spec.VolumeSnapshotRef.Namespace != to.Namespace || content.Spec.VolumeSnapshotRef.Name != to.Name:
-		return nil, fmt.Errorf("%w: VolumeSnapshotContent %s exists and is not of VolumeSnapshot %s; rename or delete it", ErrNameTaken, content.Name, to)
+	case content.Annotations[sourceAnnotation] == "" || content.Spec.VolumeSnapshotRef.Namespace != to.Namespace ||
+		content.Spec.VolumeSnapshotRef.Name != to.Name:
+		return nil, fmt.Errorf("%w: VolumeSnapshotContent %s exists and is not of VolumeSnapshot %s; rename or delete it",
+			ErrNameTaken, content.Name, to)
 	}
 	return content, nil
 }
 
 // adopt creates the content of a snapshot that is handed over, when it is ready.
-func (s Snapshots) adopt(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, from, to types.NamespacedName) (_ *snapshotv1.VolumeSnapshotContent, wait string, err error) {
+func (s Snapshots) adopt(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, from, to types.NamespacedName,
+) (_ *snapshotv1.VolumeSnapshotContent, wait string, err error) {
 	vs, source, err := s.look(ctx, from.Namespace, from.Name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -156,8 +169,10 @@ func (s Snapshots) adopt(ctx context.Context, api snapshotclient.SnapshotV1Inter
 	case err != nil:
 		return nil, "", err
 	case !marks.on(vs):
-		return nil, "", fmt.Errorf("%w: VolumeSnapshot %s was not taken for this load: its labels %s and %s are %q and %q, want %q and %q", ErrNotTaken, from,
-			velerov1.BackupUIDLabel, velerov1.AsyncOperationIDLabel, vs.Labels[velerov1.BackupUIDLabel], vs.Labels[velerov1.AsyncOperationIDLabel], marks.Backup, marks.Operation)
+		return nil, "", fmt.Errorf("%w: VolumeSnapshot %s was not taken for this load: its labels %s and %s are %q and %q, "+
+			"want %q and %q", ErrNotTaken, from,
+			velerov1.BackupUIDLabel, velerov1.AsyncOperationIDLabel, vs.Labels[velerov1.BackupUIDLabel],
+			vs.Labels[velerov1.AsyncOperationIDLabel], marks.Backup, marks.Operation)
 	case vs.DeletionTimestamp != nil:
 		return nil, "", fmt.Errorf("%w: VolumeSnapshot %s is being deleted", ErrNotTaken, from)
 	case !isReady(vs) || source == nil || source.Status == nil || source.Status.SnapshotHandle == nil:
@@ -174,7 +189,9 @@ func (s Snapshots) adopt(ctx context.Context, api snapshotclient.SnapshotV1Inter
 }
 
 // adopted returns a content that stands for the snapshot of another one, and whose deletion deletes the snapshot.
-func adopted(vs *snapshotv1.VolumeSnapshot, source *snapshotv1.VolumeSnapshotContent, to types.NamespacedName) *snapshotv1.VolumeSnapshotContent {
+func adopted(
+	vs *snapshotv1.VolumeSnapshot, source *snapshotv1.VolumeSnapshotContent, to types.NamespacedName,
+) *snapshotv1.VolumeSnapshotContent {
 	annotations := maps.Clone(source.Annotations) // they name the secrets
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		return strings.HasPrefix(key, "snapshot.storage.kubernetes.io/volumesnapshot-being-")
@@ -192,27 +209,36 @@ func adopted(vs *snapshotv1.VolumeSnapshot, source *snapshotv1.VolumeSnapshotCon
 	}
 	return &snapshotv1.VolumeSnapshotContent{
 		// With the finalizer from the start, it cannot go without the snapshot.
-		ObjectMeta: metav1.ObjectMeta{Name: handedName(to), Labels: labels, Annotations: annotations, Finalizers: []string{protection}},
+		ObjectMeta: metav1.ObjectMeta{Name: handedName(to), Labels: labels, Annotations: annotations,
+			Finalizers: []string{protection}},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
-			Driver: source.Spec.Driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, SourceVolumeMode: source.Spec.SourceVolumeMode,
+			Driver: source.Spec.Driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+			SourceVolumeMode:        source.Spec.SourceVolumeMode,
 			VolumeSnapshotClassName: source.Spec.VolumeSnapshotClassName,
 			Source:                  snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: source.Status.SnapshotHandle},
-			VolumeSnapshotRef:       corev1.ObjectReference{APIVersion: snapshotv1.SchemeGroupVersion.String(), Kind: "VolumeSnapshot", Namespace: to.Namespace, Name: to.Name},
+			VolumeSnapshotRef: corev1.ObjectReference{APIVersion: snapshotv1.SchemeGroupVersion.String(),
+				Kind: "VolumeSnapshot", Namespace: to.Namespace, Name: to.Name},
 		},
 	}
 }
 
 // createHanded creates the VolumeSnapshot of a content that was handed over, unless it exists.
-func createHanded(ctx context.Context, api snapshotclient.SnapshotV1Interface, content *snapshotv1.VolumeSnapshotContent, to types.NamespacedName) error {
+func createHanded(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, content *snapshotv1.VolumeSnapshotContent,
+	to types.NamespacedName,
+) error {
 	known, err := api.VolumeSnapshots(to.Namespace).Get(ctx, to.Name, metav1.GetOptions{})
 	if err == nil && !isHanded(known, to) {
-		return fmt.Errorf("%w: VolumeSnapshot %s exists and is not of VolumeSnapshotContent %s; rename or delete it", ErrNameTaken, to, content.Name)
+		return fmt.Errorf("%w: VolumeSnapshot %s exists and is not of VolumeSnapshotContent %s; rename or delete it",
+			ErrNameTaken, to, content.Name)
 	}
 	if apierrors.IsNotFound(err) {
 		_, err = api.VolumeSnapshots(to.Namespace).Create(ctx, &snapshotv1.VolumeSnapshot{
-			ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: to.Name, Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: to.Name,
+				Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}},
 			Spec: snapshotv1.VolumeSnapshotSpec{
-				Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: &content.Name}, VolumeSnapshotClassName: content.Spec.VolumeSnapshotClassName,
+				Source:                  snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: &content.Name},
+				VolumeSnapshotClassName: content.Spec.VolumeSnapshotClassName,
 			},
 		}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost
@@ -226,7 +252,10 @@ func createHanded(ctx context.Context, api snapshotclient.SnapshotV1Interface, c
 }
 
 // letGo deletes the objects from which a content took over the snapshot, which stays at the storage system.
-func letGo(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, content *snapshotv1.VolumeSnapshotContent, from types.NamespacedName) error {
+func letGo(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, content *snapshotv1.VolumeSnapshotContent,
+	from types.NamespacedName,
+) error {
 	if err := dropContent(ctx, api, content.Annotations[sourceAnnotation], true); err != nil {
 		return err
 	}
@@ -236,8 +265,11 @@ func letGo(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Ma
 	return dropSnapshot(ctx, api, from)
 }
 
-// dropMarked deletes a VolumeSnapshot that has marks, with the snapshot at the storage system. It is no error that there is none.
-func (s Snapshots) dropMarked(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, name types.NamespacedName) error {
+// dropMarked deletes a VolumeSnapshot that has marks, with the snapshot at the storage system. It is no error that
+// there is none.
+func (s Snapshots) dropMarked(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, name types.NamespacedName,
+) error {
 	vs, err := marked(ctx, api, marks, name)
 	if err != nil || vs == nil {
 		return err
@@ -246,7 +278,9 @@ func (s Snapshots) dropMarked(ctx context.Context, api snapshotclient.SnapshotV1
 }
 
 // marked returns the VolumeSnapshot of a name if it has marks, nil otherwise.
-func marked(ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, name types.NamespacedName) (*snapshotv1.VolumeSnapshot, error) {
+func marked(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, name types.NamespacedName,
+) (*snapshotv1.VolumeSnapshot, error) {
 	vs, err := api.VolumeSnapshots(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && !marks.on(vs):

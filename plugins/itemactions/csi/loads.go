@@ -35,7 +35,8 @@ var (
 	downloads = loadKind{v2alpha1.SchemeGroupVersion.WithResource("datadownloads"), "DataDownload"}
 )
 
-// loads are the DataUploads or DataDownloads of a namespace that are signed with the key of a run; without a key, all of them.
+// loads are the DataUploads or DataDownloads of a namespace that are signed with the key of a run; without a key, all
+// of them.
 type loads struct {
 	loadKind
 	api dynamic.ResourceInterface
@@ -93,7 +94,8 @@ func (l *loads) create(ctx context.Context, object metav1.Object) error {
 	return nil
 }
 
-// find returns the loads with a label, those that go on first, the newest first. A status that no node agent has written is left out.
+// find returns the loads with a label, those that go on first, the newest first. A status that no node agent has
+// written is left out.
 func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
 	list, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: label + "=" + value})
 	if err != nil {
@@ -108,8 +110,10 @@ func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &decoded); err != nil {
 			return nil, fmt.Errorf("decode %s %s: %w", l.kind, item.GetName(), err)
 		}
-		if !l.key.IsZero() && decoded.Spec.DataMover == velerov1.BuiltInDataMover && !decoded.Status.Phase.IsNew() && l.key.VerifyStatus(item) != nil {
-			decoded.Status = velerov1.LoadStatus{Message: fmt.Sprintf("its status, %s, was not written by a node agent", decoded.Status.Phase)}
+		if !l.key.IsZero() && decoded.Spec.DataMover == velerov1.BuiltInDataMover && !decoded.Status.Phase.IsNew() &&
+			l.key.VerifyStatus(item) != nil {
+			decoded.Status = velerov1.LoadStatus{Message: fmt.Sprintf("its status, %s, was not written by a node agent",
+				decoded.Status.Phase)}
 		}
 		found = append(found, decoded)
 	}
@@ -120,7 +124,8 @@ func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
 		return 0
 	}
 	slices.SortFunc(found, func(a, b load) int {
-		return cmp.Or(cmp.Compare(over(a), over(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(over(a), over(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return found, nil
 }
@@ -132,14 +137,17 @@ func (l *loads) progress(ctx context.Context, operation string) (framework.Opera
 		return framework.OperationProgress{}, err
 	}
 	if len(found) == 0 {
-		return framework.OperationProgress{}, framework.NotFound("the %s of operation %s does not exist, or was deleted", l.kind, operation)
+		return framework.OperationProgress{}, framework.NotFound("the %s of operation %s does not exist, or was deleted",
+			l.kind, operation)
 	}
 	s := &found[0].Status
 	progress := framework.OperationProgress{
-		NCompleted: max(0, s.Progress.BytesDone), NTotal: max(0, s.Progress.TotalBytes), Units: "Bytes", Description: string(cmp.Or(s.Phase, velerov1.LoadPhaseNew)),
-		Completed: s.Phase.Terminal(),
+		NCompleted: max(0, s.Progress.BytesDone), NTotal: max(0, s.Progress.TotalBytes), Units: "Bytes",
+		Description: string(cmp.Or(s.Phase, velerov1.LoadPhaseNew)),
+		Completed:   s.Phase.Terminal(),
 	}
-	for at, of := range map[*time.Time]*metav1.Time{&progress.Started: s.StartTimestamp, &progress.Updated: s.CompletionTimestamp} {
+	for at, of := range map[*time.Time]*metav1.Time{&progress.Started: s.StartTimestamp,
+		&progress.Updated: s.CompletionTimestamp} {
 		if of != nil {
 			*at = of.Time
 		}
@@ -165,7 +173,8 @@ func (l *loads) cancel(ctx context.Context, label, value string) (int, error) {
 		if found[i].Spec.Cancel || found[i].Status.Phase.Terminal() {
 			continue
 		}
-		_, err := l.api.Patch(ctx, found[i].Name, types.MergePatchType, []byte(`{"spec":{"cancel":true}}`), metav1.PatchOptions{})
+		_, err := l.api.Patch(ctx, found[i].Name, types.MergePatchType, []byte(`{"spec":{"cancel":true}}`),
+			metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return 0, fmt.Errorf("cancel %s %s: %w", l.kind, found[i].Name, err)
 		}

@@ -31,19 +31,26 @@ func uploadOperation(b *velerov1.Backup, claim types.UID) string {
 }
 
 // move creates the DataUpload of a snapshot of a claim, and returns its name.
-func (a *claims) move(ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) (string, error) {
+func (a *claims) move(
+	ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, vs *snapshotv1.VolumeSnapshot,
+	content *snapshotv1.VolumeSnapshotContent,
+) (string, error) {
 	class, err := field.Text(claim.Object, "spec", "storageClassName")
 	if err != nil {
 		return "", err
 	}
 	upload := &v2alpha1.DataUpload{
-		ObjectMeta: metadata(b, "Backup", prefix(b.Name)+rand.String(5), uploadOperation(b, claim.GetUID()), map[string]string{
-			velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID), velerov1.PVCUIDLabel: string(claim.GetUID()),
-		}),
+		ObjectMeta: metadata(b, "Backup", prefix(b.Name)+rand.String(5), uploadOperation(b, claim.GetUID()),
+			map[string]string{
+				velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID),
+				velerov1.PVCUIDLabel: string(claim.GetUID()),
+			}),
 		Spec: v2alpha1.DataUploadSpec{
 			SnapshotType: v2alpha1.SnapshotTypeCSI,
 			CSISnapshot:  &v2alpha1.CSISnapshotSpec{VolumeSnapshot: vs.Name, StorageClass: class, Driver: content.Spec.Driver},
-			SourcePVC:    claim.GetName(), SourceNamespace: claim.GetNamespace(), DataMover: velerov1.DataMoverFor(b.Spec.DataMover), BackupStorageLocation: b.Spec.StorageLocation,
+			SourcePVC:    claim.GetName(), SourceNamespace: claim.GetNamespace(), DataMover: velerov1.DataMoverFor(
+				b.Spec.DataMover,
+			), BackupStorageLocation: b.Spec.StorageLocation,
 			DataMoverConfig:  b.Spec.UploaderConfig.MoverSettings(),
 			OperationTimeout: metav1.Duration{Duration: cmp.Or(b.Spec.CSISnapshotTimeout.Duration, defaultTimeout)},
 		},
@@ -81,11 +88,12 @@ func (a *claims) Cancel(ctx context.Context, input *biav2.CancelInput) error {
 
 // uploadItem returns the identifier of a DataUpload.
 func uploadItem(namespace, name string) framework.ResourceIdentifier {
-	return framework.ResourceIdentifier{Group: uploads.resource.Group, Resource: uploads.resource.Resource, Namespace: namespace, Name: name}
+	return framework.ResourceIdentifier{Group: uploads.resource.Group, Resource: uploads.resource.Resource,
+		Namespace: namespace, Name: name}
 }
 
-// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were handed over. Agents do
-// nothing for those that only have the label.
+// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were
+// handed over. Agents do nothing for those that only have the label.
 func (s Snapshots) cancelUploads(ctx context.Context, backup types.UID) error {
 	namespace, err := s.namespace()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 )
 
-// NewVolumeSnapshots returns velero.io/csi-volumesnapshot-backupper. It adds the content and the class of a snapshot to the backup, and
-// what a restore has to know of them to the snapshot. For a snapshot of this backup it starts an operation, which ends when the
-// snapshot is ready.
+// NewVolumeSnapshots returns velero.io/csi-volumesnapshot-backupper. It adds the content and the class of a snapshot to
+// the backup, and what a restore has to know of them to the snapshot. For a snapshot of this backup it starts an
+// operation, which ends when the snapshot is ready.
 func NewVolumeSnapshots(cluster Cluster) (biav2.BackupItemAction, error) {
 	return &volumeSnapshots{cluster: cluster, snapshots: NewSnapshots(cluster, nil)}, nil
 }
@@ -60,8 +60,10 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 	if err != nil {
 		return nil, err
 	}
-	label := map[string]any{velerov1.BackupNameLabel: velerov1.ValidLabelValue(input.Backup.Name), velerov1.BackupUIDLabel: string(input.Backup.UID)}
-	if err := patchContent(ctx, api, content.Name, map[string]any{"metadata": map[string]any{"labels": label}}); err != nil {
+	label := map[string]any{velerov1.BackupNameLabel: velerov1.ValidLabelValue(input.Backup.Name),
+		velerov1.BackupUIDLabel: string(input.Backup.UID)}
+	if err := patchContent(ctx, api, content.Name,
+		map[string]any{"metadata": map[string]any{"labels": label}}); err != nil {
 		return nil, fmt.Errorf("label VolumeSnapshotContent %s: %w", content.Name, err)
 	}
 	id := namespace + "/" + name + "/" + time.Now().Format(time.RFC3339) // Velero's
@@ -83,8 +85,11 @@ func describe(content *snapshotv1.VolumeSnapshotContent) map[string]string {
 	return known
 }
 
-// Progress reports whether a snapshot is ready. Errors of controllers and the driver do not end the operation, because they try again.
-func (a *volumeSnapshots) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+// Progress reports whether a snapshot is ready. Errors of controllers and the driver do not end the operation, because
+// they try again.
+func (a *volumeSnapshots) Progress(
+	ctx context.Context, input *biav2.ProgressInput,
+) (framework.OperationProgress, error) {
 	namespace, name, started, err := parse(input.OperationID)
 	if err != nil {
 		return framework.OperationProgress{}, err
@@ -94,11 +99,13 @@ func (a *volumeSnapshots) Progress(ctx context.Context, input *biav2.ProgressInp
 	vs, content, err := a.snapshots.look(ctx, namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
-		progress.Completed, progress.Err = true, fmt.Sprintf("VolumeSnapshot %s/%s or its content was deleted before it was ready", namespace, name)
+		progress.Completed, progress.Err = true, fmt.Sprintf("VolumeSnapshot %s/%s or its content was deleted before it "+
+			"was ready", namespace, name)
 	case err != nil:
 		return progress, err
 	case vs.DeletionTimestamp != nil:
-		progress.Completed, progress.Err = true, fmt.Sprintf("VolumeSnapshot %s/%s is being deleted, it was not ready%s", namespace, name, because(trouble(vs, content)))
+		progress.Completed, progress.Err = true, fmt.Sprintf("VolumeSnapshot %s/%s is being deleted, it was not ready%s",
+			namespace, name, because(trouble(vs, content)))
 	case isReady(vs):
 		progress.Completed = true
 	default:
@@ -140,7 +147,8 @@ func parse(id string) (namespace, name string, started time.Time, err error) {
 		started, err = time.Parse(time.RFC3339, parts[2])
 	}
 	if len(parts) != 3 || err != nil {
-		return "", "", started, framework.NotFound("%q is not the id of an operation, want namespace/name/time of a VolumeSnapshot", id)
+		return "", "", started, framework.NotFound("%q is not the id of an operation, want namespace/name/time of a "+
+			"VolumeSnapshot", id)
 	}
 	return parts[0], parts[1], started, nil
 }

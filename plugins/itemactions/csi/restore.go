@@ -25,8 +25,9 @@ func restoredName(r *velerov1.Restore, snapshot string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// NewRestoredClaims returns velero.io/csi-pvc-restorer. A claim whose volume the backup has a snapshot of gets the restored snapshot as its
-// source, unless it exists. If the backup has moved the data of the snapshot, it is moved back (download.go).
+// NewRestoredClaims returns velero.io/csi-pvc-restorer. A claim whose volume the backup has a snapshot of gets the
+// restored snapshot as its source, unless it exists. If the backup has moved the data of the snapshot, it is moved back
+// (download.go).
 func NewRestoredClaims(cluster Cluster) (riav2.RestoreItemAction, error) {
 	return &restoredClaims{cluster: cluster}, nil
 }
@@ -39,7 +40,9 @@ func (*restoredClaims) AppliesTo(context.Context) (framework.ResourceSelector, e
 
 func (a *restoredClaims) Execute(ctx context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
 	claim, stored := input.Item, input.ItemFromBackup
-	snapshot, namespace := stored.GetAnnotations()[velerov1.VolumeSnapshotLabel], input.Restore.Spec.TargetNamespace(stored.GetNamespace())
+	snapshot, namespace := stored.GetAnnotations()[velerov1.VolumeSnapshotLabel], input.Restore.Spec.TargetNamespace(
+		stored.GetNamespace(),
+	)
 	_, uploaded := stored.GetAnnotations()[velerov1.DataUploadNameAnnotation]
 	if snapshot == "" && !uploaded {
 		return nil, nil
@@ -70,13 +73,14 @@ func (a *restoredClaims) Execute(ctx context.Context, input *riav2.ExecuteInput)
 	if snapshot == "" {
 		return nil, nil
 	}
-	spec["dataSource"] = map[string]any{"apiGroup": snapshotv1.GroupName, "kind": "VolumeSnapshot", "name": restoredName(input.Restore, snapshot)}
+	spec["dataSource"] = map[string]any{"apiGroup": snapshotv1.GroupName, "kind": "VolumeSnapshot",
+		"name": restoredName(input.Restore, snapshot)}
 	annotate(claim, map[string]string{velerov1.MustIncludeAdditionalItemsRestoreAnnotation: "true"})
 	return output.WithItems(of(snapshotsResource, stored.GetNamespace(), snapshot)), nil
 }
 
-// NewRestoredSnapshots returns velero.io/csi-volumesnapshot-restorer. It binds a restored snapshot to a content that exists already: the
-// restored one.
+// NewRestoredSnapshots returns velero.io/csi-volumesnapshot-restorer. It binds a restored snapshot to a content that
+// exists already: the restored one.
 func NewRestoredSnapshots(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 	return restoredSnapshots{}, nil
 }
@@ -104,14 +108,15 @@ func (restoredSnapshots) Execute(_ context.Context, input *riav2.ExecuteInput) (
 	// Without a class, the snapshot does not depend on one in this cluster.
 	snapshot.Object["spec"] = map[string]any{"source": map[string]any{"volumeSnapshotContentName": name}}
 	annotate(snapshot, map[string]string{
-		velerov1.VSCDeletionPolicyAnnotation: string(snapshotv1.VolumeSnapshotContentRetain), velerov1.MustIncludeAdditionalItemsRestoreAnnotation: "true",
+		velerov1.VSCDeletionPolicyAnnotation:                 string(snapshotv1.VolumeSnapshotContentRetain),
+		velerov1.MustIncludeAdditionalItemsRestoreAnnotation: "true",
 	})
 	belongTo(snapshot, input.Restore)
 	return riav2.NewExecuteOutput(snapshot).WithItems(of(contentsResource, "", content)), nil
 }
 
-// NewRestoredContents returns velero.io/csi-volumesnapshotcontent-restorer. A restored content stands for the snapshot that the storage
-// system has, which stays there when the content is deleted.
+// NewRestoredContents returns velero.io/csi-volumesnapshotcontent-restorer. A restored content stands for the snapshot
+// that the storage system has, which stays there when the content is deleted.
 func NewRestoredContents(cluster Cluster) (riav2.RestoreItemAction, error) {
 	return &restoredContents{cluster: cluster}, nil
 }
@@ -157,7 +162,8 @@ func (a *restoredContents) Execute(ctx context.Context, input *riav2.ExecuteInpu
 	content.SetName(name)
 	belongTo(content, input.Restore)
 	spec["volumeSnapshotRef"] = map[string]any{
-		"apiVersion": snapshotv1.SchemeGroupVersion.String(), "kind": "VolumeSnapshot", "namespace": input.Restore.Spec.TargetNamespace(namespace), "name": name,
+		"apiVersion": snapshotv1.SchemeGroupVersion.String(), "kind": "VolumeSnapshot",
+		"namespace": input.Restore.Spec.TargetNamespace(namespace), "name": name,
 	}
 	spec["source"] = map[string]any{"snapshotHandle": handle}
 	spec["deletionPolicy"] = string(snapshotv1.VolumeSnapshotContentRetain)
@@ -168,7 +174,8 @@ func (a *restoredContents) Execute(ctx context.Context, input *riav2.ExecuteInpu
 	return output, nil
 }
 
-// setClass makes the class one of the driver in this cluster, because some drivers find their credentials by it; none if there is none.
+// setClass makes the class one of the driver in this cluster, because some drivers find their credentials by it; none
+// if there is none.
 func (a *restoredContents) setClass(ctx context.Context, spec map[string]any, driver string) error {
 	known, err := NewSnapshots(a.cluster, nil).classes(ctx)
 	if err != nil {
@@ -181,7 +188,8 @@ func (a *restoredContents) setClass(ctx context.Context, spec map[string]any, dr
 	return nil
 }
 
-// belongTo labels a snapshot or its content with the restore. It removes the label of the backup, so that only the restore cleans up.
+// belongTo labels a snapshot or its content with the restore. It removes the label of the backup, so that only the
+// restore cleans up.
 func belongTo(item *unstructured.Unstructured, r *velerov1.Restore) {
 	labels := item.GetLabels()
 	if labels == nil {

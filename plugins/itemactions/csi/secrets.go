@@ -11,8 +11,8 @@ import (
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 )
 
-// secretKeys are the keys of the two annotations that name a secret of a driver: those that Velero looks for, or those that the snapshot
-// controllers write.
+// secretKeys are the keys of the two annotations that name a secret of a driver: those that Velero looks for, or those
+// that the snapshot controllers write.
 type secretKeys struct{ name, namespace string }
 
 var (
@@ -20,7 +20,8 @@ var (
 		{"csi.storage.k8s.io/snapshotter-secret-name", "csi.storage.k8s.io/snapshotter-secret-namespace"},
 		{"snapshot.storage.kubernetes.io/deletion-secret-name", "snapshot.storage.kubernetes.io/deletion-secret-namespace"},
 	}
-	listSecret = []secretKeys{{"csi.storage.k8s.io/snapshotter-list-secret-name", "csi.storage.k8s.io/snapshotter-list-secret-namespace"}}
+	listSecret = []secretKeys{{"csi.storage.k8s.io/snapshotter-list-secret-name",
+		"csi.storage.k8s.io/snapshotter-list-secret-namespace"}}
 )
 
 // secretsOf returns the secrets that an item names.
@@ -34,7 +35,8 @@ func secretsOf(item *unstructured.Unstructured, known []secretKeys) (found []fra
 	return found
 }
 
-// NewContents returns velero.io/csi-volumesnapshotcontent-backupper. It adds the secret with which a snapshot is deleted.
+// NewContents returns velero.io/csi-volumesnapshotcontent-backupper. It adds the secret with which a snapshot is
+// deleted.
 func NewContents(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 	return withSecrets{of: contentsResource, keys: deletionSecret}, nil
 }
@@ -63,7 +65,8 @@ func (a withSecrets) Execute(_ context.Context, input *biav2.ExecuteInput) (*bia
 	return biav2.NewExecuteOutput(input.Item).WithItems(secrets...), nil
 }
 
-// NewRestoredClasses returns velero.io/csi-volumesnapshotclass-restorer. It restores a class with the secret with which snapshots are listed.
+// NewRestoredClasses returns velero.io/csi-volumesnapshotclass-restorer. It restores a class with the secret with which
+// snapshots are listed.
 func NewRestoredClasses(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 	return restoredClasses{}, nil
 }

@@ -61,7 +61,8 @@ func (s Snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClas
 	}
 	list, err := api.VolumeSnapshotClasses().List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, errors.New("the cluster has no VolumeSnapshotClasses: install the snapshot controller and its definitions, or leave the volume out by a volume policy or snapshotVolumes=false")
+		return nil, errors.New("the cluster has no VolumeSnapshotClasses: install the snapshot controller and its " +
+			"definitions, or leave the volume out by a volume policy or snapshotVolumes=false")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the VolumeSnapshotClasses: %w", err)
@@ -70,7 +71,9 @@ func (s Snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClas
 }
 
 // take creates a VolumeSnapshot of a claim for a backup, with labels to which it adds.
-func (s Snapshots) take(ctx context.Context, b *velerov1.Backup, namespace, claim, class string, labels map[string]string) (*snapshotv1.VolumeSnapshot, error) {
+func (s Snapshots) take(
+	ctx context.Context, b *velerov1.Backup, namespace, claim, class string, labels map[string]string,
+) (*snapshotv1.VolumeSnapshot, error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return nil, err
@@ -92,12 +95,17 @@ func (s Snapshots) take(ctx context.Context, b *velerov1.Backup, namespace, clai
 	return made, nil
 }
 
-// nameFor returns a new name of a snapshot, in the form that the API server would generate for Velero's: it fits into a label.
+// nameFor returns a new name of a snapshot, in the form that the API server would generate for Velero's: it fits into a
+// label.
 func nameFor(claim string) string { return prefix("velero-"+claim) + rand.String(5) }
 
-// await waits until the storage system has a handle for a snapshot, and returns its content. An error says what the storage system says.
-func (s Snapshots) await(ctx context.Context, vs *snapshotv1.VolumeSnapshot, limit time.Duration) (*snapshotv1.VolumeSnapshotContent, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("VolumeSnapshot %s has no snapshot handle after %s", vs.Name, limit))
+// await waits until the storage system has a handle for a snapshot, and returns its content. An error says what the
+// storage system says.
+func (s Snapshots) await(
+	ctx context.Context, vs *snapshotv1.VolumeSnapshot, limit time.Duration,
+) (*snapshotv1.VolumeSnapshotContent, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("VolumeSnapshot %s has no snapshot handle after %s",
+		vs.Name, limit))
 	defer cancel()
 	said := "neither the snapshot controller nor the CSI driver has said why"
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -128,7 +136,9 @@ func sleep(ctx context.Context, pause time.Duration) error {
 }
 
 // look returns a snapshot and its content, nil if it has none yet.
-func (s Snapshots) look(ctx context.Context, namespace, name string) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
+func (s Snapshots) look(
+	ctx context.Context, namespace, name string,
+) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return nil, nil, err
@@ -145,8 +155,10 @@ func (s Snapshots) look(ctx context.Context, namespace, name string) (*snapshotv
 	if err != nil {
 		return nil, nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", bound, namespace, name, err)
 	}
-	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != namespace || ref.Name != name { // who may write the status of a snapshot can claim any
-		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
+	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != namespace || ref.Name != name {
+		// who may write the status of a snapshot can claim any
+		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of "+
+			"VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
 	}
 	return vs, content, nil
 }
@@ -164,7 +176,8 @@ func isReady(vs *snapshotv1.VolumeSnapshot) bool {
 	return vs.Status != nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse
 }
 
-// trouble returns the error that a controller or the driver reports for a snapshot, "" if there is none. They try again.
+// trouble returns the error that a controller or the driver reports for a snapshot, "" if there is none. They try
+// again.
 func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) string {
 	message := func(e *snapshotv1.VolumeSnapshotError) string {
 		if e == nil || e.Message == nil {
@@ -182,8 +195,8 @@ func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotCo
 	return cmp.Or(of, more)
 }
 
-// drop deletes a VolumeSnapshot and its content. The storage system deletes its snapshot, unless keep is true. It is no error that they do not
-// exist.
+// drop deletes a VolumeSnapshot and its content. The storage system deletes its snapshot, unless keep is true. It is no
+// error that they do not exist.
 func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep bool) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
@@ -201,7 +214,8 @@ func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep
 	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
 }
 
-// dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that there is none.
+// dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that
+// there is none.
 func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, keep bool) error {
 	patch := map[string]any{"spec": map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain}}
 	if !keep { // by the annotation, the driver deletes it whether a VolumeSnapshot is bound to it or not
@@ -229,11 +243,15 @@ func dropSnapshot(ctx context.Context, api snapshotclient.SnapshotV1Interface, n
 	return nil
 }
 
-func setPolicy(ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, policy snapshotv1.DeletionPolicy) error {
+func setPolicy(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, policy snapshotv1.DeletionPolicy,
+) error {
 	return patchContent(ctx, api, content, map[string]any{"spec": map[string]any{"deletionPolicy": policy}})
 }
 
-func patchContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, patch map[string]any) error {
+func patchContent(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, patch map[string]any,
+) error {
 	text, err := json.Marshal(patch)
 	if err == nil {
 		_, err = api.VolumeSnapshotContents().Patch(ctx, content, types.MergePatchType, text, metav1.PatchOptions{})
@@ -255,8 +273,8 @@ func (s Snapshots) removeLate(ctx context.Context, vs *snapshotv1.VolumeSnapshot
 	return err
 }
 
-// Remove deletes all snapshots that were taken for the backup with a UID, also at the storage system, and cancels the DataUploads of others.
-// It is no error if there are none.
+// Remove deletes all snapshots that were taken for the backup with a UID, also at the storage system, and cancels the
+// DataUploads of others. It is no error if there are none.
 func (s Snapshots) Remove(ctx context.Context, backup types.UID) error {
 	if err := s.cancelUploads(ctx, backup); err != nil {
 		return err
@@ -264,8 +282,9 @@ func (s Snapshots) Remove(ctx context.Context, backup types.UID) error {
 	return s.settle(ctx, backup, func(*snapshotv1.VolumeSnapshot) bool { return false })
 }
 
-// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps the snapshots that are ready, except those whose data
-// was to be moved: they are of no use after the data was moved, or could not be. Snapshots that are not ready are of no use either.
+// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps the snapshots that are ready,
+// except those whose data was to be moved: they are of no use after the data was moved, or could not be. Snapshots that
+// are not ready are of no use either.
 func (s Snapshots) Keep(ctx context.Context, backup types.UID) error {
 	return s.settle(ctx, backup, func(vs *snapshotv1.VolumeSnapshot) bool {
 		return isReady(vs) && vs.Labels[velerov1.AsyncOperationIDLabel] == ""
@@ -289,7 +308,8 @@ func (s Snapshots) each(ctx context.Context, label string, uid types.UID, use fu
 	options := metav1.ListOptions{LabelSelector: label + "=" + string(uid), Limit: 500}
 	for {
 		list, err := api.VolumeSnapshots("").List(ctx, options)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // without definition, or without the right to take snapshots, there are none
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			// without definition, or without the right to take snapshots, there are none
 			return nil
 		}
 		if err != nil {
@@ -312,8 +332,8 @@ func (s Snapshots) Restored(ctx context.Context, restore types.UID) (found []typ
 	return found, err
 }
 
-// DropRestored deletes the objects of a restored snapshot. Its content has the same name, and a policy by which the storage system
-// keeps its snapshot.
+// DropRestored deletes the objects of a restored snapshot. Its content has the same name, and a policy by which the
+// storage system keeps its snapshot.
 func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {

@@ -38,6 +38,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	if !changed {
 		return nil, nil
 	}
-	framework.Log(ctx).Debug("a job will select its own pods", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
+	framework.Log(ctx).Debug("a job will select its own pods", "namespace", input.Item.GetNamespace(), "name",
+		input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }

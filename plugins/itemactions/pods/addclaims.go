@@ -27,6 +27,7 @@ func (a *addClaims) Execute(ctx context.Context, input *riav1.ExecuteInput) (*ri
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
-	framework.Log(ctx).Debug("a pod brings its claims", "namespace", namespace, "name", input.Item.GetName(), "items", claims)
+	framework.Log(ctx).Debug("a pod brings its claims", "namespace", namespace, "name", input.Item.GetName(), "items",
+		claims)
 	return riav1.NewExecuteOutput(nil).WithItems(claims...), nil
 }

@@ -40,7 +40,8 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	if len(items) == 0 {
 		return nil, nil
 	}
-	framework.Log(ctx).Debug("a pod brings what it uses", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "items", items)
+	framework.Log(ctx).Debug("a pod brings what it uses", "namespace", input.Item.GetNamespace(), "name",
+		input.Item.GetName(), "items", items)
 	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
 }
 
@@ -66,7 +67,8 @@ func claimsOf(item *unstructured.Unstructured, namespace string) ([]framework.Re
 			return nil, framework.Errorf("spec.volumes[%d]: %w", i, err)
 		}
 		if name := podclaims.Name(item.GetName(), &volume); name != "" {
-			claims = append(claims, framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: namespace, Name: name})
+			claims = append(claims, framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: namespace,
+				Name: name})
 		}
 	}
 	return claims, nil

@@ -8,7 +8,8 @@ import (
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 )
 
-// NewBlock returns velero.io/pod as an ItemBlockAction. It puts the PersistentVolumeClaims and the PriorityClass of a pod into its block.
+// NewBlock returns velero.io/pod as an ItemBlockAction. It puts the PersistentVolumeClaims and the PriorityClass of a
+// pod into its block.
 func NewBlock(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
 	return &block{}, nil
 }
@@ -19,7 +20,9 @@ func (*block) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
 }
 
-func (*block) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+func (*block) GetRelatedItems(
+	_ context.Context, input *ibav1.GetRelatedItemsInput,
+) (*ibav1.GetRelatedItemsOutput, error) {
 	class, err := priorityClass(input.Item.Object)
 	if err != nil {
 		return nil, err

@@ -29,9 +29,9 @@ const (
 // waitContainer is the init container that waits for the data of the pod's volumes. It stays the first one.
 const waitContainer = "restore-wait"
 
-// NewInitHooks returns velero.io/init-restore-hook. It puts the init containers of a pod's annotations before those of the
-// pod or, if there are none, those of the restore's hooks that select the pod. Hooks select by the namespace that is
-// restored into.
+// NewInitHooks returns velero.io/init-restore-hook. It puts the init containers of a pod's annotations before those of
+// the pod or, if there are none, those of the restore's hooks that select the pod. Hooks select by the namespace that
+// is restored into.
 func NewInitHooks(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &initHooks{}, nil
 }
@@ -71,7 +71,8 @@ func (*initHooks) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 		return nil, framework.Errorf("spec is missing, want that of a pod")
 	}
 	spec["initContainers"] = append(added, containers...)
-	framework.Log(ctx).Debug("added the init containers of restore hooks", "namespace", input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace()), "name", input.Item.GetName())
+	framework.Log(ctx).Debug("added the init containers of restore hooks", "namespace",
+		input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace()), "name", input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }
 
@@ -93,7 +94,8 @@ func annotatedContainer(input *riav1.ExecuteInput) ([]any, error) {
 	}
 	if name == "" {
 		// The same for each attempt of a restore, so that a repeated one finds the pod unchanged.
-		sum := sha256.Sum256([]byte(string(input.Restore.UID) + "/" + input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace()) + "/" + input.Item.GetName()))
+		sum := sha256.Sum256([]byte(string(input.Restore.UID) + "/" +
+			input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace()) + "/" + input.Item.GetName()))
 		name = "velero-restore-init-" + hex.EncodeToString(sum[:4])
 	}
 	container := map[string]any{"name": name, "image": image}
@@ -151,7 +153,8 @@ func selects(hook *velerov1.RestoreResourceHookSpec, input *riav1.ExecuteInput) 
 		matched, err := path.Match(pattern, namespace)
 		return pattern == namespace || err == nil && matched
 	}
-	if len(hook.IncludedNamespaces) > 0 && !slices.ContainsFunc(hook.IncludedNamespaces, matches) || slices.ContainsFunc(hook.ExcludedNamespaces, matches) {
+	if len(hook.IncludedNamespaces) > 0 && !slices.ContainsFunc(hook.IncludedNamespaces, matches) ||
+		slices.ContainsFunc(hook.ExcludedNamespaces, matches) {
 		return false, nil
 	}
 	if hook.LabelSelector == nil {

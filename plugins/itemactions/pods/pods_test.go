@@ -43,16 +43,22 @@ func TestBackupOfPodAddsClaimsAndPriorityClass(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}}, selector)
 	for name, row := range map[string]actiontest.Backup{
-		"claims and class":          {Item: full, Additional: []framework.ResourceIdentifier{class, data, logs}},
-		"an ephemeral volume":       {Item: pod(`{"volumes":[{"name":"scratch","ephemeral":{"volumeClaimTemplate":{"spec":{}}}}]}`), Additional: []framework.ResourceIdentifier{scratch}},
-		"class only":                {Item: pod(`{"priorityClassName":"high","volumes":null}`), Additional: []framework.ResourceIdentifier{class}},
-		"nothing":                   {Item: pod(`{"volumes":[{"name":"a","emptyDir":{}}]}`)},
-		"a claim without name":      {Item: pod(`{"volumes":[{"name":"a","persistentVolumeClaim":{"claimName":""}}]}`)},
-		"no spec":                   {Item: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`},
-		"volumes are not a list":    {Item: pod(`{"volumes":{}}`), Err: "spec.volumes is an object, want a list"},
-		"a volume is not an object": {Item: pod(`{"volumes":[{},"data"]}`), Err: "spec.volumes[1] is a string, want an object"},
-		"a claim is not an object":  {Item: pod(`{"volumes":[{"persistentVolumeClaim":"data"}]}`), Err: "spec.volumes[0]: cannot restore struct from: string"},
-		"class is not a string":     {Item: pod(`{"priorityClassName":7}`), Err: "spec.priorityClassName is a number, want a string"},
+		"claims and class": {Item: full, Additional: []framework.ResourceIdentifier{class, data, logs}},
+		"an ephemeral volume": {Item: pod(
+			`{"volumes":[{"name":"scratch","ephemeral":{"volumeClaimTemplate":{"spec":{}}}}]}`,
+		), Additional: []framework.ResourceIdentifier{scratch}},
+		"class only": {Item: pod(`{"priorityClassName":"high","volumes":null}`),
+			Additional: []framework.ResourceIdentifier{class}},
+		"nothing":                {Item: pod(`{"volumes":[{"name":"a","emptyDir":{}}]}`)},
+		"a claim without name":   {Item: pod(`{"volumes":[{"name":"a","persistentVolumeClaim":{"claimName":""}}]}`)},
+		"no spec":                {Item: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`},
+		"volumes are not a list": {Item: pod(`{"volumes":{}}`), Err: "spec.volumes is an object, want a list"},
+		"a volume is not an object": {Item: pod(`{"volumes":[{},"data"]}`),
+			Err: "spec.volumes[1] is a string, want an object"},
+		"a claim is not an object": {Item: pod(`{"volumes":[{"persistentVolumeClaim":"data"}]}`),
+			Err: "spec.volumes[0]: cannot restore struct from: string"},
+		"class is not a string": {Item: pod(`{"priorityClassName":7}`),
+			Err: "spec.priorityClassName is a number, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}
@@ -66,10 +72,12 @@ func TestRestoreOfPodAddsClaims(t *testing.T) {
 	mapped := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop-copy","name":"web"},"spec":{
 		"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"web-data"}}]}}`
 	for name, row := range map[string]actiontest.Restore{
-		"claims":                           {Item: full, Additional: []framework.ResourceIdentifier{data, logs}},
-		"from the namespace in the backup": {Item: mapped, FromBackup: full, Additional: []framework.ResourceIdentifier{data}},
-		"none":                             {Item: pod(`{}`)},
-		"foreign":                          {Item: pod(`{"volumes":[7]}`), Err: "spec.volumes[0] is a number, want an object"},
+		"claims": {Item: full, Additional: []framework.ResourceIdentifier{data, logs}},
+		"from the namespace in the backup": {Item: mapped, FromBackup: full,
+			Additional: []framework.ResourceIdentifier{data}},
+		"none": {Item: pod(`{}`)},
+		"foreign": {Item: pod(`{"volumes":[7]}`),
+			Err: "spec.volumes[0] is a number, want an object"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}

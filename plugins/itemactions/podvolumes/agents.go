@@ -30,13 +30,15 @@ type agents struct {
 // listAgents returns the pods of node agents.
 func listAgents(ctx context.Context, api client.Client, namespace string) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	if err := api.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"role": "node-agent"}); err != nil {
+	if err := api.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{"role": "node-agent"}); err != nil {
 		return nil, fmt.Errorf("list the pods of node agents: %w", err)
 	}
 	return list.Items, nil
 }
 
-// checkAgent returns an error that says what to do, unless the node agent of a node is at work. Any agent counts if node is empty.
+// checkAgent returns an error that says what to do, unless the node agent of a node is at work. Any agent counts if
+// node is empty.
 func checkAgent(ctx context.Context, api client.Client, namespace, node string) error {
 	pods, err := listAgents(ctx, api, namespace)
 	if err != nil {
@@ -48,9 +50,11 @@ func checkAgent(ctx context.Context, api client.Client, namespace, node string) 
 	return nil
 }
 
-// missed checks the agent of the node of an open operation. why says what to do if the agent is not at work; long reports whether it has had
-// no pod for so long that the operation should end.
-func (a *agents) missed(ctx context.Context, api client.Client, namespace, node, operation string) (why string, long bool, err error) {
+// missed checks the agent of the node of an open operation. why says what to do if the agent is not at work; long
+// reports whether it has had no pod for so long that the operation should end.
+func (a *agents) missed(
+	ctx context.Context, api client.Client, namespace, node, operation string,
+) (why string, long bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -82,11 +86,12 @@ func (a *agents) ended(operation string) {
 	delete(a.away, operation)
 }
 
-// state returns what to do about the node agent of a node, "" if it is at work. Any agent counts if node is empty. found reports whether the
-// agent has a pod there, or is being replaced.
+// state returns what to do about the node agent of a node, "" if it is at work. Any agent counts if node is empty.
+// found reports whether the agent has a pod there, or is being replaced.
 func state(agents []corev1.Pod, namespace, node string) (why string, found bool) {
 	if len(agents) == 0 {
-		why = fmt.Sprintf("namespace %s has no node agents, which move the data of volumes; install them with cleat install --use-node-agent", namespace)
+		why = fmt.Sprintf("namespace %s has no node agents, which move the data of volumes; install them with cleat "+
+			"install --use-node-agent", namespace)
 		if node != "" {
 			why += "; the pod runs on node " + node
 		}
@@ -106,11 +111,13 @@ func state(agents []corev1.Pod, namespace, node string) (why string, found bool)
 		case agent.Status.Phase == corev1.PodRunning && !isUnready(agent):
 			return "", true
 		default:
-			why = fmt.Sprintf("its pod %s/%s is %s and not ready; kubectl describe pod and kubectl logs say why", namespace, agent.Name, agent.Status.Phase)
+			why = fmt.Sprintf("its pod %s/%s is %s and not ready; kubectl describe pod and kubectl logs say why", namespace,
+				agent.Name, agent.Status.Phase)
 		}
 	}
 	if why == "" {
-		return fmt.Sprintf("no node agent runs on node %s, which moves the data of its volumes; see whether DaemonSet %s/node-agent selects the node and tolerates its taints", node, namespace), false
+		return fmt.Sprintf("no node agent runs on node %s, which moves the data of its volumes; see whether DaemonSet "+
+			"%s/node-agent selects the node and tolerates its taints", node, namespace), false
 	}
 	return fmt.Sprintf("the node agent of node %s is not at work: %s", node, why), true
 }

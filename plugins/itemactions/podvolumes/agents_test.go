@@ -22,8 +22,9 @@ const operation = "op-0123456789abcdef0123456789abcdef"
 // agentPod returns the pod of the agent of a node.
 func agentPod(node string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "agent-of-" + node, Labels: map[string]string{"role": "node-agent"}},
-		Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "agent-of-" + node,
+			Labels: map[string]string{"role": "node-agent"}},
+		Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 }
 
@@ -44,9 +45,11 @@ func newBackups(t *testing.T) (*backups, client.Client) {
 		return b
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		load("data", velerov1.LoadPhaseInProgress), load("cache", velerov1.LoadPhaseCompleted), agentPod("n1"), agentPod("n2"),
+		load("data", velerov1.LoadPhaseInProgress), load("cache", velerov1.LoadPhaseCompleted), agentPod("n1"),
+		agentPod("n2"),
 	).Build()
-	deps := Deps{Objects: func() (client.Client, error) { return api, nil }, Namespace: func() (string, error) { return "velero", nil }}
+	deps := Deps{Objects: func() (client.Client, error) { return api, nil },
+		Namespace: func() (string, error) { return "velero", nil }}
 	return &backups{deps: deps}, api
 }
 
@@ -59,7 +62,8 @@ func TestOperationEndsWhenAgentIsGone(t *testing.T) {
 			require.NoError(t, failed)
 			return p.Completed, p.Description, p.Err
 		}
-		const why = "no node agent runs on node n1, which moves the data of its volumes; see whether DaemonSet velero/node-agent selects the node and tolerates its taints"
+		const why = "no node agent runs on node n1, which moves the data of its volumes; see whether DaemonSet " +
+			"velero/node-agent selects the node and tolerates its taints"
 		_, text, _ := progress()
 		require.Equal(t, "volume data: InProgress", text)
 
@@ -108,7 +112,8 @@ func TestStateOfAgents(t *testing.T) {
 		{"any", []corev1.Pod{*agentPod("n2")}, "", true, ""},
 		{"at work", []corev1.Pod{*agentPod("n2"), *agentPod("n1")}, "n1", true, ""},
 		{"elsewhere", []corev1.Pod{*agentPod("n2")}, "n1", false, "no node agent runs on node n1"},
-		{"not ready", []corev1.Pod{*unready}, "n1", true, "the node agent of node n1 is not at work: its pod velero/agent-of-n1 is Running and not ready"},
+		{"not ready", []corev1.Pod{*unready}, "n1", true,
+			"the node agent of node n1 is not at work: its pod velero/agent-of-n1 is Running and not ready"},
 		{"pending", []corev1.Pod{*pending}, "n1", true, "is Pending and not ready"},
 		{"deleted", []corev1.Pod{*deleted}, "n1", true, "its pod velero/agent-of-n1 is being deleted"},
 		{"replaced", []corev1.Pod{*deleted, *agentPod("n1")}, "n1", true, ""},

@@ -24,8 +24,8 @@ import (
 // BackupName is the name of the action of backups.
 const BackupName = "cleat.dev/pod-volume-backup"
 
-// NewBackup returns cleat.dev/pod-volume-backup. It creates a PodVolumeBackup for each volume that an annotation of the pod names. The
-// operation ends when all of them have.
+// NewBackup returns cleat.dev/pod-volume-backup. It creates a PodVolumeBackup for each volume that an annotation of the
+// pod names. The operation ends when all of them have.
 func NewBackup(deps Deps) (abiav1.AsyncBackupItemAction, error) {
 	return &backups{deps: deps}, nil
 }
@@ -62,7 +62,8 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 	wanted = slices.DeleteFunc(wanted, func(v corev1.Volume) bool {
 		why := podclaims.NeverMoved(&v)
 		if why != "" {
-			framework.Log(ctx).Warn("a volume that an annotation of the pod names is not backed up from the file system: "+why, "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
+			framework.Log(ctx).Warn("a volume that an annotation of the pod names is not backed up from the file system: "+why,
+				"namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
 		}
 		return why != "" || has(known, v.Name)
 	})
@@ -86,7 +87,8 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 	if err := createAll(ctx, api, loadproof.KeyOf(input.Backup), fresh); err != nil {
 		return nil, err
 	}
-	framework.Log(ctx).Info("volumes of the pod are backed up from the file system", "namespace", pod.Namespace, "name", pod.Name,
+	framework.Log(ctx).Info("volumes of the pod are backed up from the file system", "namespace", pod.Namespace, "name",
+		pod.Name,
 		"volumes", input.Item.GetAnnotations()[velerov1.VolumesToBackupAnnotation])
 	return abiav1.NewStartOutput(nil).WithOperation(id), nil
 }
@@ -112,21 +114,27 @@ func wantedVolumes(pod *corev1.Pod) (wanted []corev1.Volume) {
 }
 
 // newBackup returns the PodVolumeBackup of a volume.
-func newBackup(ctx context.Context, api client.Client, namespace, id string, b *velerov1.Backup, pod *corev1.Pod, v *corev1.Volume) (*velerov1.PodVolumeBackup, error) {
+func newBackup(
+	ctx context.Context, api client.Client, namespace, id string, b *velerov1.Backup, pod *corev1.Pod, v *corev1.Volume,
+) (*velerov1.PodVolumeBackup, error) {
 	made := &velerov1.PodVolumeBackup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: nameFor(b.Name, id, v.Name),
 			OwnerReferences: []metav1.OwnerReference{velerov1.ControllerRef("Backup", b)},
 			Labels: map[string]string{
-				velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID), velerov1.AsyncOperationIDLabel: id,
+				velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID),
+				velerov1.AsyncOperationIDLabel: id,
 			},
 			Annotations: map[string]string{velerov1.LoadVolumesAnnotation: pod.Annotations[velerov1.VolumesToBackupAnnotation]},
 		},
 		Spec: velerov1.PodVolumeBackupSpec{
-			Node: pod.Spec.NodeName, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: v.Name,
-			BackupStorageLocation: b.Spec.StorageLocation, UploaderType: velerov1.RepositoryTypeRestic, UploaderSettings: b.Spec.UploaderConfig.MoverSettings(),
+			Node: pod.Spec.NodeName, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
+				UID: pod.UID}, Volume: v.Name,
+			BackupStorageLocation: b.Spec.StorageLocation, UploaderType: velerov1.RepositoryTypeRestic,
+			UploaderSettings: b.Spec.UploaderConfig.MoverSettings(),
 			Tags: map[string]string{
-				"backup": b.Name, "backup-uid": string(b.UID), "pod": pod.Name, "pod-uid": string(pod.UID), "ns": pod.Namespace, "volume": v.Name,
+				"backup": b.Name, "backup-uid": string(b.UID), "pod": pod.Name, "pod-uid": string(pod.UID), "ns": pod.Namespace,
+				"volume": v.Name,
 			},
 		},
 	}
@@ -144,7 +152,8 @@ func newBackup(ctx context.Context, api client.Client, namespace, id string, b *
 	return made, nil
 }
 
-// describe notes on a load the storage class and the size of its claim, for the policy that decides when the load may begin.
+// describe notes on a load the storage class and the size of its claim, for the policy that decides when the load may
+// begin.
 func describe(object client.Object, claim *corev1.PersistentVolumeClaim) {
 	annotations := object.GetAnnotations()
 	if class := claim.Spec.StorageClassName; class != nil && *class != "" {
@@ -202,7 +211,8 @@ func (a *backups) loads(ctx context.Context, b *velerov1.Backup, id string) (cli
 
 // loads returns the loads of an operation, of which there are some.
 func (d Deps) loads(
-	ctx context.Context, key loadproof.Key, id, kind string, find func(ctx context.Context, api client.Client, key loadproof.Key, namespace, id string) ([]load, error),
+	ctx context.Context, key loadproof.Key, id, kind string, find func(ctx context.Context, api client.Client,
+		key loadproof.Key, namespace, id string) ([]load, error),
 ) (client.Client, []load, error) {
 	if err := checkID(id); err != nil {
 		return nil, nil, err

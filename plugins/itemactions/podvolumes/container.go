@@ -25,14 +25,16 @@ import (
 )
 
 const (
-	// waitContainer is the init container in which a restored pod waits for its volumes. oldContainer is how Velero called it first.
+	// waitContainer is the init container in which a restored pod waits for its volumes. oldContainer is how Velero called
+	// it first.
 	waitContainer = "restore-wait"
 	oldContainer  = "restic-wait"
 	// waitProgram is the program in it, in the images of this server and of Velero.
 	waitProgram = "/velero-restore-helper"
 	// waitLimit is the variable with the time after which the program gives up. Velero's does not know it.
 	waitLimit = "CLEAT_RESTORE_TIMEOUT"
-	// defaultLimit is the timeout of operations of a restore without itemOperationTimeout, and moreTime is how much longer the program waits.
+	// defaultLimit is the timeout of operations of a restore without itemOperationTimeout, and moreTime is how much longer
+	// the program waits.
 	defaultLimit = 4 * time.Hour
 	moreTime     = 10 * time.Minute
 
@@ -40,7 +42,8 @@ const (
 	helperUser       = 1000
 )
 
-// removeWaiting removes the init containers that earlier restores have added to a pod. It reports whether there were some.
+// removeWaiting removes the init containers that earlier restores have added to a pod. It reports whether there were
+// some.
 func removeWaiting(pod map[string]any) (bool, error) {
 	containers, err := field.Objects(pod, "spec", "initContainers")
 	if err != nil {
@@ -90,9 +93,11 @@ func waitsFor(pod *corev1.Pod, r *velerov1.Restore) bool {
 	})
 }
 
-// container returns the init container in which a pod waits for its volumes. A ConfigMap with Velero's keys can change it.
+// container returns the init container in which a pod waits for its volumes. A ConfigMap with Velero's keys can change
+// it.
 func (a *restores) container(
-	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup,
+	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, pod *corev1.Pod,
+	stored []*velerov1.PodVolumeBackup,
 ) (*corev1.Container, error) {
 	settings, err := a.deps.Settings(ctx, RestoreName)
 	if err != nil {
@@ -112,26 +117,32 @@ func (a *restores) container(
 	}
 	limit := cmp.Or(r.Spec.ItemOperationTimeout.Duration, defaultLimit) + moreTime
 	container := &corev1.Container{
-		Name: waitContainer, Image: image, Command: []string{cmp.Or(settings["command"], waitProgram)}, Args: []string{string(r.UID)},
-		Env:       []corev1.EnvVar{fromField("POD_NAMESPACE", "metadata.namespace"), fromField("POD_NAME", "metadata.name"), {Name: waitLimit, Value: limit.String()}},
-		Resources: resources, SecurityContext: security, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		Name: waitContainer, Image: image, Command: []string{cmp.Or(settings["command"], waitProgram)},
+		Args: []string{string(r.UID)},
+		Env: []corev1.EnvVar{fromField("POD_NAMESPACE", "metadata.namespace"), fromField("POD_NAME", "metadata.name"),
+			{Name: waitLimit, Value: limit.String()}},
+		Resources: resources, SecurityContext: security,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	for _, b := range stored {
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: b.Spec.Volume, MountPath: "/restores/" + b.Spec.Volume})
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: b.Spec.Volume, MountPath: "/restores/" + b.Spec.Volume})
 	}
 	return container, nil
 }
 
 func fromField(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	return corev1.EnvVar{Name: name,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
 
 func wrongSetting(err error) error {
-	return framework.Errorf("the ConfigMap with the labels %s and %s=RestoreItemAction: %w", velerov1.PluginConfigLabel, RestoreName, err)
+	return framework.Errorf("the ConfigMap with the labels %s and %s=RestoreItemAction: %w", velerov1.PluginConfigLabel,
+		RestoreName, err)
 }
 
-// imageFor returns the image of the init container: that of the settings if it names a registry, as in Velero, or that of the server. An
-// image without a tag gets the server's.
+// imageFor returns the image of the init container: that of the settings if it names a registry, as in Velero, or that
+// of the server. An image without a tag gets the server's.
 func imageFor(ctx context.Context, api client.Client, namespace, configured string) (string, error) {
 	named := strings.Contains(configured, "/")
 	if named && strings.ContainsAny(path.Base(configured), ":@") {
@@ -140,7 +151,8 @@ func imageFor(ctx context.Context, api client.Client, namespace, configured stri
 	var server appsv1.Deployment
 	err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: serverDeployment}, &server)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("get Deployment %s/%s, for the image of init container %s: %w", namespace, serverDeployment, waitContainer, err)
+		return "", fmt.Errorf("get Deployment %s/%s, for the image of init container %s: %w", namespace, serverDeployment,
+			waitContainer, err)
 	}
 	own := ""
 	for i, c := range server.Spec.Template.Spec.Containers {
@@ -157,7 +169,8 @@ func imageFor(ctx context.Context, api client.Client, namespace, configured stri
 	case own != "":
 		return own, nil
 	}
-	return "", framework.Errorf("it is not known which image init container %s has, because Deployment %s/%s does not exist; name one under the key image in a ConfigMap with the labels %s and %s=RestoreItemAction",
+	return "", framework.Errorf("it is not known which image init container %s has, because Deployment %s/%s does not "+
+		"exist; name one under the key image in a ConfigMap with the labels %s and %s=RestoreItemAction",
 		waitContainer, namespace, serverDeployment, velerov1.PluginConfigLabel, RestoreName)
 }
 
@@ -189,9 +202,12 @@ func resourcesFor(settings map[string]string) (corev1.ResourceRequirements, erro
 	return r, nil
 }
 
-// securityFor returns the security context of the init container: that of the settings, or else that of the container that uses the volumes, or
-// else one that every namespace admits. Its user is that of the container or the pod, who can read what is in the volumes.
-func securityFor(settings map[string]string, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup) (*corev1.SecurityContext, error) {
+// securityFor returns the security context of the init container: that of the settings, or else that of the container
+// that uses the volumes, or else one that every namespace admits. Its user is that of the container or the pod, who can
+// read what is in the volumes.
+func securityFor(
+	settings map[string]string, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup,
+) (*corev1.SecurityContext, error) {
 	var s corev1.SecurityContext
 	var wrong []error
 	configured := false
@@ -246,8 +262,8 @@ func securityFor(settings map[string]string, pod *corev1.Pod, stored []*velerov1
 	return own, nil
 }
 
-// userOf returns the first container of a pod that mounts one of the volumes to restore, or else its first container: a sidecar that was put
-// before it runs as another user. It is nil for a pod without containers.
+// userOf returns the first container of a pod that mounts one of the volumes to restore, or else its first container: a
+// sidecar that was put before it runs as another user. It is nil for a pod without containers.
 func userOf(pod *corev1.Pod, stored []*velerov1.PodVolumeBackup) *corev1.Container {
 	mounts := func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {

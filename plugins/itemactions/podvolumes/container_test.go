@@ -20,22 +20,27 @@ func TestInitContainerRunsAsTheUserOfTheVolumes(t *testing.T) {
 		settings map[string]string
 		want     string
 	}{
-		"nobody is named":            {spec: `{"containers":[{"name":"a"}]}`, want: `{` + safe + `,"runAsUser":1000,"runAsNonRoot":true}`},
-		"the user of the pod":        {spec: `{"securityContext":{"runAsUser":4242,"runAsGroup":7,"fsGroup":8},"containers":[{"name":"a"}]}`, want: `{` + safe + `,"runAsUser":4242,"runAsNonRoot":true}`},
-		"the seccomp profile of it":  {spec: `{"securityContext":{"seccompProfile":{"type":"Unconfined"}},"containers":[{"name":"a"}]}`, want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"Unconfined"},"runAsUser":1000,"runAsNonRoot":true}`},
-		"root":                       {spec: `{"securityContext":{"runAsUser":0},"containers":[{"name":"a"}]}`, want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"],"add":["DAC_OVERRIDE"]},"seccompProfile":{"type":"RuntimeDefault"},"runAsUser":0}`},
-		"the container wins":         {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"runAsUser":5,"runAsGroup":6}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":5,"runAsGroup":6,"runAsNonRoot":true}`},
-		"half of it is the pod's":    {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"readOnlyRootFilesystem":true}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":4242,"runAsNonRoot":true}`},
-		"not root, of an image":      {spec: `{"containers":[{"name":"a","securityContext":{"runAsNonRoot":true}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":1000,"runAsNonRoot":true}`},
+		"nobody is named": {spec: `{"containers":[{"name":"a"}]}`, want: `{` + safe +
+			`,"runAsUser":1000,"runAsNonRoot":true}`},
+		"the user of the pod":       {spec: `{"securityContext":{"runAsUser":4242,"runAsGroup":7,"fsGroup":8},"containers":[{"name":"a"}]}`, want: `{` + safe + `,"runAsUser":4242,"runAsNonRoot":true}`},
+		"the seccomp profile of it": {spec: `{"securityContext":{"seccompProfile":{"type":"Unconfined"}},"containers":[{"name":"a"}]}`, want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"Unconfined"},"runAsUser":1000,"runAsNonRoot":true}`},
+		"root": {spec: `{"securityContext":{"runAsUser":0},"containers":[{"name":"a"}]}`,
+			want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"],"add":["DAC_OVERRIDE"]},"seccompProfile":{"type":"RuntimeDefault"},"runAsUser":0}`},
+		"the container wins":      {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"runAsUser":5,"runAsGroup":6}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":5,"runAsGroup":6,"runAsNonRoot":true}`},
+		"half of it is the pod's": {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"readOnlyRootFilesystem":true}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":4242,"runAsNonRoot":true}`},
+		"not root, of an image": {spec: `{"containers":[{"name":"a","securityContext":{"runAsNonRoot":true}}]}`,
+			want: `{"readOnlyRootFilesystem":true,"runAsUser":1000,"runAsNonRoot":true}`},
 		"a sidecar is first":         {spec: `{"containers":[{"name":"proxy","securityContext":{"runAsUser":1337}},{"name":"a","securityContext":{"runAsUser":5},"volumeMounts":[{"name":"data"}]}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":5,"runAsNonRoot":true}`},
 		"a sidecar is first, no own": {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"proxy","securityContext":{"runAsUser":1337}},{"name":"a","volumeMounts":[{"name":"data"}]}]}`, want: `{` + safe + `,"runAsUser":4242,"runAsNonRoot":true}`},
-		"settings":                   {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a"}]}`, settings: map[string]string{"secCtxRunAsUser": "9"}, want: `{"runAsUser":9}`},
+		"settings": {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a"}]}`,
+			settings: map[string]string{"secCtxRunAsUser": "9"}, want: `{"runAsUser":9}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := new(corev1.Pod)
 			require.NoError(t, json.Unmarshal([]byte(row.spec), &pod.Spec))
-			got, err := securityFor(row.settings, pod, []*velerov1.PodVolumeBackup{{Spec: velerov1.PodVolumeBackupSpec{Volume: "data"}}})
+			got, err := securityFor(row.settings, pod,
+				[]*velerov1.PodVolumeBackup{{Spec: velerov1.PodVolumeBackupSpec{Volume: "data"}}})
 			require.NoError(t, err)
 			text, err := json.Marshal(got)
 			require.NoError(t, err)
@@ -53,29 +58,41 @@ func TestOperationEndsWhenThePodHasSeenItsVolumes(t *testing.T) {
 		return corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{s}}
 	}
 	ended := func(code int32, started time.Duration) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, StartedAt: at(started), Reason: "Error", Message: "permission denied\n"}}
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, StartedAt: at(started),
+			Reason: "Error", Message: "permission denied\n"}}
 	}
-	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+		Message: "back-off 10s"}}
 	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	for name, row := range map[string]struct {
 		status        corev1.PodStatus
 		after         time.Duration // since the end of the loads
 		waits, failed string        // parts of it; both empty if the pod has started
 	}{
-		"it runs":                     {status: corev1.PodStatus{Phase: corev1.PodRunning}},
-		"the next init container":     {status: wait(corev1.ContainerStatus{State: ended(0, -time.Minute)})},
-		"not seen yet":                {status: wait(corev1.ContainerStatus{State: runs}), after: time.Second, waits: "init container restore-wait runs"},
-		"never seen":                  {status: wait(corev1.ContainerStatus{State: runs}), after: startLimit + time.Second, failed: "init container restore-wait runs"},
-		"failed before the end":       {status: wait(corev1.ContainerStatus{State: backOff, LastTerminationState: ended(1, 0)}), after: time.Second, waits: "CrashLoopBackOff"},
-		"failed after the end":        {status: wait(corev1.ContainerStatus{State: backOff, LastTerminationState: ended(1, time.Second)}), after: time.Second, failed: "it has ended with status 1: Error: permission denied"},
-		"fails now":                   {status: wait(corev1.ContainerStatus{State: ended(1, time.Second)}), after: 2 * time.Second, failed: "does not start"},
-		"no image":                    {status: wait(corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}), waits: "restore-wait waits: ErrImagePull"},
-		"no container starts again":   {status: corev1.PodStatus{Phase: corev1.PodFailed}, failed: "has failed before it used it"},
+		"it runs":                 {status: corev1.PodStatus{Phase: corev1.PodRunning}},
+		"the next init container": {status: wait(corev1.ContainerStatus{State: ended(0, -time.Minute)})},
+		"not seen yet": {status: wait(corev1.ContainerStatus{State: runs}), after: time.Second,
+			waits: "init container restore-wait runs"},
+		"never seen": {status: wait(corev1.ContainerStatus{State: runs}), after: startLimit + time.Second,
+			failed: "init container restore-wait runs"},
+		"failed before the end": {status: wait(corev1.ContainerStatus{State: backOff,
+			LastTerminationState: ended(1, 0)}), after: time.Second, waits: "CrashLoopBackOff"},
+		"failed after the end": {status: wait(corev1.ContainerStatus{State: backOff,
+			LastTerminationState: ended(1, time.Second)}), after: time.Second,
+			failed: "it has ended with status 1: Error: permission denied"},
+		"fails now": {status: wait(corev1.ContainerStatus{State: ended(1, time.Second)}),
+			after: 2 * time.Second, failed: "does not start"},
+		"no image": {status: wait(
+			corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}},
+		), waits: "restore-wait waits: ErrImagePull"},
+		"no container starts again": {status: corev1.PodStatus{Phase: corev1.PodFailed},
+			failed: "has failed before it used it"},
 		"nothing is known of the pod": {waits: "it is Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			loads := []load{{status: &velerov1.LoadStatus{CompletionTimestamp: new(at(-time.Hour))}}, {status: &velerov1.LoadStatus{CompletionTimestamp: new(at(0))}}}
+			loads := []load{{status: &velerov1.LoadStatus{CompletionTimestamp: new(at(-time.Hour))}},
+				{status: &velerov1.LoadStatus{CompletionTimestamp: new(at(0))}}}
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: row.status}
 			started, waits, failed := hasStarted(pod, loads, now.Add(row.after))
 			require.Equal(t, row.waits == "" && row.failed == "", started)

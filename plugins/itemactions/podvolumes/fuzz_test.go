@@ -13,7 +13,8 @@ func FuzzSecurity(f *testing.F) {
 	f.Add("null", "-1", "")
 	f.Add("[null]", "a", "b")
 	f.Fuzz(func(t *testing.T, context, user, escalate string) {
-		got, err := securityFor(map[string]string{"secCtx": context, "secCtxRunAsUser": user, "secCtxAllowPrivilegeEscalation": escalate}, new(corev1.Pod), nil)
+		got, err := securityFor(map[string]string{"secCtx": context, "secCtxRunAsUser": user,
+			"secCtxAllowPrivilegeEscalation": escalate}, new(corev1.Pod), nil)
 		if err == nil {
 			require.True(t, got == nil || got.Size() >= 0)
 		}

@@ -107,8 +107,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// nameFor returns the name of the load of a volume for an operation of owner. It looks like one that the API server generates, and no
-// other client uses it.
+// nameFor returns the name of the load of a volume for an operation of owner. It looks like one that the API server
+// generates, and no other client uses it.
 func nameFor(owner, id, volume string) string {
 	sum := sha256.Sum256([]byte(id + "/" + volume))
 	const prefix = 50
@@ -167,7 +167,8 @@ func cancelOpen(ctx context.Context, api client.Client, loads []load) error {
 	return nil
 }
 
-// failOpen ends the loads that have not ended, on behalf of an agent that is away. It returns an error if the agent has changed one meanwhile.
+// failOpen ends the loads that have not ended, on behalf of an agent that is away. It returns an error if the agent has
+// changed one meanwhile.
 func failOpen(ctx context.Context, api client.Client, key loadproof.Key, loads []load, why string) error {
 	for _, l := range loads {
 		if l.status.Phase.Terminal() {
@@ -177,7 +178,8 @@ func failOpen(ctx context.Context, api client.Client, key loadproof.Key, loads [
 		if !ok {
 			return fmt.Errorf("a %T cannot be copied", l.Object)
 		}
-		l.status.Phase, l.status.Message, l.status.CompletionTimestamp = velerov1.LoadPhaseFailed, why, &metav1.Time{Time: time.Now()}
+		l.status.Phase, l.status.Message, l.status.CompletionTimestamp = velerov1.LoadPhaseFailed, why,
+			&metav1.Time{Time: time.Now()}
 		controllerutil.RemoveFinalizer(l.Object, velerov1.PodVolumeFinalizer)
 		delete(l.GetLabels(), velerov1.ExposeOnGoingLabel)
 		if err := key.SignStatus(l.Object); err != nil {
@@ -229,7 +231,8 @@ func missing(loads []load) []string {
 	if len(loads) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(strings.Split(loads[0].GetAnnotations()[velerov1.LoadVolumesAnnotation], ","), func(volume string) bool {
-		return volume == "" || has(loads, volume)
-	})
+	return slices.DeleteFunc(strings.Split(loads[0].GetAnnotations()[velerov1.LoadVolumesAnnotation], ","),
+		func(volume string) bool {
+			return volume == "" || has(loads, volume)
+		})
 }

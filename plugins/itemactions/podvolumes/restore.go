@@ -27,8 +27,9 @@ import (
 // RestoreName is the name of the action of restores, which is Velero's.
 const RestoreName = "velero.io/pod-volume-restore"
 
-// NewRestore returns velero.io/pod-volume-restore. It creates a PodVolumeRestore for each volume of a pod that the backup has from
-// the file system, and adds the init container in which the pod waits for them. The operation ends when all of them have.
+// NewRestore returns velero.io/pod-volume-restore. It creates a PodVolumeRestore for each volume of a pod that the
+// backup has from the file system, and adds the init container in which the pod waits for them. The operation ends when
+// all of them have.
 func NewRestore(deps Deps) (ariav1.AsyncRestoreItemAction, error) {
 	return &restores{deps: deps}, nil
 }
@@ -43,8 +44,8 @@ func (*restores) AppliesTo(context.Context) (framework.ResourceSelector, error) 
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
 }
 
-// Start implements ariav1.AsyncRestoreItemAction. The pod does not exist yet, so the agent that accepts a PodVolumeRestore completes it
-// with the UID of the pod. A pod that exists is left alone.
+// Start implements ariav1.AsyncRestoreItemAction. The pod does not exist yet, so the agent that accepts a
+// PodVolumeRestore completes it with the UID of the pod. A pod that exists is left alone.
 func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
 	unchanged := ariav1.NewStartOutput(nil)
 	removed, err := removeWaiting(input.Item.Object)
@@ -86,7 +87,8 @@ func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1
 		case err != nil:
 			return nil, err
 		case exists:
-			framework.Log(ctx).Info("the pod exists, so its volumes are not restored", "namespace", pod.Namespace, "name", pod.Name)
+			framework.Log(ctx).Info("the pod exists, so its volumes are not restored", "namespace", pod.Namespace, "name",
+				pod.Name)
 			return unchanged, nil
 		}
 		if err := checkAgent(ctx, api, namespace, ""); err != nil {
@@ -128,9 +130,13 @@ func podExists(ctx context.Context, api client.Client, pod *corev1.Pod) (bool, e
 	return true, nil
 }
 
-// storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: those of a backup that have a snapshot in a
-// repository of restic, and that the backup has recorded in the bucket. source is the pod in the backup.
-func storedVolumes(ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, source types.NamespacedName, pod *corev1.Pod) ([]*velerov1.PodVolumeBackup, error) {
+// storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: those of a backup that
+// have a snapshot in a repository of restic, and that the backup has recorded in the bucket. source is the pod in the
+// backup.
+func storedVolumes(
+	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, source types.NamespacedName,
+	pod *corev1.Pod,
+) ([]*velerov1.PodVolumeBackup, error) {
 	snapshots, _, err := stored.Of(r)
 	if err != nil || len(snapshots) == 0 {
 		return nil, err
@@ -148,20 +154,29 @@ func storedVolumes(ctx context.Context, api client.Client, namespace string, r *
 	other := map[string]string{} // PodVolumeBackups that do not say what the backup has recorded, by volume
 	for i := range list.Items {
 		b := &list.Items[i]
-		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == b.Spec.Volume && podclaims.NeverMoved(&v) == "" })
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == b.Spec.Volume &&
+				podclaims.NeverMoved(&v) == ""
+		})
 		switch recorded := snapshots[b.Spec.Volume]; {
-		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" || !isRestic(&b.Spec):
+		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" ||
+			!isRestic(&b.Spec):
 		case b.Status.SnapshotID == recorded && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation:
 			found = append(found, b)
 		default:
-			other[b.Spec.Volume] = fmt.Sprintf("PodVolumeBackup %s names snapshot %q in location %s", b.Name, b.Status.SnapshotID, b.Spec.BackupStorageLocation)
+			other[b.Spec.Volume] = fmt.Sprintf("PodVolumeBackup %s names snapshot %q in location %s", b.Name,
+				b.Status.SnapshotID, b.Spec.BackupStorageLocation)
 		}
 	}
-	slices.SortFunc(found, func(a, b *velerov1.PodVolumeBackup) int { return strings.Compare(a.Spec.Volume, b.Spec.Volume) })
+	slices.SortFunc(found, func(a, b *velerov1.PodVolumeBackup) int {
+		return strings.Compare(a.Spec.Volume,
+			b.Spec.Volume)
+	})
 	found = slices.CompactFunc(found, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume })
 	for _, volume := range slices.Sorted(maps.Keys(other)) {
 		if !slices.ContainsFunc(found, func(b *velerov1.PodVolumeBackup) bool { return b.Spec.Volume == volume }) {
-			return nil, framework.Errorf("volume %s: %s, and the backup has recorded snapshot %q in location %s; delete the Backup object, without its data, so that the server brings both back from the bucket",
+			return nil, framework.Errorf("volume %s: %s, and the backup has recorded snapshot %q in location %s; delete the "+
+				"Backup object, without its data, so that the server brings both back from the bucket",
 				volume, other[volume], snapshots[volume], backup.Spec.StorageLocation)
 		}
 	}
@@ -175,7 +190,8 @@ func isRestic(spec *velerov1.PodVolumeBackupSpec) bool {
 
 // newRestore returns the PodVolumeRestore of a volume.
 func newRestore(
-	ctx context.Context, api client.Client, namespace, id string, r *velerov1.Restore, pod *corev1.Pod, b *velerov1.PodVolumeBackup, all []*velerov1.PodVolumeBackup,
+	ctx context.Context, api client.Client, namespace, id string, r *velerov1.Restore, pod *corev1.Pod,
+	b *velerov1.PodVolumeBackup, all []*velerov1.PodVolumeBackup,
 ) (*velerov1.PodVolumeRestore, error) {
 	var volumes []string
 	for _, other := range all {
@@ -186,14 +202,16 @@ func newRestore(
 			Namespace: namespace, Name: nameFor(r.Name, id, b.Spec.Volume),
 			OwnerReferences: []metav1.OwnerReference{velerov1.ControllerRef("Restore", r)},
 			Labels: map[string]string{
-				velerov1.RestoreNameLabel: velerov1.ValidLabelValue(r.Name), velerov1.RestoreUIDLabel: string(r.UID), velerov1.AsyncOperationIDLabel: id,
+				velerov1.RestoreNameLabel: velerov1.ValidLabelValue(r.Name), velerov1.RestoreUIDLabel: string(r.UID),
+				velerov1.AsyncOperationIDLabel: id,
 			},
 			Annotations: map[string]string{velerov1.LoadVolumesAnnotation: strings.Join(volumes, ",")},
 		},
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Volume: b.Spec.Volume,
-			BackupStorageLocation: b.Spec.BackupStorageLocation, RepoIdentifier: b.Spec.RepoIdentifier, UploaderType: velerov1.RepositoryTypeRestic,
-			SnapshotID: b.Status.SnapshotID, SnapshotSize: b.Status.Progress.TotalBytes, SourceNamespace: b.Spec.Pod.Namespace,
+			BackupStorageLocation: b.Spec.BackupStorageLocation, RepoIdentifier: b.Spec.RepoIdentifier,
+			UploaderType: velerov1.RepositoryTypeRestic,
+			SnapshotID:   b.Status.SnapshotID, SnapshotSize: b.Status.Progress.TotalBytes, SourceNamespace: b.Spec.Pod.Namespace,
 			UploaderSettings: settingsOf(r.Spec.UploaderConfig),
 		},
 	}
@@ -232,8 +250,9 @@ func settingsOf(config *velerov1.UploaderConfigForRestore) map[string]string {
 	return settings
 }
 
-// Progress implements ariav1.AsyncRestoreItemAction. It is called when the run of the restore has ended, so a pod that does not exist
-// will not be created any more. The operation ends when the pod has gone past its init container, or when it will not.
+// Progress implements ariav1.AsyncRestoreItemAction. It is called when the run of the restore has ended, so a pod that
+// does not exist will not be created any more. The operation ends when the pod has gone past its init container, or
+// when it will not.
 func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
 	api, loads, err := a.loads(ctx, input.Restore, input.OperationID)
 	if err != nil {
@@ -287,13 +306,17 @@ func podOfLoad(ctx context.Context, api client.Client, of *velerov1.PodVolumeRes
 }
 
 // hopeless returns why the volumes of a pod will not be restored, or "". pod is nil if it does not exist any more.
-func (a *restores) hopeless(ctx context.Context, api client.Client, input *ariav1.ProgressInput, of *velerov1.PodVolumeRestore, pod *corev1.Pod) (string, error) {
+func (a *restores) hopeless(
+	ctx context.Context, api client.Client, input *ariav1.ProgressInput, of *velerov1.PodVolumeRestore, pod *corev1.Pod,
+) (string, error) {
 	name := of.Spec.Pod.Namespace + "/" + of.Spec.Pod.Name
 	switch {
 	case pod == nil:
-		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created; its namespace may be terminating", name), nil
+		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created; its namespace "+
+			"may be terminating", name), nil
 	case !waitsFor(pod, input.Restore):
-		return fmt.Sprintf("pod %s is not the one that the restore has created: it does not wait for its volumes in init container %s", name, waitContainer), nil
+		return fmt.Sprintf("pod %s is not the one that the restore has created: it does not wait for its volumes in init "+
+			"container %s", name, waitContainer), nil
 	case pod.Spec.NodeName == "":
 		return "", nil
 	}

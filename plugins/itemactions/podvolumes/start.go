@@ -17,22 +17,27 @@ const (
 	longestReason = 300
 )
 
-// hasStarted reports whether a pod has gone past the init container in which it waits for its volumes, whose loads have ended. Otherwise, it
-// returns what the pod waits for, or why it will not start.
+// hasStarted reports whether a pod has gone past the init container in which it waits for its volumes, whose loads have
+// ended. Otherwise, it returns what the pod waits for, or why it will not start.
 func hasStarted(pod *corev1.Pod, loads []load, now time.Time) (started bool, waits, failed string) {
 	wait := statusOf(pod)
 	switch {
-	case pod.Status.Phase == corev1.PodRunning, pod.Status.Phase == corev1.PodSucceeded, wait != nil && wait.State.Terminated != nil && wait.State.Terminated.ExitCode == 0:
+	case pod.Status.Phase == corev1.PodRunning, pod.Status.Phase == corev1.PodSucceeded, wait != nil &&
+		wait.State.Terminated != nil && wait.State.Terminated.ExitCode == 0:
 		return true, "", ""
 	case pod.Status.Phase == corev1.PodFailed:
-		return false, "", fmt.Sprintf("its data is restored, but pod %s/%s has failed before it used it: %s", pod.Namespace, pod.Name, stateOf(pod))
+		return false, "", fmt.Sprintf("its data is restored, but pod %s/%s has failed before it used it: %s", pod.Namespace,
+			pod.Name, stateOf(pod))
 	}
 	ended := endOf(loads)
-	if wait != nil && (failsSince(wait.State.Terminated, ended) || failsSince(wait.LastTerminationState.Terminated, ended)) || now.Sub(ended) > startLimit {
-		return false, "", fmt.Sprintf("its data is restored, but pod %s/%s does not start: %s; the init container must run as a user who can read the volumes, "+
+	if wait != nil && (failsSince(wait.State.Terminated, ended) || failsSince(wait.LastTerminationState.Terminated,
+		ended)) || now.Sub(ended) > startLimit {
+		return false, "", fmt.Sprintf("its data is restored, but pod %s/%s does not start: %s; the init container must run "+
+			"as a user who can read the volumes, "+
 			"see secCtx in the ConfigMap of %s", pod.Namespace, pod.Name, stateOf(pod), RestoreName)
 	}
-	return false, fmt.Sprintf("its data is restored, and pod %s/%s has not started yet: %s", pod.Namespace, pod.Name, stateOf(pod)), ""
+	return false, fmt.Sprintf("its data is restored, and pod %s/%s has not started yet: %s", pod.Namespace, pod.Name,
+		stateOf(pod)), ""
 }
 
 // endOf returns when the last load has ended.
@@ -45,14 +50,15 @@ func endOf(loads []load) (ended time.Time) {
 	return ended
 }
 
-// failsSince reports whether a container was started after a time, so that it has seen all volumes restored, and has failed. Times in statuses
-// are whole seconds.
+// failsSince reports whether a container was started after a time, so that it has seen all volumes restored, and has
+// failed. Times in statuses are whole seconds.
 func failsSince(ended *corev1.ContainerStateTerminated, since time.Time) bool {
 	return ended != nil && ended.ExitCode != 0 && ended.StartedAt.After(since.Truncate(time.Second))
 }
 
 func statusOf(pod *corev1.Pod) *corev1.ContainerStatus {
-	at := slices.IndexFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == waitContainer })
+	at := slices.IndexFunc(pod.Status.InitContainerStatuses,
+		func(s corev1.ContainerStatus) bool { return s.Name == waitContainer })
 	if at < 0 {
 		return nil
 	}

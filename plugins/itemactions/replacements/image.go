@@ -84,7 +84,8 @@ func parseRules(ctx context.Context, data map[string]string) imageRules {
 		from, to, ok := strings.Cut(data[key], ",")
 		from, to = strings.TrimSpace(from), strings.TrimSpace(to)
 		if !ok || from == "" || to == "" {
-			framework.Log(ctx).Warn("a value of the ConfigMap of "+ImageName+" is skipped, want OLD,NEW", "key", key, "value", data[key])
+			framework.Log(ctx).Warn("a value of the ConfigMap of "+ImageName+" is skipped, want OLD,NEW", "key", key, "value",
+				data[key])
 			continue
 		}
 		rules = append(rules, struct{ from, to string }{from, to})

@@ -32,7 +32,8 @@ func exist(names ...string) replacements.ClassExists {
 }
 
 func claim(class string) string {
-	return `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"},"spec":{` + class + `}}`
+	return `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"},"spec":{` +
+		class + `}}`
 }
 
 func set(classes ...string) string {
@@ -52,18 +53,22 @@ func TestStorageClassesAreReplaced(t *testing.T) {
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims", "persistentvolumes", "statefulsets"}}, selector)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims", "persistentvolumes",
+		"statefulsets"}}, selector)
 	for name, row := range map[string]actiontest.Restore{
-		"claim":           {Item: claim(`"storageClassName":"old"`), Want: claim(`"storageClassName":"new"`)},
-		"volume":          {Item: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv"},"spec":{"storageClassName":"old"}}`, Want: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv"},"spec":{"storageClassName":"new"}}`},
-		"templates":       {Item: set(`"storageClassName":"old"`, `"storageClassName":"other"`, ``), Want: set(`"storageClassName":"new"`, `"storageClassName":"other"`, ``)},
-		"not mapped":      {Item: claim(`"storageClassName":"other"`)},
-		"none":            {Item: claim(``)},
-		"empty":           {Item: claim(`"storageClassName":""`)},
-		"no templates":    {Item: `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db"},"spec":{}}`},
-		"missing":         {Item: claim(`"storageClassName":"lost"`), Err: `spec.storageClassName: the ConfigMap of velero.io/change-storage-class replaces "lost" by "nowhere", which does not exist in the cluster; create it, or name another`},
-		"foreign":         {Item: claim(`"storageClassName":7`), Err: "spec.storageClassName is a number, want a string"},
-		"foreign in list": {Item: set(``, `"storageClassName":[]`), Err: "spec.volumeClaimTemplates[1].spec.storageClassName is a list, want a string"},
+		"claim":  {Item: claim(`"storageClassName":"old"`), Want: claim(`"storageClassName":"new"`)},
+		"volume": {Item: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv"},"spec":{"storageClassName":"old"}}`, Want: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv"},"spec":{"storageClassName":"new"}}`},
+		"templates": {Item: set(`"storageClassName":"old"`, `"storageClassName":"other"`, ``),
+			Want: set(`"storageClassName":"new"`, `"storageClassName":"other"`, ``)},
+		"not mapped":   {Item: claim(`"storageClassName":"other"`)},
+		"none":         {Item: claim(``)},
+		"empty":        {Item: claim(`"storageClassName":""`)},
+		"no templates": {Item: `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db"},"spec":{}}`},
+		"missing": {Item: claim(`"storageClassName":"lost"`),
+			Err: `spec.storageClassName: the ConfigMap of velero.io/change-storage-class replaces "lost" by "nowhere", which does not exist in the cluster; create it, or name another`},
+		"foreign": {Item: claim(`"storageClassName":7`), Err: "spec.storageClassName is a number, want a string"},
+		"foreign in list": {Item: set(``, `"storageClassName":[]`),
+			Err: "spec.volumeClaimTemplates[1].spec.storageClassName is a list, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}
@@ -85,7 +90,8 @@ func workload(kind, podSpec string) string {
 func TestImagesAreReplaced(t *testing.T) {
 	t.Parallel()
 	action, err := replacements.NewImage(settings(map[string]string{
-		"a": " 1.1.1.1:5000 , 2.2.2.2:3000 ", "b": "1.1.1.1,never", "c": "no comma", "d": ",empty", "e": "empty,", "f": "web:v1,web:v2",
+		"a": " 1.1.1.1:5000 , 2.2.2.2:3000 ", "b": "1.1.1.1,never", "c": "no comma", "d": ",empty", "e": "empty,",
+		"f": "web:v1,web:v2",
 	}))
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
@@ -97,9 +103,11 @@ func TestImagesAreReplaced(t *testing.T) {
 	const after = `{"initContainers":[{"image":"2.2.2.2:3000/init"}],"containers":[{"image":"2.2.2.2:3000/web:v1"},{"image":"web:v2"},{"name":"none"},{"image":"other"}]}`
 	rows := map[string]actiontest.Restore{
 		"nothing to replace": {Item: workload("Pod", `{"containers":[{"image":"other"}]}`)},
-		"foreign":            {Item: workload("Deployment", `{"containers":[{},{"image":7}]}`), Err: "spec.template.spec.containers[1].image is a number, want a string"},
+		"foreign": {Item: workload("Deployment", `{"containers":[{},{"image":7}]}`),
+			Err: "spec.template.spec.containers[1].image is a number, want a string"},
 	}
-	for _, kind := range []string{"Pod", "CronJob", "Job", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"} {
+	for _, kind := range []string{"Pod", "CronJob", "Job", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet",
+		"ReplicationController"} {
 		rows[kind] = actiontest.Restore{Item: workload(kind, before), Want: workload(kind, after)}
 	}
 	for name, row := range rows {

@@ -18,8 +18,8 @@ const StorageClassName = "velero.io/change-storage-class"
 type ClassExists func(ctx context.Context, name string) (bool, error)
 
 // NewStorageClass returns velero.io/change-storage-class. The keys of its ConfigMap are the names of StorageClasses in
-// the backup, the values those that PersistentVolumes, their claims and the claim templates of StatefulSets get instead.
-// An object whose new class does not exist is not restored.
+// the backup, the values those that PersistentVolumes, their claims and the claim templates of StatefulSets get
+// instead. An object whose new class does not exist is not restored.
 func NewStorageClass(read ReadSettings, exists ClassExists) (riav1.RestoreItemAction, error) {
 	return &storageClass{classes: settings{action: StorageClassName, read: read}, exists: exists}, nil
 }
@@ -31,7 +31,8 @@ type storageClass struct {
 }
 
 func (*storageClass) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims", "persistentvolumes", "statefulsets"}}, nil
+	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims", "persistentvolumes",
+		"statefulsets"}}, nil
 }
 
 func (a *storageClass) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
@@ -64,7 +65,9 @@ func (a *storageClass) Execute(ctx context.Context, input *riav1.ExecuteInput) (
 }
 
 // replace replaces spec.storageClassName of an object and reports whether it has.
-func (a *storageClass) replace(ctx context.Context, restore *velerov1.Restore, classes map[string]string, user map[string]any) (bool, error) {
+func (a *storageClass) replace(
+	ctx context.Context, restore *velerov1.Restore, classes map[string]string, user map[string]any,
+) (bool, error) {
 	old, err := field.Text(user, "spec", "storageClassName")
 	if err != nil || old == "" {
 		return false, err
@@ -77,10 +80,12 @@ func (a *storageClass) replace(ctx context.Context, restore *velerov1.Restore, c
 		return a.exists(ctx, replacement)
 	})
 	if err != nil {
-		return false, framework.WithStack(fmt.Errorf("spec.storageClassName: whether storage class %q exists: %w", replacement, err))
+		return false, framework.WithStack(fmt.Errorf("spec.storageClassName: whether storage class %q exists: %w",
+			replacement, err))
 	}
 	if !exists {
-		return false, framework.Errorf("spec.storageClassName: the ConfigMap of %s replaces %q by %q, which does not exist in the cluster; create it, or name another",
+		return false, framework.Errorf("spec.storageClassName: the ConfigMap of %s replaces %q by %q, which does not exist "+
+			"in the cluster; create it, or name another",
 			StorageClassName, old, replacement)
 	}
 	spec, err := field.Object(user, "spec")

@@ -51,6 +51,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	if !changed {
 		return nil, nil
 	}
-	framework.Log(ctx).Debug("subjects follow their namespaces", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
+	framework.Log(ctx).Debug("subjects follow their namespaces", "namespace", input.Item.GetNamespace(), "name",
+		input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }

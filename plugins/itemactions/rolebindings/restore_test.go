@@ -39,11 +39,15 @@ func TestSubjectsFollowTheirNamespaces(t *testing.T) {
 				Want: binding(`[{"kind":"ServiceAccount","name":"a","namespace":"bar"},{"kind":"User","name":"ada"},
 					{"kind":"ServiceAccount","name":"b","namespace":"other"},{"kind":"ServiceAccount","name":"c","namespace":"pub"}]`),
 			},
-			"no mapping":                 {Item: full},
-			"none of them mapped":        {Item: binding(`[{"kind":"Group","name":"g","namespace":""},{"kind":"ServiceAccount","name":"b","namespace":"other"}]`), Spec: mapping},
-			"no subjects":                {Item: binding(`null`), Spec: mapping},
-			"a subject is not an object": {Item: binding(`["a"]`), Spec: mapping, Err: "subjects[0] is a string, want an object"},
-			"a namespace is none":        {Item: binding(`[{},{"namespace":{}}]`), Spec: mapping, Err: "subjects[1].namespace is an object, want a string"},
+			"no mapping": {Item: full},
+			"none of them mapped": {Item: binding(
+				`[{"kind":"Group","name":"g","namespace":""},{"kind":"ServiceAccount","name":"b","namespace":"other"}]`,
+			), Spec: mapping},
+			"no subjects": {Item: binding(`null`), Spec: mapping},
+			"a subject is not an object": {Item: binding(`["a"]`), Spec: mapping,
+				Err: "subjects[0] is a string, want an object"},
+			"a namespace is none": {Item: binding(`[{},{"namespace":{}}]`), Spec: mapping,
+				Err: "subjects[1].namespace is an object, want a string"},
 		} {
 			t.Run(resource+" "+name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 		}

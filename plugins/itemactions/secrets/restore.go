@@ -48,11 +48,13 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 			return nil, framework.WithStack(fmt.Errorf("whether service account %s/%s exists: %w", namespace, account, err))
 		}
 		if exists {
-			framework.Log(ctx).Debug("a token is not restored, its account gets a new one", "namespace", namespace, "name", secret.GetName(), "account", account)
+			framework.Log(ctx).Debug("a token is not restored, its account gets a new one", "namespace", namespace, "name",
+				secret.GetName(), "account", account)
 			return riav1.NewExecuteOutput(nil).WithoutRestore(), nil
 		}
 	}
-	if _, err := field.Drop(secret.Object, field.OneOf("kubernetes.io/service-account.uid"), "metadata", "annotations"); err != nil {
+	if _, err := field.Drop(secret.Object, field.OneOf("kubernetes.io/service-account.uid"), "metadata",
+		"annotations"); err != nil {
 		return nil, err
 	}
 	if _, err := field.Drop(secret.Object, field.OneOf("token", "ca.crt"), "data"); err != nil {

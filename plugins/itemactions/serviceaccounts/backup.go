@@ -33,6 +33,7 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	if len(items) == 0 {
 		return nil, nil
 	}
-	framework.Log(ctx).Debug("a service account brings its cluster roles", "namespace", who.namespace, "name", who.name, "items", items)
+	framework.Log(ctx).Debug("a service account brings its cluster roles", "namespace", who.namespace, "name", who.name,
+		"items", items)
 	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
 }

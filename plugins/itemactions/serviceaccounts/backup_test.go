@@ -61,7 +61,8 @@ func TestServiceAccountAddsItsClusterRoles(t *testing.T) {
 		}},
 		"several, sorted, each once": {
 			bindings: []*rbacv1.ClusterRoleBinding{
-				binding("z", "view", subject("User", "", "ada"), subject("ServiceAccount", "shop", "web"), subject("ServiceAccount", "shop", "web")),
+				binding("z", "view", subject("User", "", "ada"), subject("ServiceAccount", "shop", "web"),
+					subject("ServiceAccount", "shop", "web")),
 				binding("m", "edit", subject("ServiceAccount", "shop", "web")),
 				binding("a", "view", subject("ServiceAccount", "shop", "web")),
 			},
@@ -81,11 +82,14 @@ func TestServiceAccountAddsItsClusterRoles(t *testing.T) {
 	}
 }
 
-func execute(ctx context.Context, t *testing.T, action biav1.BackupItemAction, backup string) (*biav1.ExecuteOutput, error) {
+func execute(
+	ctx context.Context, t *testing.T, action biav1.BackupItemAction, backup string,
+) (*biav1.ExecuteOutput, error) {
 	t.Helper()
 	item := &unstructured.Unstructured{}
 	require.NoError(t, item.UnmarshalJSON([]byte(web)))
-	return action.Execute(ctx, &biav1.ExecuteInput{Item: item, Backup: &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: backup}}})
+	return action.Execute(ctx,
+		&biav1.ExecuteInput{Item: item, Backup: &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: backup}}})
 }
 
 func TestBindingsAreListedOncePerBackup(t *testing.T) {

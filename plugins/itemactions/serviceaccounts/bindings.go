@@ -56,10 +56,12 @@ func (b *bindings) read(ctx context.Context) (grants, error) {
 	found := grants{}
 	for who, names := range bound {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			found[who] = append(found[who], framework.ResourceIdentifier{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: name})
+			found[who] = append(found[who], framework.ResourceIdentifier{Group: rbacv1.GroupName,
+				Resource: "clusterrolebindings", Name: name})
 		}
 		for _, name := range slices.Sorted(maps.Keys(roles[who])) {
-			found[who] = append(found[who], framework.ResourceIdentifier{Group: rbacv1.GroupName, Resource: "clusterroles", Name: name})
+			found[who] = append(found[who], framework.ResourceIdentifier{Group: rbacv1.GroupName, Resource: "clusterroles",
+				Name: name})
 		}
 	}
 	return found, nil

@@ -51,6 +51,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	if len(kept) == 0 {
 		delete(input.Item.Object, "secrets")
 	}
-	framework.Log(ctx).Debug("a service account gets a new token", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "secret", name)
+	framework.Log(ctx).Debug("a service account gets a new token", "namespace", input.Item.GetNamespace(), "name",
+		input.Item.GetName(), "secret", name)
 	return riav1.NewExecuteOutput(input.Item), nil
 }

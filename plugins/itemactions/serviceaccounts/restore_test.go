@@ -23,11 +23,13 @@ func TestReferenceToTokenOfOldClusterIsRemoved(t *testing.T) {
 		return `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"namespace":"shop","name":"bar"},"imagePullSecrets":[{"name":"bar-token-pull"}]` + secrets + `}`
 	}
 	for name, row := range map[string]actiontest.Restore{
-		"none":          {Item: account("")},
-		"no match":      {Item: account(`,"secrets":[{"name":"a"},{"name":"bar-TOKEN-x"},{"name":"foo-bar-token-x"}]`)},
-		"at the start":  {Item: account(`,"secrets":[{"name":"bar-token-x7k2p"},{"name":"a"}]`), Want: account(`,"secrets":[{"name":"a"}]`)},
-		"in the middle": {Item: account(`,"secrets":[{"name":"a"},{"name":"bar-token-x7k2p"},{"name":"b","kind":"Secret"}]`), Want: account(`,"secrets":[{"name":"a"},{"name":"b","kind":"Secret"}]`)},
-		"alone":         {Item: account(`,"secrets":[{"name":"bar-token-x7k2p"}]`), Want: account("")},
+		"none":     {Item: account("")},
+		"no match": {Item: account(`,"secrets":[{"name":"a"},{"name":"bar-TOKEN-x"},{"name":"foo-bar-token-x"}]`)},
+		"at the start": {Item: account(`,"secrets":[{"name":"bar-token-x7k2p"},{"name":"a"}]`),
+			Want: account(`,"secrets":[{"name":"a"}]`)},
+		"in the middle": {Item: account(`,"secrets":[{"name":"a"},{"name":"bar-token-x7k2p"},{"name":"b","kind":"Secret"}]`),
+			Want: account(`,"secrets":[{"name":"a"},{"name":"b","kind":"Secret"}]`)},
+		"alone": {Item: account(`,"secrets":[{"name":"bar-token-x7k2p"}]`), Want: account("")},
 		"the last of several": {
 			Item: account(`,"secrets":[{"name":"bar-token-mine"},{"name":"bar-token-x7k2p"}]`),
 			Want: account(`,"secrets":[{"name":"bar-token-mine"}]`),
@@ -37,5 +39,6 @@ func TestReferenceToTokenOfOldClusterIsRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}
-	actiontest.RestoreShapes(t, action, account(`,"secrets":[{"name":"bar-token-x"},{"name":"a"}]`), velerov1.RestoreSpec{})
+	actiontest.RestoreShapes(t, action, account(`,"secrets":[{"name":"bar-token-x"},{"name":"a"}]`),
+		velerov1.RestoreSpec{})
 }

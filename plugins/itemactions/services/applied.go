@@ -48,7 +48,8 @@ func lastApplied(service map[string]any) (applied, bool, error) {
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal([]byte(text), &written); err != nil {
-		return applied{}, false, framework.Errorf("metadata.annotations[%s] is not a Service in JSON: %w", lastAppliedAnnotation, err)
+		return applied{}, false, framework.Errorf("metadata.annotations[%s] is not a Service in JSON: %w",
+			lastAppliedAnnotation, err)
 	}
 	found := applied{names: map[string]bool{}, unnamed: map[int64]bool{}}
 	for _, p := range written.Spec.Ports {
@@ -75,7 +76,8 @@ func number(n json.Number) (int64, error) {
 	}
 	value, err := n.Int64()
 	if err != nil {
-		return 0, framework.Errorf("metadata.annotations[%s] has the node port %s, want a whole number", lastAppliedAnnotation, n)
+		return 0, framework.Errorf("metadata.annotations[%s] has the node port %s, want a whole number",
+			lastAppliedAnnotation, n)
 	}
 	return value, nil
 }

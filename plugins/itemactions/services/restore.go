@@ -39,7 +39,8 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 		if err != nil {
 			return nil, err
 		}
-		framework.Log(ctx).Debug("a service gets new node ports for those it had been assigned", "namespace", input.Item.GetNamespace(),
+		framework.Log(ctx).Debug("a service gets new node ports for those it had been assigned", "namespace",
+			input.Item.GetNamespace(),
 			"name", input.Item.GetName(), "ports", ports, "health check port", healthCheck)
 	}
 	return riav1.NewExecuteOutput(input.Item), nil

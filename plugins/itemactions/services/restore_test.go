@@ -20,7 +20,8 @@ func service(metadata, spec string) string {
 	if metadata != "" {
 		metadata = "," + metadata
 	}
-	return `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"web"` + metadata + `},"spec":{` + spec + `}}`
+	return `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"web"` + metadata + `},"spec":{` +
+		spec + `}}`
 }
 
 // applied returns the annotation of kubectl apply for a spec.
@@ -87,35 +88,51 @@ func TestOnlyChosenNodePortsAreKept(t *testing.T) {
 	)
 	both := owned(ownHTTP) + "," + applied(`"ports":[{"name":"admin","port":81,"nodePort":30081}]`)
 	for name, row := range map[string]struct{ metadata, before, after string }{
-		"nobody says anything":                    {"", named, namedNone},
-		"without names":                           {"", unnamed, unnamedNone},
-		"applied by name":                         {applied(`"ports":[{"name":"http","port":80,"nodePort":30080},{"name":"admin","port":81}]`), named, namedFirst},
-		"applied with another number":             {applied(`"ports":[{"name":"http","port":80,"nodePort":31000}]`), named, namedFirst},
-		"applied in quotes":                       {applied(`"ports":[{"name":"http","port":80,"nodePort":"30080"}]`), named, namedFirst},
-		"applied as null":                         {applied(`"ports":[{"name":"http","port":80,"nodePort":null}]`), named, namedNone},
-		"applied as 0":                            {applied(`"ports":[{"name":"http","port":80,"nodePort":0}]`), named, namedNone},
-		"applied without names":                   {applied(`"ports":[{"port":80,"nodePort":30080}]`), unnamed, unnamed},
-		"applied with an empty name":              {applied(`"ports":[{"name":"","port":80,"nodePort":30080}]`), unnamed, unnamed},
-		"applied without names, another number":   {applied(`"ports":[{"port":80,"nodePort":31000}]`), unnamed, unnamedNone},
-		"applied for a named one only":            {applied(`"ports":[{"name":"http","port":80,"nodePort":30080}]`), unnamed, unnamedNone},
+		"nobody says anything": {"", named, namedNone},
+		"without names":        {"", unnamed, unnamedNone},
+		"applied by name": {applied(
+			`"ports":[{"name":"http","port":80,"nodePort":30080},{"name":"admin","port":81}]`,
+		), named, namedFirst},
+		"applied with another number": {applied(`"ports":[{"name":"http","port":80,"nodePort":31000}]`), named,
+			namedFirst},
+		"applied in quotes": {applied(`"ports":[{"name":"http","port":80,"nodePort":"30080"}]`), named,
+			namedFirst},
+		"applied as null": {applied(`"ports":[{"name":"http","port":80,"nodePort":null}]`), named,
+			namedNone},
+		"applied as 0": {applied(`"ports":[{"name":"http","port":80,"nodePort":0}]`), named,
+			namedNone},
+		"applied without names": {applied(`"ports":[{"port":80,"nodePort":30080}]`), unnamed, unnamed},
+		"applied with an empty name": {applied(`"ports":[{"name":"","port":80,"nodePort":30080}]`), unnamed,
+			unnamed},
+		"applied without names, another number": {applied(`"ports":[{"port":80,"nodePort":31000}]`), unnamed, unnamedNone},
+		"applied for a named one only": {applied(`"ports":[{"name":"http","port":80,"nodePort":30080}]`), unnamed,
+			unnamedNone},
 		"applied without names, the port has one": {applied(`"ports":[{"port":80,"nodePort":30080}]`), named, namedNone},
 		"applied without ports":                   {applied(`"selector":{"app":"web"}`), named, namedNone},
 		"owned":                                   {owned(ownHTTP), named, namedFirst},
 		"owned, without names":                    {owned(ownHTTP), unnamed, unnamed},
-		"owned by protocol":                       {owned(`"f:ports":{"k:{\"port\":53,\"protocol\":\"UDP\"}":{"f:nodePort":{}}}`), twice, twiceUDPOnly},
+		"owned by protocol": {owned(
+			`"f:ports":{"k:{\"port\":53,\"protocol\":\"UDP\"}":{"f:nodePort":{}}}`,
+		), twice, twiceUDPOnly},
 		"owned, and TCP is the default": {
 			owned(ownHTTP), `"ports":[{"port":80,"nodePort":30080}]`, `"ports":[{"port":80,"nodePort":30080}]`,
 		},
-		"owned, but not the node port":          {owned(`"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:port":{}}}`), named, namedNone},
-		"owned, but not the ports":              {owned(`"f:type":{}`), named, namedNone},
-		"what was applied counts, not who owns": {both, named, `"type":"NodePort","ports":[{"name":"http","port":80,"protocol":"TCP"},{"name":"admin","port":81,"protocol":"TCP","nodePort":30081}]`},
-		"an external name has none":             {"", `"type":"ExternalName","ports":[{"port":80,"nodePort":30080}]`, `"type":"ExternalName","ports":[{"port":80,"nodePort":30080}]`},
-		"no ports":                              {"", `"type":"ClusterIP","clusterIP":"None"`, `"type":"ClusterIP","clusterIP":"None"`},
+		"owned, but not the node port": {owned(`"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:port":{}}}`),
+			named, namedNone},
+		"owned, but not the ports": {owned(`"f:type":{}`), named, namedNone},
+		"what was applied counts, not who owns": {both, named,
+			`"type":"NodePort","ports":[{"name":"http","port":80,"protocol":"TCP"},{"name":"admin","port":81,"protocol":"TCP","nodePort":30081}]`},
+		"an external name has none": {"", `"type":"ExternalName","ports":[{"port":80,"nodePort":30080}]`,
+			`"type":"ExternalName","ports":[{"port":80,"nodePort":30080}]`},
+		"no ports": {"", `"type":"ClusterIP","clusterIP":"None"`,
+			`"type":"ClusterIP","clusterIP":"None"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			actiontest.Restore{Item: service(row.metadata, row.before), Want: service(row.metadata, row.after)}.Run(t, newAction(t))
-			actiontest.Restore{Item: service(row.metadata, row.before), Want: service(row.metadata, row.after), Spec: keepPorts(false)}.Run(t, newAction(t))
+			actiontest.Restore{Item: service(row.metadata, row.before), Want: service(row.metadata, row.after)}.Run(t,
+				newAction(t))
+			actiontest.Restore{Item: service(row.metadata, row.before), Want: service(row.metadata, row.after),
+				Spec: keepPorts(false)}.Run(t, newAction(t))
 			actiontest.Restore{Item: service(row.metadata, row.before), Spec: keepPorts(true)}.Run(t, newAction(t))
 		})
 	}
@@ -128,21 +145,25 @@ func TestOnlyChosenHealthCheckNodePortIsKept(t *testing.T) {
 		port  = `,"healthCheckNodePort":32000`
 	)
 	for name, row := range map[string]struct{ metadata, before, after string }{
-		"assigned":                      {"", local + port, local},
-		"applied":                       {applied(`"healthCheckNodePort":32000`), local + port, local + port},
-		"applied as null":               {applied(`"healthCheckNodePort":null`), local + port, local},
-		"applied as 0":                  {applied(`"healthCheckNodePort":0`), local + port, local},
-		"applied without it":            {applied(`"type":"LoadBalancer"`), local + port, local},
-		"owned":                         {owned(`"f:healthCheckNodePort":{}`), local + port, local + port},
-		"applied without it, but owned": {owned(`"f:healthCheckNodePort":{}`) + "," + applied(`"a":"b"`), local + port, local + port},
-		"owned without it":              {owned(`"f:type":{}`), local + port, local},
-		"there is none":                 {"", local, local},
-		"another traffic policy":        {"", `"type":"LoadBalancer","externalTrafficPolicy":"Cluster"` + port, `"type":"LoadBalancer","externalTrafficPolicy":"Cluster"` + port},
-		"another type":                  {"", `"type":"NodePort","externalTrafficPolicy":"Local"` + port, `"type":"NodePort","externalTrafficPolicy":"Local"` + port},
+		"assigned":           {"", local + port, local},
+		"applied":            {applied(`"healthCheckNodePort":32000`), local + port, local + port},
+		"applied as null":    {applied(`"healthCheckNodePort":null`), local + port, local},
+		"applied as 0":       {applied(`"healthCheckNodePort":0`), local + port, local},
+		"applied without it": {applied(`"type":"LoadBalancer"`), local + port, local},
+		"owned":              {owned(`"f:healthCheckNodePort":{}`), local + port, local + port},
+		"applied without it, but owned": {owned(`"f:healthCheckNodePort":{}`) + "," + applied(`"a":"b"`), local + port,
+			local + port},
+		"owned without it": {owned(`"f:type":{}`), local + port, local},
+		"there is none":    {"", local, local},
+		"another traffic policy": {"", `"type":"LoadBalancer","externalTrafficPolicy":"Cluster"` + port,
+			`"type":"LoadBalancer","externalTrafficPolicy":"Cluster"` + port},
+		"another type": {"", `"type":"NodePort","externalTrafficPolicy":"Local"` + port,
+			`"type":"NodePort","externalTrafficPolicy":"Local"` + port},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			actiontest.Restore{Item: service(row.metadata, row.before), Want: service(row.metadata, row.after)}.Run(t, newAction(t))
+			actiontest.Restore{Item: service(row.metadata, row.before), Want: service(row.metadata, row.after)}.Run(t,
+				newAction(t))
 			actiontest.Restore{Item: service(row.metadata, row.before), Spec: keepPorts(true)}.Run(t, newAction(t))
 		})
 	}
@@ -155,13 +176,16 @@ func TestUnexpectedTypesAreErrors(t *testing.T) {
 		"ports":           {"", `"ports":{"port":80}`, "spec.ports is an object, want a list"},
 		"a port":          {"", `"ports":[{"port":80},null]`, "spec.ports[1] is null, want an object"},
 		"a port's number": {"", `"ports":[{"port":"http"}]`, "spec.ports[0].port is a string, want a whole number"},
-		"a node port":     {"", `"ports":[{"port":80,"nodePort":1.5}]`, "spec.ports[0].nodePort is the number 1.5, want a whole number"},
-		"annotations":     {`"annotations":"x"`, ports, "metadata.annotations is a string, want an object"},
-		"managed fields":  {`"managedFields":{}`, ports, "metadata.managedFields is an object, want a list"},
-		"owned ports":     {`"managedFields":[{},{"fieldsV1":{"f:spec":{"f:ports":[]}}}]`, ports, "metadata.managedFields[1].fieldsV1.f:spec.f:ports is a list, want an object"},
+		"a node port": {"", `"ports":[{"port":80,"nodePort":1.5}]`,
+			"spec.ports[0].nodePort is the number 1.5, want a whole number"},
+		"annotations":    {`"annotations":"x"`, ports, "metadata.annotations is a string, want an object"},
+		"managed fields": {`"managedFields":{}`, ports, "metadata.managedFields is an object, want a list"},
+		"owned ports": {`"managedFields":[{},{"fieldsV1":{"f:spec":{"f:ports":[]}}}]`, ports,
+			"metadata.managedFields[1].fieldsV1.f:spec.f:ports is a list, want an object"},
 		"applied": {
 			`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{"}`, ports,
-			"metadata.annotations[kubectl.kubernetes.io/last-applied-configuration] is not a Service in JSON: unexpected end of JSON input",
+			"metadata.annotations[kubectl.kubernetes.io/last-applied-configuration] is not a Service in JSON: unexpected end " +
+				"of JSON input",
 		},
 		"an applied node port": {
 			applied(`"ports":[{"nodePort":1.5}]`), ports,
@@ -175,7 +199,8 @@ func TestUnexpectedTypesAreErrors(t *testing.T) {
 	}
 	actiontest.RestoreShapes(t, newAction(t), service(
 		owned(`"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:nodePort":{}}}`)+","+applied(ports),
-		`"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":32000,"clusterIP":"10.0.0.1",`+ports), velerov1.RestoreSpec{})
+		`"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":32000,"clusterIP":"10.0.0.1",`+
+			ports), velerov1.RestoreSpec{})
 }
 
 func FuzzTheLastAppliedConfigurationMayHoldAnything(f *testing.F) {
@@ -184,10 +209,15 @@ func FuzzTheLastAppliedConfigurationMayHoldAnything(f *testing.F) {
 	f.Add(`[]`)
 	f.Fuzz(func(t *testing.T, configuration string) {
 		item := &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": configuration}},
-			"spec":     map[string]any{"ports": []any{map[string]any{"name": "http", "port": int64(80), "nodePort": int64(30080)}}},
+			"metadata": map[string]any{
+				"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": configuration},
+			},
+			"spec": map[string]any{
+				"ports": []any{map[string]any{"name": "http", "port": int64(80), "nodePort": int64(30080)}},
+			},
 		}}
-		output, err := newAction(t).Execute(t.Context(), &riav1.ExecuteInput{Item: item, ItemFromBackup: item, Restore: &velerov1.Restore{}})
+		output, err := newAction(t).Execute(t.Context(), &riav1.ExecuteInput{Item: item, ItemFromBackup: item,
+			Restore: &velerov1.Restore{}})
 		if err != nil {
 			require.ErrorContains(t, err, "last-applied-configuration")
 			return

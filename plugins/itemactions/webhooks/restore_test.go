@@ -36,8 +36,10 @@ func TestSideEffectsNotAllowedInV1BecomeNone(t *testing.T) {
 		"all are right":      {Item: configuration(`[{"name":"a","sideEffects":"None"}]`)},
 		"no webhooks":        {Item: configuration(`null`)},
 		"v1beta1 allows all": {Item: strings.Replace(full, "k8s.io/v1", "k8s.io/v1beta1", 1)},
-		"a hook is none":     {Item: configuration(`[{"sideEffects":"None"},null]`), Err: "webhooks[1] is null, want an object"},
-		"foreign effects":    {Item: configuration(`[{"sideEffects":false}]`), Err: "webhooks[0].sideEffects is a boolean, want a string"},
+		"a hook is none": {Item: configuration(`[{"sideEffects":"None"},null]`),
+			Err: "webhooks[1] is null, want an object"},
+		"foreign effects": {Item: configuration(`[{"sideEffects":false}]`),
+			Err: "webhooks[0].sideEffects is a boolean, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}

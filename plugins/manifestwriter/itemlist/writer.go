@@ -33,7 +33,8 @@ type line struct {
 
 // Register returns the writer's registration.
 func Register() framework.Registration {
-	return manifestwriter.Register(Name, func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter, error) {
+	return manifestwriter.Register(Name, func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter,
+		error) {
 		return writer{framework.Config[config](setup)}, nil
 	}, framework.WithConfig(config{}))
 }

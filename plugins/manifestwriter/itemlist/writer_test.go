@@ -51,7 +51,8 @@ func TestEveryItemIsALine(t *testing.T) {
 func TestAbandonedBackupIsAnError(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the backup was given up")
-	require.ErrorIs(t, writer{}.Write(t.Context(), &manifestwriter.WriteInput{Items: items([]manifestwriter.Item{web}, gone), Artifacts: plugintest.Artifacts{}}), gone)
+	require.ErrorIs(t, writer{}.Write(t.Context(),
+		&manifestwriter.WriteInput{Items: items([]manifestwriter.Item{web}, gone), Artifacts: plugintest.Artifacts{}}), gone)
 }
 
 func TestBackupWithoutItemsHasEmptyFile(t *testing.T) {

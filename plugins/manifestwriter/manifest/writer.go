@@ -28,7 +28,8 @@ func defaults() config {
 
 // Register returns the writer's registration.
 func Register() framework.Registration {
-	return manifestwriter.Register(Name, func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter, error) {
+	return manifestwriter.Register(Name, func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter,
+		error) {
 		return writer{framework.Config[config](setup)}, nil
 	}, framework.WithConfig(defaults()))
 }
@@ -71,5 +72,6 @@ func (w writer) header(backup *velerov1.Backup) manifest.Header {
 		utc := started.UTC()
 		described.Started = &utc
 	}
-	return manifest.Header{Backup: described, OmittedAnnotations: slices.Compact(slices.Sorted(slices.Values(w.config.OmitAnnotations)))}
+	return manifest.Header{Backup: described,
+		OmittedAnnotations: slices.Compact(slices.Sorted(slices.Values(w.config.OmitAnnotations)))}
 }

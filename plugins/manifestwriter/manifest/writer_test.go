@@ -13,10 +13,13 @@ import (
 	"github.com/cleat-dev/cleat/framework/plugintest"
 )
 
-func load(t *testing.T, backup *velerov1.Backup, w writer, items ...*manifestwriter.Item) (*manifest.Manifest, manifest.Header) {
+func load(
+	t *testing.T, backup *velerov1.Backup, w writer, items ...*manifestwriter.Item,
+) (*manifest.Manifest, manifest.Header) {
 	t.Helper()
 	written := plugintest.Artifacts{}
-	require.NoError(t, w.Write(t.Context(), &manifestwriter.WriteInput{Backup: backup, Artifacts: written, Items: plugintest.Items(items...)}))
+	require.NoError(t, w.Write(t.Context(), &manifestwriter.WriteInput{Backup: backup, Artifacts: written,
+		Items: plugintest.Items(items...)}))
 	loaded, header, err := manifest.Load(written[Artifact])
 	require.NoError(t, err)
 	return loaded, header
@@ -33,9 +36,10 @@ func TestManifestHasAllOfAnItem(t *testing.T) {
 		Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "u-1",
 		Labels:      map[string]string{"app": "<web>"},
 		Annotations: map[string]string{"kept": "yes", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
-		Owners:      []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u-2", Controller: true}},
-		References:  []manifest.Edge{claim},
-		Included:    manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/pods", Of: &of},
+		Owners: []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u-2",
+			Controller: true}},
+		References: []manifest.Edge{claim},
+		Included:   manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/pods", Of: &of},
 	})
 	require.Equal(t, "nightly", header.Backup.Name)
 	require.Equal(t, manifest.FormatVersion, header.FormatVersion)
@@ -55,7 +59,8 @@ func TestManifestHasAllOfAnItem(t *testing.T) {
 func TestItemThatIsWrittenAgainReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	tls := func(uid string) *manifestwriter.Item {
-		return &manifestwriter.Item{Version: "v1", Resource: "secrets", Kind: "Secret", Namespace: "shop", Name: "tls", UID: uid}
+		return &manifestwriter.Item{Version: "v1", Resource: "secrets", Kind: "Secret", Namespace: "shop", Name: "tls",
+			UID: uid}
 	}
 	loaded, _ := load(t, plugintest.Backup("nightly"), writer{defaults()}, tls("u-1"), tls("u-2"))
 	require.Equal(t, "u-2", loaded.Find(manifest.Ref{Resource: "secrets", Namespace: "shop", Name: "tls"}).UID)
@@ -73,9 +78,13 @@ func TestDryRunIsMarked(t *testing.T) {
 func TestAbandonedBackupIsAnError(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the backup was given up")
-	var items iter.Seq2[*manifestwriter.Item, error] = func(yield func(*manifestwriter.Item, error) bool) { yield(nil, gone) }
+	var items iter.Seq2[*manifestwriter.Item, error] = func(yield func(*manifestwriter.Item, error) bool) {
+		yield(nil,
+			gone)
+	}
 	written := plugintest.Artifacts{}
-	err := writer{defaults()}.Write(t.Context(), &manifestwriter.WriteInput{Backup: plugintest.Backup("nightly"), Items: items, Artifacts: written})
+	err := writer{defaults()}.Write(t.Context(), &manifestwriter.WriteInput{Backup: plugintest.Backup("nightly"),
+		Items: items, Artifacts: written})
 	require.ErrorIs(t, err, gone)
 	require.Empty(t, written[Artifact].String())
 }

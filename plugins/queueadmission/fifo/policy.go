@@ -48,7 +48,8 @@ func (policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) (*
 
 // message returns why a backup waits that has the given number of others ahead of it in the queue.
 func message(started, limit, ahead int) string {
-	text := fmt.Sprintf("%s been started, and no more than %d may be at once; ", count(started, "backup has", "backups have"), limit)
+	text := fmt.Sprintf("%s been started, and no more than %d may be at once; ",
+		count(started, "backup has", "backups have"), limit)
 	if ahead == 0 {
 		return text + "it is the next"
 	}

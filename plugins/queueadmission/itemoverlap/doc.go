@@ -6,12 +6,12 @@
 // Two backups certainly have nothing in common in two cases:
 //
 //   - They have no resource in common. Resources are compared by name: built-in ones in all their spellings, others
-//     only by API group, because a custom resource has several names that only the cluster knows. Pods, volume claims and
-//     volumes count as one resource, because of the data. A pattern or a resource policy may match anything.
+//     only by API group, because a custom resource has several names that only the cluster knows. Pods, volume claims
+//     and volumes count as one resource, because of the data. A pattern or a resource policy may match anything.
 //
 //   - Their label selectors cannot match the same labels, like app=a and app=b. Pods of both may still use one volume
-//     claim, which is backed up with them whatever its labels are. So selectors count only for backups that take neither
-//     pods nor claims, unless the config states that no volume is shared:
+//     claim, which is backed up with them whatever its labels are. So selectors count only for backups that take
+//     neither pods nor claims, unless the config states that no volume is shared:
 //
 //     sharedVolumes: false
 //
@@ -22,8 +22,8 @@
 // such as the ClusterRoleBinding of a service account. Objects that actions of other vendors add against a backup's
 // filters cannot be foreseen.
 //
-// A backup also waits for a restore that writes objects which it may take, until the restore and its operations have ended. A restore
-// waits for nothing.
+// A backup also waits for a restore that writes objects which it may take, until the restore and its operations have
+// ended. A restore waits for nothing.
 //
 // Start reading at policy.go; filter.go compares two backups; resources.go and selectors.go compare their parts.
 package itemoverlap

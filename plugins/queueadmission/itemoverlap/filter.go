@@ -85,7 +85,8 @@ func clusterApart(one, other *filter) bool {
 func newFilter(backup *qav1.Backup) *filter {
 	// With excluded namespaces, a backup of all namespaces may or may not include cluster-scoped resources; in doubt it
 	// does.
-	wide := backup.ClusterScope == qav1.ClusterScopeAll || backup.AllNamespaces && backup.ClusterScope != qav1.ClusterScopeNone
+	wide := backup.ClusterScope == qav1.ClusterScopeAll ||
+		backup.AllNamespaces && backup.ClusterScope != qav1.ClusterScopeNone
 	spec, err := backup.DecodeSpec()
 	if err != nil {
 		return &filter{key: "unknown", unknown: true, wide: wide}
@@ -100,7 +101,8 @@ func newFilter(backup *qav1.Backup) *filter {
 	scoped := len(spec.IncludedNamespaceScopedResources) + len(spec.ExcludedNamespaceScopedResources) +
 		len(spec.IncludedClusterScopedResources) + len(spec.ExcludedClusterScopedResources)
 	if scoped > 0 {
-		read.namespaced = resources{include: spec.IncludedNamespaceScopedResources, exclude: spec.ExcludedNamespaceScopedResources}
+		read.namespaced = resources{include: spec.IncludedNamespaceScopedResources,
+			exclude: spec.ExcludedNamespaceScopedResources}
 		read.cluster = resources{include: spec.IncludedClusterScopedResources, exclude: spec.ExcludedClusterScopedResources}
 	}
 	if spec.ResourcePolicy != nil { // it may include more
@@ -120,7 +122,8 @@ func newFilter(backup *qav1.Backup) *filter {
 	read.volumes = read.namespaced.may("pods") || read.namespaced.may("persistentvolumeclaims")
 	read.allVolumes = read.wide && read.cluster.may("persistentvolumes")
 	key, err := json.Marshal([]any{
-		read.namespaced.include, read.namespaced.exclude, read.cluster.include, read.cluster.exclude, read.wide, read.selectors,
+		read.namespaced.include, read.namespaced.exclude, read.cluster.include, read.cluster.exclude, read.wide,
+		read.selectors,
 	})
 	if err != nil {
 		return &filter{key: "unknown", unknown: true, wide: wide}

@@ -85,7 +85,8 @@ func (c config) importance(backup *qav1.Backup, now time.Time, age time.Duration
 			i.base = number
 			return i
 		}
-		i.ignore = fmt.Sprintf(" (annotation %s is %.20q, want a whole number from %d to %d)", Annotation, text, -limit, limit)
+		i.ignore = fmt.Sprintf(" (annotation %s is %.20q, want a whole number from %d to %d)", Annotation, text, -limit,
+			limit)
 	}
 	for _, rule := range c.Rules {
 		if rule.fits(backup) {

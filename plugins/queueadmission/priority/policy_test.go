@@ -58,8 +58,9 @@ func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 			waits: map[string]string{"b": "the limit of 1 running backup is reached; its priority is 0"},
 		},
 		"by annotation": {
-			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("-3")), queued("c", "n3", 0, annotated("7"))},
-			admit:  "c", order: []string{"a", "b"}, recheck: 15 * time.Minute,
+			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("-3")),
+				queued("c", "n3", 0, annotated("7"))},
+			admit: "c", order: []string{"a", "b"}, recheck: 15 * time.Minute,
 		},
 		"by the first rule that fits": {
 			config: `{"rules":[{"schedule":"hourly","labels":{"tier":"gold"},"priority":9},{"schedule":"hourly","priority":5},{"labels":{"tier":"gold"},"priority":3}]}`,
@@ -85,7 +86,8 @@ func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 		"who waits long comes first in the end": {
 			config: `{"age":"1h"}`,
 			queued: []qav1.Backup{
-				queued("new", "n1", time.Minute, annotated("5")), queued("old", "n2", 5*time.Hour+50*time.Minute), queued("older", "n3", 6*time.Hour),
+				queued("new", "n1", time.Minute, annotated("5")), queued("old", "n2", 5*time.Hour+50*time.Minute), queued("older",
+					"n3", 6*time.Hour),
 			},
 			admit: "older", order: []string{"new", "old"}, recheck: 10 * time.Minute,
 			waits: map[string]string{
@@ -128,7 +130,8 @@ func TestInvalidConfigIsRefused(t *testing.T) {
 		`{"rules":"many"}`: `key "rules": want a list, got string`,
 	} {
 		policy := plugin.QueueAdmissionV1(priority.Name, configured(config))
-		_, err := policy.Decide(t.Context(), &qav1.DecideInput{Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})
+		_, err := policy.Decide(t.Context(),
+			&qav1.DecideInput{Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -1,6 +1,6 @@
 // Command bareecho is what the benchmarks of plugin calls are measured against: a gRPC server in a process of its own
-// that answers every item as it came. go-plugin does the handshake and encrypts the connection, as for any plugin; nothing
-// else of ours is in it but the messages.
+// that answers every item as it came. go-plugin does the handshake and encrypts the connection, as for any plugin;
+// nothing else of ours is in it but the messages.
 package main
 
 import (
@@ -29,7 +29,9 @@ type echo struct {
 }
 
 // Execute answers the item. Under the name "json" it sets a label on it first, with nothing but encoding/json.
-func (*echo) Execute(_ context.Context, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+func (*echo) Execute(
+	_ context.Context, req *backupitemactionv2.ExecuteRequest,
+) (*backupitemactionv2.ExecuteResponse, error) {
 	if req.GetPlugin() != "json" {
 		return &backupitemactionv2.ExecuteResponse{Item: req.GetItem()}, nil
 	}

@@ -1,5 +1,5 @@
-// Command follower is the part of the server that poll_cost_10k measures: a plugin host, and the monitor of 10,000 operations. It
-// prints what that costs its process as JSON.
+// Command follower is the part of the server that poll_cost_10k measures: a plugin host, and the monitor of 10,000
+// operations. It prints what that costs its process as JSON.
 package main
 
 import (
@@ -64,7 +64,9 @@ type counted struct {
 	failed       *atomic.Value
 }
 
-func (c counted) ProgressOfMany(ctx context.Context, owner *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
+func (c counted) ProgressOfMany(
+	ctx context.Context, owner *operation.Owner, action string, ids []string,
+) (map[string]framework.OperationProgress, error) {
 	c.calls.Add(1)
 	answers, err := c.Plugins.ProgressOfMany(ctx, owner, action, ids)
 	c.polls.Add(int64(len(answers)))
@@ -72,7 +74,9 @@ func (c counted) ProgressOfMany(ctx context.Context, owner *operation.Owner, act
 	return answers, err
 }
 
-func (c counted) Progress(ctx context.Context, owner *operation.Owner, action, id string) (framework.OperationProgress, error) {
+func (c counted) Progress(
+	ctx context.Context, owner *operation.Owner, action, id string,
+) (framework.OperationProgress, error) {
 	c.polls.Add(1)
 	c.calls.Add(1)
 	p, err := c.Plugins.Progress(ctx, owner, action, id)
@@ -110,7 +114,8 @@ func measure(ctx context.Context, plugins, backup string, settle, span time.Dura
 	}
 	for n := range backups {
 		monitor.Follow(&operation.Owner{
-			Kind: operation.OfBackup, Namespace: "velero", Name: fmt.Sprint("nightly-", n), UID: types.UID(fmt.Sprint("uid-", n)), JSON: []byte(backup),
+			Kind: operation.OfBackup, Namespace: "velero", Name: fmt.Sprint("nightly-", n),
+			UID: types.UID(fmt.Sprint("uid-", n)), JSON: []byte(backup),
 		}, operations(n), 24*time.Hour)
 	}
 	if err := pause(ctx, settle); err != nil {

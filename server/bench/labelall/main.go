@@ -9,7 +9,8 @@ import (
 )
 
 func main() {
-	framework.Serve(biav2.Register("bench.cleat.dev/label-all", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return action{}, nil }))
+	framework.Serve(biav2.Register("bench.cleat.dev/label-all",
+		func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return action{}, nil }))
 }
 
 type action struct{ biav2.ExecuteOnly }

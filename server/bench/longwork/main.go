@@ -1,4 +1,5 @@
-// Command longwork is a plugin of the benchmarks: its operations are always half done. It is written as any author would write it.
+// Command longwork is a plugin of the benchmarks: its operations are always half done. It is written as any author
+// would write it.
 package main
 
 import (
@@ -10,7 +11,8 @@ import (
 )
 
 func main() {
-	framework.Serve(abiav1.Register("bench.cleat.dev/longwork", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) { return longwork{}, nil }))
+	framework.Serve(abiav1.Register("bench.cleat.dev/longwork",
+		func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) { return longwork{}, nil }))
 }
 
 type longwork struct{}
@@ -26,7 +28,8 @@ func (longwork) Start(_ context.Context, input *abiav1.StartInput) (*abiav1.Star
 func (longwork) Progress(context.Context, *abiav1.ProgressInput) (framework.OperationProgress, error) {
 	now := time.Now()
 	return framework.OperationProgress{
-		NCompleted: now.UnixMilli(), NTotal: 2 * now.UnixMilli(), Units: "bytes", Description: "copying", Started: now.Add(-time.Hour), Updated: now,
+		NCompleted: now.UnixMilli(), NTotal: 2 * now.UnixMilli(), Units: "bytes", Description: "copying",
+		Started: now.Add(-time.Hour), Updated: now,
 	}, nil
 }
 

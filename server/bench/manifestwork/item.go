@@ -13,13 +13,15 @@ import (
 // perNamespace is how many items a namespace has. Their order is not that of a manifest.
 const perNamespace = 1000
 
-// item returns the item of a number: pods with owners and references, config maps, and secrets, as backups of applications have.
+// item returns the item of a number: pods with owners and references, config maps, and secrets, as backups of
+// applications have.
 func item(i int) *manifest.Item {
 	namespace, app := fmt.Sprintf("team-%04d", i/perNamespace), fmt.Sprintf("app-%d", i%perNamespace/50)
 	made := &manifest.Item{
 		APIVersion: "v1", Namespace: namespace, UID: uid(i),
 		Labels: map[string]string{
-			"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app + "-" + namespace, "app.kubernetes.io/managed-by": "Helm",
+			"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app + "-" +
+				namespace, "app.kubernetes.io/managed-by": "Helm",
 		},
 		Included: manifest.Inclusion{By: manifest.ByFilters},
 	}
@@ -41,7 +43,8 @@ func item(i int) *manifest.Item {
 			})
 		}
 		refers("serviceaccounts", "ServiceAccount", app, "spec.serviceAccountName")
-		refers("persistentvolumeclaims", "PersistentVolumeClaim", "data-"+app, "spec.volumes[0].persistentVolumeClaim.claimName")
+		refers("persistentvolumeclaims", "PersistentVolumeClaim", "data-"+app,
+			"spec.volumes[0].persistentVolumeClaim.claimName")
 	}
 	return made
 }

@@ -112,7 +112,8 @@ func read(path string, each func(*manifest.Item) error) error {
 
 // values writes what the fields of an item hold, without their names.
 func values(out io.Writer, item *manifest.Item) error {
-	fields := []any{item.APIGroup, item.APIVersion, item.Resource, item.ItemKind, item.Namespace, item.Name, item.UID, item.Included.By}
+	fields := []any{item.APIGroup, item.APIVersion, item.Resource, item.ItemKind, item.Namespace, item.Name, item.UID,
+		item.Included.By}
 	for _, all := range []map[string]string{item.Labels, item.Annotations} {
 		for _, key := range sortedKeys(all) {
 			fields = append(fields, key, all[key])
@@ -122,7 +123,8 @@ func values(out io.Writer, item *manifest.Item) error {
 		fields = append(fields, owner)
 	}
 	for _, e := range item.Edges {
-		fields = append(fields, e.Type, e.Strict, e.To.Group, e.To.Resource, e.To.Kind, e.To.Namespace, e.To.Name, e.To.UID, e.Path, e.Plugin)
+		fields = append(fields, e.Type, e.Strict, e.To.Group, e.To.Resource, e.To.Kind, e.To.Namespace, e.To.Name, e.To.UID,
+			e.Path, e.Plugin)
 	}
 	_, err := fmt.Fprintln(out, fields...)
 	return err

@@ -13,7 +13,8 @@ import (
 )
 
 func main() {
-	framework.Serve(biav2.Register("bench.cleat.dev/sleeper", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return sleeper{}, nil }))
+	framework.Serve(biav2.Register("bench.cleat.dev/sleeper",
+		func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return sleeper{}, nil }))
 }
 
 type sleeper struct{ biav2.ExecuteOnly }

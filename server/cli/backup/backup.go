@@ -14,7 +14,8 @@ import (
 // NewCommand returns the command "backup".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("backup", "Work with backups",
-		newCreateCommand(a), command.NewGetCommand(a, "backups", getter()), newDescribeCommand(a), newLogsCommand(a), newDownloadCommand(a), newCancelCommand(a), newDeleteCommand(a))
+		newCreateCommand(a), command.NewGetCommand(a, "backups", getter()), newDescribeCommand(a), newLogsCommand(a),
+		newDownloadCommand(a), newCancelCommand(a), newDeleteCommand(a))
 }
 
 func getter() command.Getter[velerov1.Backup, *velerov1.Backup, *velerov1.BackupList] {

@@ -167,7 +167,8 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	}
 	c.Add(cmd.Flags(), "backup")
 	cmd.Flags().StringVar(&c.fromSchedule, "from-schedule", "", "take the spec from the template of a schedule")
-	cmd.Flags().StringVar(&c.accept, "accept", "", "take exactly the items of a dry run that has this spec; what has changed since is a warning")
+	cmd.Flags().StringVar(&c.accept, "accept", "",
+		"take exactly the items of a dry run that has this spec; what has changed since is a warning")
 	cmd.Flags().Lookup("accept").NoOptDefVal = ownDryRun
 	c.dryRun.Add(cmd.Flags(), "backup")
 	runs.AddWait(cmd.Flags(), &c.wait, "backup")

@@ -24,8 +24,10 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
 		Short: "Delete backups with all their data",
-		Long: "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.\n" +
-			"The files of a backup that a bucket has brought may name snapshots of others. The server refuses to delete such a backup until\n" +
+		Long: "Delete backups: their data in the object storage, the restores that were made from them, then the backups " +
+			"themselves.\n" +
+			"The files of a backup that a bucket has brought may name snapshots of others. The server refuses to delete such " +
+			"a backup until\n" +
 			"--delete-snapshots says whether what its files name is deleted too.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := a.Cluster.Connect()
@@ -56,8 +58,9 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 	cmd.ValidArgsFunction = getter().Complete(a)
 	which.Add(cmd.Flags(), "delete", "backups")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
-	cmd.Flags().BoolVar(&snapshots, "delete-snapshots", false, "delete what the files of the backups name outside of the bucket even if nothing proves that it belongs to them; "+
-		"=false deletes the backups without that")
+	cmd.Flags().BoolVar(&snapshots, "delete-snapshots", false,
+		"delete what the files of the backups name outside of the bucket even if nothing proves that it belongs to them; "+
+			"=false deletes the backups without that")
 	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are deleted")
 	return cmd
 }
@@ -76,7 +79,9 @@ func decide(ctx context.Context, cluster *command.Cluster, backups []velerov1.Ba
 }
 
 // deleteBackups asks the server to delete backups. With await it waits until they are deleted.
-func deleteBackups(ctx context.Context, a *command.App, cluster *command.Cluster, backups []velerov1.Backup, await bool) error {
+func deleteBackups(
+	ctx context.Context, a *command.App, cluster *command.Cluster, backups []velerov1.Backup, await bool,
+) error {
 	var errs []error
 	var requests []*velerov1.DeleteBackupRequest
 	for i := range backups {
@@ -100,7 +105,8 @@ func deleteBackups(ctx context.Context, a *command.App, cluster *command.Cluster
 	}
 	if !await {
 		if len(requests) > 0 {
-			fmt.Fprintln(a.Out, "The backup will be fully deleted after all associated data (files in object storage, restores) are removed.")
+			fmt.Fprintln(a.Out, "The backup will be fully deleted after all associated data (files in object storage, "+
+				"restores) are removed.")
 		}
 		return errors.Join(errs...)
 	}

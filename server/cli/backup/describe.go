@@ -15,7 +15,8 @@ import (
 )
 
 func newDescribeCommand(a *command.App) *cobra.Command {
-	return runs.NewDescribeCommand(a, "backup", "Describe backups: phase, errors and warnings, and with --details what is in them", getter(), load)
+	return runs.NewDescribeCommand(a, "backup", "Describe backups: phase, errors and warnings, and with --details what "+
+		"is in them", getter(), load)
 }
 
 // load composes the description of a backup. It mentions what it cannot find out.
@@ -34,7 +35,8 @@ func load(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, fil
 		velerov1.DownloadTargetKindBackupResults, velerov1.DownloadTargetKindBackupResourceList, b.Spec.StorageLocation)
 	description.Results, description.Resources = found, resources
 	description.Problems = append(description.Problems, problems...)
-	description.Volumes, problems = runs.LoadVolumes[[]snapshot.VolumeInfo](ctx, files, run, velerov1.DownloadTargetKindBackupVolumeInfos, b.Spec.StorageLocation)
+	description.Volumes, problems = runs.LoadVolumes[[]snapshot.VolumeInfo](ctx, files, run,
+		velerov1.DownloadTargetKindBackupVolumeInfos, b.Spec.StorageLocation)
 	description.Problems = append(description.Problems, problems...)
 	description.Operations, problems = files.LoadOperations(ctx, run, b.UID, b.Spec.StorageLocation)
 	description.Problems = append(description.Problems, problems...)

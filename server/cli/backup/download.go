@@ -39,7 +39,8 @@ func newDownloadCommand(a *command.App) *cobra.Command {
 				Kind: velerov1.DownloadTargetKindBackupContents, Name: b.Name, Location: b.Spec.StorageLocation,
 			})
 			if errors.Is(err, runs.ErrNoFile) {
-				return fmt.Errorf("the object storage has no archive of backup %s; its phase is %s", b.Name, cmp.Or(b.Status.Phase, velerov1.BackupPhaseNew))
+				return fmt.Errorf("the object storage has no archive of backup %s; its phase is %s", b.Name,
+					cmp.Or(b.Status.Phase, velerov1.BackupPhaseNew))
 			}
 			if err != nil {
 				return err

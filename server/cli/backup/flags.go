@@ -26,28 +26,40 @@ type SpecFlags struct {
 func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 	spec := &c.spec
 	f.DurationVar(&c.ttl, "ttl", 0, "how long to keep the backup; 0 for the server's default")
-	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil, "namespaces to back up, names or patterns; all without it")
+	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil,
+		"namespaces to back up, names or patterns; all without it")
 	f.StringSliceVar(&spec.ExcludedNamespaces, "exclude-namespaces", nil, "namespaces to leave out")
 	f.StringSliceVar(&spec.IncludedResources, "include-resources", nil, "resources to back up, as resource.group")
 	f.StringSliceVar(&spec.ExcludedResources, "exclude-resources", nil, "resources to leave out")
-	f.StringSliceVar(&spec.IncludedClusterScopedResources, "include-cluster-scoped-resources", nil, "cluster-scoped resources to back up")
-	f.StringSliceVar(&spec.ExcludedClusterScopedResources, "exclude-cluster-scoped-resources", nil, "cluster-scoped resources to leave out")
-	f.StringSliceVar(&spec.IncludedNamespaceScopedResources, "include-namespace-scoped-resources", nil, "namespaced resources to back up")
-	f.StringSliceVar(&spec.ExcludedNamespaceScopedResources, "exclude-namespace-scoped-resources", nil, "namespaced resources to leave out")
-	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "back up cluster-scoped resources")
+	f.StringSliceVar(&spec.IncludedClusterScopedResources, "include-cluster-scoped-resources", nil,
+		"cluster-scoped resources to back up")
+	f.StringSliceVar(&spec.ExcludedClusterScopedResources, "exclude-cluster-scoped-resources", nil,
+		"cluster-scoped resources to leave out")
+	f.StringSliceVar(&spec.IncludedNamespaceScopedResources, "include-namespace-scoped-resources", nil,
+		"namespaced resources to back up")
+	f.StringSliceVar(&spec.ExcludedNamespaceScopedResources, "exclude-namespace-scoped-resources", nil,
+		"namespaced resources to leave out")
+	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources",
+		"back up cluster-scoped resources")
 	f.StringToStringVar(&c.Labels, "labels", nil, "labels of the "+kind)
 	f.StringToStringVar(&c.Annotations, "annotations", nil, "annotations of the "+kind)
 	f.StringVar(&spec.StorageLocation, "storage-location", "", "where to store the backup; empty for the default location")
 	f.StringSliceVar(&spec.VolumeSnapshotLocations, "volume-snapshot-locations", nil, "where to store volume snapshots")
 	c.selectors.Add(f)
-	command.AddOnce(f, &c.ordered, "ordered-resources", "what to back up first, as RESOURCE=NAMESPACE/NAME,...;RESOURCE=...", "write both into one, with a semicolon between them")
+	command.AddOnce(f, &c.ordered, "ordered-resources",
+		"what to back up first, as RESOURCE=NAMESPACE/NAME,...;RESOURCE=...",
+		"write both into one, with a semicolon between them")
 	f.DurationVar(&c.csiTimeout, "csi-snapshot-timeout", 0, "how long to wait for a CSI snapshot")
-	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
+	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0,
+		"how long asynchronous operations of plugins may take")
 	command.AddOptionalBool(f, &spec.SnapshotVolumes, "snapshot-volumes", "take snapshots of volumes")
-	command.AddOptionalBool(f, &spec.SnapshotMoveData, "snapshot-move-data", "move the data of snapshots to the backup storage")
+	command.AddOptionalBool(f, &spec.SnapshotMoveData, "snapshot-move-data",
+		"move the data of snapshots to the backup storage")
 	f.StringVar(&spec.DataMover, "data-mover", "", "data mover to use")
-	command.AddOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup", "back up all volumes of pods from the file system")
-	command.AddOnce(f, &c.policies, "resource-policies-configmap", "ConfigMap with resource policies", "write the rules of both into one ConfigMap")
+	command.AddOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup",
+		"back up all volumes of pods from the file system")
+	command.AddOnce(f, &c.policies, "resource-policies-configmap", "ConfigMap with resource policies",
+		"write the rules of both into one ConfigMap")
 	f.IntVar(&c.parallelFiles, "parallel-files-upload", 0, "files of a volume to upload at once")
 	c.PrintFlag.Add(f, kind)
 }
@@ -55,7 +67,8 @@ func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 // Build returns the spec that the flags describe.
 func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	spec = c.spec
-	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout, c.itemOperationsTimeout
+	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout,
+		c.itemOperationsTimeout
 	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.Parse(); err != nil {
 		return spec, err
 	}

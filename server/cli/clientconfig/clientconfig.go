@@ -17,7 +17,8 @@ var known = map[string]bool{"namespace": true, "cacert": true, "features": false
 // NewCommand returns the command "client".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("client", "Work with this client", command.NewParent("config",
-		"Work with the configuration file of this client, which is the one of Velero's client", newGetCommand(a), newSetCommand(a)))
+		"Work with the configuration file of this client, which is the one of Velero's client", newGetCommand(a),
+		newSetCommand(a)))
 }
 
 func newGetCommand(a *command.App) *cobra.Command {
@@ -62,7 +63,8 @@ func newSetCommand(a *command.App) *cobra.Command {
 				case !found:
 					return fmt.Errorf("%q: want KEY=VALUE", setting)
 				case !isKnown:
-					return fmt.Errorf("%q is not a key of the client's configuration; there are %s", key, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+					return fmt.Errorf("%q is not a key of the client's configuration; there are %s", key,
+						strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 				case value == "":
 					delete(c.Values, key)
 					continue

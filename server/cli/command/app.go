@@ -31,5 +31,6 @@ func IsQuiet(err error) bool { return errors.Is(err, ErrQuiet) }
 
 // BuiltIns returns the built-in plugins. They use the cluster and the namespace that the flags name.
 func (a *App) BuiltIns() []framework.Registration {
-	return plugins.All(itemactions.WithConfig(a.Cluster.RestConfig), itemactions.WithNamespace(a.Cluster.NamespaceOrDefault))
+	return plugins.All(itemactions.WithConfig(a.Cluster.RestConfig),
+		itemactions.WithNamespace(a.Cluster.NamespaceOrDefault))
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
-// ClientConfig is the configuration file of the client, which Velero's client reads as well. A key that cleat does not know stays in it.
+// ClientConfig is the configuration file of the client, which Velero's client reads as well. A key that cleat does not
+// know stays in it.
 type ClientConfig struct {
 	path   string // "" without a home directory
 	Values map[string]any
@@ -45,7 +46,8 @@ func (c ClientConfig) Text(key string) (string, error) {
 	}
 	text, ok := value.(string)
 	if !ok {
-		return "", fmt.Errorf(`the client's configuration %s: %s is %v, want a text, as in {%q: "..."}`, c.path, key, value, key)
+		return "", fmt.Errorf(`the client's configuration %s: %s is %v, want a text, as in {%q: "..."}`, c.path, key, value,
+			key)
 	}
 	return text, nil
 }

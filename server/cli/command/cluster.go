@@ -25,9 +25,11 @@ type ClusterFlags struct {
 
 // Add adds the flags.
 func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that the command runs in")
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "",
+		"kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that the command runs in")
 	flags.StringVar(&f.kubecontext, "kubecontext", "", "context in the kubeconfig file; empty for the current one")
-	flags.StringVarP(&f.Namespace, "namespace", "n", "", "namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
+	flags.StringVarP(&f.Namespace, "namespace", "n", "",
+		"namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
 }
 
 // Parse parses these flags among the arguments of a server and skips all others.
@@ -104,7 +106,8 @@ type Cluster struct {
 
 // List lists objects of the cluster. It names those that cannot be read, and leaves them out.
 func (s *Cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return readable.List(ctx, s.WithWatch, s.Scheme(), list, func(err error) { fmt.Fprintln(os.Stderr, "Left out:", err) }, options...)
+	return readable.List(ctx, s.WithWatch, s.Scheme(), list, func(err error) { fmt.Fprintln(os.Stderr, "Left out:", err) },
+		options...)
 }
 
 // Key returns the key of an object in the server's namespace.

@@ -12,7 +12,8 @@ import (
 // completionTimeout is how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// Complete returns the function by which a shell completes the names of objects. Without an answer of the cluster there are none.
+// Complete returns the function by which a shell completes the names of objects. Without an answer of the cluster there
+// are none.
 func (g Getter[V, P, L]) Complete(a *App) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)

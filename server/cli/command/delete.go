@@ -17,8 +17,8 @@ type Deletion[V any] struct {
 	After func(ctx context.Context, cluster *Cluster, object *V) error
 }
 
-// NewDeleteCommand returns the command that deletes the objects of a Getter. kind is their kind at the beginning of a sentence, kinds is
-// the plural.
+// NewDeleteCommand returns the command that deletes the objects of a Getter. kind is their kind at the beginning of a
+// sentence, kinds is the plural.
 func NewDeleteCommand[V any, P interface {
 	*V
 	client.Object

@@ -43,8 +43,8 @@ func AddOptionalBool(flags *pflag.FlagSet, target **bool, name, usage string) {
 	flags.Lookup(name).NoOptDefVal = "true"
 }
 
-// once is a flag that has one value, although it looks as if it could have several. To give another is an error: the flags of pflag
-// drop the one before.
+// once is a flag that has one value, although it looks as if it could have several. To give another is an error: the
+// flags of pflag drop the one before.
 type once struct {
 	target  *string
 	instead func(former, text string) string // what would be right
@@ -75,7 +75,8 @@ func AddOnce(flags *pflag.FlagSet, target *string, name, usage, instead string) 
 // AddSelector adds the flag --selector of a command that selects objects of the server.
 func AddSelector(flags *pflag.FlagSet, target *string, usage string) {
 	flags.VarP(once{target, func(former, text string) string {
-		return fmt.Sprintf("for those that match both, write --selector %q, and for several values of a label %q", former+","+text, "app in (web,nginx)")
+		return fmt.Sprintf("for those that match both, write --selector %q, and for several values of a label %q", former+","+
+			text, "app in (web,nginx)")
 	}}, "selector", "l", usage)
 }
 
@@ -85,11 +86,13 @@ type LabelSelectors struct{ one, alternatives string }
 // Add adds the flags.
 func (s *LabelSelectors) Add(flags *pflag.FlagSet) {
 	flags.VarP(once{&s.one, eitherOrBoth}, "selector", "l", `only objects whose labels match, e.g. "a=b,c in (d,e)"`)
-	flags.Var(once{&s.alternatives, either}, "or-selector", `only objects whose labels match one of several selectors, e.g. "a=b or c=d"`)
+	flags.Var(once{&s.alternatives, either}, "or-selector",
+		`only objects whose labels match one of several selectors, e.g. "a=b or c=d"`)
 }
 
 func eitherOrBoth(former, text string) string {
-	return fmt.Sprintf("for objects that match both, write --selector %q; for those that match one of them, %s", former+","+text, either(former, text))
+	return fmt.Sprintf("for objects that match both, write --selector %q; for those that match one of them, %s",
+		former+","+text, either(former, text))
 }
 
 func either(former, text string) string {
@@ -100,8 +103,8 @@ func either(former, text string) string {
 	return advice
 }
 
-// oneOfValues returns the selector for objects whose label has one of the values that a selector demands all of; ok is false if the
-// selector does not demand several values of one label.
+// oneOfValues returns the selector for objects whose label has one of the values that a selector demands all of; ok is
+// false if the selector does not demand several values of one label.
 func oneOfValues(text string) (in string, ok bool) {
 	requirements, err := labels.ParseToRequirements(text)
 	if err != nil {
@@ -126,10 +129,12 @@ func oneOfValues(text string) (in string, ok bool) {
 	return "", false
 }
 
-// parseSelector parses a selector as a spec holds it. Such a selector has one value for each label, so another one would be dropped.
+// parseSelector parses a selector as a spec holds it. Such a selector has one value for each label, so another one
+// would be dropped.
 func parseSelector(text string) (*metav1.LabelSelector, error) {
 	if in, several := oneOfValues(text); several {
-		return nil, fmt.Errorf("%q: no object has two values of a label; for objects that have one of them, write --selector %q, or --or-selector with %q between selectors", text, in, " or ")
+		return nil, fmt.Errorf("%q: no object has two values of a label; for objects that have one of them, write "+
+			"--selector %q, or --or-selector with %q between selectors", text, in, " or ")
 	}
 	return metav1.ParseToLabelSelector(text)
 }
@@ -166,7 +171,8 @@ type mappings struct {
 	target *map[string]string
 }
 
-// NewMappings returns a flag value of the form FROM:TO,FROM:TO,... that adds to target. A second value for a key is an error.
+// NewMappings returns a flag value of the form FROM:TO,FROM:TO,... that adds to target. A second value for a key is an
+// error.
 func NewMappings(target *map[string]string) pflag.Value {
 	return mappings{config.NewPairs(target), target}
 }
@@ -179,7 +185,8 @@ func (m mappings) Set(text string) error {
 		}
 		for from, to := range before {
 			if other := (*m.target)[from]; other != to {
-				return fmt.Errorf("%s is mapped to %s and to %s, want one of them; what has to be restored twice needs two restores", from, to, other)
+				return fmt.Errorf("%s is mapped to %s and to %s, want one of them; what has to be restored twice needs two "+
+					"restores", from, to, other)
 			}
 		}
 	}

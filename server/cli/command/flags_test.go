@@ -43,18 +43,23 @@ func TestNothingOfSelectorsIsDropped(t *testing.T) {
 		args []string
 		says []string // none if it is right
 	}{
-		"two values of a label": {[]string{"--selector", "app=web,app=nginx"}, []string{`"app in (web,nginx)"`, "--or-selector", "app=web,app=nginx"}},
-		"two values, as ==":     {[]string{"-l", "app==web,tier=x,app=nginx"}, []string{`"app in (web,nginx)"`, "--or-selector"}},
-		"given twice":           {[]string{"--selector", "app=web", "--selector", "app=nginx"}, []string{`--or-selector "app=web or app=nginx"`, `"app in (web,nginx)"`}},
-		"given twice for two":   {[]string{"-l", "app=web", "--selector", "tier=x"}, []string{`--selector "app=web,tier=x"`, `--or-selector "app=web or tier=x"`}},
-		"or given twice":        {[]string{"--or-selector", "app=web", "--or-selector", "app=nginx"}, []string{`--or-selector "app=web or app=nginx"`, `"app in (web,nginx)"`}},
-		"or with two values":    {[]string{"--or-selector", "tier=x or app=web,app=nginx"}, []string{`"app in (web,nginx)"`}},
-		"the same twice":        {[]string{"-l", "app=web", "-l", "app=web"}, nil},
-		"the same value twice":  {[]string{"-l", "app=web,app=web"}, nil},
-		"values of two labels":  {[]string{"-l", "app=web,tier=web"}, nil},
-		"and not":               {[]string{"-l", "app=web,app notin (nginx)"}, nil},
-		"in":                    {[]string{"-l", "app in (web,nginx)"}, nil},
-		"or":                    {[]string{"--or-selector", "app=web or app=nginx"}, nil},
+		"two values of a label": {[]string{"--selector", "app=web,app=nginx"},
+			[]string{`"app in (web,nginx)"`, "--or-selector", "app=web,app=nginx"}},
+		"two values, as ==": {[]string{"-l", "app==web,tier=x,app=nginx"},
+			[]string{`"app in (web,nginx)"`, "--or-selector"}},
+		"given twice": {[]string{"--selector", "app=web", "--selector", "app=nginx"},
+			[]string{`--or-selector "app=web or app=nginx"`, `"app in (web,nginx)"`}},
+		"given twice for two": {[]string{"-l", "app=web", "--selector", "tier=x"},
+			[]string{`--selector "app=web,tier=x"`, `--or-selector "app=web or tier=x"`}},
+		"or given twice": {[]string{"--or-selector", "app=web", "--or-selector", "app=nginx"},
+			[]string{`--or-selector "app=web or app=nginx"`, `"app in (web,nginx)"`}},
+		"or with two values":   {[]string{"--or-selector", "tier=x or app=web,app=nginx"}, []string{`"app in (web,nginx)"`}},
+		"the same twice":       {[]string{"-l", "app=web", "-l", "app=web"}, nil},
+		"the same value twice": {[]string{"-l", "app=web,app=web"}, nil},
+		"values of two labels": {[]string{"-l", "app=web,tier=web"}, nil},
+		"and not":              {[]string{"-l", "app=web,app notin (nginx)"}, nil},
+		"in":                   {[]string{"-l", "app in (web,nginx)"}, nil},
+		"or":                   {[]string{"--or-selector", "app=web or app=nginx"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +83,8 @@ func TestNothingOfSelectorsIsDropped(t *testing.T) {
 func TestNamespaceIsMappedOnce(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
-		"a:b,c:d": "", "a:b,a:b": "", "a:b": "", "a:b,c:d,a:e": "a is mapped to b and to e, want one of them", "a": "want KEY:VALUE",
+		"a:b,c:d": "", "a:b,a:b": "", "a:b": "", "a:b,c:d,a:e": "a is mapped to b and to e, want one of them",
+		"a": "want KEY:VALUE",
 	} {
 		var got map[string]string
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)

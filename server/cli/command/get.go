@@ -84,9 +84,11 @@ func (f *getFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "show all labels in the last column")
 }
 
-// List returns the named objects, or without names all whose labels match. If some of the named objects do not exist, it returns the others
-// and an error.
-func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector string, names []string) (list L, err error) {
+// List returns the named objects, or without names all whose labels match. If some of the named objects do not exist,
+// it returns the others and an error.
+func (g Getter[V, P, L]) List(
+	ctx context.Context, cluster *Cluster, selector string, names []string,
+) (list L, err error) {
 	list = g.NewList()
 	options := []client.ListOption{client.InNamespace(cluster.Namespace)}
 	if selector != "" {
@@ -147,7 +149,9 @@ func (s *Selection) Add(flags *pflag.FlagSet, verb, kinds string) {
 }
 
 // Select returns the objects that a command applies to: those named, those selected, or all.
-func (g Getter[V, P, L]) Select(ctx context.Context, cluster *Cluster, kinds string, s Selection, names []string) ([]V, error) {
+func (g Getter[V, P, L]) Select(
+	ctx context.Context, cluster *Cluster, kinds string, s Selection, names []string,
+) ([]V, error) {
 	ways := 0
 	for _, used := range []bool{len(names) > 0, s.selector != "", s.all} {
 		if used {

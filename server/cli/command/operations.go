@@ -10,10 +10,13 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
-// Operations asks the server for the operations that it follows, of the owners with the given keys (see serverreport.OwnerKey) or,
-// without keys, of all.
-func (s *Cluster) Operations(ctx context.Context, timeout time.Duration, keys ...string) (*serverreport.Operations, error) {
-	answer, err := s.ServerStatus(ctx, timeout, map[string]string{serverreport.OperationsOfAnnotation: strings.Join(keys, ",")})
+// Operations asks the server for the operations that it follows, of the owners with the given keys (see
+// serverreport.OwnerKey) or, without keys, of all.
+func (s *Cluster) Operations(
+	ctx context.Context, timeout time.Duration, keys ...string,
+) (*serverreport.Operations, error) {
+	answer, err := s.ServerStatus(ctx, timeout,
+		map[string]string{serverreport.OperationsOfAnnotation: strings.Join(keys, ",")})
 	if err != nil {
 		return nil, err
 	}

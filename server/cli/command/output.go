@@ -39,7 +39,8 @@ func CheckForm(form string, forms ...string) error {
 
 // AddOutput adds the flag --output. The first of forms is its default.
 func AddOutput(cmd *cobra.Command, form *string, forms ...string) {
-	cmd.Flags().StringVarP(form, "output", "o", forms[0], "form of the output: "+strings.Join(forms, ", ")+", json or yaml")
+	cmd.Flags().StringVarP(form, "output", "o", forms[0], "form of the output: "+strings.Join(forms, ", ")+
+		", json or yaml")
 }
 
 // PrintFlag is the flag --output of a command that creates an object: it prints the object instead.

@@ -27,8 +27,8 @@ type Progress interface {
 	End()
 }
 
-// NewProgress returns a Progress that draws a bar if w is a terminal, and otherwise prints a line for each phase and for
-// what the work waits for. what names the work.
+// NewProgress returns a Progress that draws a bar if w is a terminal, and otherwise prints a line for each phase and
+// for what the work waits for. what names the work.
 func NewProgress(w io.Writer, what string) Progress {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return &Bar{w: w, what: what}
@@ -36,12 +36,16 @@ func NewProgress(w io.Writer, what string) Progress {
 	return &lines{w: w, what: what}
 }
 
-// NewBytesBar returns a bar that counts what is written to it, if w is a terminal. size is what there is to count, -1 if it is not known.
+// NewBytesBar returns a bar that counts what is written to it, if w is a terminal. size is what there is to count, -1
+// if it is not known.
 func NewBytesBar(w io.Writer, what string, size int64) *progressbar.ProgressBar {
 	file, ok := w.(*os.File)
 	return progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(ok && term.IsTerminal(int(file.Fd()))), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
+		progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(ok && term.IsTerminal(int(file.Fd()))),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(
+			100*time.Millisecond,
+		), progressbar.OptionFullWidth())
 }
 
 // lines prints one line for each phase, and one when the work waits for something else.
@@ -98,7 +102,9 @@ func (b *Bar) State(s State) {
 
 func (b *Bar) make(total int) *progressbar.ProgressBar {
 	options := []progressbar.Option{
-		progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100 * time.Millisecond),
+		progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(
+			100 * time.Millisecond,
+		),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(true),
 	}
 	if total <= 0 {

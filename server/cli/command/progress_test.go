@@ -12,12 +12,14 @@ func TestLinesPrintEachPhaseOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	d := NewProgress(&out, "backup b")
-	for _, s := range []State{{Phase: "New"}, {Phase: "InProgress", Done: 1, Total: 9}, {Phase: "InProgress", Done: 9, Total: 9}, {Phase: "Completed"}} {
+	for _, s := range []State{{Phase: "New"}, {Phase: "InProgress", Done: 1, Total: 9},
+		{Phase: "InProgress", Done: 9, Total: 9}, {Phase: "Completed"}} {
 		d.State(s)
 	}
 	d.Note("the API server is away")
 	d.End()
-	require.Equal(t, "backup b: New\nbackup b: InProgress\nbackup b: Completed\nbackup b: the API server is away\n", out.String())
+	require.Equal(t, "backup b: New\nbackup b: InProgress\nbackup b: Completed\nbackup b: the API server is away\n",
+		out.String())
 }
 
 func TestBarIsDrawnAndCleared(t *testing.T) {

@@ -33,7 +33,8 @@ func NewRoot(app *App, children ...*cobra.Command) *cobra.Command {
 
 // NewParent returns a command that only groups its children.
 func NewParent(use, short string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(children...)
 	return cmd
 }

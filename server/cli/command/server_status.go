@@ -17,7 +17,9 @@ import (
 
 // ServerStatus asks the server for its version and its plugins. annotations select what else it reports. The server
 // deletes the request.
-func (s *Cluster) ServerStatus(ctx context.Context, timeout time.Duration, annotations map[string]string) (*velerov1.ServerStatusRequest, error) {
+func (s *Cluster) ServerStatus(
+	ctx context.Context, timeout time.Duration, annotations map[string]string,
+) (*velerov1.ServerStatusRequest, error) {
 	request := &velerov1.ServerStatusRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "cleat-cli-", Annotations: annotations},
 	}

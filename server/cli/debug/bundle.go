@@ -39,7 +39,8 @@ func (b *bundle) add(name string, content []byte) error {
 	if b.log != nil {
 		fmt.Fprintf(b.log, "%s, %s\n", name, layout.Bytes(int64(len(content))))
 	}
-	if err := b.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: time.Now()}); err != nil {
+	if err := b.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)),
+		ModTime: time.Now()}); err != nil {
 		return err
 	}
 	_, err := b.tar.Write(content)

@@ -53,8 +53,9 @@ func collect(ctx context.Context, a *command.App, b *bundle, more func(context.C
 	c.version(ctx, a)
 	for name, list := range map[string]client.ObjectList{
 		"backups": &velerov1.BackupList{}, "restores": &velerov1.RestoreList{}, "schedules": &velerov1.ScheduleList{},
-		"backupstoragelocations": &velerov1.BackupStorageLocationList{}, "volumesnapshotlocations": &velerov1.VolumeSnapshotLocationList{},
-		"deletebackuprequests": &velerov1.DeleteBackupRequestList{}, "downloadrequests": &velerov1.DownloadRequestList{},
+		"backupstoragelocations":  &velerov1.BackupStorageLocationList{},
+		"volumesnapshotlocations": &velerov1.VolumeSnapshotLocationList{},
+		"deletebackuprequests":    &velerov1.DeleteBackupRequestList{}, "downloadrequests": &velerov1.DownloadRequestList{},
 		"podvolumebackups": &velerov1.PodVolumeBackupList{}, "podvolumerestores": &velerov1.PodVolumeRestoreList{},
 		"backuprepositories": &velerov1.BackupRepositoryList{},
 		"datauploads":        &velerov2alpha1.DataUploadList{}, "datadownloads": &velerov2alpha1.DataDownloadList{},
@@ -62,7 +63,8 @@ func collect(ctx context.Context, a *command.App, b *bundle, more func(context.C
 		c.objects(ctx, "resources/"+name+".yaml", list)
 	}
 	for name, list := range map[string]client.ObjectList{
-		"deployments": &appsv1.DeploymentList{}, "daemonsets": &appsv1.DaemonSetList{}, "pods": &corev1.PodList{}, "events": &corev1.EventList{},
+		"deployments": &appsv1.DeploymentList{}, "daemonsets": &appsv1.DaemonSetList{}, "pods": &corev1.PodList{},
+		"events": &corev1.EventList{},
 	} {
 		c.objects(ctx, "workloads/"+name+".yaml", list)
 		if of, ok := list.(*corev1.PodList); ok {
@@ -164,7 +166,8 @@ func (c *collector) logs(ctx context.Context, pods kubernetes.Interface, all []c
 
 // backup adds the log of a backup.
 func (c *collector) backup(ctx context.Context, d *runs.Downloads, name string) {
-	c.runLog(ctx, d, "backups/"+name+".log", runs.Target{Kind: velerov1.DownloadTargetKindBackupLog, Name: name, Location: c.locationOf(ctx, name)})
+	c.runLog(ctx, d, "backups/"+name+".log", runs.Target{Kind: velerov1.DownloadTargetKindBackupLog, Name: name,
+		Location: c.locationOf(ctx, name)})
 }
 
 // restore adds the log of a restore.

@@ -23,9 +23,11 @@ func NewCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug",
 		Short: "Collect the state and the logs of the server in a file, without secrets",
-		Long: "Collect the state and the logs of the server in a file, without secrets: the custom resources, the workloads of the server's\n" +
+		Long: "Collect the state and the logs of the server in a file, without secrets: the custom resources, the " +
+			"workloads of the server's\n" +
 			"namespace without the values of their variables, their events and logs, and the logs of one backup or restore.\n" +
-			"Signed URLs, and settings, arguments and parts of messages that look like secrets, are left out. Look at the file before you pass it on:\n" +
+			"Signed URLs, and settings, arguments and parts of messages that look like secrets, are left out. Look at the " +
+			"file before you pass it on:\n" +
 			"hooks and logs of plugins have what their authors write.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,8 +49,10 @@ func NewCommand(a *command.App) *cobra.Command {
 	}
 	downloads.Add(cmd.Flags(), serverTimeout)
 	cmd.Flags().StringVar(&output, "output", "", "file to write; bundle-TIME.tar.gz without it")
-	command.AddOnce(cmd.Flags(), &backup, "backup", "name of a backup of which to add the log", "write a bundle for each backup")
-	command.AddOnce(cmd.Flags(), &restore, "restore", "name of a restore of which to add the log", "write a bundle for each restore")
+	command.AddOnce(cmd.Flags(), &backup, "backup", "name of a backup of which to add the log",
+		"write a bundle for each backup")
+	command.AddOnce(cmd.Flags(), &restore, "restore", "name of a restore of which to add the log",
+		"write a bundle for each restore")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "name each file as it is added")
 	return cmd
 }

@@ -21,14 +21,19 @@ var secret = regexp.MustCompile(`(?i)authorization|` + words)
 // leaks are what looks like a secret within a text. What the groups have stays.
 var leaks = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|$)`),
-	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']+(@)`),                                    // credentials in a URL
+	// credentials in a URL
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']+(@)`),
 	regexp.MustCompile(`(?i)([?&][^=&\s"']*(?:sig|signature|key|` + words + `)[^=&\s"']*=)[^&\s"'\\]+`), // a signed URL
 	regexp.MustCompile(`(?i)((?:authorization|proxy-authorization)\\?["']?\s*[:=]\s*\\?["']?(?:(?:bearer|basic)\s+)?)[^\s"'\\,]+`),
 	regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]+`),
-	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),                                           // a JSON web token
-	regexp.MustCompile(`(?i)([A-Za-z0-9_.-]*` + words + `[A-Za-z0-9_.-]*\\?["']?\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)`), // NAME=VALUE
-	regexp.MustCompile(`(?i)(\\?["'][A-Za-z0-9_.-]*` + words + `[A-Za-z0-9_.-]*\\?["']\s*:\s*\\?["'])[^"'\\]+`),           // JSON
-	regexp.MustCompile(`(?i)((?:^|\s)--?[a-z0-9-]*` + words + `[a-z0-9-]*\s+)(?:"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`),       // --NAME VALUE
+	// a JSON web token
+	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
+	// NAME=VALUE
+	regexp.MustCompile(`(?i)([A-Za-z0-9_.-]*` + words + `[A-Za-z0-9_.-]*\\?["']?\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)`),
+	// JSON
+	regexp.MustCompile(`(?i)(\\?["'][A-Za-z0-9_.-]*` + words + `[A-Za-z0-9_.-]*\\?["']\s*:\s*\\?["'])[^"'\\]+`),
+	// --NAME VALUE
+	regexp.MustCompile(`(?i)((?:^|\s)--?[a-z0-9-]*` + words + `[a-z0-9-]*\s+)(?:"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`),
 }
 
 // redactText leaves out what looks like a secret within a text: a line of a log, an argument, a message.
@@ -39,8 +44,8 @@ func redactText(text string) string {
 	return text
 }
 
-// redactTree leaves out what looks like a secret of decoded JSON: values by the names of their fields, arguments by the flags before them,
-// and parts of texts. It returns what is left.
+// redactTree leaves out what looks like a secret of decoded JSON: values by the names of their fields, arguments by the
+// flags before them, and parts of texts. It returns what is left.
 func redactTree(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -57,7 +62,8 @@ func redactTree(value any) any {
 			if i > 0 {
 				flag, _ = v[i-1].(string)
 			}
-			if _, ok := element.(string); ok && strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secret.MatchString(flag) {
+			if _, ok := element.(string); ok && strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") &&
+				secret.MatchString(flag) {
 				v[i] = redacted
 				continue
 			}
@@ -69,7 +75,8 @@ func redactTree(value any) any {
 	return value
 }
 
-// redactObject leaves out what is a secret, or may be one, whatever it looks like: signed URLs, and the values of variables and headers.
+// redactObject leaves out what is a secret, or may be one, whatever it looks like: signed URLs, and the values of
+// variables and headers.
 func redactObject(object any) {
 	if o, ok := object.(*velerov1.DownloadRequest); ok && o.Status.DownloadURL != "" {
 		o.Status.DownloadURL = redacted
@@ -78,7 +85,8 @@ func redactObject(object any) {
 
 // redactPod leaves the values of variables, and of the headers of probes, out of the containers of a pod.
 func redactPod(spec *corev1.PodSpec) {
-	containers := append(append([]corev1.Container{}, spec.InitContainers...), spec.Containers...) // which share their variables
+	// which share their variables
+	containers := append(append([]corev1.Container{}, spec.InitContainers...), spec.Containers...)
 	for i := range spec.EphemeralContainers {
 		containers = append(containers, corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}

@@ -12,14 +12,15 @@ import (
 func TestTextsLoseWhatLooksLikeASecret(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ text, want string }{
-		"nothing":             {"restored configmaps/shop/a in 3s", ""},
-		"a URL":               {"PUT https://s3.example.com/bucket/key?versionId=1", ""},
-		"names only":          {`secrets "cloud-credentials" not found`, ""},
-		"a file of secrets":   {"secretName: cloud-credentials", ""},
-		"credentials in URL":  {"GET https://user:S3CRET@example.com/a", "GET https://(left-out)@example.com/a"},
-		"an @ in a password":  {"https://u:S3@CRET:S3CRET@h/a@b", "https://(left-out)@h/a@b"},
-		"a user in a URL":     {"s3://S3CRET@host", "s3://(left-out)@host"},
-		"a signed URL":        {"https://h/x?X-Amz-Credential=S3CRET&X-Amz-Date=1&X-Amz-Signature=S3CRET", "https://h/x?X-Amz-Credential=(left-out)&X-Amz-Date=1&X-Amz-Signature=(left-out)"},
+		"nothing":            {"restored configmaps/shop/a in 3s", ""},
+		"a URL":              {"PUT https://s3.example.com/bucket/key?versionId=1", ""},
+		"names only":         {`secrets "cloud-credentials" not found`, ""},
+		"a file of secrets":  {"secretName: cloud-credentials", ""},
+		"credentials in URL": {"GET https://user:S3CRET@example.com/a", "GET https://(left-out)@example.com/a"},
+		"an @ in a password": {"https://u:S3@CRET:S3CRET@h/a@b", "https://(left-out)@h/a@b"},
+		"a user in a URL":    {"s3://S3CRET@host", "s3://(left-out)@host"},
+		"a signed URL": {"https://h/x?X-Amz-Credential=S3CRET&X-Amz-Date=1&X-Amz-Signature=S3CRET",
+			"https://h/x?X-Amz-Credential=(left-out)&X-Amz-Date=1&X-Amz-Signature=(left-out)"},
 		"a shared access URL": {"https://h/x?sv=1&sig=S3CRET%3D", "https://h/x?sv=1&sig=(left-out)"},
 		"a link with a token": {"https://h/download/x?token=S3CRET", "https://h/download/x?token=(left-out)"},
 		"a flag":              {"run --password=S3CRET --region=r", "run --password=(left-out) --region=r"},
@@ -32,8 +33,9 @@ func TestTextsLoseWhatLooksLikeASecret(t *testing.T) {
 		"another header":      {"authorization=Basic S3CRET==", "authorization=Basic (left-out)"},
 		"a bearer":            {"curl -H bearer S3CRET.x", "curl -H bearer (left-out)"},
 		"a web token":         {"saw eyJhbGciOiJS3CRET.eyJzdWIiOiJS3CRET.S3CRET-x", "saw (left-out)"},
-		"a key":               {"-----BEGIN RSA PRIVATE KEY-----\nS3CRET\n-----END RSA PRIVATE KEY-----\nrest", "-----BEGIN RSA PRIVATE KEY-----(left-out)-----END RSA PRIVATE KEY-----\nrest"},
-		"a key that is cut":   {"-----BEGIN PRIVATE KEY-----\nS3CRET", "-----BEGIN PRIVATE KEY-----(left-out)"},
+		"a key": {"-----BEGIN RSA PRIVATE KEY-----\nS3CRET\n-----END RSA PRIVATE KEY-----\nrest",
+			"-----BEGIN RSA PRIVATE KEY-----(left-out)-----END RSA PRIVATE KEY-----\nrest"},
+		"a key that is cut": {"-----BEGIN PRIVATE KEY-----\nS3CRET", "-----BEGIN PRIVATE KEY-----(left-out)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +66,8 @@ spec:
 	left, err := yaml.Marshal(redactTree(tree))
 	require.NoError(t, err)
 	require.NotContains(t, string(left), "S3CRET")
-	for _, kept := range []string{"note: plain", "region: r", "secretName: cloud-credentials", "- --region\n", "- r\n", "- --client-secret\n", `empty: ""`, "pg_dump", "automountServiceAccountToken: false", "@h"} {
+	for _, kept := range []string{"note: plain", "region: r", "secretName: cloud-credentials", "- --region\n", "- r\n",
+		"- --client-secret\n", `empty: ""`, "pg_dump", "automountServiceAccountToken: false", "@h"} {
 		require.Contains(t, string(left), kept)
 	}
 }
@@ -79,12 +82,15 @@ func TestPodsLoseTheValuesOfVariablesAndHeaders(t *testing.T) {
 	container := func() corev1.Container {
 		return corev1.Container{
 			Env: variables(), LivenessProbe: probe(), ReadinessProbe: probe(), StartupProbe: probe(),
-			Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: get()}, PreStop: &corev1.LifecycleHandler{HTTPGet: get()}},
+			Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: get()},
+				PreStop: &corev1.LifecycleHandler{HTTPGet: get()}},
 		}
 	}
 	spec := corev1.PodSpec{
 		InitContainers: []corev1.Container{container()}, Containers: []corev1.Container{container()},
-		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Env: variables()}}},
+		EphemeralContainers: []corev1.EphemeralContainer{
+			{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Env: variables()}},
+		},
 	}
 	redactPod(&spec)
 	left, err := yaml.Marshal(spec)

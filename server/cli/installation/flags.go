@@ -98,7 +98,8 @@ func (r podResources) requirements(whose string) (corev1.ResourceRequirements, e
 	}
 	for what, limit := range requirements.Limits {
 		if request, both := requirements.Requests[what]; both && request.Cmp(limit) > 0 {
-			err = errors.Join(err, fmt.Errorf("the %s request %s of %s is above its limit %s", what, request.String(), whose, limit.String()))
+			err = errors.Join(err, fmt.Errorf("the %s request %s of %s is above its limit %s", what, request.String(), whose,
+				limit.String()))
 		}
 	}
 	return requirements, err
@@ -108,28 +109,38 @@ func (f *flags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.definitionsOnly, "crds-only", false, "install the custom resource definitions and nothing else")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the objects and send nothing")
 	flags.StringVarP(&f.form, "output", "o", "", "print the objects as json or yaml instead of installing them")
-	flags.StringVar(&f.chartDir, "helm", "", "write a Helm chart of the same objects into this directory instead of installing them")
+	flags.StringVar(&f.chartDir, "helm", "", "write a Helm chart of the same objects into this directory instead of "+
+		"installing them")
 	flags.BoolVar(&f.apply, "apply", false, "update objects that exist")
 	flags.BoolVar(&f.wait, "wait", false, "wait until the server and the node agents are available")
 
 	flags.StringVar(&f.o.Image, "image", f.o.Image, "image of the server and of the node agents")
 	flags.StringSliceVar(&f.o.ImagePullSecrets, "image-pull-secrets", nil, "secrets with which images are pulled")
 	flags.StringSliceVar(&f.o.Plugins, "plugins", nil, "images of plugins")
-	flags.StringVar(&f.provider, "provider", "", "object store plugin of the default location, such as cleat.dev/s3, which is built in, or aws")
+	flags.StringVar(&f.provider, "provider", "", "object store plugin of the default location, such as cleat.dev/s3, "+
+		"which is built in, or aws")
 	flags.StringVar(&f.bucket, "bucket", "", "bucket of the default location")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix in the bucket")
-	flags.StringToStringVar(&f.backupConfig, "backup-location-config", nil, "config of the default backup storage location, as KEY=VALUE,...")
-	flags.StringToStringVar(&f.snapshotConfig, "snapshot-location-config", nil, "config of the default volume snapshot location, as KEY=VALUE,...")
+	flags.StringToStringVar(&f.backupConfig, "backup-location-config", nil,
+		"config of the default backup storage location, as KEY=VALUE,...")
+	flags.StringToStringVar(&f.snapshotConfig, "snapshot-location-config", nil,
+		"config of the default volume snapshot location, as KEY=VALUE,...")
 	flags.BoolVar(&f.noBackupLocation, "no-default-backup-location", false, "install no default backup storage location")
-	flags.BoolVar(&f.useSnapshots, "use-volume-snapshots", true, "install a default volume snapshot location; the built-in providers have none")
+	flags.BoolVar(&f.useSnapshots, "use-volume-snapshots", true,
+		"install a default volume snapshot location; the built-in providers have none")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the credentials of the provider")
 	flags.BoolVar(&f.noSecret, "no-secret", false, "install no credentials")
-	flags.StringVar(&f.caFile, "cacert", "", "file with certificates of authorities that have signed the certificate of the object store")
+	flags.StringVar(&f.caFile, "cacert", "", "file with certificates of authorities that have signed the certificate of "+
+		"the object store")
 
-	flags.StringVar(&f.rbac, "rbac", f.rbac, "rights of the server: cluster-admin, or least for those that --rbac-namespaces need")
-	flags.StringSliceVar(&f.rbacNamespaces, "rbac-namespaces", nil, "existing namespaces that a server with --rbac least may back up and restore")
-	flags.StringVar(&f.o.ServiceAccountName, "service-account-name", "", "existing service account of the server, with its rights; none is installed then")
-	flags.StringToStringVar(&f.o.ServiceAccountAnnotations, "sa-annotations", nil, "annotations of the service accounts, as KEY=VALUE,...")
+	flags.StringVar(&f.rbac, "rbac", f.rbac, "rights of the server: cluster-admin, or least for those that "+
+		"--rbac-namespaces need")
+	flags.StringSliceVar(&f.rbacNamespaces, "rbac-namespaces", nil,
+		"existing namespaces that a server with --rbac least may back up and restore")
+	flags.StringVar(&f.o.ServiceAccountName, "service-account-name", "",
+		"existing service account of the server, with its rights; none is installed then")
+	flags.StringToStringVar(&f.o.ServiceAccountAnnotations, "sa-annotations", nil,
+		"annotations of the service accounts, as KEY=VALUE,...")
 	flags.StringToStringVar(&f.o.PodAnnotations, "pod-annotations", nil, "annotations of the pods, as KEY=VALUE,...")
 	flags.StringToStringVar(&f.o.PodLabels, "pod-labels", nil, "labels of the pods, as KEY=VALUE,...")
 	flags.StringToStringVar(&f.o.NodeSelector, "node-selector", nil, "labels of nodes for the server, as KEY=VALUE,...")
@@ -189,7 +200,8 @@ func (f *flags) setLocations() (err error) {
 	refuse := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf(format, args...)) }
 	if f.noBackupLocation {
 		if f.bucket != "" || f.prefix != "" || len(f.backupConfig) > 0 || f.caFile != "" {
-			refuse("--bucket, --prefix, --backup-location-config and --cacert describe a location: leave them out with --no-default-backup-location")
+			refuse("--bucket, --prefix, --backup-location-config and --cacert describe a location: leave them out with " +
+				"--no-default-backup-location")
 		}
 	} else {
 		switch {
@@ -198,7 +210,8 @@ func (f *flags) setLocations() (err error) {
 		case strings.HasPrefix(f.bucket, "-"):
 			refuse("--bucket %q begins with a dash: is a variable empty?", f.bucket)
 		}
-		f.o.BackupLocation = &install.BackupLocation{Provider: f.provider, Bucket: f.bucket, Prefix: f.prefix, Config: f.backupConfig}
+		f.o.BackupLocation = &install.BackupLocation{Provider: f.provider, Bucket: f.bucket, Prefix: f.prefix,
+			Config: f.backupConfig}
 		if f.caFile != "" {
 			certificates, e := os.ReadFile(f.caFile)
 			if e != nil {
@@ -235,7 +248,8 @@ func (f *flags) setRBAC() error {
 		return errors.New("--rbac-namespaces needs --rbac least")
 	}
 	if slices.Contains(f.rbacNamespaces, f.o.Namespace) {
-		return fmt.Errorf("--rbac-namespaces: %s is the namespace of the server, whose credentials a backup would hold", f.o.Namespace)
+		return fmt.Errorf("--rbac-namespaces: %s is the namespace of the server, whose credentials a backup would hold",
+			f.o.Namespace)
 	}
 	f.o.Namespaces = f.rbacNamespaces
 	return nil
@@ -243,7 +257,8 @@ func (f *flags) setRBAC() error {
 
 func (f *flags) setPod() (err error) {
 	if f.o.ServiceAccountName != "" && len(f.o.ServiceAccountAnnotations) > 0 {
-		err = errors.New("--sa-annotations is for the service account that is installed: leave it out with --service-account-name")
+		err = errors.New("--sa-annotations is for the service account that is installed: leave it out with " +
+			"--service-account-name")
 	}
 	var resourcesErr error
 	f.o.Resources, resourcesErr = f.resources.requirements("the server")
@@ -275,7 +290,8 @@ func readAffinity(path string, before error) (*corev1.Affinity, error) {
 	}
 	var affinity corev1.Affinity
 	if err := yaml.UnmarshalStrict(data, &affinity); err != nil {
-		return nil, errors.Join(before, fmt.Errorf("--affinity-file %s, want nodeAffinity, podAffinity or podAntiAffinity: %w", path, err))
+		return nil, errors.Join(before, fmt.Errorf("--affinity-file %s, want nodeAffinity, podAffinity or podAntiAffinity: "+
+			"%w", path, err))
 	}
 	return &affinity, before
 }

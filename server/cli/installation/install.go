@@ -22,8 +22,10 @@ func NewInstall(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install the server into the cluster, or bring it up to date",
-		Long: "Install the server, its custom resource definitions and its default locations, under the names and labels that Velero uses.\n" +
-			"Objects that exist are left as they are; with --apply they are brought up to date. Flags of \"cleat server\" that are given\n" +
+		Long: "Install the server, its custom resource definitions and its default locations, under the names and labels " +
+			"that Velero uses.\n" +
+			"Objects that exist are left as they are; with --apply they are brought up to date. Flags of \"cleat server\" " +
+			"that are given\n" +
 			"are flags of the installed server.",
 		Example: `  cleat install --provider cleat.dev/s3 --bucket backups --secret-file ./credentials --backup-location-config region=eu-central-1 --wait
   cleat install --provider aws --plugins velero/velero-plugin-for-aws:v1.13.0 --bucket backups --secret-file ./credentials
@@ -70,15 +72,18 @@ func (f *flags) run(cmd *cobra.Command, a *command.App) error {
 		return err
 	}
 	if f.wait {
-		err := install.AwaitServer(cmd.Context(), cluster, cluster.Namespace, install.DeploymentName, func(why string) { fmt.Fprintf(a.Err, "Waiting for the server: %s.\n", why) })
+		err := install.AwaitServer(cmd.Context(), cluster, cluster.Namespace, install.DeploymentName,
+			func(why string) { fmt.Fprintf(a.Err, "Waiting for the server: %s.\n", why) })
 		if err == nil && options.NodeAgent != nil {
-			err = install.AwaitNodeAgents(cmd.Context(), cluster, cluster.Namespace, func(why string) { fmt.Fprintf(a.Err, "Waiting for the node agents: %s.\n", why) })
+			err = install.AwaitNodeAgents(cmd.Context(), cluster, cluster.Namespace,
+				func(why string) { fmt.Fprintf(a.Err, "Waiting for the node agents: %s.\n", why) })
 		}
 		if err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(a.Out, "The server is installed in namespace %s; \"kubectl -n %s logs deployment/velero\" shows its log.\n", cluster.Namespace, cluster.Namespace)
+	fmt.Fprintf(a.Out, "The server is installed in namespace %s; \"kubectl -n %s logs deployment/velero\" shows its "+
+		"log.\n", cluster.Namespace, cluster.Namespace)
 	return nil
 }
 
@@ -95,7 +100,8 @@ func (f *flags) installDefinitions(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	return install.Definitions(ctx, cluster, func(name, action string) { f.reporter(a)("customresourcedefinition/"+name, action) })
+	return install.Definitions(ctx, cluster,
+		func(name, action string) { f.reporter(a)("customresourcedefinition/"+name, action) })
 }
 
 // writeChart writes the Helm chart, whose values stand for the other flags.

@@ -27,7 +27,8 @@ type nodeAgentFlags struct {
 
 func newNodeAgentFlags(a *command.App, server *pflag.FlagSet) nodeAgentFlags {
 	f := nodeAgentFlags{
-		o:         install.NodeAgent{KubeletRoot: install.KubeletRoot, Plugins: []string{install.ImageOf(install.ResticMoverImage, a.Version)}},
+		o: install.NodeAgent{KubeletRoot: install.KubeletRoot,
+			Plugins: []string{install.ImageOf(install.ResticMoverImage, a.Version)}},
 		resources: podResources{},
 		installed: pflag.NewFlagSet("node agents", pflag.ContinueOnError),
 		agent:     pflag.NewFlagSet("node agent", pflag.ContinueOnError),
@@ -44,14 +45,18 @@ func newNodeAgentFlags(a *command.App, server *pflag.FlagSet) nodeAgentFlags {
 
 func (f *nodeAgentFlags) add(flags *pflag.FlagSet) {
 	own := f.installed
-	own.StringSliceVar(&f.o.Plugins, "node-agent-plugins", f.o.Plugins, "images of the plugins of node agents: data movers")
-	own.BoolVar(&f.o.Privileged, "privileged-node-agent", false, "run node agents privileged: for volumes that are block devices, and where SELinux keeps them from the volumes of others")
+	own.StringSliceVar(&f.o.Plugins, "node-agent-plugins", f.o.Plugins,
+		"images of the plugins of node agents: data movers")
+	own.BoolVar(&f.o.Privileged, "privileged-node-agent", false,
+		"run node agents privileged: for volumes that are block devices, and where SELinux keeps them from the volumes of "+
+			"others")
 	own.StringVar(&f.o.PriorityClassName, "node-agent-priority-class-name", "", "priority class of the node agents")
 	own.StringVar(&f.o.KubeletRoot, "kubelet-root-dir", f.o.KubeletRoot, "directory of the kubelet on the nodes")
 	f.resources.add(own, "node-agent-pod-", "the pod of a node agent", nil)
 	flags.BoolVar(&f.use, "use-node-agent", false, "install the agents of the nodes, which move the data of volumes")
 	flags.BoolVar(&f.windows, "use-node-agent-windows", false, "refused: the node agent does not run on Windows")
-	flags.BoolVar(&f.withoutHostPath, "node-agent-disable-host-path", false, "refused: node agents open volumes in the directory of the kubelet")
+	flags.BoolVar(&f.withoutHostPath, "node-agent-disable-host-path", false,
+		"refused: node agents open volumes in the directory of the kubelet")
 	flags.AddFlagSet(own)
 	flags.AddFlagSet(f.own)
 }
@@ -60,10 +65,12 @@ func (f *nodeAgentFlags) add(flags *pflag.FlagSet) {
 func (f *nodeAgentFlags) options(a *command.App) (*install.NodeAgent, error) {
 	var err error
 	if f.windows {
-		err = errors.New("--use-node-agent-windows: the node agent runs on Linux only; volumes of Windows nodes can be backed up by snapshots")
+		err = errors.New("--use-node-agent-windows: the node agent runs on Linux only; volumes of Windows nodes can be " +
+			"backed up by snapshots")
 	}
 	if f.withoutHostPath {
-		err = errors.Join(err, errors.New("--node-agent-disable-host-path: node agents open volumes in the directory of the kubelet, and do nothing without it; leave out --use-node-agent where hostPath volumes are forbidden"))
+		err = errors.Join(err, errors.New("--node-agent-disable-host-path: node agents open volumes in the directory of "+
+			"the kubelet, and do nothing without it; leave out --use-node-agent where hostPath volumes are forbidden"))
 	}
 	if !f.use {
 		for _, flags := range []*pflag.FlagSet{f.installed, f.own} {
@@ -79,7 +86,8 @@ func (f *nodeAgentFlags) options(a *command.App) (*install.NodeAgent, error) {
 		err = errors.Join(err, fmt.Errorf("--kubelet-root-dir %q: want an absolute path", f.o.KubeletRoot))
 	}
 	if len(f.o.Plugins) == 0 {
-		fmt.Fprintln(a.Err, "The node agents have no data mover, so they move nothing; --node-agent-plugins names the image of one.")
+		fmt.Fprintln(a.Err, "The node agents have no data mover, so they move nothing; --node-agent-plugins names the "+
+			"image of one.")
 	}
 	f.agent.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed {

@@ -23,8 +23,10 @@ func NewUninstall(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the server from the cluster; buckets keep their files",
-		Long: "Remove the server of a namespace, cleat's or Velero's, with its custom resources and its rights. The namespace is deleted if\n" +
-			"an installation has made it. The custom resource definitions are deleted unless another namespace has objects of them.\n" +
+		Long: "Remove the server of a namespace, cleat's or Velero's, with its custom resources and its rights. The " +
+			"namespace is deleted if\n" +
+			"an installation has made it. The custom resource definitions are deleted unless another namespace has objects of " +
+			"them.\n" +
 			"What is in buckets stays. The command waits until everything is removed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +52,8 @@ func NewUninstall(a *command.App) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
 	cmd.Flags().BoolVar(&force, "confirm", false, "do not ask")
-	cmd.Flags().DurationVar(&grace, "grace-period", grace, "how long the server may take to finish with custom resources that have finalizers; then the finalizers are removed")
+	cmd.Flags().DurationVar(&grace, "grace-period", grace,
+		"how long the server may take to finish with custom resources that have finalizers; then the finalizers are removed")
 	cmd.Flags().Bool("wait", true, "the command always waits")
 	cmd.Flags().Lookup("wait").Hidden = true
 	return cmd
@@ -76,7 +79,9 @@ func uninstallQuestion(ctx context.Context, cluster *command.Cluster) (string, e
 			running++
 		}
 	}
-	return fmt.Sprintf("Remove the server in namespace %s with %s and %s from the cluster? %d of them run and would end. The files in buckets stay; "+
+	return fmt.Sprintf("Remove the server in namespace %s with %s and %s from the cluster? %d of them run and would "+
+		"end. The files in buckets stay; "+
 		"without the Secret %s, which is removed, nobody can read the repositories of volumes among them: keep a copy of it.",
-		cluster.Namespace, layout.Count(len(backups.Items), "backup"), layout.Count(len(restores.Items), "restore"), running, repopassword.SecretName), nil
+		cluster.Namespace, layout.Count(len(backups.Items), "backup"), layout.Count(len(restores.Items), "restore"), running,
+		repopassword.SecretName), nil
 }

@@ -33,17 +33,19 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	var s settings
 	var storage velerov1.ObjectStorageLocation
 	cmd := &cobra.Command{
-		Use:     "create NAME --provider PROVIDER --bucket BUCKET",
-		Short:   "Create a backup storage location",
-		Example: "  cleat backup-location create offsite --provider aws --bucket backups --config region=eu-central-1 --credential offsite=cloud",
-		Args:    cobra.ExactArgs(1),
+		Use:   "create NAME --provider PROVIDER --bucket BUCKET",
+		Short: "Create a backup storage location",
+		Example: "  cleat backup-location create offsite --provider aws --bucket backups --config region=eu-central-1 " +
+			"--credential offsite=cloud",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.provider == "" || storage.Bucket == "" {
 				return errors.New("say where the backups are stored: --provider and --bucket")
 			}
 			l := &velerov1.BackupStorageLocation{
 				ObjectMeta: metav1.ObjectMeta{Name: args[0], Labels: o.labels},
-				Spec:       velerov1.BackupStorageLocationSpec{Provider: o.provider, StorageType: velerov1.StorageType{ObjectStorage: &storage}},
+				Spec: velerov1.BackupStorageLocationSpec{Provider: o.provider,
+					StorageType: velerov1.StorageType{ObjectStorage: &storage}},
 			}
 			if err := s.apply(cmd.Flags(), &l.Spec); err != nil {
 				return err
@@ -77,7 +79,9 @@ func newSnapshotCreateCommand(a *command.App) *cobra.Command {
 				return errors.New("say which plugin takes the snapshots: --provider")
 			}
 			l := &velerov1.VolumeSnapshotLocation{
-				ObjectMeta: metav1.ObjectMeta{Name: args[0], Labels: o.labels}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: o.provider},
+				ObjectMeta: metav1.ObjectMeta{Name: args[0], Labels: o.labels}, Spec: velerov1.VolumeSnapshotLocationSpec{
+					Provider: o.provider,
+				},
 			}
 			p.apply(cmd.Flags(), &l.Spec.Config, &l.Spec.Credential)
 			snapshotGetter().SetKind(l)
@@ -90,7 +94,9 @@ func newSnapshotCreateCommand(a *command.App) *cobra.Command {
 }
 
 // create creates or prints a location. before is called before it is created.
-func create(ctx context.Context, a *command.App, o origin, kind string, l client.Object, before func(*command.Cluster) error) error {
+func create(
+	ctx context.Context, a *command.App, o origin, kind string, l client.Object, before func(*command.Cluster) error,
+) error {
 	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return err

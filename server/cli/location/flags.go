@@ -45,7 +45,8 @@ type provider struct {
 
 func (p *provider) add(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&p.config, "config", nil, "settings of the plugin")
-	flags.Var(&p.credential, "credential", "key of a Secret in the server's namespace with the credentials for the plugin; the server's without it")
+	flags.Var(&p.credential, "credential", "key of a Secret in the server's namespace with the credentials for the "+
+		"plugin; the server's without it")
 }
 
 // apply sets what the flags give.
@@ -70,10 +71,14 @@ type settings struct {
 
 func (s *settings) add(flags *pflag.FlagSet) {
 	s.provider.add(flags)
-	flags.BoolVar(&s.isDefault, "default", false, "make it the location of backups that name none; another default loses that")
-	flags.StringVar(&s.access, "access-mode", string(velerov1.BackupStorageLocationAccessModeReadWrite), "ReadWrite, or ReadOnly for restores only")
-	flags.DurationVar(&s.sync, "backup-sync-period", 0, "how often backups of the bucket are made visible in the cluster; 0 for never; the server's setting without it")
-	flags.DurationVar(&s.validation, "validation-frequency", 0, "how often the location is checked; 0 for never; the server's setting without it")
+	flags.BoolVar(&s.isDefault, "default", false,
+		"make it the location of backups that name none; another default loses that")
+	flags.StringVar(&s.access, "access-mode", string(velerov1.BackupStorageLocationAccessModeReadWrite),
+		"ReadWrite, or ReadOnly for restores only")
+	flags.DurationVar(&s.sync, "backup-sync-period", 0,
+		"how often backups of the bucket are made visible in the cluster; 0 for never; the server's setting without it")
+	flags.DurationVar(&s.validation, "validation-frequency", 0,
+		"how often the location is checked; 0 for never; the server's setting without it")
 	flags.StringVar(&s.caFile, "cacert", "", "file of CA certificates of the object storage")
 }
 

@@ -11,11 +11,14 @@ import (
 // NewCommand returns the command "backup-location".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("backup-location", "Work with backup storage locations, the buckets of backups",
-		newCreateCommand(a), command.NewGetCommand(a, "backup storage locations", getter()), newSetCommand(a), newDeleteCommand(a))
+		newCreateCommand(a), command.NewGetCommand(a, "backup storage locations", getter()), newSetCommand(a),
+		newDeleteCommand(a))
 }
 
-func getter() command.Getter[velerov1.BackupStorageLocation, *velerov1.BackupStorageLocation, *velerov1.BackupStorageLocationList] {
-	return command.Getter[velerov1.BackupStorageLocation, *velerov1.BackupStorageLocation, *velerov1.BackupStorageLocationList]{
+func getter() command.Getter[velerov1.BackupStorageLocation, *velerov1.BackupStorageLocation,
+	*velerov1.BackupStorageLocationList] {
+	return command.Getter[velerov1.BackupStorageLocation, *velerov1.BackupStorageLocation,
+		*velerov1.BackupStorageLocationList]{
 		Kind:    "BackupStorageLocation",
 		NewList: func() *velerov1.BackupStorageLocationList { return &velerov1.BackupStorageLocationList{} },
 		Items:   func(l *velerov1.BackupStorageLocationList) *[]velerov1.BackupStorageLocation { return &l.Items },
@@ -28,13 +31,17 @@ func getter() command.Getter[velerov1.BackupStorageLocation, *velerov1.BackupSto
 // NewSnapshotCommand returns the command "snapshot-location".
 func NewSnapshotCommand(a *command.App) *cobra.Command {
 	g := snapshotGetter()
-	return command.NewParent("snapshot-location", "Work with volume snapshot locations, the settings of volume snapshotters",
+	return command.NewParent("snapshot-location",
+		"Work with volume snapshot locations, the settings of volume snapshotters",
 		newSnapshotCreateCommand(a), command.NewGetCommand(a, "volume snapshot locations", g), newSnapshotSetCommand(a),
-		command.NewDeleteCommand(a, "Volume snapshot location", "volume snapshot locations", g, command.Deletion[velerov1.VolumeSnapshotLocation]{}))
+		command.NewDeleteCommand(a, "Volume snapshot location", "volume snapshot locations", g,
+			command.Deletion[velerov1.VolumeSnapshotLocation]{}))
 }
 
-func snapshotGetter() command.Getter[velerov1.VolumeSnapshotLocation, *velerov1.VolumeSnapshotLocation, *velerov1.VolumeSnapshotLocationList] {
-	return command.Getter[velerov1.VolumeSnapshotLocation, *velerov1.VolumeSnapshotLocation, *velerov1.VolumeSnapshotLocationList]{
+func snapshotGetter() command.Getter[velerov1.VolumeSnapshotLocation, *velerov1.VolumeSnapshotLocation,
+	*velerov1.VolumeSnapshotLocationList] {
+	return command.Getter[velerov1.VolumeSnapshotLocation, *velerov1.VolumeSnapshotLocation,
+		*velerov1.VolumeSnapshotLocationList]{
 		Kind:    "VolumeSnapshotLocation",
 		NewList: func() *velerov1.VolumeSnapshotLocationList { return &velerov1.VolumeSnapshotLocationList{} },
 		Items:   func(l *velerov1.VolumeSnapshotLocationList) *[]velerov1.VolumeSnapshotLocation { return &l.Items },

@@ -23,9 +23,11 @@ func newDiffCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff BACKUP|FILE BACKUP|FILE",
 		Short: "Show in which items two backups differ",
-		Long: "Show which items only the second backup has (+), only the first one has (-), and which have other labels, annotations, another version\n" +
+		Long: "Show which items only the second backup has (+), only the first one has (-), and which have other labels, " +
+			"annotations, another version\n" +
 			"of their API or another UID, because they were created anew (~). The content of items is not compared.",
-		Example:           "  cleat manifest diff monday tuesday\n  cleat manifest diff monday tuesday --include-namespaces shop --exit-code",
+		Example: "  cleat manifest diff monday tuesday\n  cleat manifest diff monday tuesday " +
+			"--include-namespaces shop --exit-code",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeBackups(a, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +84,8 @@ func newOverlapCommand(a *command.App) *cobra.Command {
 
 // compare passes the selected items of several sources to use.
 func compare(
-	cmd *cobra.Command, a *command.App, f *flags, selecting *selectionFlags, names []string, use func([]iter.Seq2[*manifest.Item, error]) error,
+	cmd *cobra.Command, a *command.App, f *flags, selecting *selectionFlags, names []string,
+	use func([]iter.Seq2[*manifest.Item, error]) error,
 ) error {
 	open := opener{app: a, downloads: &f.downloads, stdin: cmd.InOrStdin()}
 	if _, err := selecting.Build(); err != nil {
@@ -152,7 +155,8 @@ func printChanges(w io.Writer, form string, changes iter.Seq2[manifest.Change, e
 		if form == "name" {
 			text = nameOf(changed(c))
 		} else if colours {
-			text = map[manifest.ChangeType]string{manifest.Added: "\x1b[32m", manifest.Gone: "\x1b[31m", manifest.Changed: "\x1b[33m"}[c.Type] + text + "\x1b[0m"
+			text = map[manifest.ChangeType]string{manifest.Added: "\x1b[32m", manifest.Gone: "\x1b[31m",
+				manifest.Changed: "\x1b[33m"}[c.Type] + text + "\x1b[0m"
 		}
 		if _, err := fmt.Fprintln(w, text); err != nil {
 			return err
@@ -161,7 +165,8 @@ func printChanges(w io.Writer, form string, changes iter.Seq2[manifest.Change, e
 	if form == "name" {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%d added, %d gone, %d changed\n", counts[manifest.Added], counts[manifest.Gone], counts[manifest.Changed])
+	_, err := fmt.Fprintf(w, "%d added, %d gone, %d changed\n", counts[manifest.Added], counts[manifest.Gone],
+		counts[manifest.Changed])
 	return err
 }
 
@@ -213,7 +218,8 @@ func values(keys []string, before, after map[string]string) string {
 		case !has:
 			texts = append(texts, "-"+key)
 		default:
-			texts = append(texts, fmt.Sprintf("%s=%s, was %s", key, shorten.Text(is, longestValue), shorten.Text(was, longestValue)))
+			texts = append(texts, fmt.Sprintf("%s=%s, was %s", key, shorten.Text(is, longestValue),
+				shorten.Text(was, longestValue)))
 		}
 	}
 	return strings.Join(texts, " ")

@@ -19,10 +19,13 @@ func newGetCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get BACKUP|FILE ITEM",
 		Short: "Show an item of a backup, and what it depends on",
-		Long: "Show an item of a backup, and what it depends on: what must exist before it (strict) and what else it refers to (soft), and in which\n" +
-			"field. Only the part of the manifest that has the item is read, if the object storage allows it. With --referrers, all of it\n" +
+		Long: "Show an item of a backup, and what it depends on: what must exist before it (strict) and what else it " +
+			"refers to (soft), and in which\n" +
+			"field. Only the part of the manifest that has the item is read, if the object storage allows it. With " +
+			"--referrers, all of it\n" +
 			"is read, to show what depends on the item.",
-		Example: "  cleat manifest get nightly deployments.apps/shop/web\n  cleat manifest get nightly pvc shop/data --referrers\n" +
+		Example: "  cleat manifest get nightly deployments.apps/shop/web\n  cleat manifest get nightly pvc shop/data " +
+			"--referrers\n" +
 			"  cleat manifest get nightly-manifest.json.gz Namespace/shop -o yaml",
 		Args:              itemArgs,
 		ValidArgsFunction: completeBackups(a, 1),
@@ -53,7 +56,8 @@ func newGetCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f.add(cmd, "plaintext")
-	cmd.Flags().BoolVar(&referrers, "referrers", false, "show what depends on the item too, for which the whole manifest is read")
+	cmd.Flags().BoolVar(&referrers, "referrers", false,
+		"show what depends on the item too, for which the whole manifest is read")
 	return cmd
 }
 
@@ -106,9 +110,13 @@ func (doc *itemDocument) print(w io.Writer, referrers bool) error {
 		[2]string{"Annotations", layout.Printable(layout.KeyValues(item.Annotations))},
 	)
 	d.Gap()
-	printEdges(d, "Depends on", len(item.Edges), func(i int) (manifest.Edge, manifest.Ref) { return item.Edges[i], item.Edges[i].To })
+	printEdges(d, "Depends on", len(item.Edges), func(i int) (manifest.Edge, manifest.Ref) {
+		return item.Edges[i],
+			item.Edges[i].To
+	})
 	if referrers {
-		printEdges(d, "Needed by", len(doc.Referrers), func(i int) (manifest.Edge, manifest.Ref) { return doc.Referrers[i].Edge, doc.Referrers[i].Item })
+		printEdges(d, "Needed by", len(doc.Referrers),
+			func(i int) (manifest.Edge, manifest.Ref) { return doc.Referrers[i].Edge, doc.Referrers[i].Item })
 	}
 	return d.Err()
 }

@@ -24,10 +24,13 @@ func newGraphCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph BACKUP|FILE [ITEM]",
 		Short: "Show how the items of a backup depend on each other",
-		Long: "Show how the items of a backup depend on each other, or what one item depends on: as a tree of text, for Graphviz (dot) or Mermaid,\n" +
-			"as a picture (svg), a page to search in (html), or json. Cycles, and what is not in the backup, are marked. A picture with more\n" +
+		Long: "Show how the items of a backup depend on each other, or what one item depends on: as a tree of text, for " +
+			"Graphviz (dot) or Mermaid,\n" +
+			"as a picture (svg), a page to search in (html), or json. Cycles, and what is not in the backup, are marked. A " +
+			"picture with more\n" +
 			"items than --limit shows one box for the items of each resource and namespace, or of each resource.",
-		Example: "  cleat manifest graph nightly deployments.apps/shop/web\n  cleat manifest graph nightly deploy shop/web --referrers --depth 2\n" +
+		Example: "  cleat manifest graph nightly deployments.apps/shop/web\n  cleat manifest graph nightly deploy shop/web " +
+			"--referrers --depth 2\n" +
 			"  cleat manifest graph nightly --include-namespaces shop -o svg > shop.svg",
 		Args:              cobra.RangeArgs(1, 3),
 		ValidArgsFunction: completeBackups(a, 1),
@@ -144,7 +147,8 @@ func (g *graphFlags) print(w io.Writer, form string, graph *render.Graph) error 
 	}
 }
 
-// reach returns an item and what it depends on, directly or not, or what depends on it. depth limits how far away that is, unless it is 0.
+// reach returns an item and what it depends on, directly or not, or what depends on it. depth limits how far away that
+// is, unless it is 0.
 func reach(graph *manifest.Graph, item *manifest.Item, depth int, referrers bool) []*manifest.Item {
 	found, seen := []*manifest.Item{item}, map[*manifest.Item]bool{item: true}
 	for begin, level := 0, 0; begin < len(found) && (depth == 0 || level < depth); level++ {

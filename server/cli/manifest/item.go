@@ -37,7 +37,8 @@ func parseItem(args []string) (named, error) {
 // maxNamed is how many items an error enumerates.
 const maxNamed = 5
 
-// find returns the item. It reads no more of the manifest than it needs to: a block if resource and namespace are exact.
+// find returns the item. It reads no more of the manifest than it needs to: a block if resource and namespace are
+// exact.
 func (n named) find(ctx context.Context, s *source) (*manifest.Item, error) {
 	resource, known := builtIns().Resolve(n.resource)
 	if !known { // the full name of a custom resource, or another spelling
@@ -64,7 +65,8 @@ func (n named) find(ctx context.Context, s *source) (*manifest.Item, error) {
 			for _, item := range found {
 				names = append(names, nameOf(item))
 			}
-			return nil, fmt.Errorf("%s: several items have this name, say which: %s", layout.OneLine(s.name), layout.Abbreviate(names, maxNamed, ", "))
+			return nil, fmt.Errorf("%s: several items have this name, say which: %s", layout.OneLine(s.name),
+				layout.Abbreviate(names, maxNamed, ", "))
 		}
 		if s.indexed == nil {
 			break // all items were looked at

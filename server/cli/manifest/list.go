@@ -23,7 +23,8 @@ func newListCommand(a *command.App) *cobra.Command {
 		Use:     "ls BACKUP|FILE",
 		Aliases: []string{"list"},
 		Short:   "List the items of a backup",
-		Long: "List the items of a backup, and how each came into it. The filters are those of a new backup: without any, all items are listed;\n" +
+		Long: "List the items of a backup, and how each came into it. The filters are those of a new backup: without any, " +
+			"all items are listed;\n" +
 			"with namespaces, cluster-scoped items are left out unless a filter asks for them.",
 		Example: "  cleat manifest ls nightly\n  cleat manifest ls nightly --include-namespaces shop -l app=web\n" +
 			"  cleat manifest ls nightly --include-resources deploy,Secret -o name\n  cleat manifest ls nightly --count",
@@ -86,7 +87,8 @@ func printItems(w io.Writer, form string, items iter.Seq2[*manifest.Item, error]
 		if err != nil {
 			return err
 		}
-		if err := t.row(groupResource(item).String(), item.Namespace, item.Name, item.APIVersion, inclusion(item.Included)); err != nil {
+		if err := t.row(groupResource(item).String(), item.Namespace, item.Name, item.APIVersion,
+			inclusion(item.Included)); err != nil {
 			return err
 		}
 	}

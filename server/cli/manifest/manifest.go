@@ -18,10 +18,14 @@ import (
 func NewCommand(a *command.App) *cobra.Command {
 	cmd := command.NewParent("manifest", "Show what is in backups, and how it depends on each other",
 		newListCommand(a), newGetCommand(a), newDiffCommand(a), newOverlapCommand(a), newGraphCommand(a), newWhyCommand(a))
-	cmd.Long = "Show what is in backups, and how it depends on each other, from their manifests: no archive is downloaded.\n\n" +
-		"BACKUP|FILE is the name of a backup, or a file: what exists, has a slash or ends in .gz, or - for stdin. A file is a manifest\n" +
-		"(NAME-manifest.json.gz of a backup) or the archive of a backup. The manifest of a backup that has none is made from its archive.\n\n" +
-		"ITEM is RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME of a cluster-scoped item, or both parts as two arguments. The resource is a\n" +
+	cmd.Long = "Show what is in backups, and how it depends on each other, from their manifests: no archive is " +
+		"downloaded.\n\n" +
+		"BACKUP|FILE is the name of a backup, or a file: what exists, has a slash or ends in .gz, or - for stdin. A file " +
+		"is a manifest\n" +
+		"(NAME-manifest.json.gz of a backup) or the archive of a backup. The manifest of a backup that has none is made " +
+		"from its archive.\n\n" +
+		"ITEM is RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME of a cluster-scoped item, or both parts as two arguments. The " +
+		"resource is a\n" +
 		"plural, kind or short name, with or without its group. The namespace may be left out if one item has the name."
 	return cmd
 }
@@ -36,7 +40,9 @@ type flags struct {
 func (f *flags) add(cmd *cobra.Command, forms ...string) {
 	f.downloads.Add(cmd.Flags(), downloadTimeout)
 	command.AddOutput(cmd, &f.output, forms...)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(forms, "json", "yaml"), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(forms, "json", "yaml"),
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // completeBackups completes the names of the first most arguments.

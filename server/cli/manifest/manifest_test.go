@@ -37,7 +37,8 @@ func must(t *testing.T, args ...string) string {
 // item returns an item. of is "RESOURCE.GROUP KIND NAMESPACE/NAME", without group and namespace where there are none.
 func item(of string, labels map[string]string, edges ...manifest.Edge) *manifest.Item {
 	parts := strings.Fields(of)
-	i := &manifest.Item{APIVersion: "v1", ItemKind: parts[1], Labels: labels, Edges: edges, Included: manifest.Inclusion{By: manifest.ByFilters}}
+	i := &manifest.Item{APIVersion: "v1", ItemKind: parts[1], Labels: labels, Edges: edges,
+		Included: manifest.Inclusion{By: manifest.ByFilters}}
 	i.Resource, i.APIGroup, _ = strings.Cut(parts[0], ".")
 	var found bool
 	if i.Namespace, i.Name, found = strings.Cut(parts[2], "/"); !found {
@@ -55,12 +56,15 @@ func to(kind manifest.EdgeType, strict bool, path, of string) manifest.Edge {
 	return manifest.Edge{Type: kind, Strict: strict, Path: path, To: ref}
 }
 
-// shop returns a backup of two namespaces: a workload with a volume, custom resources, a cycle, and something that is not in it.
+// shop returns a backup of two namespaces: a workload with a volume, custom resources, a cycle, and something that is
+// not in it.
 func shop() []*manifest.Item {
 	web := map[string]string{"app": "web"}
 	volume := item("persistentvolumes PersistentVolume pv-1", nil)
-	claim := item("persistentvolumeclaims PersistentVolumeClaim shop/data", web, manifest.Edge{Type: manifest.Action, Plugin: "cleat.dev/pvc", To: volume.Ref()})
-	pod := item("pods Pod shop/web-1-a", web, to(manifest.Controller, true, "metadata.ownerReferences[0]", "replicasets.apps shop/web-1"),
+	claim := item("persistentvolumeclaims PersistentVolumeClaim shop/data", web,
+		manifest.Edge{Type: manifest.Action, Plugin: "cleat.dev/pvc", To: volume.Ref()})
+	pod := item("pods Pod shop/web-1-a", web, to(manifest.Controller, true, "metadata.ownerReferences[0]",
+		"replicasets.apps shop/web-1"),
 		to(manifest.Reference, true, "spec.volumes[0].persistentVolumeClaim.claimName", "persistentvolumeclaims shop/data"),
 		to(manifest.Reference, false, "spec.volumes[1].secret.secretName", "secrets shop/tls"))
 	request := func(i *manifest.Item, by, plugin string, of *manifest.Item) {
@@ -76,10 +80,13 @@ func shop() []*manifest.Item {
 		item("namespaces Namespace lab", nil),
 		item("configmaps ConfigMap lab/settings", web), item("configmaps ConfigMap shop/settings", web),
 		item("deployments.apps Deployment shop/web", web),
-		item("replicasets.apps ReplicaSet shop/web-1", web, to(manifest.Controller, true, "metadata.ownerReferences[0]", "deployments.apps shop/web")),
+		item("replicasets.apps ReplicaSet shop/web-1", web, to(manifest.Controller, true, "metadata.ownerReferences[0]",
+			"deployments.apps shop/web")),
 		item("customresourcedefinitions.apiextensions.k8s.io CustomResourceDefinition clusters.cluster.x-k8s.io", nil),
-		item("clusters.cluster.x-k8s.io Cluster lab/c", nil, to(manifest.Reference, false, "spec.controlPlaneRef", "planes.cluster.x-k8s.io lab/c-cp")),
-		item("planes.cluster.x-k8s.io Plane lab/c-cp", nil, to(manifest.Controller, true, "metadata.ownerReferences[0]", "clusters.cluster.x-k8s.io lab/c")),
+		item("clusters.cluster.x-k8s.io Cluster lab/c", nil, to(manifest.Reference, false, "spec.controlPlaneRef",
+			"planes.cluster.x-k8s.io lab/c-cp")),
+		item("planes.cluster.x-k8s.io Plane lab/c-cp", nil, to(manifest.Controller, true, "metadata.ownerReferences[0]",
+			"clusters.cluster.x-k8s.io lab/c")),
 	}
 }
 
@@ -89,7 +96,8 @@ func file(t *testing.T, name string, items ...*manifest.Item) string {
 	path := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(path)
 	require.NoError(t, err)
-	w, err := manifest.NewWriter(f, manifest.Header{Backup: manifest.Backup{Name: "nightly"}}, manifest.Options{Dir: t.TempDir()})
+	w, err := manifest.NewWriter(f, manifest.Header{Backup: manifest.Backup{Name: "nightly"}},
+		manifest.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	for _, item := range items {
 		require.NoError(t, w.Add(item))
@@ -134,27 +142,38 @@ func TestList(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	path := file(t, "m.gz", shop()...)
-	const workload = "persistentvolumeclaims/shop/data pods/shop/web-1-a deployments.apps/shop/web replicasets.apps/shop/web-1"
+	const workload = "persistentvolumeclaims/shop/data pods/shop/web-1-a deployments.apps/shop/web " +
+		"replicasets.apps/shop/web-1"
 	for name, tt := range map[string]struct{ args, want, warning string }{
-		"namespace":            {"--include-namespaces shop", "configmaps/shop/settings namespaces/shop " + workload, ""},
-		"namespace pattern":    {"--include-namespaces l*", "configmaps/lab/settings namespaces/lab clusters.cluster.x-k8s.io/lab/c planes.cluster.x-k8s.io/lab/c-cp", ""},
-		"not a namespace":      {"--exclude-namespaces lab --include-resources cm,ns", "configmaps/shop/settings namespaces/shop", ""},
-		"no such namespace":    {"--include-namespaces nowhere", "", ""},
-		"kind":                 {"--include-resources Deployment", "deployments.apps/shop/web", ""},
-		"short names":          {"--include-resources deploy,rs,po", "pods/shop/web-1-a deployments.apps/shop/web replicasets.apps/shop/web-1", ""},
-		"plural with group":    {"--include-resources replicasets.apps", "replicasets.apps/shop/web-1", ""},
-		"custom kind":          {"--include-resources cluster", "clusters.cluster.x-k8s.io/lab/c", ""},
-		"begin of a group":     {"--include-resources clusters.cluster", "clusters.cluster.x-k8s.io/lab/c", ""},
-		"pattern of resources": {"--include-resources *.cluster.x-k8s.io", "clusters.cluster.x-k8s.io/lab/c planes.cluster.x-k8s.io/lab/c-cp", ""},
+		"namespace": {"--include-namespaces shop", "configmaps/shop/settings namespaces/shop " + workload, ""},
+		"namespace pattern": {"--include-namespaces l*",
+			"configmaps/lab/settings namespaces/lab clusters.cluster.x-k8s.io/lab/c planes.cluster.x-k8s.io/lab/c-cp", ""},
+		"not a namespace": {"--exclude-namespaces lab --include-resources cm,ns",
+			"configmaps/shop/settings namespaces/shop", ""},
+		"no such namespace": {"--include-namespaces nowhere", "", ""},
+		"kind":              {"--include-resources Deployment", "deployments.apps/shop/web", ""},
+		"short names": {"--include-resources deploy,rs,po",
+			"pods/shop/web-1-a deployments.apps/shop/web replicasets.apps/shop/web-1", ""},
+		"plural with group": {"--include-resources replicasets.apps", "replicasets.apps/shop/web-1", ""},
+		"custom kind":       {"--include-resources cluster", "clusters.cluster.x-k8s.io/lab/c", ""},
+		"begin of a group":  {"--include-resources clusters.cluster", "clusters.cluster.x-k8s.io/lab/c", ""},
+		"pattern of resources": {"--include-resources *.cluster.x-k8s.io",
+			"clusters.cluster.x-k8s.io/lab/c planes.cluster.x-k8s.io/lab/c-cp", ""},
 		"unknown resource": {
-			"--include-resources pods,machines", "pods/shop/web-1-a", "Warning: the backup has no items of the resource machines\n",
+			"--include-resources pods,machines", "pods/shop/web-1-a",
+			"Warning: the backup has no items of the resource machines\n",
 		},
-		"labels":               {"-l app=web,app@notin@(x) --include-resources cm", "configmaps/lab/settings configmaps/shop/settings", ""},
-		"either of labels":     {"--or-selector team=a@or@app=none", "namespaces/shop", ""},
-		"cluster-scoped ones":  {"--include-namespaces shop --include-cluster-resources --include-resources pv,pvc", "persistentvolumeclaims/shop/data persistentvolumes/pv-1", ""},
-		"only namespaced":      {"--include-cluster-resources=false --include-resources pv,pvc", "persistentvolumeclaims/shop/data", ""},
-		"scoped lists":         {"--include-cluster-scoped-resources pv --include-namespace-scoped-resources pods", "namespaces/lab namespaces/shop persistentvolumes/pv-1 pods/shop/web-1-a", ""},
-		"excluded scoped":      {"--exclude-cluster-scoped-resources *", "configmaps/lab/settings configmaps/shop/settings " + workload + " clusters.cluster.x-k8s.io/lab/c planes.cluster.x-k8s.io/lab/c-cp", ""},
+		"labels": {"-l app=web,app@notin@(x) --include-resources cm",
+			"configmaps/lab/settings configmaps/shop/settings", ""},
+		"either of labels": {"--or-selector team=a@or@app=none", "namespaces/shop", ""},
+		"cluster-scoped ones": {"--include-namespaces shop --include-cluster-resources --include-resources pv,pvc",
+			"persistentvolumeclaims/shop/data persistentvolumes/pv-1", ""},
+		"only namespaced": {"--include-cluster-resources=false --include-resources pv,pvc",
+			"persistentvolumeclaims/shop/data", ""},
+		"scoped lists": {"--include-cluster-scoped-resources pv --include-namespace-scoped-resources pods",
+			"namespaces/lab namespaces/shop persistentvolumes/pv-1 pods/shop/web-1-a", ""},
+		"excluded scoped": {"--exclude-cluster-scoped-resources *", "configmaps/lab/settings configmaps/shop/settings " +
+			workload + " clusters.cluster.x-k8s.io/lab/c planes.cluster.x-k8s.io/lab/c-cp", ""},
 		"namespaces of labels": {"--include-namespaces shop -l none=such", "namespaces/shop", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,16 +207,19 @@ func TestGet(t *testing.T) {
 		Edges     []manifest.Edge
 		Referrers []referrer
 	}
-	require.NoError(t, json.Unmarshal([]byte(must(t, "get", path, "deploy", "web", "--referrers", "-o", "json")), &document))
+	require.NoError(t, json.Unmarshal([]byte(must(t, "get", path, "deploy", "web", "--referrers", "-o", "json")),
+		&document))
 	require.Equal(t, "web", document.Name)
 	require.Len(t, document.Referrers, 1)
 	require.Equal(t, "web-1", document.Referrers[0].Item.Name)
 	for _, spelling := range []string{
-		"deployments.apps/shop/web", "deployments/shop/web", "deployment/web", "Deployment.apps/web", "deploy/shop/web", "deployments.app/web",
+		"deployments.apps/shop/web", "deployments/shop/web", "deployment/web", "Deployment.apps/web", "deploy/shop/web",
+		"deployments.app/web",
 	} {
 		require.Contains(t, must(t, "get", path, spelling), "Item:         deployments.apps/shop/web\n", spelling)
 	}
-	for _, spelling := range []string{"clusters.cluster.x-k8s.io/lab/c", "Cluster/c", "cluster/lab/c", "clusters.cluster/c"} {
+	for _, spelling := range []string{"clusters.cluster.x-k8s.io/lab/c", "Cluster/c", "cluster/lab/c",
+		"clusters.cluster/c"} {
 		require.Contains(t, must(t, "get", path, spelling), "Item:         clusters.cluster.x-k8s.io/lab/c\n", spelling)
 	}
 	for args, want := range map[string]string{
@@ -217,13 +239,15 @@ func TestWhy(t *testing.T) {
 	t.Parallel()
 	path := file(t, "m.gz", shop()...)
 	golden(t, "why.txt", must(t, "why", path, "pv/pv-1"))
-	require.Contains(t, must(t, "why", path, "ns/shop"), "namespaces/shop: it is the namespace or the definition of other items\n")
+	require.Contains(t, must(t, "why", path, "ns/shop"),
+		"namespaces/shop: it is the namespace or the definition of other items\n")
 
 	a, b := item("pods Pod shop/a", nil), item("pods Pod shop/b", nil)
 	gone := manifest.Ref{Resource: "pods", Namespace: "shop", Name: "gone"}
 	c := item("pods Pod shop/c", nil)
 	refA, refB := a.Ref(), b.Ref()
-	a.Included, b.Included = manifest.Inclusion{By: manifest.ByBlock, Of: &refB}, manifest.Inclusion{By: manifest.ByBlock, Of: &refA}
+	a.Included, b.Included = manifest.Inclusion{By: manifest.ByBlock, Of: &refB}, manifest.Inclusion{By: manifest.ByBlock,
+		Of: &refA}
 	c.Included = manifest.Inclusion{By: manifest.ByAction, Plugin: "x.y/z", Of: &gone}
 	path = file(t, "odd.gz", a, b, c, item("pods Pod shop/d", nil))
 	require.Contains(t, must(t, "why", path, "pods/shop/a"), "pods/shop/a: it is requested in a circle\n")
@@ -236,7 +260,8 @@ func TestDiff(t *testing.T) {
 	after[3].Labels = map[string]string{"app": "web", "tier": "front"}
 	after[7].Annotations = map[string]string{"note": strings.Repeat("long ", 40)}
 	after[8].UID = "another"
-	a, b := file(t, "a.gz", before...), file(t, "b.gz", append(after[4:], after[3], item("secrets Secret shop/new", nil))...)
+	a, b := file(t, "a.gz", before...), file(t, "b.gz",
+		append(after[4:], after[3], item("secrets Secret shop/new", nil))...)
 	out := must(t, "diff", a, b)
 	golden(t, "diff.txt", out)
 	require.Equal(t, "0 added, 0 gone, 0 changed\n", must(t, "diff", a, a, "--exit-code"))
@@ -244,7 +269,8 @@ func TestDiff(t *testing.T) {
 	require.ErrorIs(t, err, command.ErrQuiet)
 	require.Equal(t, "pods/shop/web-1-a\nsecrets/shop/new\n", out)
 	var changes []change
-	require.NoError(t, json.Unmarshal([]byte(must(t, "diff", a, b, "-o", "json", "--include-resources", "pods,rs")), &changes))
+	require.NoError(t, json.Unmarshal([]byte(must(t, "diff", a, b, "-o", "json", "--include-resources", "pods,rs")),
+		&changes))
 	require.Equal(t, []string{"labels.tier"}, changes[0].Fields)
 	require.Equal(t, []string{"uid"}, changes[1].Fields)
 	_, err = run(t, "diff", "-", "-")
@@ -296,7 +322,8 @@ func TestAcceptManifest_Graph(t *testing.T) {
 	graph("--include-namespaces", "lab")
 	require.Len(t, g.Nodes, 4)
 	require.Len(t, g.Edges, 2)
-	require.Equal(t, []string{"A cycle of 2 items: clusters.cluster.x-k8s.io/lab/c, planes.cluster.x-k8s.io/lab/c-cp."}, g.Notes)
+	require.Equal(t, []string{"A cycle of 2 items: clusters.cluster.x-k8s.io/lab/c, planes.cluster.x-k8s.io/lab/c-cp."},
+		g.Notes)
 	require.Contains(t, must(t, "graph", path, "-o", "mermaid", "--limit", "3"), "13 objects are more than 3")
 
 	for args, want := range map[string]string{
@@ -328,7 +355,8 @@ func TestSources(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	want := must(t, "ls", path, "-o", "name")
-	for name, content := range map[string][]byte{"as written": indexed, "compressed again": again.Bytes(), "not compressed": plain} {
+	for name, content := range map[string][]byte{"as written": indexed, "compressed again": again.Bytes(),
+		"not compressed": plain} {
 		for _, source := range []string{"file", "stdin"} {
 			t.Run(name+", from "+source, func(t *testing.T) {
 				t.Parallel()
@@ -339,7 +367,8 @@ func TestSources(t *testing.T) {
 				}
 				run := func(verb string, args ...string) string {
 					var out bytes.Buffer
-					app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Args: append([]string{"manifest", verb, path}, args...)}
+					app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Args: append([]string{"manifest", verb, path},
+						args...)}
 					root := command.NewRoot(app, NewCommand(app))
 					root.SetIn(bytes.NewReader(content))
 					require.NoError(t, root.ExecuteContext(t.Context()))
@@ -366,7 +395,8 @@ func TestArchiveIsASource(t *testing.T) {
 		"resources/pods/namespaces/shop/web.json": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop"},` +
 			`"spec":{"serviceAccountName":"web"}}`,
 	} {
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}))
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644,
+			Size: int64(len(content))}))
 		_, err := w.Write([]byte(content))
 		require.NoError(t, err)
 	}
@@ -417,14 +447,19 @@ func TestErrorsNameFileAndPlace(t *testing.T) {
 func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b[2J\u202e\u009b\r\nx\U000e0001"
-	bad := item("pods Pod shop/web", map[string]string{"a": evil}, manifest.Edge{Type: evil, Path: evil, Plugin: evil, To: manifest.Ref{Kind: evil, Name: evil}})
-	bad.Annotations, bad.Included = map[string]string{evil: evil}, manifest.Inclusion{By: evil, Plugin: evil, Of: &manifest.Ref{Name: evil, Kind: evil}}
+	bad := item("pods Pod shop/web", map[string]string{"a": evil}, manifest.Edge{Type: evil, Path: evil, Plugin: evil,
+		To: manifest.Ref{Kind: evil, Name: evil}})
+	bad.Annotations, bad.Included = map[string]string{evil: evil}, manifest.Inclusion{By: evil, Plugin: evil,
+		Of: &manifest.Ref{Name: evil, Kind: evil}}
 	plain := item("pods Pod shop/web", nil)
 	path, other := file(t, "m.gz", bad), file(t, "plain.gz", plain)
 	for _, args := range [][]string{
-		{"ls", path}, {"ls", path, "-o", "json"}, {"ls", path, "-o", "yaml"}, {"get", path, "pods/web"}, {"get", path, "pods/web", "-o", "yaml"},
-		{"why", path, "pods/web"}, {"why", path, "pods/web", "-o", "json"}, {"diff", path, other}, {"diff", other, path, "-o", "json"}, {"overlap", path, path},
-		{"graph", path}, {"graph", path, "-o", "json"}, {"graph", path, "-o", "dot"}, {"graph", path, "-o", "mermaid"}, {"graph", path, "-o", "html"},
+		{"ls", path}, {"ls", path, "-o", "json"}, {"ls", path, "-o", "yaml"}, {"get", path, "pods/web"}, {"get", path,
+			"pods/web", "-o", "yaml"},
+		{"why", path, "pods/web"}, {"why", path, "pods/web", "-o", "json"}, {"diff", path, other}, {"diff", other, path, "-o",
+			"json"}, {"overlap", path, path},
+		{"graph", path}, {"graph", path, "-o", "json"}, {"graph", path, "-o", "dot"}, {"graph", path, "-o", "mermaid"},
+		{"graph", path, "-o", "html"},
 	} {
 		out := must(t, args...)
 		require.NotEmpty(t, out)
@@ -442,9 +477,12 @@ func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
 func TestNamesOfKubernetesResources(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"po": "pods", "Endpoints": "endpoints", "netpol": "networkpolicies.networking.k8s.io", "ing": "ingresses.networking.k8s.io",
-		"events": "events", "Deployment": "deployments.apps", "crd": "customresourcedefinitions.apiextensions.k8s.io", "apiservice": "apiservices.apiregistration.k8s.io",
-		"StorageClass": "storageclasses.storage.k8s.io", "hpa": "horizontalpodautoscalers.autoscaling", "pc": "priorityclasses.scheduling.k8s.io",
+		"po": "pods", "Endpoints": "endpoints", "netpol": "networkpolicies.networking.k8s.io",
+		"ing":    "ingresses.networking.k8s.io",
+		"events": "events", "Deployment": "deployments.apps", "crd": "customresourcedefinitions.apiextensions.k8s.io",
+		"apiservice":   "apiservices.apiregistration.k8s.io",
+		"StorageClass": "storageclasses.storage.k8s.io", "hpa": "horizontalpodautoscalers.autoscaling",
+		"pc":         "priorityclasses.scheduling.k8s.io",
 		"psp.policy": "", "componentstatuses": "componentstatuses", "sts": "statefulsets.apps",
 	} {
 		resource, ok := builtIns().Resolve(name)

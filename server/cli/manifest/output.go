@@ -125,8 +125,8 @@ func encode(value any, escape func(rune) string) ([]byte, error) {
 	return out, nil
 }
 
-// yamlOf returns YAML. A value with characters that YAML does not allow, or that could control a terminal, is written as YAML
-// that looks like JSON.
+// yamlOf returns YAML. A value with characters that YAML does not allow, or that could control a terminal, is written
+// as YAML that looks like JSON.
 func yamlOf(value any) ([]byte, error) {
 	text, err := yaml.Marshal(value)
 	if err != nil || bytes.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {

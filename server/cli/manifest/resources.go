@@ -83,7 +83,8 @@ func resourceList(gv schema.GroupVersion, plural, kind string, namespaced bool) 
 // resourceOf returns the resource of an item, alone in a snapshot.
 func resourceOf(item *manifest.Item) (discovery.Resource, *discovery.Snapshot) {
 	gv := schema.GroupVersion{Group: item.APIGroup, Version: item.APIVersion}
-	snapshot := discovery.NewSnapshot(nil, []*metav1.APIResourceList{resourceList(gv, item.Resource, item.ItemKind, item.Namespace != "")})
+	snapshot := discovery.NewSnapshot(nil,
+		[]*metav1.APIResourceList{resourceList(gv, item.Resource, item.ItemKind, item.Namespace != "")})
 	resource, _ := snapshot.ByGroupResource(groupResource(item))
 	return resource, snapshot
 }

@@ -23,15 +23,22 @@ type selectionFlags struct {
 
 // Add adds the flags. They have the names and the meaning that they have for a new backup.
 func (f *selectionFlags) Add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.includedNamespaces, "include-namespaces", nil, "only items of these namespaces, names or patterns")
+	flags.StringSliceVar(&f.includedNamespaces, "include-namespaces", nil,
+		"only items of these namespaces, names or patterns")
 	flags.StringSliceVar(&f.excludedNamespaces, "exclude-namespaces", nil, "no items of these namespaces")
-	flags.StringSliceVar(&f.resources.Included, "include-resources", nil, "only items of these resources: plural, kind or short name, with or without a group")
+	flags.StringSliceVar(&f.resources.Included, "include-resources", nil,
+		"only items of these resources: plural, kind or short name, with or without a group")
 	flags.StringSliceVar(&f.resources.Excluded, "exclude-resources", nil, "no items of these resources")
-	flags.StringSliceVar(&f.resources.IncludedClusterScoped, "include-cluster-scoped-resources", nil, "only cluster-scoped items of these resources")
-	flags.StringSliceVar(&f.resources.ExcludedClusterScoped, "exclude-cluster-scoped-resources", nil, "no cluster-scoped items of these resources")
-	flags.StringSliceVar(&f.resources.IncludedNamespaced, "include-namespace-scoped-resources", nil, "only namespaced items of these resources")
-	flags.StringSliceVar(&f.resources.ExcludedNamespaced, "exclude-namespace-scoped-resources", nil, "no namespaced items of these resources")
-	command.AddOptionalBool(flags, &f.resources.IncludeCluster, "include-cluster-resources", "cluster-scoped items too, or not")
+	flags.StringSliceVar(&f.resources.IncludedClusterScoped, "include-cluster-scoped-resources", nil,
+		"only cluster-scoped items of these resources")
+	flags.StringSliceVar(&f.resources.ExcludedClusterScoped, "exclude-cluster-scoped-resources", nil,
+		"no cluster-scoped items of these resources")
+	flags.StringSliceVar(&f.resources.IncludedNamespaced, "include-namespace-scoped-resources", nil,
+		"only namespaced items of these resources")
+	flags.StringSliceVar(&f.resources.ExcludedNamespaced, "exclude-namespace-scoped-resources", nil,
+		"no namespaced items of these resources")
+	command.AddOptionalBool(flags, &f.resources.IncludeCluster, "include-cluster-resources",
+		"cluster-scoped items too, or not")
 	f.selectors.Add(flags)
 }
 
@@ -66,7 +73,8 @@ func (f *selectionFlags) Build() (*selection, error) {
 
 // selection selects items as a backup does with the same filters. It sees the items in the order of a manifest.
 //
-// A name of a resource without a group is one of Kubernetes' own resources, or else stands for all custom resources of that name.
+// A name of a resource without a group is one of Kubernetes' own resources, or else stands for all custom resources of
+// that name.
 type selection struct {
 	flags      *selectionFlags
 	lists      filter.ResourceLists // with the full names of Kubernetes' own resources
@@ -127,7 +135,8 @@ func (s *selection) Match(item *manifest.Item) (bool, error) {
 			return true, nil
 		}
 	}
-	return len(s.labels) == 0 || slices.ContainsFunc(s.labels, func(l labels.Selector) bool { return l.Matches(labels.Set(item.Labels)) }), nil
+	return len(s.labels) == 0 ||
+		slices.ContainsFunc(s.labels, func(l labels.Selector) bool { return l.Matches(labels.Set(item.Labels)) }), nil
 }
 
 func (s *selection) includesNamespace(name string) (bool, error) {
@@ -143,7 +152,8 @@ func (s *selection) includesNamespace(name string) (bool, error) {
 	return in, nil
 }
 
-// Unknown returns a sentence for each resource that the filters name and no item has. All items must have been passed to Match.
+// Unknown returns a sentence for each resource that the filters name and no item has. All items must have been passed
+// to Match.
 func (s *selection) Unknown() []string {
 	var sentences []string
 	for _, names := range s.names() {

@@ -217,7 +217,8 @@ func (o *opener) fromBackup(ctx context.Context, s *source, backup *velerov1.Bac
 		Kind: velerov1.DownloadTargetKindBackupContents, Name: s.name, Location: backup.Spec.StorageLocation,
 	})
 	if errors.Is(err, runs.ErrNoFile) {
-		return fmt.Errorf("the object storage has neither a manifest nor an archive of the backup; its phase is %s", layout.OrNone(string(backup.Status.Phase)))
+		return fmt.Errorf("the object storage has neither a manifest nor an archive of the backup; its phase is %s",
+			layout.OrNone(string(backup.Status.Phase)))
 	}
 	if err != nil {
 		return err
@@ -244,7 +245,8 @@ func (o *opener) fromArchive(ctx context.Context, s *source, archive *runs.File)
 	progress := command.NewProgress(o.app.Err, layout.OneLine(s.name))
 	defer progress.End()
 	header := manifest.Header{Backup: manifest.Backup{Name: filepath.Base(s.name)}}
-	if err := servermanifest.FromArchive(ctx, &counted{in: content, progress: progress}, header, table, file, manifest.Options{}); err != nil {
+	if err := servermanifest.FromArchive(ctx, &counted{in: content, progress: progress}, header, table, file,
+		manifest.Options{}); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	s.file = runs.LocalFile(file)

@@ -16,7 +16,8 @@ func newWhyCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why BACKUP|FILE ITEM",
 		Short: "Show how an item came into a backup",
-		Long: "Show the chain by which an item came into a backup: filters, the order in the backup, actions of plugins with the items for which\n" +
+		Long: "Show the chain by which an item came into a backup: filters, the order in the backup, actions of plugins " +
+			"with the items for which\n" +
 			"they have requested it. Then show which other items depend on it.",
 		Example:           "  cleat manifest why nightly persistentvolumes/pv-0001",
 		Args:              itemArgs,
@@ -106,7 +107,8 @@ func explain(ctx context.Context, s *source, name named) (*explanation, error) {
 
 // lookUp returns the item that a reference of the manifest means, or nil if it has none.
 func lookUp(ctx context.Context, s *source, ref manifest.Ref) (*manifest.Item, error) {
-	for item, err := range s.Of(ctx, manifest.Ref{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}) {
+	for item, err := range s.Of(ctx, manifest.Ref{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace,
+		Name: ref.Name}) {
 		if err != nil {
 			return nil, err
 		}
@@ -129,6 +131,7 @@ func (doc *explanation) print(w io.Writer) error {
 		d.Indented(i+1, func() { d.Line("%s: %s", nameOfRef(s.Item), layout.OneLine(text)) })
 	}
 	d.Gap()
-	printEdges(d, "Needed by", len(doc.Referrers), func(i int) (manifest.Edge, manifest.Ref) { return doc.Referrers[i].Edge, doc.Referrers[i].Item })
+	printEdges(d, "Needed by", len(doc.Referrers),
+		func(i int) (manifest.Edge, manifest.Ref) { return doc.Referrers[i].Edge, doc.Referrers[i].Item })
 	return d.Err()
 }

@@ -25,9 +25,12 @@ func NewCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operations",
 		Short: "Show how far the asynchronous operations of plugins are",
-		Long: "Show the asynchronous operations that plugins have started for backups and restores, from their start: how far each one is, at which\n" +
-			"pace, the time left, and what is wrong with it. The numbers are those of the plugins. With -w, continue until ctrl-c: on a terminal the\n" +
-			"table is updated, elsewhere each operation that begins, ends, or gets into trouble is a line. With -o json, each change is a line\n" +
+		Long: "Show the asynchronous operations that plugins have started for backups and restores, from their start: how " +
+			"far each one is, at which\n" +
+			"pace, the time left, and what is wrong with it. The numbers are those of the plugins. With -w, continue until " +
+			"ctrl-c: on a terminal the\n" +
+			"table is updated, elsewhere each operation that begins, ends, or gets into trouble is a line. With -o json, each " +
+			"change is a line\n" +
 			"that holds all operations.",
 		Example: "  cleat operations\n  cleat operations -w --backup nightly\n  cleat operations -o json",
 		Args:    cobra.NoArgs,
@@ -129,7 +132,8 @@ func (q *query) stored(ctx context.Context) (*serverreport.Operations, error) {
 	var waiting []waiter
 	keys := q.keys()
 	add := func(run status.Run, object client.Object, location string) {
-		if (run.Waits() || run.Starts()) && (len(keys) == 0 || slices.Contains(keys, serverreport.OwnerKey(run.Kind, run.Name))) {
+		if (run.Waits() || run.Starts()) &&
+			(len(keys) == 0 || slices.Contains(keys, serverreport.OwnerKey(run.Kind, run.Name))) {
 			waiting = append(waiting, waiter{run, object, location})
 		}
 	}

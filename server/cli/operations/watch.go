@@ -33,7 +33,8 @@ const (
 	rateOver = 30 * time.Second
 )
 
-// watch shows operations in view until ctx ends, which is not an error. After the beginning it tolerates an API server that is away.
+// watch shows operations in view until ctx ends, which is not an error. After the beginning it tolerates an API server
+// that is away.
 func watch(ctx context.Context, ask func(context.Context) (status.Operations, error), view view) error {
 	var past history
 	for begun := false; ; {
@@ -63,7 +64,8 @@ func watch(ctx context.Context, ask func(context.Context) (status.Operations, er
 // history holds the last reports of a server.
 type history []*serverreport.Operations
 
-// add adds a report and returns the one to compare it with, nil if there is none. Stored operations are compared with nothing.
+// add adds a report and returns the one to compare it with, nil if there is none. Stored operations are compared with
+// nothing.
 func (h *history) add(document status.Operations) *serverreport.Operations {
 	if document.Problem != "" {
 		*h = nil
@@ -170,7 +172,8 @@ func (c *changes) show(now status.Operations, _ *serverreport.Operations) error 
 		if _, still := owners[uid]; still {
 			continue
 		}
-		if _, err := fmt.Fprintf(c.out, "%s  %s: the server does not follow its operations any more\n", when, layout.OneLine(c.known[uid])); err != nil {
+		if _, err := fmt.Fprintf(c.out, "%s  %s: the server does not follow its operations any more\n", when,
+			layout.OneLine(c.known[uid])); err != nil {
 			return err
 		}
 	}

@@ -22,14 +22,18 @@ import (
 
 // document returns the operation of a backup some seconds after noon.
 func document(seconds int, phase string, done int64) status.Operations {
-	return status.NewOperations("velero", serverreport.NewOperations(statustest.At(time.Duration(seconds)*time.Second).Time, []serverreport.OperationsOf{{
-		Kind: "Backup", Name: "b", UID: "1",
-		Operations: []serverreport.Operation{{Plugin: "a.b/c", ID: "1", Resource: "pods", Name: "p", Phase: phase, Done: done, Total: 100}},
-	}}), "")
+	return status.NewOperations("velero",
+		serverreport.NewOperations(statustest.At(time.Duration(seconds)*time.Second).Time, []serverreport.OperationsOf{{
+			Kind: "Backup", Name: "b", UID: "1",
+			Operations: []serverreport.Operation{{Plugin: "a.b/c", ID: "1", Resource: "pods", Name: "p", Phase: phase,
+				Done:  done,
+				Total: 100}},
+		}}), "")
 }
 
 func nobody(seconds int) status.Operations {
-	return status.NewOperations("velero", serverreport.NewOperations(statustest.At(time.Duration(seconds)*time.Second).Time, nil), "")
+	return status.NewOperations("velero",
+		serverreport.NewOperations(statustest.At(time.Duration(seconds)*time.Second).Time, nil), "")
 }
 
 func TestChangesAreLines(t *testing.T) {
@@ -40,7 +44,8 @@ func TestChangesAreLines(t *testing.T) {
 	away := document(6, "InProgress", 12)
 	away.Problem = "no answer\nwithin 5s"
 	for _, now := range []status.Operations{
-		document(0, "New", 0), document(2, "InProgress", 10), document(4, "InProgress", 12), away, away, document(10, "Completed", 100), nobody(12), nobody(14),
+		document(0, "New", 0), document(2, "InProgress", 10), document(4, "InProgress", 12), away, away, document(10,
+			"Completed", 100), nobody(12), nobody(14),
 	} {
 		require.NoError(t, view.show(now, nil))
 	}
@@ -59,7 +64,8 @@ func TestChangesAreDocuments(t *testing.T) {
 	var out, notes bytes.Buffer
 	view, err := newView(&out, &notes, "json")
 	require.NoError(t, err)
-	for _, now := range []status.Operations{document(0, "New", 0), document(2, "New", 0), document(4, "New", 5), nobody(6)} {
+	for _, now := range []status.Operations{document(0, "New", 0), document(2, "New", 0), document(4, "New", 5),
+		nobody(6)} {
 		require.NoError(t, view.show(now, nil))
 	}
 	require.NoError(t, view.note("away"))
@@ -120,8 +126,10 @@ func TestWatchOutlastsTheAPIServer(t *testing.T) {
 		shown   []string
 		want    error
 	}{
-		"stopped":         {answers: []error{nil, nil}, shown: []string{"New", "New"}},
-		"away for a time": {answers: []error{nil, away, nil}, shown: []string{"New", "the API server cannot be reached; the display continues when it can: connection refused", "New"}},
+		"stopped": {answers: []error{nil, nil}, shown: []string{"New", "New"}},
+		"away for a time": {answers: []error{nil, away, nil},
+			shown: []string{"New", "the API server cannot be reached; the display continues when it can: connection refused",
+				"New"}},
 		"away at first":   {answers: []error{away}, want: away},
 		"forbidden later": {answers: []error{nil, forbidden}, shown: []string{"New"}, want: forbidden},
 		"nobody reads it": {answers: []error{nil}, fails: broken, shown: []string{"New"}, want: broken},

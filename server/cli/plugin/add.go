@@ -26,11 +26,15 @@ func newAddCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add IMAGE",
 		Short: "Add the plugins of a container image",
-		Long: "Add an image to the Deployment of the server, as an init container that copies its plugin files, as Velero does. The server's pod\n" +
+		Long: "Add an image to the Deployment of the server, as an init container that copies its plugin files, as Velero " +
+			"does. The server's pod\n" +
 			"starts anew.\n\n" +
-			"With --plugin-dir, no cluster is needed: the command pulls the image, takes the files below its /plugins, compares them with the lock of\n" +
-			"the directory, checks that they work on this machine, and moves them into the directory. A running server notices. For the check, each\n" +
-			"program is started without rights, environment and network. IMAGE names an image of a registry, or is the path of an OCI layout or of a\n" +
+			"With --plugin-dir, no cluster is needed: the command pulls the image, takes the files below its /plugins, " +
+			"compares them with the lock of\n" +
+			"the directory, checks that they work on this machine, and moves them into the directory. A running server " +
+			"notices. For the check, each\n" +
+			"program is started without rights, environment and network. IMAGE names an image of a registry, or is the path " +
+			"of an OCI layout or of a\n" +
 			"tarball.",
 		Example: `  cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --confirm
   cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --plugin-dir ./plugins
@@ -51,12 +55,15 @@ func newAddCommand(a *command.App) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	add.directory.Add(cmd, "add the plugins to this directory, without a cluster; empty adds the image to the server in the cluster")
+	add.directory.Add(cmd, "add the plugins to this directory, without a cluster; empty adds the image to the server in "+
+		"the cluster")
 	flags.StringVar(&add.pull, "image-pull-policy", add.pull, "when a node pulls the image: Always, IfNotPresent or Never")
 	flags.BoolVar(&confirm, "confirm", false, "do not ask before the server's pod starts anew")
-	flags.StringVar(&add.key, "key", "", "public key with which cosign verifies the image; an image without a valid signature is refused")
+	flags.StringVar(&add.key, "key", "", "public key with which cosign verifies the image; an image without a valid "+
+		"signature is refused")
 	flags.BoolVar(&add.updateLock, "lock", false, "write the files into "+pluginlock.FileName+" as well, if there is one")
-	flags.BoolVar(&add.plainHTTP, "plain-http", false, "allow the registry to be asked without TLS; one on this machine may be anyway")
+	flags.BoolVar(&add.plainHTTP, "plain-http", false,
+		"allow the registry to be asked without TLS; one on this machine may be anyway")
 	flags.DurationVar(&add.silence, "registry-timeout", add.silence, "how long a registry may send nothing")
 	return cmd
 }
@@ -99,7 +106,8 @@ func (c *adding) toCluster(ctx context.Context, image string, confirmed bool) er
 // toDirectory takes the plugin files out of an image into a directory.
 func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 	resolver := pluginimage.Resolver{
-		Platform: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, Silence: pluginimage.Silence(c.silence), PlainHTTP: c.plainHTTP,
+		Platform: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, Silence: pluginimage.Silence(c.silence),
+		PlainHTTP: c.plainHTTP,
 	}
 	image, err := resolver.Resolve(ctx, ref)
 	if err != nil {
@@ -110,7 +118,8 @@ func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 			return err
 		}
 	} else if image.ByTag {
-		fmt.Fprintf(c.app.Err, "Image %s is not verified: its registry decides what the tag stands for. --key verifies a signature; its digest names what you see now: %s\n",
+		fmt.Fprintf(c.app.Err, "Image %s is not verified: its registry decides what the tag stands for. --key verifies a "+
+			"signature; its digest names what you see now: %s\n",
 			ref, image.Digest)
 	}
 	store, err := pluginimage.OpenStore(c.directory.Path)
@@ -143,8 +152,8 @@ func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 	return nil
 }
 
-// checkFiles compares the files in the directory stage with the lock. Only then it starts them, to see that they are plugins, and updates the
-// lock if the user wants that.
+// checkFiles compares the files in the directory stage with the lock. Only then it starts them, to see that they are
+// plugins, and updates the lock if the user wants that.
 func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginimage.File) error {
 	lock, err := c.directory.ReadLock()
 	if err != nil {
@@ -159,23 +168,27 @@ func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginima
 	if err != nil {
 		return err
 	}
-	found, err := ask(ctx, stage, files, c.directory.Verbose(c.app.Err), func(note string) { fmt.Fprintf(c.app.Err, "Note: %s\n", note) })
+	found, err := ask(ctx, stage, files, c.directory.Verbose(c.app.Err),
+		func(note string) { fmt.Fprintf(c.app.Err, "Note: %s\n", note) })
 	if err != nil || lock == nil || !c.updateLock {
 		return err
 	}
 	return lock.With(found).Write(c.directory.LockPath())
 }
 
-// checkLocked returns an error unless the lock has all files. It names plugins only, and other files may be what a plugin reads or starts.
+// checkLocked returns an error unless the lock has all files. It names plugins only, and other files may be what a
+// plugin reads or starts.
 func checkLocked(lock *pluginlock.Lock, files []pluginimage.File) error {
 	var problems error
 	for _, file := range files {
 		if !file.Executable {
-			problems = errors.Join(problems, fmt.Errorf("file %s is no plugin, so the lock cannot name it; if it may be in the directory, add the image with --lock", file.Name))
+			problems = errors.Join(problems, fmt.Errorf("file %s is no plugin, so the lock cannot name it; if it may be in "+
+				"the directory, add the image with --lock", file.Name))
 			continue
 		}
 		if err := lock.Check(file.Name, file.SHA256); err != nil {
-			problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", file.Name, err))
+			problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", file.Name,
+				err))
 		}
 	}
 	return problems

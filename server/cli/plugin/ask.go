@@ -25,7 +25,8 @@ import (
 const (
 	askName   = "ask"
 	askWithin = 5 * time.Minute
-	// mostAnswer is how much the process without rights may print, in bytes: many times what the files of an image provide.
+	// mostAnswer is how much the process without rights may print, in bytes: many times what the files of an image
+	// provide.
 	mostAnswer = 4 << 20
 	mostNotes  = 10
 	mostReason = 4 << 10 // bytes of what is printed about a file
@@ -38,7 +39,8 @@ type answer struct {
 	Broken  []pluginstatus.FileProblem
 }
 
-// newAskCommand returns the command that gives up its rights, and then starts the files of a directory and prints what they provide.
+// newAskCommand returns the command that gives up its rights, and then starts the files of a directory and prints what
+// they provide.
 func newAskCommand(a *command.App) *cobra.Command {
 	var f plugindir.Flags
 	cmd := &cobra.Command{
@@ -66,9 +68,11 @@ func newAskCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// ask starts the executable files of an image, which are in dir, without rights, environment and network, and returns what they provide.
-// note is called for what the kernel refuses.
-func ask(ctx context.Context, dir string, files []pluginimage.File, verbose io.Writer, note func(string)) ([]pluginlock.Plugin, error) {
+// ask starts the executable files of an image, which are in dir, without rights, environment and network, and returns
+// what they provide. note is called for what the kernel refuses.
+func ask(
+	ctx context.Context, dir string, files []pluginimage.File, verbose io.Writer, note func(string),
+) ([]pluginlock.Plugin, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("the programs did not answer within %s", askWithin))
 	defer cancel()
 	c := confine.Command{Args: []string{"plugin", askName}, Files: dir, Most: mostAnswer, Verbose: verbose}
@@ -93,10 +97,15 @@ func ask(ctx context.Context, dir string, files []pluginimage.File, verbose io.W
 func (a *answer) check(files []pluginimage.File) ([]pluginlock.Plugin, error) {
 	var problems error
 	for _, broken := range a.Broken {
-		problems = errors.Join(problems, fmt.Errorf("file %s is not usable: %s", layout.OneLine(shorten.Text(broken.File, mostReason)), layout.Printable(shorten.Text(broken.Reason, mostReason))))
+		problems = errors.Join(problems,
+			fmt.Errorf("file %s is not usable: %s", layout.OneLine(shorten.Text(broken.File, mostReason)),
+				layout.Printable(shorten.Text(broken.Reason, mostReason))))
 	}
 	for _, plugin := range a.Plugins {
-		if !slices.ContainsFunc(files, func(f pluginimage.File) bool { return f.Name == plugin.Path && f.SHA256 == plugin.SHA256 }) {
+		if !slices.ContainsFunc(files, func(f pluginimage.File) bool {
+			return f.Name == plugin.Path &&
+				f.SHA256 == plugin.SHA256
+		}) {
 			return nil, fmt.Errorf("file %q was changed while it was asked what it provides", plugin.Path)
 		}
 		for _, provided := range plugin.Provides {

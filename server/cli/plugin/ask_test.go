@@ -15,11 +15,13 @@ func TestAnswersOfProgramsAreNotTrusted(t *testing.T) {
 	files := []pluginimage.File{{Name: "a", SHA256: "1", Executable: true}, {Name: "lib", SHA256: "2"}}
 	provides := []pluginlock.Provided{{Kind: "ObjectStore", Version: 1, Name: "example.io/a"}}
 	for want, got := range map[string]answer{
-		"":                                  {Plugins: []pluginlock.Plugin{{Path: "a", SHA256: "1", Provides: provides}}},
-		`file "b" was changed while`:        {Plugins: []pluginlock.Plugin{{Path: "b", SHA256: "1"}}},
-		`file "a" was changed while`:        {Plugins: []pluginlock.Plugin{{Path: "a", SHA256: "3"}}},
-		"file a did not say":                {},
-		"file a is not usable: it lists":    {Plugins: []pluginlock.Plugin{{Path: "a", SHA256: "1", Provides: []pluginlock.Provided{{Kind: "ObjectStore", Version: 1, Name: "\x1b[2J"}}}}},
+		"":                           {Plugins: []pluginlock.Plugin{{Path: "a", SHA256: "1", Provides: provides}}},
+		`file "b" was changed while`: {Plugins: []pluginlock.Plugin{{Path: "b", SHA256: "1"}}},
+		`file "a" was changed while`: {Plugins: []pluginlock.Plugin{{Path: "a", SHA256: "3"}}},
+		"file a did not say":         {},
+		"file a is not usable: it lists": {Plugins: []pluginlock.Plugin{
+			{Path: "a", SHA256: "1", Provides: []pluginlock.Provided{{Kind: "ObjectStore", Version: 1, Name: "\x1b[2J"}}},
+		}},
 		"file a is not usable: \ufffd[2J ":  {Broken: []pluginstatus.FileProblem{{File: "a", Reason: "\x1b[2J "}}},
 		"file \ufffd[2J is not usable: why": {Broken: []pluginstatus.FileProblem{{File: "\x1b[2J", Reason: "why"}}},
 	} {

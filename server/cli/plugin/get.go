@@ -22,7 +22,8 @@ func newGetCommand(a *command.App) *cobra.Command {
 		Short:   "List plugins, and why some are quarantined",
 		Long: "List the plugins of the running server, or with --plugin-dir those of a directory.\n" +
 			"A NAME is the name of a plugin, or the path of a plugin file.",
-		Example: "  cleat plugin get\n  cleat plugin get --kind BackupItemAction -o wide\n  cleat plugin get --plugin-dir ./plugins -o json",
+		Example: "  cleat plugin get\n  cleat plugin get --kind BackupItemAction -o wide\n  cleat plugin get --plugin-dir " +
+			"./plugins -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := f.report(cmd, a, "")
 			if err != nil {
@@ -52,7 +53,8 @@ func newGetCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&kind, "kind", "", "only plugins of this kind, e.g. ObjectStore; with its version, only of that: BackupItemActionV2")
+	cmd.Flags().StringVar(&kind, "kind", "", "only plugins of this kind, e.g. ObjectStore; with its version, only of "+
+		"that: BackupItemActionV2")
 	command.AddOutput(cmd, &output, forms...)
 	return cmd
 }

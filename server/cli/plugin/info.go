@@ -20,11 +20,13 @@ func newInfoCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info NAME|FILE",
 		Short: "Show everything about a plugin or about a file with plugins",
-		Long: "Show everything about a plugin of the running server, or with --plugin-dir of a directory: what it offers, which\n" +
+		Long: "Show everything about a plugin of the running server, or with --plugin-dir of a directory: what it offers, " +
+			"which\n" +
 			"versions are used and why, what it applies to, the schema of its config, and what is wrong with it.\n" +
 			"An existing FILE is started and inspected on its own, without a server.",
-		Example: "  cleat plugin info example.io/mover\n  cleat plugin info ./mover\n  cleat plugin info --plugin-dir ./plugins example.io/mover",
-		Args:    cobra.ExactArgs(1),
+		Example: "  cleat plugin info example.io/mover\n  cleat plugin info ./mover\n  cleat plugin info --plugin-dir " +
+			"./plugins example.io/mover",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := f.detailed(cmd, a, args[0])
 			if err != nil {
@@ -43,8 +45,8 @@ func newInfoCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// detailed returns the report about the file or plugin that text refers to: an existing file, if no directory is named, and
-// otherwise a plugin.
+// detailed returns the report about the file or plugin that text refers to: an existing file, if no directory is named,
+// and otherwise a plugin.
 func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) (*serverreport.PluginReport, error) {
 	if f.directory.Path == "" && f.directory.Config == "" {
 		isFile, err := pluginFileAt(text)
@@ -69,8 +71,8 @@ func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) 
 	return all, nil
 }
 
-// pluginFileAt reports whether text is the path of a plugin file on this machine. Otherwise it may be the name of a plugin,
-// or a path in the server's directory, unless it begins with a dot.
+// pluginFileAt reports whether text is the path of a plugin file on this machine. Otherwise it may be the name of a
+// plugin, or a path in the server's directory, unless it begins with a dot.
 func pluginFileAt(text string) (bool, error) {
 	info, err := os.Stat(text)
 	switch here := strings.HasPrefix(text, "."); {

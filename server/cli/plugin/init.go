@@ -35,7 +35,8 @@ func (p pluginProject) print(a *command.App) error {
 		fmt.Fprintf(a.Err, "This cleat (%s) is not a release, so the project is built on the latest one; "+
 			"for another, or a source tree, say --framework.\n", a.Version)
 	case filepath.IsAbs(p.Framework):
-		fmt.Fprintf(a.Err, "The project is built on the source tree %s; before its first release, have go.mod require a release instead.\n", p.Framework)
+		fmt.Fprintf(a.Err, "The project is built on the source tree %s; before its first release, have go.mod require a "+
+			"release instead.\n", p.Framework)
 	}
 	return nil
 }
@@ -84,13 +85,15 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 	flags.StringVar(&options.Module, "module", "", "path of the Go module (default NAME)")
 	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugins, may be repeated (default BackupItemAction)")
 	flags.StringVar(&options.Framework, "framework", "",
-		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program; of a development build, the source tree that it or the working directory is in)")
+		"version of the framework to build on, or the path of a source tree of it, which images are not built with "+
+			"(default the version of this program; of a development build, the source tree that it or the working directory "+
+			"is in)")
 	command.AddOutput(cmd, &output, "text")
 	return cmd
 }
 
-// defaultFramework returns what a project is built on by default: the release that this program is, or the source tree that a
-// development build is in. It returns "" for the latest release when there is neither.
+// defaultFramework returns what a project is built on by default: the release that this program is, or the source tree
+// that a development build is in. It returns "" for the latest release when there is neither.
 func defaultFramework(version string) string {
 	if isRelease(version) {
 		return version

@@ -15,7 +15,8 @@ import (
 func TestPluginInitWritesProjectOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
-	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--module", "example.org/mine", "--kind", "ObjectStore")
+	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--module", "example.org/mine",
+		"--kind", "ObjectStore")
 	require.NoError(t, err)
 	require.Contains(t, out, filepath.Join(dir, "object_store.go")+"\n")
 	require.NotContains(t, out, "backup_item_action")
@@ -37,7 +38,8 @@ func TestPluginInitWritesProjectOnce(t *testing.T) {
 func TestPluginInitAsJSON(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
-	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--kind", "ObjectStore,DeleteItemAction", "-o", "json")
+	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--kind",
+		"ObjectStore,DeleteItemAction", "-o", "json")
 	require.NoError(t, err)
 	var project pluginProject
 	require.NoError(t, json.Unmarshal([]byte(out), &project))
@@ -55,12 +57,14 @@ func TestPluginInitAsJSON(t *testing.T) {
 	require.NoDirExists(t, other)
 }
 
-// initAs runs "plugin init" in a program of the given version, and returns what it prints and the go.mod that it writes.
+// initAs runs "plugin init" in a program of the given version, and returns what it prints and the go.mod that it
+// writes.
 func initAs(t *testing.T, version string) (printed, mod string) {
 	t.Helper()
 	var out bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "mine")
-	app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Version: version, Args: []string{"plugin", "init", "example.io/stamp", "--dir", dir}}
+	app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Version: version,
+		Args: []string{"plugin", "init", "example.io/stamp", "--dir", dir}}
 	require.NoError(t, command.NewRoot(app, NewCommand(app)).ExecuteContext(t.Context()))
 	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	require.NoError(t, err)

@@ -27,8 +27,10 @@ func newLockCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock",
 		Short: "Write " + pluginlock.FileName + ": which plugin files a server may run, by their content",
-		Long: "Start each file in the plugin directory, ask what it provides, and write that with the sum of its content into the\n" +
-			"lock. A server with the lock runs these files and no others. The command prints the differences from the previous\n" +
+		Long: "Start each file in the plugin directory, ask what it provides, and write that with the sum of its content " +
+			"into the\n" +
+			"lock. A server with the lock runs these files and no others. The command prints the differences from the " +
+			"previous\n" +
 			"lock.",
 		Example: "  cleat plugin lock --plugin-dir ./plugins\n  cleat plugin lock --plugin-dir ./plugins --check",
 		Args:    cobra.NoArgs,
@@ -66,10 +68,13 @@ func newLockCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// lockDirectory returns the lock of the directory, and the files that cannot be in it. It takes the sums first and runs only
-// files with these sums, so that sum and plugins belong together.
-func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
-	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.LockPath(), Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
+// lockDirectory returns the lock of the directory, and the files that cannot be in it. It takes the sums first and runs
+// only files with these sums, so that sum and plugins belong together.
+func lockDirectory(
+	ctx context.Context, a *command.App, f *plugindir.Flags,
+) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
+	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.LockPath(),
+		Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
 	contents := &pluginlock.Lock{}
 	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file plugindir.File) {
 		sum, err := host.Sum(file.Path)
@@ -111,7 +116,10 @@ func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pl
 }
 
 // visit starts a host with a lock for the directory, and calls see for each file that it finds.
-func visit(ctx context.Context, a *command.App, f *plugindir.Flags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file plugindir.File)) error {
+func visit(
+	ctx context.Context, a *command.App, f *plugindir.Flags, lock *pluginlock.Lock, see func(host *pluginhost.Host,
+		relative string, file plugindir.File),
+) error {
 	source, err := f.Open(ctx, a, lock)
 	if err != nil {
 		return err

@@ -46,7 +46,8 @@ func TestLockPrintsChanges(t *testing.T) {
 	sum, err := pluginlock.SumFile(programs.Build(t, clitest.FirstPlugin))
 	require.NoError(t, err)
 	require.Equal(t, pluginlock.Plugin{Path: "vendor/first", SHA256: sum, Provides: []pluginlock.Provided{
-		{Kind: "BackupItemAction", Version: 1, Name: "example.cleat.dev/mark"}, {Kind: "RestoreItemAction", Version: 1, Name: "example.cleat.dev/unmark"},
+		{Kind: "BackupItemAction", Version: 1, Name: "example.cleat.dev/mark"}, {Kind: "RestoreItemAction", Version: 1,
+			Name: "example.cleat.dev/unmark"},
 	}}, lock.Plugins[1])
 
 	require.NoError(t, os.WriteFile(path, append([]byte("# ours\n"), must(os.ReadFile(path))...), 0o600))
@@ -61,7 +62,8 @@ func TestLockPrintsChanges(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "vendor/first")))
 	addPlugin(t, filepath.Join(dir, "named-x"), clitest.MisbehavePlugin)
 	out, err = plugin(t, dir, "lock", "--check")
-	require.ErrorContains(t, err, "the lock "+path+" does not match the directory; run the command without --check to write it anew")
+	require.ErrorContains(t, err, "the lock "+path+
+		" does not match the directory; run the command without --check to write it anew")
 	require.Regexp(t, `changed +kinds +other content\nadded +named-x +provides BackupItemAction example.io/named-x\nremoved +vendor/first +provided BackupItemAction example.cleat.dev/mark, `, out)
 
 	out, err = plugin(t, dir, "lock", "-o", "json")
@@ -71,8 +73,10 @@ func TestLockPrintsChanges(t *testing.T) {
 	require.Equal(t, pluginstatus.LockChanges{
 		APIVersion: "cleat.dev/v1", Kind: "PluginLockChanges", Lock: "/plugins/plugins.lock", Files: 2, Written: true,
 		Changes: []pluginstatus.LockChange{
-			{Change: "changed", File: "kinds", What: "other content"}, {Change: "added", File: "named-x", What: "provides BackupItemAction example.io/named-x"},
-			{Change: "removed", File: "vendor/first", What: "provided BackupItemAction example.cleat.dev/mark, RestoreItemAction example.cleat.dev/unmark"},
+			{Change: "changed", File: "kinds", What: "other content"}, {Change: "added", File: "named-x",
+				What: "provides BackupItemAction example.io/named-x"},
+			{Change: "removed", File: "vendor/first", What: "provided BackupItemAction example.cleat.dev/mark, " +
+				"RestoreItemAction example.cleat.dev/unmark"},
 		},
 		Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{},
 	}, changes)
@@ -96,10 +100,12 @@ func must[T any](value T, err error) T {
 
 func TestLockRefusesBrokenFiles(t *testing.T) {
 	t.Parallel()
-	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin, "exits": clitest.MisbehavePlugin, "lists-nonsense": clitest.MisbehavePlugin})
+	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin, "exits": clitest.MisbehavePlugin,
+		"lists-nonsense": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "lock")
 	require.EqualError(t, err, "cannot lock 1 file; repair or remove what is broken, or leave it out with --skip-broken")
-	require.Regexp(t, `\nCannot be used:\n  exits:\n    .*exit status 3; last on stderr: cannot read /etc/plugin.yaml`, out)
+	require.Regexp(t, `\nCannot be used:\n  exits:\n    .*exit status 3; last on stderr: cannot read /etc/plugin.yaml`,
+		out)
 	require.Regexp(t, `\nUsable in part:\n  lists-nonsense:\n    .* is offered twice: `, out)
 	require.NoFileExists(t, filepath.Join(dir, pluginlock.FileName))
 
@@ -147,10 +153,12 @@ func TestLockOfFolderThatOthersCanWrite(t *testing.T) {
 func TestVerifyDoesNotStartChangedFiles(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{
-		"kinds": clitest.KindsPlugin, "first": clitest.FirstPlugin, "named-a": clitest.MisbehavePlugin, "named-b": clitest.MisbehavePlugin, "named-c": clitest.MisbehavePlugin,
+		"kinds": clitest.KindsPlugin, "first": clitest.FirstPlugin, "named-a": clitest.MisbehavePlugin,
+		"named-b": clitest.MisbehavePlugin, "named-c": clitest.MisbehavePlugin,
 	})
 	_, err := plugin(t, dir, "verify")
-	require.ErrorContains(t, err, `there is no lock `+dir+`/plugins.lock (file does not exist); write it with "cleat plugin lock"`)
+	require.ErrorContains(t, err, `there is no lock `+dir+
+		`/plugins.lock (file does not exist); write it with "cleat plugin lock"`)
 	_, err = plugin(t, dir, "lock")
 	require.NoError(t, err)
 	out, err := plugin(t, dir, "verify")
@@ -166,7 +174,8 @@ func TestVerifyDoesNotStartChangedFiles(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, "named-a")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "named-b")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "named-b"), must(os.ReadFile(programs.Build(t, clitest.MisbehavePlugin))), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "named-b"),
+		must(os.ReadFile(programs.Build(t, clitest.MisbehavePlugin))), 0o600))
 	lock, err := pluginlock.Read(filepath.Join(dir, pluginlock.FileName))
 	require.NoError(t, err)
 	lock.Plugins[4].Provides[0].Name = "example.io/other" // of named-c
@@ -194,7 +203,8 @@ stranger +not in the lock +remove the file, or run "cleat plugin lock"$`, out)
 		states[file.File] = file.State
 	}
 	require.Equal(t, map[string]pluginstatus.FileState{
-		"first": "Changed", "kinds": "OK", "named-a": "Missing", "named-b": "Quarantined", "named-c": "Quarantined", "stranger": "NotLocked",
+		"first": "Changed", "kinds": "OK", "named-a": "Missing", "named-b": "Quarantined", "named-c": "Quarantined",
+		"stranger": "NotLocked",
 	}, states)
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pluginlock.FileName), []byte("plugins: []\n"), 0o600))

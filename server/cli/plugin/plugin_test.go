@@ -27,7 +27,8 @@ func listOf(t *testing.T, out string) pluginstatus.List {
 
 func TestGetListsPluginsOfDirectory(t *testing.T) {
 	t.Parallel()
-	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "vendor/exits": clitest.MisbehavePlugin, "lists-nothing": clitest.MisbehavePlugin})
+	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "vendor/exits": clitest.MisbehavePlugin,
+		"lists-nothing": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "get", "--no-built-ins")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^NAME +KIND +VERSION +STATUS +FROM$`, out)
@@ -50,12 +51,16 @@ example.io/mover +BackupItemAction +1 +not used +/plugins/kinds$`, out)
 	require.Equal(t, "/plugins", list.Directory)
 	require.Equal(t, []serverreport.Plugin{
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest version that both know",
-			File: "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion, Stock: list.Items[0].Stock,
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse,
+			Reason: "newest version that both know",
+			File:   "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion,
+			Stock: list.Items[0].Stock,
 		},
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed, Reason: "version 2 of the same name is used",
-			File: "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion, Stock: list.Items[1].Stock,
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed,
+			Reason: "version 2 of the same name is used",
+			File:   "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion,
+			Stock: list.Items[1].Stock,
 		},
 	}, list.Items)
 	require.NotContains(t, out, "sha256", "details are for info")
@@ -77,20 +82,33 @@ func TestPluginCommandErrors(t *testing.T) {
 	notExecutable := filepath.Join(t.TempDir(), "notes")
 	require.NoError(t, os.WriteFile(notExecutable, []byte("x"), 0o600))
 	for want, args := range map[string][]string{
-		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `:                                         {"get", "--plugin-dir", dir, "a.b/c"},
-		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`:                             {"get", "--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
-		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `:                       {"get", "--plugin-dir", dir, "--kind", "Store"},
-		`--output "xml": want table, wide, json or yaml`:                                                  {"get", "--plugin-dir", dir, "-o", "xml"},
-		`--output "wide": want text, json or yaml`:                                                        {"info", "--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
-		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`:              {"get", "--plugin-dir", "/no/such/directory"},
-		`there is no plugin "a.b/c"; "cleat plugin get --plugin-dir ` + dir + `" lists the existing ones`: {"info", "--plugin-dir", dir, "a.b/c"},
-		`stat ./no-such-plugin: no such file or directory`:                                                {"info", "./no-such-plugin"},
-		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`:                           {"info", "."},
-		`is not a plugin: it is not executable (chmod +x `:                                                {"info", notExecutable},
-		`--order tries an order on a directory, so name it with --plugin-dir; a running server`:           {"order", "--order", "a.b/c"},
-		`order of plugins: "a.b/c" is listed twice`:                                                       {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
-		`to inspect a directory instead, use --plugin-dir`:                                                {"get", "--kubeconfig", "/no/such/file"},
-		`read the file that --config names`:                                                               {"order", "--config", "/no/such/file"},
+		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `: {"get",
+			"--plugin-dir", dir, "a.b/c"},
+		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`: {"get",
+			"--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
+		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `: {"get",
+			"--plugin-dir", dir, "--kind", "Store"},
+		`--output "xml": want table, wide, json or yaml`: {"get",
+			"--plugin-dir", dir, "-o", "xml"},
+		`--output "wide": want text, json or yaml`: {"info",
+			"--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
+		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`: {"get",
+			"--plugin-dir", "/no/such/directory"},
+		`there is no plugin "a.b/c"; "cleat plugin get --plugin-dir ` + dir + `" lists the existing ones`: {"info",
+			"--plugin-dir", dir, "a.b/c"},
+		`stat ./no-such-plugin: no such file or directory`: {"info",
+			"./no-such-plugin"},
+		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`: {"info", "."},
+		`is not a plugin: it is not executable (chmod +x `: {"info",
+			notExecutable},
+		`--order tries an order on a directory, so name it with --plugin-dir; a running server`: {"order",
+			"--order", "a.b/c"},
+		`order of plugins: "a.b/c" is listed twice`: {"order",
+			"--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
+		`to inspect a directory instead, use --plugin-dir`: {"get",
+			"--kubeconfig", "/no/such/file"},
+		`read the file that --config names`: {"order",
+			"--config", "/no/such/file"},
 	} {
 		_, err := executePlugin(t, append([]string{"plugin"}, args...)...)
 		require.ErrorContains(t, err, want, args)
@@ -114,7 +132,8 @@ func TestInfoOfPlugin(t *testing.T) {
 	items := listOf(t, out).Items
 	require.Len(t, items, 2)
 	for _, item := range items {
-		require.Equal(t, &serverreport.Selector{IncludedResources: []string{"persistentvolumeclaims"}}, item.AppliesTo, item.Kind)
+		require.Equal(t, &serverreport.Selector{IncludedResources: []string{"persistentvolumeclaims"}}, item.AppliesTo,
+			item.Kind)
 	}
 
 	out, err = plugin(t, dir, "info", "exits")
@@ -136,7 +155,8 @@ func TestInfoOfSingleFile(t *testing.T) {
 
 func TestOrderOfActions(t *testing.T) {
 	t.Parallel()
-	dir := clitest.PluginDir(t, map[string]string{"a/named-b": clitest.MisbehavePlugin, "a.first/named-c": clitest.MisbehavePlugin, "named-a": clitest.MisbehavePlugin, "kinds": clitest.KindsPlugin})
+	dir := clitest.PluginDir(t, map[string]string{"a/named-b": clitest.MisbehavePlugin,
+		"a.first/named-c": clitest.MisbehavePlugin, "named-a": clitest.MisbehavePlugin, "kinds": clitest.KindsPlugin})
 	order := func(args ...string) []pluginstatus.OrderedAction {
 		t.Helper()
 		out, err := plugin(t, dir, append([]string{"order", "--no-built-ins", "-o", "json"}, args...)...)
@@ -157,13 +177,15 @@ func TestOrderOfActions(t *testing.T) {
 	}
 	stock := order()
 	got, places := names(stock, "backup")
-	require.Equal(t, []string{"example.io/named-b", "example.io/named-c", "example.io/mover", "example.io/named-a", "example.io/copier"}, got,
+	require.Equal(t, []string{"example.io/named-b", "example.io/named-c", "example.io/mover", "example.io/named-a",
+		"example.io/copier"}, got,
 		"folders in their order, asynchronous actions last")
 	require.Equal(t, []int{1, 2, 3, 4, 5}, places)
 
 	tried := order("--order", "example.io/copier,example.io/named-a,*,example.io/named-b")
 	got, places = names(tried, "backup")
-	require.Equal(t, []string{"example.io/named-a", "example.io/named-c", "example.io/mover", "example.io/named-b", "example.io/copier"}, got)
+	require.Equal(t, []string{"example.io/named-a", "example.io/named-c", "example.io/mover", "example.io/named-b",
+		"example.io/copier"}, got)
 	require.Equal(t, []int{4, 2, 3, 1, 5}, places)
 	got, _ = names(tried, "restore")
 	require.Equal(t, []string{"example.io/fetcher", "example.io/copier"}, got)
@@ -173,7 +195,8 @@ func TestOrderOfActions(t *testing.T) {
 	require.Equal(t, []string{"example.io/shards"}, got)
 
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  directory: "+dir+"\n  order: [example.io/named-a, '*', example.io/nobody]\n"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  directory: "+dir+
+		"\n  order: [example.io/named-a, '*', example.io/nobody]\n"), 0o600))
 	out, err := executePlugin(t, "plugin", "order", "--config", config)
 	require.NoError(t, err)
 	require.Contains(t, out, "The order names example.io/nobody, but there is no such plugin.\n")

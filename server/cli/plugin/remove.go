@@ -22,10 +22,13 @@ func newRemoveCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NAME|IMAGE",
 		Short: "Remove the plugins of a container image",
-		Long: "Remove an init container from the Deployment of the server, by its name or image. The server's pod starts anew.\n" +
-			"With --plugin-dir, remove the files that \"add\" has taken out of an image, by its name, its digest or one of its files.",
-		Example: "  cleat plugin remove velero-velero-plugin-for-aws\n  cleat plugin remove velero/velero-plugin-for-aws:v1.13.0 --plugin-dir ./plugins",
-		Args:    cobra.ExactArgs(1),
+		Long: "Remove an init container from the Deployment of the server, by its name or image. The server's pod starts " +
+			"anew.\n" +
+			"With --plugin-dir, remove the files that \"add\" has taken out of an image, by its name, its digest or one of " +
+			"its files.",
+		Example: "  cleat plugin remove velero-velero-plugin-for-aws\n  cleat plugin remove " +
+			"velero/velero-plugin-for-aws:v1.13.0 --plugin-dir ./plugins",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.Complete(cmd); err != nil {
 				return err
@@ -49,7 +52,8 @@ func newRemoveCommand(a *command.App) *cobra.Command {
 			return nil
 		},
 	}
-	f.Add(cmd, "remove the plugins from this directory, without a cluster; empty removes the image from the server in the cluster")
+	f.Add(cmd, "remove the plugins from this directory, without a cluster; empty removes the image from the server in "+
+		"the cluster")
 	return cmd
 }
 

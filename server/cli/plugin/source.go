@@ -30,7 +30,8 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the server")
 }
 
-// report returns the report of all plugins. If only is not empty, it returns the plugins that only refers to, with details.
+// report returns the report of all plugins. If only is not empty, it returns the plugins that only refers to, with
+// details.
 func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*serverreport.PluginReport, error) {
 	ctx := cmd.Context()
 	if err := f.directory.Complete(cmd); err != nil {
@@ -72,7 +73,9 @@ func withoutProcesses(r *serverreport.PluginReport) *serverreport.PluginReport {
 }
 
 // askForPlugins asks the running server.
-func askForPlugins(ctx context.Context, a *command.App, timeout time.Duration, only string) (*velerov1.ServerStatusRequest, error) {
+func askForPlugins(
+	ctx context.Context, a *command.App, timeout time.Duration, only string,
+) (*velerov1.ServerStatusRequest, error) {
 	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return nil, fmt.Errorf("%w; to inspect a directory instead, use --plugin-dir", err)
@@ -96,7 +99,8 @@ func pluginsOf(a *command.App, answer *velerov1.ServerStatusRequest, only string
 	}
 	if _, complete := answer.Annotations[serverreport.PluginsAnnotation]; !complete {
 		fmt.Fprintf(a.Err, "The server (%s) reports only names and kinds of its plugins: it is Velero's, or an older cleat. "+
-			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))
+			"Files, versions in use and what is quarantined are in its log.\n",
+			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))
 	}
 	if report.Omitted > 0 {
 		fmt.Fprintf(a.Err, "%s more did not fit into the server's answer; ask for one with \"cleat plugin info NAME\".\n",

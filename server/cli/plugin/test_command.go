@@ -36,7 +36,9 @@ type pluginTest struct {
 func (f *pluginTest) options() ([]conformance.Option, error) {
 	options := []conformance.Option{
 		conformance.WithTimeout(f.timeout), conformance.WithOperationWait(f.operationWait),
-		conformance.WithOnly(f.only...), conformance.WithVolume(f.volume, f.zone), conformance.WithEnvironment(f.environment...),
+		conformance.WithOnly(f.only...), conformance.WithVolume(f.volume, f.zone), conformance.WithEnvironment(
+			f.environment...,
+		),
 	}
 	if f.kubeconfig != "" {
 		options = append(options, conformance.WithKubeconfig(f.kubeconfig))
@@ -89,7 +91,8 @@ func newTestCommand(a *command.App) *cobra.Command {
 		Use:   "test BINARY [-- ARGUMENT...]",
 		Short: "Test a plugin against the contracts of its kinds",
 		Long: "Run a plugin, and check what it announces, answers and leaves behind against the contracts of its kinds.\n" +
-			"The exit status is 1 when a rule is broken that must be kept, or when the test was interrupted: it prints then what it has.\n" +
+			"The exit status is 1 when a rule is broken that must be kept, or when the test was interrupted: it prints then " +
+			"what it has.\n" +
 			"What could not be checked is listed with the reason.\n\n" +
 			"The plugin is started as the server starts it: with the server's flags, in this working directory, and with the\n" +
 			"environment of this command. --env adds variables, as plugins.variables does in a server.\n\n" +
@@ -144,16 +147,23 @@ func newTestCommand(a *command.App) *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or junit")
 	flags.BoolVar(&f.rules, "rules", false, "list the rules, and test nothing")
 	flags.StringArrayVar(&f.only, "plugin", nil, "test this plugin of the binary only (may be given several times)")
-	flags.StringArrayVar(&f.config, "config", nil, "KEY=VALUE of the plugin's configuration; PLUGIN:KEY=VALUE or KIND/PLUGIN:KEY=VALUE for one of them (may be given several times)")
-	flags.StringArrayVar(&f.items, "item", nil, "file with the YAML or JSON of an object to ask actions about, beside those that are built in (may be given several times)")
+	flags.StringArrayVar(&f.config, "config", nil,
+		"KEY=VALUE of the plugin's configuration; PLUGIN:KEY=VALUE or KIND/PLUGIN:KEY=VALUE for one of them (may be given "+
+			"several times)")
+	flags.StringArrayVar(&f.items, "item", nil, "file with the YAML or JSON of an object to ask actions about, beside "+
+		"those that are built in (may be given several times)")
 	flags.StringArrayVar(&f.snapshots, "snapshot", nil,
-		"file with a queue to ask a QueueAdmission about, beside those that are built in: Backups as kubectl prints them, or the YAML of a DecideRequest (may be given several times)")
-	flags.StringArrayVar(&f.environment, "env", nil, "NAME=VALUE to add to the environment of the plugin (may be given several times)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file for plugins that need a cluster to say what they apply to")
+		"file with a queue to ask a QueueAdmission about, beside those that are built in: Backups as kubectl prints them, "+
+			"or the YAML of a DecideRequest (may be given several times)")
+	flags.StringArrayVar(&f.environment, "env", nil,
+		"NAME=VALUE to add to the environment of the plugin (may be given several times)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig file for plugins that need a cluster to say what they apply to")
 	flags.StringVar(&f.volume, "volume", "", "id of a volume that a VolumeSnapshotter may take a snapshot of")
 	flags.StringVar(&f.zone, "volume-zone", "", "availability zone of --volume")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long a start, a call, or a message of a stream may take")
-	flags.DurationVar(&f.operationWait, "operation-wait", 10*time.Second, "how long to wait for the end of an operation that the plugin starts")
+	flags.DurationVar(&f.operationWait, "operation-wait", 10*time.Second,
+		"how long to wait for the end of an operation that the plugin starts")
 	return cmd
 }
 
@@ -163,7 +173,8 @@ func printTestReport(report *conformance.Report, w io.Writer) error {
 	for _, plugin := range report.Plugins {
 		one := conformance.Report{Plugins: []conformance.PluginReport{plugin}}
 		t.Rows = append(t.Rows, []string{
-			plugin.Kind, layout.OrNone(plugin.Name), strconv.Itoa(one.Count(conformance.Passed)), strconv.Itoa(one.Count(conformance.Failed)),
+			plugin.Kind, layout.OrNone(plugin.Name), strconv.Itoa(one.Count(conformance.Passed)),
+			strconv.Itoa(one.Count(conformance.Failed)),
 			strconv.Itoa(one.Count(conformance.Warned)), strconv.Itoa(one.Count(conformance.Skipped)),
 		})
 	}
@@ -221,8 +232,8 @@ func printRules(a *command.App, output string) error {
 	return fmt.Errorf("--output %q of --rules: want table or json", output)
 }
 
-// testProgress shows how far a test is: on a terminal by a bar, elsewhere by a line from time to time, also while a single rule
-// takes long.
+// testProgress shows how far a test is: on a terminal by a bar, elsewhere by a line from time to time, also while a
+// single rule takes long.
 type testProgress struct {
 	bar    *command.Bar
 	w      io.Writer

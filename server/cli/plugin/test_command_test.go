@@ -39,7 +39,8 @@ func TestPluginTestReportsAndFails(t *testing.T) {
 			out, err := run(t, "--plugin", "example.io/panic")
 			require.ErrorIs(t, err, command.ErrQuiet)
 			require.Contains(t, out, "failed: BackupItemAction example.io/panic: action-item\n")
-			require.Contains(t, out, "Seen: asked about Pod in-conformance/sample: rpc error: code = Aborted desc = plugin panicked: runtime error")
+			require.Contains(t, out, "Seen: asked about Pod in-conformance/sample: rpc error: code = Aborted desc = plugin "+
+				"panicked: runtime error")
 			require.Contains(t, out, "skipped: BackupItemAction example.io/panic: action-reply-item")
 		},
 		"in JSON": func(t *testing.T) {
@@ -74,7 +75,8 @@ func TestPluginTestReportsAndFails(t *testing.T) {
 		},
 		"with an item": func(t *testing.T) {
 			item := filepath.Join(t.TempDir(), "item.yaml")
-			require.NoError(t, os.WriteFile(item, []byte("{apiVersion: example.io/v1, kind: Widget, metadata: {name: w}}"), 0o600))
+			require.NoError(t, os.WriteFile(item, []byte("{apiVersion: example.io/v1, kind: Widget, metadata: {name: w}}"),
+				0o600))
 			out, err := run(t, "--plugin", "example.io/skip", "--item", item)
 			require.NoError(t, err)
 			require.Contains(t, out, "RestoreItemAction   example.io/skip")
@@ -171,7 +173,8 @@ func TestPluginTestPrintsProgressWhileARuleTakesLong(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	progress := newTestProgress(writer, "./store", time.Millisecond)
-	progress.tell(conformance.Progress{Kind: "ObjectStore", Name: "example.io/slow", Rule: "store-list-many", Done: 7, Total: 50})
+	progress.tell(conformance.Progress{Kind: "ObjectStore", Name: "example.io/slow", Rule: "store-list-many", Done: 7,
+		Total: 50})
 	lines := bufio.NewScanner(reader)
 	const want = "./store: 7 of 50 rules checked, now: ObjectStore example.io/slow store-list-many"
 	for seen := 0; seen < 2; { // the first line may be older than the call of tell

@@ -28,7 +28,8 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the files of a plugin directory against " + pluginlock.FileName,
-		Long: "Check that the plugin directory has the files of the lock and no others, and that their sums and their plugins are\n" +
+		Long: "Check that the plugin directory has the files of the lock and no others, and that their sums and their " +
+			"plugins are\n" +
 			"those of the lock. Files with another sum are not started. The command fails if anything is wrong.",
 		Example: "  cleat plugin verify --plugin-dir ./plugins",
 		Args:    cobra.NoArgs,
@@ -75,7 +76,8 @@ func verify(source *pluginreport.Source) *pluginstatus.Verification {
 	for _, plugin := range lock.Plugins {
 		paths[plugin.Path] = true
 	}
-	v := &pluginstatus.Verification{APIVersion: status.APIVersion, Kind: "PluginVerification", Lock: source.LockPath, Files: []pluginstatus.VerifiedFile{}}
+	v := &pluginstatus.Verification{APIVersion: status.APIVersion, Kind: "PluginVerification", Lock: source.LockPath,
+		Files: []pluginstatus.VerifiedFile{}}
 	for _, relative := range slices.Sorted(maps.Keys(paths)) {
 		file, was := found[relative]
 		state, reason := verifyFile(lock, report.Directory, relative, file, was)
@@ -85,8 +87,11 @@ func verify(source *pluginreport.Source) *pluginstatus.Verification {
 	return v
 }
 
-// verifyFile returns the state of a file, with a reason unless the state is FileOK. found reports whether the host has it.
-func verifyFile(lock *pluginlock.Lock, directory, relative string, file plugindir.File, found bool) (pluginstatus.FileState, string) {
+// verifyFile returns the state of a file, with a reason unless the state is FileOK. found reports whether the host has
+// it.
+func verifyFile(
+	lock *pluginlock.Lock, directory, relative string, file plugindir.File, found bool,
+) (pluginstatus.FileState, string) {
 	path := filepath.Join(directory, filepath.FromSlash(relative))
 	info, err := os.Stat(path)
 	_, locked := lock.Plugin(relative)
@@ -96,7 +101,8 @@ func verifyFile(lock *pluginlock.Lock, directory, relative string, file plugindi
 	case err != nil:
 		return pluginstatus.FileQuarantined, err.Error()
 	case !found:
-		return pluginstatus.FileQuarantined, fmt.Sprintf("the server ignores it, because it is not executable: its mode is %s (chmod +x)", info.Mode())
+		return pluginstatus.FileQuarantined, fmt.Sprintf("the server ignores it, because it is not executable: its mode is "+
+			"%s (chmod +x)", info.Mode())
 	}
 	sum, err := pluginlock.SumFile(path)
 	if err != nil {

@@ -40,8 +40,10 @@ type Flags struct {
 func (f *Flags) Add(cmd *cobra.Command, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Path, "plugin-dir", f.Path, usage)
-	flags.StringVar(&f.Config, "config", "", "configuration file of a server: its settings for plugins apply where no flag is given")
-	flags.StringVar(&f.lock, "lock-file", "", "lock of the directory; empty for its file "+pluginlock.FileName+", if it exists")
+	flags.StringVar(&f.Config, "config", "", "configuration file of a server: its settings for plugins apply where no "+
+		"flag is given")
+	flags.StringVar(&f.lock, "lock-file", "", "lock of the directory; empty for its file "+pluginlock.FileName+
+		", if it exists")
 	flags.BoolVar(&f.NoBuiltIns, "no-built-ins", false, "leave out the plugins that are part of the server")
 	flags.BoolVar(&f.verbose, "verbose", false, "print what the plugins log")
 }
@@ -106,7 +108,9 @@ func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock)
 }
 
 // open is Open. With named, everything runs, whoever can change it.
-func (f *Flags) open(ctx context.Context, a *command.App, lock *pluginlock.Lock, named bool) (*pluginreport.Source, error) {
+func (f *Flags) open(
+	ctx context.Context, a *command.App, lock *pluginlock.Lock, named bool,
+) (*pluginreport.Source, error) {
 	if _, err := os.Stat(f.Path); f.Path != "" && err != nil {
 		return nil, fmt.Errorf("look for plugins (name their directory with --plugin-dir): %w", err)
 	}
@@ -128,7 +132,8 @@ func (f *Flags) open(ctx context.Context, a *command.App, lock *pluginlock.Lock,
 	if err != nil {
 		return nil, fmt.Errorf("look for plugins: %w", err)
 	}
-	return &pluginreport.Source{Host: started, Directory: f.Path, Lock: lock, LockPath: f.LockPath(), Order: f.Order, Policies: policy.Plugins(f.File), Log: log}, nil
+	return &pluginreport.Source{Host: started, Directory: f.Path, Lock: lock, LockPath: f.LockPath(), Order: f.Order,
+		Policies: policy.Plugins(f.File), Log: log}, nil
 }
 
 // OpenFile starts a plugin host for a single file with its present content. The user has named the file, so it runs

@@ -24,11 +24,14 @@ func feed(t *testing.T, view queueView, events ...[2]*velerov1.Backup) {
 
 // queueEvents returns changes, some of which are not shown.
 func queueEvents() [][2]*velerov1.Backup {
-	first := statustest.Waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups is reached"})
-	moved := statustest.Waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups is reached"})
+	first := statustest.Waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups " +
+		"is reached"})
+	moved := statustest.Waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups " +
+		"is reached"})
 	labelled := moved.DeepCopy()
 	labelled.Labels = map[string]string{"team": "a"}
-	ready, runs := statustest.InQueue("b", velerov1.BackupPhaseReadyToStart, 5), statustest.InQueue("b", velerov1.BackupPhaseInProgress, 5)
+	ready, runs := statustest.InQueue("b", velerov1.BackupPhaseReadyToStart, 5), statustest.InQueue("b",
+		velerov1.BackupPhaseInProgress, 5)
 	progress := runs.DeepCopy()
 	progress.Status.Progress = &velerov1.BackupProgress{TotalItems: 3}
 	done := statustest.InQueue("b", velerov1.BackupPhaseCompleted, 5)
@@ -84,11 +87,14 @@ func TestChangesNoteFailingPolicyOnce(t *testing.T) {
 	var notes bytes.Buffer
 	view := &changes{notes: &notes, write: textChanges(io.Discard), now: statustest.Noon}
 	for _, answer := range []status.QueueServer{
-		{Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy(policy.ReasonDied)}, {Limit: 1, Policy: statustest.Policy(policy.ReasonFailed)},
+		{Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy(policy.ReasonDied)}, {Limit: 1,
+			Policy: statustest.Policy(policy.ReasonFailed)},
 		{Problem: "no answer"}, {Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy("")},
 	} {
 		view.server(answer)
 	}
-	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), no backup starts until it works again "+
-		"(failurePolicy: Hold): QueueAdmission(example.io/policy): it is down\npolicy example.io/policy works again\n", notes.String())
+	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), no backup starts "+
+		"until it works again "+
+		"(failurePolicy: Hold): QueueAdmission(example.io/policy): it is down\npolicy example.io/policy works again\n",
+		notes.String())
 }

@@ -17,7 +17,8 @@ func newExplainCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain BACKUP",
 		Short: "Explain why a backup waits, for which others, and when it starts",
-		Long: "Explain why a backup waits, for which others, and when it starts. The Backup names the nearest of those that are in its\n" +
+		Long: "Explain why a backup waits, for which others, and when it starts. The Backup names the nearest of those " +
+			"that are in its\n" +
 			"way; the server is asked for all of them.",
 		Example: "  cleat queue explain nightly",
 		Args:    cobra.ExactArgs(1),
@@ -43,6 +44,7 @@ func newExplainCommand(a *command.App) *cobra.Command {
 		},
 	}
 	command.AddOutput(cmd, &output, "table")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the server, without which only the nearest blocker is shown")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second,
+		"how long to wait for the server, without which only the nearest blocker is shown")
 	return cmd
 }

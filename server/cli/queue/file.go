@@ -30,11 +30,14 @@ import (
 // maxBackupsFile is the size in bytes that no list of thousands of Backups exceeds.
 const maxBackupsFile = 256 << 20
 
-// readBackups reads Backups from a file, or from stdin if path is "-": YAML documents or JSON, Backups or lists of them, as
-// kubectl prints them. It keeps their order. Backups without a creation time are created now, one after the other. Backups that
-// are not in the queue any more are left out, whatever is in them. So are those that a server would not read; problems has them,
-// with file, line and what would be right. An error means that the file has no Backup, or cannot be read to its end.
-func readBackups(path string, stdin io.Reader, now time.Time) (backups []*velerov1.Backup, problems []error, err error) {
+// readBackups reads Backups from a file, or from stdin if path is "-": YAML documents or JSON, Backups or lists of
+// them, as kubectl prints them. It keeps their order. Backups without a creation time are created now, one after the
+// other. Backups that are not in the queue any more are left out, whatever is in them. So are those that a server would
+// not read; problems has them, with file, line and what would be right. An error means that the file has no Backup, or
+// cannot be read to its end.
+func readBackups(
+	path string, stdin io.Reader, now time.Time,
+) (backups []*velerov1.Backup, problems []error, err error) {
 	name, from := path, stdin
 	if path == "-" {
 		name = "stdin"
@@ -78,7 +81,8 @@ func parseBackups(name string, data []byte, now time.Time) (backups []*velerov1.
 		return r.backups, r.problems(), nil
 	}
 	if len(r.found) == 0 {
-		r.problem(0, "", "contains no Backup; want YAML documents of kind Backup, or what \"kubectl get backups -o yaml\" prints")
+		r.problem(0, "", "contains no Backup; want YAML documents of kind Backup, or what \"kubectl get backups -o yaml\" "+
+			"prints")
 	}
 	return nil, nil, errors.Join(r.problems()...)
 }
@@ -199,7 +203,8 @@ func (r *backupsReader) decode(node *yaml.Node) *velerov1.Backup {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch):
-		r.problem(line(node, mismatch.Field), mismatch.Field, "is %s, want %s", mismatch.Value, typeText(mismatch.Type.String()))
+		r.problem(line(node, mismatch.Field), mismatch.Field, "is %s, want %s", mismatch.Value,
+			typeText(mismatch.Type.String()))
 		return nil
 	case err != nil:
 		r.problem(node.Line, "", "is not a Backup: %v", err)
@@ -227,10 +232,12 @@ func (r *backupsReader) check(node *yaml.Node, b *velerov1.Backup) {
 	case len(wrong) > 0:
 		r.problem(line(node, "metadata.name"), "metadata.name", "%q: %s", layout.OneLine(b.Name), wrong[0])
 	case r.lines[b.Name] > 0:
-		r.problem(line(node, "metadata.name"), "metadata.name", "%s is also the name of the Backup in line %d; want each name once", b.Name, r.lines[b.Name])
+		r.problem(line(node, "metadata.name"), "metadata.name",
+			"%s is also the name of the Backup in line %d; want each name once", b.Name, r.lines[b.Name])
 	}
 	if !slices.Contains(backupPhases(), b.Status.Phase) {
-		r.problem(line(node, "status.phase"), "status.phase", "%q: want one of %s, or none", layout.OneLine(string(b.Status.Phase)), phaseNames())
+		r.problem(line(node, "status.phase"), "status.phase", "%q: want one of %s, or none",
+			layout.OneLine(string(b.Status.Phase)), phaseNames())
 	}
 	if _, err := filter.NewNames(b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces); err != nil {
 		r.problem(line(node, "spec.includedNamespaces"), "spec.includedNamespaces", "%v", err)
@@ -257,7 +264,8 @@ func typeText(goType string) string {
 
 func backupPhases() []velerov1.BackupPhase {
 	return []velerov1.BackupPhase{
-		"", velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation,
+		"", velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
+		velerov1.BackupPhaseFailedValidation,
 		velerov1.BackupPhaseInProgress, velerov1.BackupPhaseWaitingForPluginOperations,
 		velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed, velerov1.BackupPhaseFinalizing,
 		velerov1.BackupPhaseFinalizingPartiallyFailed, velerov1.BackupPhaseCompleted, velerov1.BackupPhasePartiallyFailed,

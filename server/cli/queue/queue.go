@@ -18,8 +18,10 @@ func NewCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Show which backups run, which wait, and why",
-		Long: "Show which backups run, which wait, and why, how many slots are in use, and whether the admission policy works. With\n" +
-			"-w, continue until ctrl-c: on a terminal the table is updated, elsewhere each change is a line, which is a JSON object\n" +
+		Long: "Show which backups run, which wait, and why, how many slots are in use, and whether the admission policy " +
+			"works. With\n" +
+			"-w, continue until ctrl-c: on a terminal the table is updated, elsewhere each change is a line, which is a JSON " +
+			"object\n" +
 			"with -o json.",
 		Example: "  cleat queue\n  cleat queue -w\n  cleat queue -o json",
 		Args:    cobra.NoArgs,
@@ -54,7 +56,8 @@ func NewCommand(a *command.App) *cobra.Command {
 		},
 	}
 	command.AddOutput(cmd, &output, "table")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the server, without which less is shown")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second,
+		"how long to wait for the server, without which less is shown")
 	cmd.Flags().BoolVarP(&live, "watch", "w", false, "show each change as it happens")
 	cmd.AddCommand(newExplainCommand(a), newSimulateCommand(a))
 	return cmd

@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// simulation simulates the queue. It asks the policy as a server would. Backups do no work: in each round the one that has
-// run longest ends. Time passes only while no backup runs and the policy asks to be called again later.
+// simulation simulates the queue. It asks the policy as a server would. Backups do no work: in each round the one that
+// has run longest ends. Time passes only while no backup runs and the policy asks to be called again later.
 type simulation struct {
 	decide     func(context.Context, *queueadmission.Snapshot) (*queueadmission.Decision, error)
 	backups    []*velerov1.Backup // modified by the simulation
@@ -28,8 +28,8 @@ type simulation struct {
 	running  []string // in the order in which they end
 }
 
-// rounds simulates until all backups have ended, and calls each with every round. It returns the names of the backups that
-// the policy never admits.
+// rounds simulates until all backups have ended, and calls each with every round. It returns the names of the backups
+// that the policy never admits.
 func (s *simulation) rounds(ctx context.Context, each func(status.Round) error) (stuck []string, err error) {
 	for number := 1; ; number++ {
 		line := queue.NewLine(s.backups)
@@ -50,7 +50,8 @@ func (s *simulation) rounds(ctx context.Context, each func(status.Round) error) 
 		r.Starts = append(r.Starts, decision.Admit...)
 		for i, waiting := range decision.Waiting {
 			r.Waiting = append(r.Waiting, status.Waiter{
-				Position: i + 1, Name: waiting.Name, Reason: waiting.Reason, Message: waiting.Message, Blockers: waiting.Blockers, Namespaces: waiting.Namespaces,
+				Position: i + 1, Name: waiting.Name, Reason: waiting.Reason, Message: waiting.Message, Blockers: waiting.Blockers,
+				Namespaces: waiting.Namespaces,
 			})
 		}
 		if err := s.carryOut(line, decision, r.Starts); err != nil {
@@ -72,7 +73,9 @@ func (s *simulation) rounds(ctx context.Context, each func(status.Round) error) 
 
 // ask returns the next decision and the time that passed before it. While no backup runs and none is admitted, it asks
 // again at the time that the policy names.
-func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queueadmission.Decision, passed time.Duration, err error) {
+func (s *simulation) ask(
+	ctx context.Context, line queue.Line,
+) (decision *queueadmission.Decision, passed time.Duration, err error) {
 	for asked := 0; ; asked++ {
 		decision, err := s.decide(ctx, s.resolver.Snapshot(line, s.namespaces, s.limit, s.now))
 		if err != nil {

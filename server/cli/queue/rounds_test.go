@@ -16,7 +16,9 @@ import (
 )
 
 // playWith simulates with the given policy.
-func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]status.Round, []string, error) {
+func playWith(
+	t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error),
+) ([]status.Round, []string, error) {
 	t.Helper()
 	var content strings.Builder
 	for _, name := range names {
@@ -24,9 +26,10 @@ func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot
 	}
 	backups, _, err := parseBackups("x.yaml", []byte(content.String()), statustest.Noon())
 	require.NoError(t, err)
-	s := &simulation{backups: backups, limit: 1, now: statustest.Noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		return decide(snapshot)
-	}}
+	s := &simulation{backups: backups, limit: 1, now: statustest.Noon(),
+		decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+			return decide(snapshot)
+		}}
 	var rounds []status.Round
 	stuck, err := s.rounds(t.Context(), func(r status.Round) error {
 		rounds = append(rounds, r)
@@ -51,7 +54,8 @@ func hold(snapshot *queueadmission.Snapshot, recheck time.Duration, but ...strin
 
 func TestRoundsReturnBackupsThatNeverStart(t *testing.T) {
 	t.Parallel()
-	rounds, stuck, err := playWith(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	rounds, stuck, err := playWith(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision,
+		error) {
 		return hold(s, 0, "b"), nil
 	})
 	require.NoError(t, err)
@@ -72,7 +76,8 @@ func TestRoundsReturnBackupsThatNeverStart(t *testing.T) {
 
 func TestRoundsAdvanceTimeUntilRecheck(t *testing.T) {
 	t.Parallel()
-	rounds, stuck, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	rounds, stuck, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision,
+		error) {
 		if s.Now.Before(statustest.Noon().Add(2 * time.Hour)) {
 			return hold(s, time.Hour), nil
 		}

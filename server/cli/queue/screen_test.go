@@ -56,7 +56,8 @@ func TestScreenIsDrawnInPlace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	width, height := 100, 12
-	s := &screen{screen: command.NewScreen(&out, func() (int, int) { return width, height }), backups: map[string]*velerov1.Backup{}}
+	s := &screen{screen: command.NewScreen(&out, func() (int, int) { return width, height }),
+		backups: map[string]*velerov1.Backup{}}
 	for _, b := range statustest.Queue() {
 		require.NoError(t, s.change(nil, b))
 	}
@@ -73,7 +74,8 @@ func TestScreenIsDrawnInPlace(t *testing.T) {
 
 	s.server(status.QueueServer{Limit: 3, Policy: statustest.Policy("")})
 	require.NoError(t, s.refresh(statustest.Noon().Add(time.Second)))
-	require.Contains(t, screenText(t, out.String()), "waiting\n2 of 3 slots in use; policy example.io/policy decides\nPOSITION")
+	require.Contains(t, screenText(t, out.String()),
+		"waiting\n2 of 3 slots in use; policy example.io/policy decides\nPOSITION")
 
 	height = 6
 	s.note("the API server\nis away")
@@ -87,7 +89,8 @@ func TestScreenIsDrawnInPlace(t *testing.T) {
 		require.NoError(t, s.change(b, nil))
 	}
 	require.NoError(t, s.end())
-	require.Equal(t, "0 running, 0 about to start, 0 waiting\n0 of 3 slots in use; policy example.io/policy decides\n", screenText(t, out.String()))
+	require.Equal(t, "0 running, 0 about to start, 0 waiting\n0 of 3 slots in use; policy example.io/policy decides\n",
+		screenText(t, out.String()))
 	for line := range strings.Lines(screenText(t, out.String())) {
 		require.LessOrEqual(t, len([]rune(line)), width+1)
 	}

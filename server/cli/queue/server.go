@@ -24,14 +24,18 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 	case err != nil:
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	case report == nil:
-		return status.QueueServer{Problem: fmt.Sprintf("the server (%s) does not report it: it is Velero's, or an older cleat",
+		return status.QueueServer{Problem: fmt.Sprintf(
+			"the server (%s) does not report it: it is Velero's, or an older cleat",
 			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))}
 	}
-	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission"), Unwritable: report.Unwritable}
+	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission"),
+		Unwritable: report.Unwritable}
 }
 
 // askBlockers asks the server for all backups for which a backup waits. It returns nil if the server does not say.
-func askBlockers(ctx context.Context, cluster *command.Cluster, backup string, timeout time.Duration) *serverreport.Blockers {
+func askBlockers(
+	ctx context.Context, cluster *command.Cluster, backup string, timeout time.Duration,
+) *serverreport.Blockers {
 	answer, err := cluster.ServerStatus(ctx, timeout, map[string]string{serverreport.BlockersOfAnnotation: backup})
 	if err != nil {
 		return nil
@@ -60,7 +64,9 @@ func PoliciesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyRepor
 const askPause = 30 * time.Second
 
 // keepAsking asks the server again and again until ctx ends, and sends the answers.
-func keepAsking(ctx context.Context, cluster *command.Cluster, timeout time.Duration, answers chan<- status.QueueServer) {
+func keepAsking(
+	ctx context.Context, cluster *command.Cluster, timeout time.Duration, answers chan<- status.QueueServer,
+) {
 	for {
 		answer := askQueueServer(ctx, cluster, timeout)
 		select {

@@ -70,7 +70,8 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	}
 	document := status.Simulation{
 		APIVersion: status.APIVersion, Kind: "QueueSimulation", Policy: name,
-		Limit: cmp.Or(f.limit, f.directory.Options.ConcurrentBackups, 1), Namespaces: f.namespaces, LeftOut: f.leftOut, Rounds: []status.Round{},
+		Limit: cmp.Or(f.limit, f.directory.Options.ConcurrentBackups, 1), Namespaces: f.namespaces, LeftOut: f.leftOut,
+		Rounds: []status.Round{},
 	}
 	s := &simulation{
 		backups: backups, namespaces: f.namespaces, limit: document.Limit, now: time.Now(),
@@ -119,7 +120,9 @@ func (f *simulateFlags) complete(cmd *cobra.Command) error {
 
 // admission returns the policy to ask, and its name. It checks the configuration of the policy as a server does when it
 // starts.
-func (f *simulateFlags) admission(ctx context.Context, a *command.App, host *pluginhost.Host) (*policy.Admission, string, error) {
+func (f *simulateFlags) admission(
+	ctx context.Context, a *command.App, host *pluginhost.Host,
+) (*policy.Admission, string, error) {
 	file := *f.directory.File
 	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // not used here
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
@@ -158,9 +161,12 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE",
 		Short: "Show in which order backups would run, and which would wait, without a cluster",
-		Long: "Show in which order the backups of a file would run, and which would wait for others, without a cluster. The policy\n" +
-			"is the one that a server would ask: a built-in one, or one in --plugin-dir. In each round it admits backups; then the\n" +
-			"backup that has run longest ends. Backups that have ended already are left out; so are those that a server could not read,\n" +
+		Long: "Show in which order the backups of a file would run, and which would wait for others, without a cluster. " +
+			"The policy\n" +
+			"is the one that a server would ask: a built-in one, or one in --plugin-dir. In each round it admits backups; " +
+			"then the\n" +
+			"backup that has run longest ends. Backups that have ended already are left out; so are those that a server could " +
+			"not read,\n" +
 			"which the command names.",
 		Example: "  kubectl get backups -n velero -o yaml | cleat queue simulate -f - --concurrent-backups 3\n" +
 			"  cleat queue simulate -f backups.yaml --policy cleat.dev/priority --namespaces shop,billing",
@@ -171,7 +177,8 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 	flags.StringVarP(&f.file, "filename", "f", "", `file with Backups, YAML or JSON, "-" for stdin`)
 	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for the setting in --config, or 1")
 	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one in --config, or "+policy.BuiltInAdmission)
-	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; the default is those that the backups name")
+	flags.StringSliceVar(&f.namespaces, "namespaces", nil,
+		"namespaces of the cluster, for patterns; the default is those that the backups name")
 	f.directory.Add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
 	command.AddOutput(cmd, &f.output, "table")
 	_ = cmd.MarkFlagRequired("filename") // the flag exists
@@ -199,12 +206,14 @@ func play(ctx context.Context, a *command.App, d *status.Simulation, s *simulati
 	err = a.Print(output, []string{"table"}, d, func() error {
 		text.Gap()
 		if len(stuck) == 0 {
-			text.Line("All backups ended after %s. They started in this order: %s", layout.Count(len(d.Rounds), "round"), layout.OrNone(strings.Join(d.Order, ", ")))
+			text.Line("All backups ended after %s. They started in this order: %s", layout.Count(len(d.Rounds), "round"),
+				layout.OrNone(strings.Join(d.Order, ", ")))
 		}
 		return text.Err()
 	})
 	if err == nil && len(stuck) > 0 {
-		err = fmt.Errorf("policy %s never admits %s, although no other backup runs", d.Policy, layout.Abbreviate(stuck, 5, ", "))
+		err = fmt.Errorf("policy %s never admits %s, although no other backup runs", d.Policy,
+			layout.Abbreviate(stuck, 5, ", "))
 	}
 	return err
 }

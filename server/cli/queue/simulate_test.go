@@ -72,24 +72,28 @@ func TestSimulateOrderAndFirstRound(t *testing.T) {
 		},
 		"older ones and positions come first": {
 			content: backupOf("new", "") + backupOf("old", "  creationTimestamp: 2020-01-01T00:00:00Z\n") +
-				backupOf("second", "status: {phase: Queued, queuePosition: 2}\n") + backupOf("first", "status: {phase: Queued, queuePosition: 1}\n"),
+				backupOf("second", "status: {phase: Queued, queuePosition: 2}\n") +
+				backupOf("first", "status: {phase: Queued, queuePosition: 1}\n"),
 			order: []string{"first", "second", "old", "new"},
 		},
 		"who has ended is left out, who runs or is ready has a place": {
 			content: backupOf("done", "status: {phase: Completed}\n") + backupOf("finishing", "status: {phase: Finalizing}\n") +
 				backupOf("runs", "spec: {includedNamespaces: [a]}\nstatus: {phase: InProgress}\n") +
-				backupOf("ready", "spec: {includedNamespaces: [b]}\nstatus: {phase: ReadyToStart}\n") + backupOf("waits", "spec: {includedNamespaces: [c]}\n"),
+				backupOf("ready", "spec: {includedNamespaces: [b]}\nstatus: {phase: ReadyToStart}\n") +
+				backupOf("waits", "spec: {includedNamespaces: [c]}\n"),
 			args: []string{"--concurrent-backups", "2"}, order: []string{"ready", "waits"},
 			first: status.Round{Running: []string{"runs"}, Starts: []string{"ready"}, Ends: "runs"},
 		},
 		"patterns mean the namespaces that are named": {
-			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") + backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
-			args:    []string{"--concurrent-backups", "2", "--namespaces", "shop-eu,shop-us"}, order: []string{"a", "b"},
+			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") +
+				backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
+			args: []string{"--concurrent-backups", "2", "--namespaces", "shop-eu,shop-us"}, order: []string{"a", "b"},
 			first: status.Round{Starts: []string{"a"}, Ends: "a"},
 		},
 		"without an overlap both start": {
-			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") + backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
-			args:    []string{"--concurrent-backups", "2", "--namespaces", "shop-us,bank-eu"}, order: []string{"a", "b"},
+			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") +
+				backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
+			args: []string{"--concurrent-backups", "2", "--namespaces", "shop-us,bank-eu"}, order: []string{"a", "b"},
 			first: status.Round{Starts: []string{"a", "b"}, Ends: "a"},
 		},
 		"by priority": {
@@ -114,7 +118,8 @@ func TestSimulateOrderAndFirstRound(t *testing.T) {
 func TestSimulatePolicyOfDirectory(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"policy": clitest.PolicyPlugin})
-	document := simulated(t, backupOf("a", "")+backupOf("b", "")+backupOf("c", ""), "--plugin-dir", dir, "--policy", "example.io/policy")
+	document := simulated(t, backupOf("a", "")+backupOf("b", "")+backupOf("c", ""), "--plugin-dir", dir, "--policy",
+		"example.io/policy")
 	require.Equal(t, []string{"c", "b", "a"}, document.Order)
 	require.Equal(t, "the last is the first", document.Rounds[0].Waiting[0].Message)
 
@@ -122,16 +127,19 @@ func TestSimulatePolicyOfDirectory(t *testing.T) {
 	write := func(text string) {
 		require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\n"+text), 0o600))
 	}
-	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {do: fail}}}\nplugins: {directory: " + dir + "}\n")
+	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {do: fail}}}\nplugins: {directory: " +
+		dir + "}\n")
 	_, err := simulate(t, "--config", config)
 	require.EqualError(t, err, "round 1: held (failurePolicy: Hold): "+
 		"QueueAdmission(example.io/policy): the calendar cannot be reached")
-	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {doo: fail}}}\nplugins: {directory: " + dir + "}\n")
+	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {doo: fail}}}\nplugins: {directory: " +
+		dir + "}\n")
 	_, err = simulate(t, "--config", config)
 	require.ErrorContains(t, err, config+":2: backups.admission.config")
 	write("backups:\n  admission: {plugin: cleat.dev/priority, config: {age: 0.5s}}\n")
 	_, err = simulate(t, "--config", config)
-	require.EqualError(t, err, config+":3: backups.admission.config.age: it is 500ms, want at least 1s", "what the policy itself checks")
+	require.EqualError(t, err, config+":3: backups.admission.config.age: it is 500ms, want at least 1s",
+		"what the policy itself checks")
 	write("backups: {concurrent: 3, admission: {plugin: cleat.dev/fifo}}\nplugins: {directory: /not/here}\n")
 	out, err := simulate(t, "--config", config)
 	require.NoError(t, err, "what is asked is built in")
@@ -147,12 +155,15 @@ func TestSimulateErrors(t *testing.T) {
 		"no file":          {nil, `required flag(s) "filename" not set`},
 		"a file not there": {[]string{"-f", "not-here"}, "read the backups: open not-here: no such file or directory"},
 		"an empty file":    {[]string{"-f", "/dev/null"}, "/dev/null: contains no Backup"},
-		"a policy":         {[]string{"-f", scenario, "--policy", "example.io/x"}, `(if it is in a plugin directory, use --plugin-dir): unknown QueueAdmission "example.io/x"; known are: cleat.dev/fifo`},
-		"a directory":      {[]string{"-f", scenario, "--plugin-dir", "not-here"}, "look for plugins (name their directory with --plugin-dir): stat not-here"},
-		"a namespace":      {[]string{"-f", scenario, "--namespaces", "A"}, `--namespaces: "A": a lowercase RFC 1123 label`},
-		"a limit":          {[]string{"-f", scenario, "--concurrent-backups", "-1"}, "--concurrent-backups is -1, want at least 1"},
-		"an output":        {[]string{"-f", scenario, "-o", "wide"}, `--output "wide": want table, json or yaml`},
-		"another command":  {[]string{"-f", scenario, "more"}, `unknown command "more"`},
+		"a policy": {[]string{"-f", scenario, "--policy", "example.io/x"},
+			`(if it is in a plugin directory, use --plugin-dir): unknown QueueAdmission "example.io/x"; known are: cleat.dev/fifo`},
+		"a directory": {[]string{"-f", scenario, "--plugin-dir", "not-here"},
+			"look for plugins (name their directory with --plugin-dir): stat not-here"},
+		"a namespace": {[]string{"-f", scenario, "--namespaces", "A"}, `--namespaces: "A": a lowercase RFC 1123 label`},
+		"a limit": {[]string{"-f", scenario, "--concurrent-backups", "-1"},
+			"--concurrent-backups is -1, want at least 1"},
+		"an output":       {[]string{"-f", scenario, "-o", "wide"}, `--output "wide": want table, json or yaml`},
+		"another command": {[]string{"-f", scenario, "more"}, `unknown command "more"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,15 +197,17 @@ func TestSimulationLeavesOutWhatServerCouldNotRead(t *testing.T) {
 
 func TestSimulationIgnoresWhatHasEnded(t *testing.T) {
 	t.Parallel()
-	const bad = "{apiVersion: velero.io/v1, kind: Backup, metadata: {name: %s}, spec: {includedNamespaces: [\"bad[\"], ttl: 30d}, status: {phase: %s}}\n---\n"
+	const bad = "{apiVersion: velero.io/v1, kind: Backup, metadata: {name: %s}, spec: {includedNamespaces: [\"bad[\"], " +
+		"ttl: 30d}, status: {phase: %s}}\n---\n"
 	ended := fmt.Sprintf(bad+bad+bad, "a", "Completed", "a", "FailedValidation", "b", "Deleting")
 	for name, tt := range map[string]struct {
 		file    string
 		queued  int
 		problem string
 	}{
-		"ended ones alone":              {file: ended},
-		"beside one that waits":         {file: ended + "{apiVersion: velero.io/v1, kind: Backup, metadata: {name: a}}", queued: 1},
+		"ended ones alone": {file: ended},
+		"beside one that waits": {file: ended + "{apiVersion: velero.io/v1, kind: Backup, metadata: {name: a}}",
+			queued: 1},
 		"one that waits cannot be read": {ended + fmt.Sprintf(bad, "c", "Queued"), 0, "is not a Backup"},
 		"one that runs cannot be read":  {ended + fmt.Sprintf(bad, "c", "InProgress"), 0, "is not a Backup"},
 	} {

@@ -44,8 +44,8 @@ const retryPause = 500 * time.Millisecond
 // errWatchEnded reports that the API server ended a watch, as it does every few minutes.
 var errWatchEnded = errors.New("the watch has ended")
 
-// watchQueue shows the queue in view until ctx ends, which is not an error. After the beginning it tolerates an API server
-// that is away for a while.
+// watchQueue shows the queue in view until ctx ends, which is not an error. After the beginning it tolerates an API
+// server that is away for a while.
 func watchQueue(ctx context.Context, cluster *command.Cluster, view queueView, timeout time.Duration) error {
 	known := map[string]*velerov1.Backup{}
 	asking, stop := context.WithCancel(ctx)
@@ -83,7 +83,8 @@ func isViewError(err error) bool {
 }
 
 // followQueue shows all Backups, and then each change, until the watch or ctx ends. It sets begun after the first list.
-func followQueue(ctx context.Context, cluster *command.Cluster, known map[string]*velerov1.Backup, server <-chan status.QueueServer, view queueView, begun *bool,
+func followQueue(ctx context.Context, cluster *command.Cluster, known map[string]*velerov1.Backup,
+	server <-chan status.QueueServer, view queueView, begun *bool,
 ) error {
 	var list velerov1.BackupList
 	if err := cluster.List(ctx, &list, client.InNamespace(cluster.Namespace)); err != nil {
@@ -93,7 +94,8 @@ func followQueue(ctx context.Context, cluster *command.Cluster, known map[string
 		return viewError{err}
 	}
 	*begun = true
-	watcher, err := cluster.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(cluster.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	watcher, err := cluster.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(cluster.Namespace),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return fmt.Errorf("watch the backups: %w", err)
 	}
@@ -171,7 +173,8 @@ func relist(known map[string]*velerov1.Backup, items []velerov1.Backup, view que
 		}
 	}
 	line := queue.NewLine(slices.Collect(maps.Values(backups)))
-	others := slices.SortedFunc(maps.Values(backups), func(a, b *velerov1.Backup) int { return cmp.Compare(a.Name, b.Name) })
+	others := slices.SortedFunc(maps.Values(backups),
+		func(a, b *velerov1.Backup) int { return cmp.Compare(a.Name, b.Name) })
 	for _, b := range slices.Concat(line.Running, line.Ready, line.Queued, others) {
 		before := known[b.Name]
 		if before == b {

@@ -50,16 +50,21 @@ func TestRelistShowsMissedChanges(t *testing.T) {
 	}
 	again := statustest.InQueue("again", velerov1.BackupPhaseQueued, 1)
 	again.UID = "1"
-	require.NoError(t, relist(known, list(statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9), again, statustest.InQueue("runs", velerov1.BackupPhaseInProgress, 3), statustest.InQueue("gone", "", 1)), view))
+	require.NoError(t, relist(known, list(statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9), again,
+		statustest.InQueue("runs", velerov1.BackupPhaseInProgress, 3), statustest.InQueue("gone", "", 1)), view))
 	require.Equal(t, []string{"+runs", "+again", "+gone", "+done"}, view.seen, "in the order of the queue")
 	view.seen = nil
 	again.UID = "2"
-	require.NoError(t, relist(known, list(again, statustest.InQueue("runs", velerov1.BackupPhaseFailed, 3), statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9)), view))
-	require.Equal(t, []string{"-again", "-gone", "+again", "done Completed>Completed", "runs InProgress>Failed"}, view.seen)
+	require.NoError(t, relist(known, list(again, statustest.InQueue("runs", velerov1.BackupPhaseFailed, 3),
+		statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9)), view))
+	require.Equal(t, []string{"-again", "-gone", "+again", "done Completed>Completed", "runs InProgress>Failed"},
+		view.seen)
 
 	view.seen = nil
-	require.NoError(t, apply(known, watch.Event{Type: watch.Modified, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
-	require.NoError(t, apply(known, watch.Event{Type: watch.Deleted, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, apply(known,
+		watch.Event{Type: watch.Modified, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, apply(known,
+		watch.Event{Type: watch.Deleted, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
 	require.NoError(t, apply(known, watch.Event{Type: watch.Bookmark, Object: &velerov1.Restore{}}, view))
 	require.Equal(t, []string{"runs Failed>Completed", "-runs"}, view.seen)
 	expired := apierrors.NewResourceExpired("too old").Status()

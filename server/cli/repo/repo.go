@@ -11,7 +11,8 @@ import (
 // NewCommand returns the command "repo".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("repo", "Work with backup repositories, which hold the data of volumes",
-		command.NewGetCommand(a, "backup repositories", command.Getter[velerov1.BackupRepository, *velerov1.BackupRepository, *velerov1.BackupRepositoryList]{
+		command.NewGetCommand(a, "backup repositories", command.Getter[velerov1.BackupRepository, *velerov1.BackupRepository,
+			*velerov1.BackupRepositoryList]{
 			Kind:    "BackupRepository",
 			NewList: func() *velerov1.BackupRepositoryList { return &velerov1.BackupRepositoryList{} },
 			Items:   func(l *velerov1.BackupRepositoryList) *[]velerov1.BackupRepository { return &l.Items },

@@ -75,7 +75,8 @@ func (c *createFlags) build(cluster *command.Cluster, args []string) (*velerov1.
 	spec.ItemOperationTimeout.Duration = c.itemOperationsTimeout
 	spec.ExistingResourcePolicy = velerov1.PolicyType(c.existing)
 	if len(c.statusIncludes)+len(c.statusExcludes) > 0 {
-		spec.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: c.statusIncludes, ExcludedResources: c.statusExcludes}
+		spec.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: c.statusIncludes,
+			ExcludedResources: c.statusExcludes}
 	}
 	if c.modifiers != "" {
 		spec.ResourceModifier = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.modifiers}
@@ -84,13 +85,14 @@ func (c *createFlags) build(cluster *command.Cluster, args []string) (*velerov1.
 		spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.policy}
 	}
 	if c.writeSparse != nil || c.parallelFiles > 0 {
-		spec.UploaderConfig = &velerov1.UploaderConfigForRestore{WriteSparseFiles: c.writeSparse, ParallelFilesDownload: c.parallelFiles}
+		spec.UploaderConfig = &velerov1.UploaderConfigForRestore{WriteSparseFiles: c.writeSparse,
+			ParallelFilesDownload: c.parallelFiles}
 	}
 	return restore, nil
 }
 
-// checkSource returns an error if there is no backup to restore from. With --allow-partially-failed it chooses the newest
-// backup of the schedule itself, since the server takes Completed ones only.
+// checkSource returns an error if there is no backup to restore from. With --allow-partially-failed it chooses the
+// newest backup of the schedule itself, since the server takes Completed ones only.
 func (c *createFlags) checkSource(ctx context.Context, cluster *command.Cluster, restore *velerov1.Restore) error {
 	if name := restore.Spec.BackupName; name != "" {
 		var b velerov1.Backup
@@ -101,11 +103,13 @@ func (c *createFlags) checkSource(ctx context.Context, cluster *command.Cluster,
 	}
 	var list velerov1.BackupList
 	schedule := restore.Spec.ScheduleName
-	if err := cluster.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)}); err != nil {
+	if err := cluster.List(ctx, &list, client.InNamespace(cluster.Namespace),
+		client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)}); err != nil {
 		return err
 	}
 	usable := slices.DeleteFunc(list.Items, func(b velerov1.Backup) bool {
-		return b.Status.Phase != velerov1.BackupPhaseCompleted && (!c.allowPartial || b.Status.Phase != velerov1.BackupPhasePartiallyFailed)
+		return b.Status.Phase != velerov1.BackupPhaseCompleted &&
+			(!c.allowPartial || b.Status.Phase != velerov1.BackupPhasePartiallyFailed)
 	})
 	if len(usable) == 0 {
 		return fmt.Errorf("--from-schedule: schedule %s has no backup that can be restored", schedule)
@@ -135,23 +139,31 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	}
 	f, spec := cmd.Flags(), &c.spec
 	command.AddOnce(f, &spec.BackupName, "from-backup", "backup to restore from", "create a restore for each backup")
-	command.AddOnce(f, &spec.ScheduleName, "from-schedule", "schedule whose newest backup to restore from", "create a restore for each schedule")
-	f.BoolVar(&c.allowPartial, "allow-partially-failed", false, "with --from-schedule: take a PartiallyFailed backup when it is the newest")
-	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil, "namespaces to restore, names or patterns; all without it")
+	command.AddOnce(f, &spec.ScheduleName, "from-schedule", "schedule whose newest backup to restore from",
+		"create a restore for each schedule")
+	f.BoolVar(&c.allowPartial, "allow-partially-failed", false,
+		"with --from-schedule: take a PartiallyFailed backup when it is the newest")
+	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil,
+		"namespaces to restore, names or patterns; all without it")
 	f.StringSliceVar(&spec.ExcludedNamespaces, "exclude-namespaces", nil, "namespaces to leave out")
-	f.Var(command.NewMappings(&spec.NamespaceMapping), "namespace-mappings", "namespaces to restore under another name, as FROM:TO,...")
+	f.Var(command.NewMappings(&spec.NamespaceMapping), "namespace-mappings",
+		"namespaces to restore under another name, as FROM:TO,...")
 	f.StringSliceVar(&spec.IncludedResources, "include-resources", nil, "resources to restore, as resource.group")
 	f.StringSliceVar(&spec.ExcludedResources, "exclude-resources", nil, "resources to leave out")
-	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "restore cluster-scoped resources")
-	f.StringVar(&c.existing, "existing-resource-policy", "", "what to do with objects that exist and differ: none warns, update patches what can be changed")
+	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources",
+		"restore cluster-scoped resources")
+	f.StringVar(&c.existing, "existing-resource-policy", "",
+		"what to do with objects that exist and differ: none warns, update patches what can be changed")
 	f.StringSliceVar(&c.statusIncludes, "status-include-resources", nil, "resources to restore the status of")
 	f.StringSliceVar(&c.statusExcludes, "status-exclude-resources", nil, "resources not to restore the status of")
 	c.selectors.Add(f)
 	command.AddOptionalBool(f, &spec.RestorePVs, "restore-volumes", "restore volumes from snapshots")
 	command.AddOptionalBool(f, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of services")
-	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
+	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0,
+		"how long asynchronous operations of plugins may take")
 	command.AddOnce(f, &c.modifiers, "resource-modifier-configmap", "ConfigMap with resource modifiers", oneConfigMap)
-	command.AddOnce(f, &c.policy, "resource-policies-configmap", "ConfigMap with filters per namespace and kind", oneConfigMap)
+	command.AddOnce(f, &c.policy, "resource-policies-configmap", "ConfigMap with filters per namespace and kind",
+		oneConfigMap)
 	command.AddOptionalBool(f, &c.writeSparse, "write-sparse-files", "write sparse files in volumes")
 	f.IntVar(&c.parallelFiles, "parallel-files-download", 0, "files of a volume to download at once")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")

@@ -16,7 +16,8 @@ import (
 // NewCommand returns the command "restore".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("restore", "Work with restores",
-		newCreateCommand(a), command.NewGetCommand(a, "restores", getter()), newDescribeCommand(a), newLogsCommand(a), newCancelCommand(a),
+		newCreateCommand(a), command.NewGetCommand(a, "restores", getter()), newDescribeCommand(a), newLogsCommand(a),
+		newCancelCommand(a),
 		command.NewDeleteCommand(a, "Restore", "restores", getter(), command.Deletion[velerov1.Restore]{
 			Short: "Delete restores with their logs; what they have restored stays",
 		}))
@@ -52,7 +53,8 @@ func newLogsCommand(a *command.App) *cobra.Command {
 }
 
 func newDescribeCommand(a *command.App) *cobra.Command {
-	return runs.NewDescribeCommand(a, "restore", "Describe restores: phase, errors and warnings, and with --details what became of each object", getter(), load)
+	return runs.NewDescribeCommand(a, "restore", "Describe restores: phase, errors and warnings, and with --details "+
+		"what became of each object", getter(), load)
 }
 
 // load composes the description of a restore. It mentions what it cannot find out.
@@ -63,7 +65,8 @@ func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, fi
 	description.Results, description.Resources, description.Problems = files.Load(ctx, run,
 		velerov1.DownloadTargetKindRestoreResults, velerov1.DownloadTargetKindRestoreResourceList, location)
 	var problems []string
-	description.Volumes, problems = runs.LoadVolumes[[]snapshot.RestoreVolumeInfo](ctx, files, run, velerov1.DownloadTargetKindRestoreVolumeInfo, location)
+	description.Volumes, problems = runs.LoadVolumes[[]snapshot.RestoreVolumeInfo](ctx, files, run,
+		velerov1.DownloadTargetKindRestoreVolumeInfo, location)
 	description.Problems = append(description.Problems, problems...)
 	var loads velerov1.PodVolumeRestoreList
 	description.Problems = append(description.Problems, files.List(ctx, &loads, velerov1.RestoreNameLabel, r.Name)...)

@@ -1,5 +1,5 @@
-// Package restorewait has the program of the init container in which a restored pod waits for the data of its volumes. In the image it is
-// called /velero-restore-helper, as in Velero's.
+// Package restorewait has the program of the init container in which a restored pod waits for the data of its volumes.
+// In the image it is called /velero-restore-helper, as in Velero's.
 //
 // It imports package signal. It has no access to the cluster: what it knows is in the volumes.
 package restorewait
@@ -47,7 +47,8 @@ func wait(ctx context.Context, a *command.App, root, restore string) error {
 			return fmt.Errorf("%s is %q, want a duration such as 4h", limitVariable, text)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the data was not restored within %s; see cleat restore describe and the node agents' logs", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("the data was not restored within %s; see cleat restore describe and the node agents' logs", limit))
 	defer cancel()
 	tell := func(text string) { _, _ = fmt.Fprintln(a.Out, text) }
 	if err := signal.Wait(ctx, root, restore, tell); err != nil {

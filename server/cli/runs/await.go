@@ -72,7 +72,8 @@ func (w *waiter) follow(ctx context.Context) error {
 	if w.show() {
 		return nil
 	}
-	watcher, err := w.cluster.Watch(ctx, o.list, client.InNamespace(o.GetNamespace()), client.MatchingFields{"metadata.name": o.GetName()},
+	watcher, err := w.cluster.Watch(ctx, o.list, client.InNamespace(o.GetNamespace()),
+		client.MatchingFields{"metadata.name": o.GetName()},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: o.GetResourceVersion()}})
 	if err != nil {
 		return err
@@ -110,20 +111,22 @@ func (w *waiter) apply(event watch.Event) (ended bool, err error) {
 	}
 }
 
-// show shows the state of the object and reports whether it has ended. While it waits for operations, those are counted; before, they are
-// mentioned.
+// show shows the state of the object and reports whether it has ended. While it waits for operations, those are
+// counted; before, they are mentioned.
 func (w *waiter) show() bool {
 	now := w.object.state()
 	state := command.State{Phase: now.Phase, What: "items", Done: now.Done, Total: now.Total, Waiting: now.Waiting}
 	if now.Starts() {
-		state.Detail = fmt.Sprintf("%d of %s ended", now.Operations.Ended(), layout.Count(now.Operations.Attempted(), "operation"))
+		state.Detail = fmt.Sprintf("%d of %s ended", now.Operations.Ended(),
+			layout.Count(now.Operations.Attempted(), "operation"))
 		if w.amount != "" {
 			state.Detail += ", " + w.amount
 		}
 		w.ask(now)
 	}
 	if now.Waits() {
-		state = command.State{Phase: now.Phase, What: "operations", Done: now.Operations.Ended(), Total: now.Operations.Attempted(), Detail: w.amount, Waiting: now.Waiting}
+		state = command.State{Phase: now.Phase, What: "operations", Done: now.Operations.Ended(),
+			Total: now.Operations.Attempted(), Detail: w.amount, Waiting: now.Waiting}
 		w.ask(now)
 	}
 	w.progress.State(state)

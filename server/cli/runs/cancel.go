@@ -19,10 +19,13 @@ func NewCancelCommand(a *command.App, kind string, newObject func() *Object) *co
 	cmd := &cobra.Command{
 		Use:   "cancel NAME...",
 		Short: "End " + kind + "s early, with the operations that they have started",
-		Long: "End " + kind + "s early. One that waits for its turn does not start, and one that runs stops: both become Failed. One that\n" +
-			"waits for asynchronous operations of plugins goes on without them, and becomes PartiallyFailed. Its open operations are\n" +
+		Long: "End " + kind + "s early. One that waits for its turn does not start, and one that runs stops: both become " +
+			"Failed. One that\n" +
+			"waits for asynchronous operations of plugins goes on without them, and becomes PartiallyFailed. Its open " +
+			"operations are\n" +
 			"cancelled, and their ends are awaited for a limited time. A cancellation cannot be taken back.\n\n" +
-			"The request is the annotation " + velerov1.CancelAnnotation + ": \"true\", which Velero's own server does not know.",
+			"The request is the annotation " + velerov1.CancelAnnotation +
+			": \"true\", which Velero's own server does not know.",
 		Example: "  cleat " + kind + " cancel nightly --wait",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,8 +27,8 @@ type Description interface {
 	Document() any
 }
 
-// NewDescribeCommand returns the command that describes the runs of a Getter. load composes the description of a run; files downloads
-// what belongs in it.
+// NewDescribeCommand returns the command that describes the runs of a Getter. load composes the description of a run;
+// files downloads what belongs in it.
 func NewDescribeCommand[V any, P interface {
 	*V
 	client.Object
@@ -95,7 +95,8 @@ func (f Files) Details() bool { return f.details }
 
 // List lists the objects of the namespace that a label says to be of a run. A failure is mentioned in problems.
 func (f Files) List(ctx context.Context, into client.ObjectList, label, run string) (problems []string) {
-	err := f.cluster.List(ctx, into, client.InNamespace(f.cluster.Namespace), client.MatchingLabels{label: velerov1.ValidLabelValue(run)})
+	err := f.cluster.List(ctx, into, client.InNamespace(f.cluster.Namespace),
+		client.MatchingLabels{label: velerov1.ValidLabelValue(run)})
 	if err != nil {
 		problems = append(problems, err.Error())
 	}
@@ -128,9 +129,11 @@ func (f Files) Load(
 	return found, resources, problems
 }
 
-// LoadVolumes downloads the file about the volumes of a backup or restore, if details or JSON are wanted and there is one. It returns the
-// zero value of T and what it could not find out otherwise.
-func LoadVolumes[T any](ctx context.Context, f Files, run status.Run, file velerov1.DownloadTargetKind, location string) (value T, problems []string) {
+// LoadVolumes downloads the file about the volumes of a backup or restore, if details or JSON are wanted and there is
+// one. It returns the zero value of T and what it could not find out otherwise.
+func LoadVolumes[T any](
+	ctx context.Context, f Files, run status.Run, file velerov1.DownloadTargetKind, location string,
+) (value T, problems []string) {
 	if !f.details && !f.document || !run.HasLog() {
 		return value, nil
 	}

@@ -38,7 +38,9 @@ func (d *Downloads) Add(flags *pflag.FlagSet, timeout time.Duration) {
 }
 
 // open opens a file and decompresses it. It trusts the CA of the given location as well.
-func (d *Downloads) open(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
+func (d *Downloads) open(
+	ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string,
+) (io.ReadCloser, error) {
 	return d.OpenTarget(ctx, cluster, Target{Kind: kind, Name: name, Location: location})
 }
 
@@ -60,7 +62,9 @@ func (d *Downloads) OpenTarget(ctx context.Context, cluster *command.Cluster, ta
 }
 
 // transport returns a transport that trusts the system's CAs, those of --cacert, and the one in the location.
-func (d *Downloads) transport(ctx context.Context, cluster *command.Cluster, location string) (http.RoundTripper, error) {
+func (d *Downloads) transport(
+	ctx context.Context, cluster *command.Cluster, location string,
+) (http.RoundTripper, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
@@ -90,14 +94,17 @@ func (d *Downloads) transport(ctx context.Context, cluster *command.Cluster, loc
 		pool.AppendCertsFromPEM(bsl.Spec.ObjectStorage.CACert)
 	}
 	return &http.Transport{
-		Proxy:              http.ProxyFromEnvironment,
-		DisableCompression: true,                                                                                     // the files are compressed themselves
+		Proxy: http.ProxyFromEnvironment,
+		// the files are compressed themselves
+		DisableCompression: true,
 		TLSClientConfig:    &tls.Config{RootCAs: pool, InsecureSkipVerify: d.insecure, MinVersion: tls.VersionTLS12}, //nolint:gosec // asked for
 	}, nil
 }
 
 // copyFile writes a file of a backup or restore to w.
-func (d *Downloads) copyFile(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
+func (d *Downloads) copyFile(
+	ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer,
+) error {
 	body, err := d.open(ctx, cluster, kind, name, location)
 	if err != nil {
 		return err
@@ -115,7 +122,9 @@ type decompressed struct {
 func (u *decompressed) Close() error { return errors.Join(u.body.Close(), u.file.Close()) }
 
 // fetch reads a JSON file of a backup or restore. It returns the zero value for a file that does not exist.
-func fetch[T any](ctx context.Context, d *Downloads, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
+func fetch[T any](
+	ctx context.Context, d *Downloads, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string,
+) (T, error) {
 	return fetchTarget[T](ctx, d, cluster, Target{Kind: kind, Name: name, Location: location})
 }
 

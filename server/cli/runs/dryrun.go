@@ -38,7 +38,8 @@ const takeUp = time.Minute
 
 // Add adds the flags.
 func (d *DryRun) Add(flags *pflag.FlagSet, kind string) {
-	flags.BoolVar(&d.On, "dry-run", false, "find out what the "+kind+" would do, and do nothing; waits, and prints the result, with -o json as JSON")
+	flags.BoolVar(&d.On, "dry-run", false, "find out what the "+kind+
+		" would do, and do nothing; waits, and prints the result, with -o json as JSON")
 	flags.DurationVar(&d.keep, "keep", velerov1.DefaultDryRunKeep, "with --dry-run: how long to keep the result")
 	d.downloads.Add(flags, takeUp)
 }
@@ -46,12 +47,16 @@ func (d *DryRun) Add(flags *pflag.FlagSet, kind string) {
 // DryRunName returns the name of a dry run of a backup or restore.
 func DryRunName(name string) string { return name + "-dry-run" }
 
-// unclaimed are the validationErrors of a dry run that no server has begun. They make a server that does not know dry runs leave it alone.
+// unclaimed are the validationErrors of a dry run that no server has begun. They make a server that does not know dry
+// runs leave it alone.
 func unclaimed() []string { return []string{"dry run: no server has begun it yet"} }
 
 // Backup makes b a dry run, carries it out and prints what the backup would hold.
-func (d *DryRun) Backup(ctx context.Context, a *command.App, cluster *command.Cluster, b *velerov1.Backup, form string) error {
-	accept := fmt.Sprintf("See what would be in it with \"cleat manifest ls %s\", and back up exactly that with \"cleat backup create %s --accept\".\n", DryRunName(b.Name), b.Name)
+func (d *DryRun) Backup(
+	ctx context.Context, a *command.App, cluster *command.Cluster, b *velerov1.Backup, form string,
+) error {
+	accept := fmt.Sprintf("See what would be in it with \"cleat manifest ls %s\", and back up exactly that with \"cleat "+
+		"backup create %s --accept\".\n", DryRunName(b.Name), b.Name)
 	b.Name = DryRunName(b.Name)
 	b.Status.Phase, b.Status.ValidationErrors = velerov1.BackupPhaseFailedValidation, unclaimed()
 	return d.carryOut(ctx, a, cluster, Backup(b), form, func() (int, error) {
@@ -60,7 +65,8 @@ func (d *DryRun) Backup(ctx context.Context, a *command.App, cluster *command.Cl
 		if err != nil {
 			return 0, err
 		}
-		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindBackupResults, b.Name, b.Spec.StorageLocation)
+		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindBackupResults, b.Name,
+			b.Spec.StorageLocation)
 		if err != nil {
 			return 0, err
 		}
@@ -76,8 +82,11 @@ func (d *DryRun) Backup(ctx context.Context, a *command.App, cluster *command.Cl
 	})
 }
 
-// Restore makes r a dry run, carries it out and prints what the restore would do with each item. location is that of its backup.
-func (d *DryRun) Restore(ctx context.Context, a *command.App, cluster *command.Cluster, r *velerov1.Restore, form string) error {
+// Restore makes r a dry run, carries it out and prints what the restore would do with each item. location is that of
+// its backup.
+func (d *DryRun) Restore(
+	ctx context.Context, a *command.App, cluster *command.Cluster, r *velerov1.Restore, form string,
+) error {
 	r.Name = DryRunName(r.Name)
 	r.Status.Phase, r.Status.ValidationErrors = velerov1.RestorePhaseFailedValidation, unclaimed()
 	return d.carryOut(ctx, a, cluster, Restore(r), form, func() (int, error) {
@@ -85,11 +94,13 @@ func (d *DryRun) Restore(ctx context.Context, a *command.App, cluster *command.C
 		if err := cluster.Get(ctx, cluster.Key(r.Spec.BackupName), &b); err != nil {
 			return 0, err
 		}
-		file, err := d.downloads.OpenTarget(ctx, cluster, d.target(velerov1.DownloadTargetKindRestoreResourceList, r.Name, b.Spec.StorageLocation))
+		file, err := d.downloads.OpenTarget(ctx, cluster, d.target(velerov1.DownloadTargetKindRestoreResourceList, r.Name,
+			b.Spec.StorageLocation))
 		if err != nil {
 			return 0, err
 		}
-		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindRestoreResults, r.Name, b.Spec.StorageLocation)
+		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindRestoreResults, r.Name,
+			b.Spec.StorageLocation)
 		if err != nil {
 			return 0, cmp.Or(err, file.Close())
 		}
@@ -103,12 +114,15 @@ func (d *DryRun) Restore(ctx context.Context, a *command.App, cluster *command.C
 }
 
 func (d *DryRun) target(kind velerov1.DownloadTargetKind, name, location string) Target {
-	return Target{Kind: kind, Name: name, Location: location, Annotations: map[string]string{velerov1.FileAnnotation: dryrun.FileName}}
+	return Target{Kind: kind, Name: name, Location: location,
+		Annotations: map[string]string{velerov1.FileAnnotation: dryrun.FileName}}
 }
 
-// carryOut creates a dry run in place of an earlier one of that name, waits for its end and shows it. show returns the errors of the
-// run, because of which it would not be Completed.
-func (d *DryRun) carryOut(ctx context.Context, a *command.App, cluster *command.Cluster, o *Object, form string, show func() (int, error)) error {
+// carryOut creates a dry run in place of an earlier one of that name, waits for its end and shows it. show returns the
+// errors of the run, because of which it would not be Completed.
+func (d *DryRun) carryOut(
+	ctx context.Context, a *command.App, cluster *command.Cluster, o *Object, form string, show func() (int, error),
+) error {
 	if form != "" && form != "json" {
 		return fmt.Errorf("--output %q: want json with --dry-run", form)
 	}
@@ -119,7 +133,8 @@ func (d *DryRun) carryOut(ctx context.Context, a *command.App, cluster *command.
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[velerov1.DryRunAnnotation], annotations[velerov1.DryRunKeepAnnotation] = velerov1.DryRunRequested, d.keep.String()
+	annotations[velerov1.DryRunAnnotation], annotations[velerov1.DryRunKeepAnnotation] = velerov1.DryRunRequested,
+		d.keep.String()
 	o.SetAnnotations(annotations)
 	kind, name := o.state().Kind, o.GetName()
 	if err := d.replace(ctx, cluster, o); err != nil {
@@ -130,7 +145,8 @@ func (d *DryRun) carryOut(ctx context.Context, a *command.App, cluster *command.
 	timer := time.AfterFunc(d.downloads.timeout, func() {
 		now, _ := o.DeepCopyObject().(client.Object)
 		if err := cluster.Get(waiting, client.ObjectKeyFromObject(o.Object), now); err == nil && run.ClaimOf(now).By == "" {
-			stop(fmt.Errorf("no server has begun the dry run %s within %s: does one run, and does it know dry runs? See --timeout", name, d.downloads.timeout))
+			stop(fmt.Errorf("no server has begun the dry run %s within %s: does one run, and does it know dry runs? See "+
+				"--timeout", name, d.downloads.timeout))
 		}
 	})
 	defer timer.Stop()
@@ -164,7 +180,9 @@ func (d *DryRun) replace(ctx context.Context, cluster *command.Cluster, o *Objec
 	case !run.DryRunEnded(before) && before.GetDeletionTimestamp() == nil:
 		return fmt.Errorf("the dry run %s is in progress; wait for its end, or choose another name", name)
 	default:
-		if err := cluster.Delete(ctx, before, client.Preconditions{UID: new(before.GetUID())}); client.IgnoreNotFound(err) != nil {
+		if err := cluster.Delete(ctx, before, client.Preconditions{UID: new(before.GetUID())}); client.IgnoreNotFound(
+			err,
+		) != nil {
 			return fmt.Errorf("delete the former dry run %s: %w", name, err)
 		}
 		err := wait.PollUntilContextTimeout(ctx, urlPoll, d.downloads.timeout, true, func(ctx context.Context) (bool, error) {
@@ -224,7 +242,8 @@ func printNotCalled(w io.Writer, notCalled map[string]int) {
 	if len(notCalled) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\nActions that were not called, because they may have side effects (see plugins.dryRun in the server's configuration):\n")
+	fmt.Fprint(w, "\nActions that were not called, because they may have side effects (see plugins.dryRun in the "+
+		"server's configuration):\n")
 	for _, action := range slices.Sorted(maps.Keys(notCalled)) {
 		fmt.Fprintf(w, "  %s, for %s\n", action, layout.Count(notCalled[action], "item"))
 	}
@@ -244,7 +263,8 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages re
 		}
 		switch {
 		case o.Incomplete, o.Outcome == dryrun.Conflict, o.Outcome == dryrun.Refused, o.Outcome == dryrun.Failed:
-			_, err := fmt.Fprintf(w, "%s %s: %s: %s\n", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), o.Outcome, o.Reason)
+			_, err := fmt.Fprintf(w, "%s %s: %s: %s\n", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), o.Outcome,
+				o.Reason)
 			return err
 		}
 		return nil
@@ -270,7 +290,8 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages re
 	printMessages(w, "Warnings about the restore as a whole", results.Result{Velero: messages.Warnings.Velero})
 	printNotCalled(w, summary.NotCalled)
 	if unchecked > 0 {
-		fmt.Fprintf(w, "\n%s could not be checked by the API server, because what they need would be created by the same restore.\n", layout.Count(unchecked, "item"))
+		fmt.Fprintf(w, "\n%s could not be checked by the API server, because what they need would be created by the same "+
+			"restore.\n", layout.Count(unchecked, "item"))
 	}
 	_, err = fmt.Fprintf(w, "\n%s.\n", dryrun.Describe(summary))
 	return err
@@ -305,7 +326,8 @@ func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader, messages r
 	return err
 }
 
-// AcceptedDryRun returns a backup that takes exactly the items of a dry run: it has the spec, the labels and the annotations of that.
+// AcceptedDryRun returns a backup that takes exactly the items of a dry run: it has the spec, the labels and the
+// annotations of that.
 func AcceptedDryRun(ctx context.Context, cluster *command.Cluster, name, dryRun string) (*velerov1.Backup, error) {
 	var done velerov1.Backup
 	if err := cluster.Get(ctx, cluster.Key(dryRun), &done); err != nil {
@@ -316,12 +338,14 @@ func AcceptedDryRun(ctx context.Context, cluster *command.Cluster, name, dryRun 
 	case "":
 		return nil, fmt.Errorf("--accept: %s is a backup, not a dry run", dryRun)
 	default:
-		return nil, fmt.Errorf("--accept: the dry run %s was not carried out: %s", dryRun, strings.Join(done.Status.ValidationErrors, "; "))
+		return nil, fmt.Errorf("--accept: the dry run %s was not carried out: %s", dryRun,
+			strings.Join(done.Status.ValidationErrors, "; "))
 	}
 	b := &velerov1.Backup{TypeMeta: done.TypeMeta, Spec: done.Spec}
 	b.Namespace, b.Name, b.Labels = done.Namespace, name, maps.Clone(done.Labels)
 	b.Annotations = maps.Clone(done.Annotations)
-	for _, own := range []string{velerov1.DryRunAnnotation, velerov1.DryRunKeepAnnotation, velerov1.AttemptAnnotation, run.ClaimAnnotation} {
+	for _, own := range []string{velerov1.DryRunAnnotation, velerov1.DryRunKeepAnnotation, velerov1.AttemptAnnotation,
+		run.ClaimAnnotation} {
 		delete(b.Annotations, own)
 	}
 	b.Annotations[velerov1.AcceptAnnotation] = dryRun + "/" + string(done.UID)

@@ -61,7 +61,8 @@ func (d *Downloads) File(ctx context.Context, cluster *command.Cluster, target T
 	if address.Scheme == "file" {
 		f.whole, err = os.Open(address.Path)
 		if errors.Is(err, fs.ErrNotExist) { // the server has looked
-			return nil, fmt.Errorf("download %s: %s is a file on the machine of the server; give the server an address for downloads with --download-url",
+			return nil, fmt.Errorf("download %s: %s is a file on the machine of the server; give the server an address for "+
+				"downloads with --download-url",
 				target, address.Path)
 		}
 		return f, err
@@ -77,8 +78,9 @@ func (d *Downloads) File(ctx context.Context, cluster *command.Cluster, target T
 // address asks the server for a URL. The server deletes the request when the URL has expired.
 func (d *Downloads) address(ctx context.Context, cluster *command.Cluster, target Target) (*url.URL, error) {
 	request := &velerov1.DownloadRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cutName(target.Name) + "-" + uuid.NewString(), Annotations: target.Annotations},
-		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: target.Kind, Name: target.Name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cutName(target.Name) + "-" + uuid.NewString(),
+			Annotations: target.Annotations},
+		Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: target.Kind, Name: target.Name}},
 	}
 	if err := cluster.Create(ctx, request); err != nil {
 		return nil, fmt.Errorf("ask the server for the URL of %s: %w", target, err)
@@ -88,7 +90,8 @@ func (d *Downloads) address(ctx context.Context, cluster *command.Cluster, targe
 		return request.Status.DownloadURL != "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return nil, fmt.Errorf("the server has made no URL of %s within %s: is it running? Its log says why", target, d.timeout)
+		return nil, fmt.Errorf("the server has made no URL of %s within %s: is it running? Its log says why", target,
+			d.timeout)
 	}
 	if err != nil {
 		return nil, err
@@ -196,7 +199,8 @@ func (f *File) tail(response *http.Response, n int64) (content []byte, size int6
 	defer func() { _ = response.Body.Close() }() // only read from
 	first, last, size, err := contentRange(response)
 	if err != nil || last != size-1 || last-first+1 != min(n, size) {
-		return nil, 0, fmt.Errorf("download %s: the object storage answered with the wrong range %q", f.target, response.Header.Get("Content-Range"))
+		return nil, 0, fmt.Errorf("download %s: the object storage answered with the wrong range %q", f.target,
+			response.Header.Get("Content-Range"))
 	}
 	content = make([]byte, last-first+1)
 	if _, err := io.ReadFull(response.Body, content); err != nil {
@@ -218,7 +222,8 @@ func (f *File) ReadRange(ctx context.Context, offset, length int64) (io.ReadClos
 		if response.StatusCode == http.StatusPartialContent {
 			if first, last, _, err := contentRange(response); err != nil || first != offset || last != offset+length-1 {
 				_ = response.Body.Close() // only read from
-				return nil, fmt.Errorf("download %s: the object storage answered with the wrong range %q", f.target, response.Header.Get("Content-Range"))
+				return nil, fmt.Errorf("download %s: the object storage answered with the wrong range %q", f.target,
+					response.Header.Get("Content-Range"))
 			}
 			return response.Body, nil
 		}
@@ -249,7 +254,8 @@ func contentRange(response *http.Response) (first, last, size int64, err error) 
 	return first, last, size, err
 }
 
-// TemporaryFile returns a file without a name, where the system allows it: the file disappears however the process ends.
+// TemporaryFile returns a file without a name, where the system allows it: the file disappears however the process
+// ends.
 func TemporaryFile() (*os.File, error) {
 	file, err := os.CreateTemp("", "cleat-*")
 	if err != nil {

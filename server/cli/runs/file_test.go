@@ -97,7 +97,8 @@ func TestWrongAnswersToRanges(t *testing.T) {
 		header string
 		want   string
 	}{
-		"other range":    {http.StatusPartialContent, "bytes 0-3/10", `the object storage answered with the wrong range "bytes 0-3/10"`},
+		"other range": {http.StatusPartialContent, "bytes 0-3/10",
+			`the object storage answered with the wrong range "bytes 0-3/10"`},
 		"no range":       {http.StatusPartialContent, "", `the object storage answered with the wrong range ""`},
 		"negative":       {http.StatusPartialContent, "bytes -6--3/10", "the object storage answered with the wrong range"},
 		"more than told": {http.StatusPartialContent, "bytes 0-9/10", "the object storage answered with the wrong range"},

@@ -17,8 +17,8 @@ import (
 // logsTimeout is how long "logs" waits for the server to make a URL.
 const logsTimeout = time.Minute
 
-// NewLogsCommand returns the command that prints the log of a run. get returns the state of the run with the given name,
-// and the name of the location of its files.
+// NewLogsCommand returns the command that prints the log of a run. get returns the state of the run with the given
+// name, and the name of the location of its files.
 func NewLogsCommand(
 	a *command.App, kind string, target velerov1.DownloadTargetKind,
 	get func(ctx context.Context, cluster *command.Cluster, name string) (status.Run, string, error),
@@ -42,7 +42,8 @@ func NewLogsCommand(
 			}
 			err = d.copyFile(cmd.Context(), cluster, target, run.Name, location, a.Out)
 			if errors.Is(err, ErrNoFile) {
-				return fmt.Errorf("there is no log of %s %s in the object storage; its phase is %s (%s)", kind, run.Name, run.Phase, layout.OrNone(run.FailureReason))
+				return fmt.Errorf("there is no log of %s %s in the object storage; its phase is %s (%s)", kind, run.Name, run.Phase,
+					layout.OrNone(run.FailureReason))
 			}
 			return err
 		},

@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/report/operationreport"
 )
 
-// StoredOperations returns the operations of a run as the server has stored them last. While the run goes on, that is their number, in its
-// status. location is that of its files.
+// StoredOperations returns the operations of a run as the server has stored them last. While the run goes on, that is
+// their number, in its status. location is that of its files.
 func (d *Downloads) StoredOperations(
 	ctx context.Context, cluster *command.Cluster, run status.Run, uid types.UID, location string,
 ) serverreport.OperationsOf {
@@ -34,13 +34,15 @@ func (d *Downloads) StoredOperations(
 		of.Silent = of.Open
 		return of
 	}
-	of := operationreport.OfFile(&operation.Owner{Kind: kind, Name: run.Name}, file) // a Backup may have been made anew from the bucket
+	// a Backup may have been made anew from the bucket
+	of := operationreport.OfFile(&operation.Owner{Kind: kind, Name: run.Name}, file)
 	of.UID = uid
 	return of
 }
 
-// LoadOperations returns the operations of a run, if details are wanted and there are any: those that the server follows now, or those
-// that it has stored, which are none of a run that has failed. What cannot be found out is mentioned in problems.
+// LoadOperations returns the operations of a run, if details are wanted and there are any: those that the server
+// follows now, or those that it has stored, which are none of a run that has failed. What cannot be found out is
+// mentioned in problems.
 func (f Files) LoadOperations(
 	ctx context.Context, run status.Run, uid types.UID, location string,
 ) (report *serverreport.Operations, problems []string) {

@@ -17,22 +17,24 @@ func newPauseCommand(a *command.App, verb string, paused bool) *cobra.Command {
 	var which command.Selection
 	var skip *bool
 	cmd := &cobra.Command{
-		Use:   verb + " [NAME...]",
-		Short: map[bool]string{true: "Stop schedules from creating backups", false: "Let paused schedules create backups again"}[paused],
+		Use: verb + " [NAME...]",
+		Short: map[bool]string{true: "Stop schedules from creating backups",
+			false: "Let paused schedules create backups again"}[paused],
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachSchedule(cmd.Context(), a, which, args, func(cluster *command.Cluster, schedule *velerov1.Schedule) error {
-				if schedule.Spec.Paused == paused {
-					fmt.Fprintf(a.Out, "Schedule %s is already %sd, skip\n", schedule.Name, verb)
+			return eachSchedule(cmd.Context(), a, which, args,
+				func(cluster *command.Cluster, schedule *velerov1.Schedule) error {
+					if schedule.Spec.Paused == paused {
+						fmt.Fprintf(a.Out, "Schedule %s is already %sd, skip\n", schedule.Name, verb)
+						return nil
+					}
+					before := schedule.DeepCopy()
+					schedule.Spec.Paused, schedule.Spec.SkipImmediately = paused, skip
+					if err := cluster.Patch(cmd.Context(), schedule, client.MergeFrom(before)); err != nil {
+						return fmt.Errorf("%s schedule %s: %w", verb, schedule.Name, err)
+					}
+					fmt.Fprintf(a.Out, "Schedule %s %sd successfully\n", schedule.Name, verb)
 					return nil
-				}
-				before := schedule.DeepCopy()
-				schedule.Spec.Paused, schedule.Spec.SkipImmediately = paused, skip
-				if err := cluster.Patch(cmd.Context(), schedule, client.MergeFrom(before)); err != nil {
-					return fmt.Errorf("%s schedule %s: %w", verb, schedule.Name, err)
-				}
-				fmt.Fprintf(a.Out, "Schedule %s %sd successfully\n", schedule.Name, verb)
-				return nil
-			})
+				})
 		},
 	}
 	cmd.ValidArgsFunction = getter().Complete(a)
@@ -42,7 +44,10 @@ func newPauseCommand(a *command.App, verb string, paused bool) *cobra.Command {
 }
 
 // eachSchedule calls do for each selected schedule.
-func eachSchedule(ctx context.Context, a *command.App, which command.Selection, names []string, do func(*command.Cluster, *velerov1.Schedule) error) error {
+func eachSchedule(
+	ctx context.Context, a *command.App, which command.Selection, names []string, do func(*command.Cluster,
+		*velerov1.Schedule) error,
+) error {
 	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return err

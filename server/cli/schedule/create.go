@@ -36,17 +36,20 @@ func (c *createFlags) run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	schedule := &velerov1.Schedule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: c.name, Labels: c.Labels, Annotations: c.Annotations},
-		Spec:       c.schedule,
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: c.name, Labels: c.Labels,
+			Annotations: c.Annotations},
+		Spec: c.schedule,
 	}
 	getter().SetKind(schedule)
-	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner, c.skipAtOnce
+	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner,
+		c.skipAtOnce
 	if printed, err := c.Print(a.Out, schedule); printed {
 		return err
 	}
 	err = cluster.Create(ctx, schedule)
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("a schedule named %s exists; choose another name, or delete it with \"cleat schedule delete %s\"", schedule.Name, schedule.Name)
+		return fmt.Errorf("a schedule named %s exists; choose another name, or delete it with \"cleat schedule delete %s\"",
+			schedule.Name, schedule.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("create the schedule: %w", err)
@@ -60,7 +63,8 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME --schedule CRON",
 		Short: "Create a schedule",
-		Long: "Create a schedule. --schedule is a cron expression (minute, hour, day of the month, month, day of the week),\n" +
+		Long: "Create a schedule. --schedule is a cron expression (minute, hour, day of the month, month, day of the " +
+			"week),\n" +
 			"a descriptor such as @daily, or \"@every 6h\". Times are in the zone of the server, usually UTC, unless the\n" +
 			"expression begins with another zone, as in \"CRON_TZ=Europe/Berlin 0 3 * * *\".",
 		Example: "  cleat schedule create nightly --schedule \"0 3 * * *\" --include-namespaces shop,billing --ttl 720h",
@@ -73,12 +77,14 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	f := cmd.Flags()
 	c.Add(f, "schedule")
 	f.StringVar(&c.schedule.Schedule, "schedule", "", "when to back up, as a cron expression")
-	f.BoolVar(&c.owner, "use-owner-references-in-backup", false, "let the schedule own its backups: deleting it deletes them")
+	f.BoolVar(&c.owner, "use-owner-references-in-backup", false,
+		"let the schedule own its backups: deleting it deletes them")
 	f.BoolVar(&c.schedule.Paused, "paused", false, "create the schedule paused")
 	addSkipImmediately(cmd, &c.skipAtOnce)
 	return cmd
 }
 
 func addSkipImmediately(cmd *cobra.Command, target **bool) {
-	command.AddOptionalBool(cmd.Flags(), target, "skip-immediately", "skip a backup that is due at once; the default is the server's setting")
+	command.AddOptionalBool(cmd.Flags(), target, "skip-immediately",
+		"skip a backup that is due at once; the default is the server's setting")
 }

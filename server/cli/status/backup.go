@@ -16,7 +16,8 @@ import (
 
 // BackupTable returns the table of "backup get".
 func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
-	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
+	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION",
+		"QUEUE POSITION", "SELECTOR"}}
 	for i := range backups {
 		b := &backups[i]
 		status := phaseOf(b, string(b.Status.Phase))
@@ -28,8 +29,10 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 			position = strconv.Itoa(b.Status.QueuePosition)
 		}
 		t.Rows = append(t.Rows, []string{
-			b.Name, status, strconv.Itoa(b.Status.Errors), strconv.Itoa(b.Status.Warnings), layout.FormatTime(b.Status.StartTimestamp),
-			layout.Remaining(b.Status.Expiration, now), b.Spec.StorageLocation, position, formatSelector(b.Spec.LabelSelector, b.Spec.OrLabelSelectors),
+			b.Name, status, strconv.Itoa(b.Status.Errors), strconv.Itoa(b.Status.Warnings),
+			layout.FormatTime(b.Status.StartTimestamp),
+			layout.Remaining(b.Status.Expiration, now), b.Spec.StorageLocation, position, formatSelector(b.Spec.LabelSelector,
+				b.Spec.OrLabelSelectors),
 		})
 	}
 	return t

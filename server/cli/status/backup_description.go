@@ -55,7 +55,8 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 		d.Pairs([2]string{"Total items to be backed up", strconv.Itoa(p.TotalItems)},
 			[2]string{"Items backed up", strconv.Itoa(p.ItemsBackedUp)})
 		if b.Status.CompletionTimestamp != nil && b.Status.FormatVersion >= manifest.FormatVersion {
-			d.Pairs([2]string{"Manifest", fmt.Sprintf("%s (cleat manifest ls %s)", layout.Count(p.ItemsBackedUp, "item"), b.Name)})
+			d.Pairs([2]string{"Manifest", fmt.Sprintf("%s (cleat manifest ls %s)", layout.Count(p.ItemsBackedUp, "item"),
+				b.Name)})
 		}
 	}
 	printOperations(d, BackupRun(b), doc.Operations)
@@ -79,7 +80,8 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	}
 	if wait := doc.QueueWait; wait != nil {
 		lines = append(lines, [2]string{"Waits because", layout.OneLine(cmp.Or(wait.Message, wait.Reason))},
-			[2]string{"Waits for", layout.OrNone(layout.Abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waiting since", layout.FormatTime(&wait.Since)})
+			[2]string{"Waits for", layout.OrNone(layout.Abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waiting since",
+				layout.FormatTime(&wait.Since)})
 	}
 	if doc.Starts != "" {
 		lines = append(lines, [2]string{"Starts", doc.Starts})
@@ -88,10 +90,13 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
 	}
-	if why := doc.Backup.Annotations[velerov1.DeletionFailureAnnotation]; why != "" && status.Phase == velerov1.BackupPhaseDeleting {
-		lines = append(lines, [2]string{"Deletion failed", layout.OneLine(why) + "; what is left of the backup can be restored, and deleted again"})
+	if why := doc.Backup.Annotations[velerov1.DeletionFailureAnnotation]; why != "" &&
+		status.Phase == velerov1.BackupPhaseDeleting {
+		lines = append(lines, [2]string{"Deletion failed", layout.OneLine(why) +
+			"; what is left of the backup can be restored, and deleted again"})
 	}
-	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)}, [2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
+	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)},
+		[2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
 	printWaits(d, doc.Backup)
 	printValidationErrors(d, doc.Backup, status.ValidationErrors)
 	printResults(d, doc.Results)
@@ -160,12 +165,14 @@ func NewBackupDescription(b *velerov1.Backup) *BackupDescription {
 
 func printBackupSpec(d *layout.Description, spec *velerov1.BackupSpec) {
 	d.Section("Namespaces", func() {
-		d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedNamespaces, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedNamespaces, "<none>")})
+		d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedNamespaces, "*")},
+			[2]string{"Excluded", layout.ListOr(spec.ExcludedNamespaces, "<none>")})
 	})
 	d.Gap()
 	d.Section("Resources", func() {
 		if len(spec.IncludedResources)+len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil {
-			d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
+			d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")},
+				[2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
 				[2]string{"Cluster-scoped", inOrExcluded(spec.IncludeClusterResources)})
 			return
 		}
@@ -192,7 +199,8 @@ func printBackupSpec(d *layout.Description, spec *velerov1.BackupSpec) {
 	)...)
 	if u := spec.UploaderConfig; u != nil && u.ParallelFilesUpload > 0 {
 		d.Gap()
-		d.Section("Uploader config", func() { d.Pairs([2]string{"Parallel files upload", strconv.Itoa(u.ParallelFilesUpload)}) })
+		d.Section("Uploader config",
+			func() { d.Pairs([2]string{"Parallel files upload", strconv.Itoa(u.ParallelFilesUpload)}) })
 	}
 	printBackupHooks(d, spec.Hooks.Resources)
 	if len(spec.OrderedResources) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
-// backupDocument is what "backup describe -o json" prints. The keys, with their misspellings, and the texts in place of values
-// that are missing are those of Velero's command. Keys that Velero does not have come after the others.
+// backupDocument is what "backup describe -o json" prints. The keys, with their misspellings, and the texts in place of
+// values that are missing are those of Velero's command. Keys that Velero does not have come after the others.
 type backupDocument struct {
 	Metadata         metadataDocument   `json:"metadata"`
 	Phase            string             `json:"phase"`
@@ -147,7 +147,8 @@ func (doc *BackupDescription) Document() any {
 	if len(doc.Deletions) > 0 {
 		out.Deletions = &deletionsDocument{Failed: doc.failedDeletions()}
 		for _, attempt := range doc.Deletions {
-			out.Deletions.Requests = append(out.Deletions.Requests, deletionDocument{attempt.Time, attempt.Phase, attempt.Errors})
+			out.Deletions.Requests = append(out.Deletions.Requests, deletionDocument{attempt.Time, attempt.Phase,
+				attempt.Errors})
 		}
 	}
 	return out
@@ -162,7 +163,8 @@ func messagesDocuments(status *velerov1.BackupStatus, r *results.Results) (error
 		if count == 0 {
 			return map[string]any{}
 		}
-		all := map[string]any{"velero": append([]string{}, messages.Velero...), "cluster": append([]string{}, messages.Cluster...), "namespace": []string{}}
+		all := map[string]any{"velero": append([]string{}, messages.Velero...),
+			"cluster": append([]string{}, messages.Cluster...), "namespace": []string{}}
 		if len(messages.Namespaces) > 0 {
 			all["namespace"] = messages.Namespaces
 		}
@@ -175,9 +177,13 @@ func newSpecDocument(spec *velerov1.BackupSpec) specDocument {
 	out := specDocument{
 		Namespaces: newIncludes(spec.IncludedNamespaces, spec.ExcludedNamespaces),
 		Resources: resourcesDocument{
-			includesDocument: newIncludes(spec.IncludedResources, spec.ExcludedResources), ClusterScoped: inOrExcluded(spec.IncludeClusterResources),
-			IncludedClusterScoped: spec.IncludedClusterScopedResources, ExcludedClusterScoped: spec.ExcludedClusterScopedResources,
-			IncludedNamespaceScoped: spec.IncludedNamespaceScopedResources, ExcludedNamespaceScoped: spec.ExcludedNamespaceScopedResources,
+			includesDocument: newIncludes(spec.IncludedResources, spec.ExcludedResources), ClusterScoped: inOrExcluded(
+				spec.IncludeClusterResources,
+			),
+			IncludedClusterScoped:   spec.IncludedClusterScopedResources,
+			ExcludedClusterScoped:   spec.ExcludedClusterScopedResources,
+			IncludedNamespaceScoped: spec.IncludedNamespaceScopedResources,
+			ExcludedNamespaceScoped: spec.ExcludedNamespaceScopedResources,
 		},
 		LabelSelector:    formatSelector(spec.LabelSelector, nil),
 		StorageLocation:  spec.StorageLocation,
@@ -197,7 +203,8 @@ func newSpecDocument(spec *velerov1.BackupSpec) specDocument {
 	for i := range spec.Hooks.Resources {
 		h := &spec.Hooks.Resources[i]
 		out.Hooks.Resources[h.Name] = resourceHooksDocument{
-			Namespaces: newIncludes(h.IncludedNamespaces, h.ExcludedNamespaces), Resources: newIncludes(h.IncludedResources, h.ExcludedResources),
+			Namespaces: newIncludes(h.IncludedNamespaces, h.ExcludedNamespaces), Resources: newIncludes(h.IncludedResources,
+				h.ExcludedResources),
 			LabelSelector: formatSelector(h.LabelSelector, nil), Pre: newExecHooks(h.PreHooks), Post: newExecHooks(h.PostHooks),
 		}
 	}
@@ -224,7 +231,8 @@ func newExecHooks(hooks []velerov1.BackupResourceHook) []execHookDocument {
 	all := []execHookDocument{}
 	for _, hook := range hooks {
 		if e := hook.Exec; e != nil {
-			all = append(all, execHookDocument{e.Container, strings.Join(e.Command, " "), e.OnError, e.Timeout.Duration.String()})
+			all = append(all, execHookDocument{e.Container, strings.Join(e.Command, " "), e.OnError,
+				e.Timeout.Duration.String()})
 		}
 	}
 	return all
@@ -233,7 +241,9 @@ func newExecHooks(hooks []velerov1.BackupResourceHook) []execHookDocument {
 func (doc *BackupDescription) statusDocument() statusDocument {
 	s := &doc.Backup.Status
 	out := statusDocument{
-		FormatVersion: s.FormatVersion, Started: layout.TimeOr(s.StartTimestamp, "<n/a>"), Completed: layout.TimeOr(s.CompletionTimestamp, "<n/a>"),
+		FormatVersion: s.FormatVersion, Started: layout.TimeOr(s.StartTimestamp, "<n/a>"), Completed: layout.TimeOr(
+			s.CompletionTimestamp, "<n/a>",
+		),
 		Expiration: layout.TimeOr(s.Expiration, "<nil>"), ResourceList: doc.Resources, Volumes: doc.volumesDocument(),
 		FailureReason: s.FailureReason,
 	}
@@ -251,11 +261,13 @@ func (doc *BackupDescription) statusDocument() statusDocument {
 	return out
 }
 
-// volumesDocument is how the data of volumes was backed up. Each field of Velero's is a map, or a text that says that there are none.
+// volumesDocument is how the data of volumes was backed up. Each field of Velero's is a map, or a text that says that
+// there are none.
 type volumesDocument struct {
-	Native    any            `json:"nativeSnapshots"`       // by persistent volume
-	CSI       any            `json:"csiSnapshots"`          // by claim
-	Movements map[string]any `json:"dataUploads,omitempty"` // by phase: the number or, with details, the claims of each namespace
+	Native any `json:"nativeSnapshots"` // by persistent volume
+	CSI    any `json:"csiSnapshots"`    // by claim
+	// by phase: the number or, with details, the claims of each namespace
+	Movements map[string]any `json:"dataUploads,omitempty"`
 	Pods      any            `json:"podVolumeBackups"`
 }
 
@@ -311,7 +323,8 @@ func (doc *BackupDescription) volumesDocument() volumesDocument {
 		}
 	}
 	return volumesDocument{
-		Native: orNoneIncluded(native), CSI: orNoneIncluded(csi), Movements: loadsByPhase(asPodVolumes(doc.Movements), doc.Details), Pods: newPodVolumesDocument(doc.PodVolumes, doc.Details),
+		Native: orNoneIncluded(native), CSI: orNoneIncluded(csi), Movements: loadsByPhase(asPodVolumes(doc.Movements),
+			doc.Details), Pods: newPodVolumesDocument(doc.PodVolumes, doc.Details),
 	}
 }
 
@@ -336,7 +349,8 @@ func newCSIDocument(v *snapshot.VolumeInfo, details bool) (out csiDocument) {
 	if m := v.DataMovement; m != nil && v.SnapshotDataMoved {
 		out.Movement = includedDetail
 		if details {
-			out.Movement = movementDocument{m.OperationID, moverOr(m.DataMover), m.UploaderType, v.Result, m.Size, m.IncrementalSize}
+			out.Movement = movementDocument{m.OperationID, moverOr(m.DataMover), m.UploaderType, v.Result, m.Size,
+				m.IncrementalSize}
 		}
 	}
 	return out

@@ -17,14 +17,19 @@ import (
 func backups() []velerov1.Backup {
 	return []velerov1.Backup{
 		{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly-20260301000000", Labels: map[string]string{"team": "a", "velero.io/schedule-name": "nightly"}},
-			Spec:       velerov1.BackupSpec{StorageLocation: "default"},
-			Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: statustest.At(-60 * time.Hour), Expiration: statustest.At(-time.Hour)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly-20260301000000",
+				Labels: map[string]string{"team": "a", "velero.io/schedule-name": "nightly"}},
+			Spec: velerov1.BackupSpec{StorageLocation: "default"},
+			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted,
+				StartTimestamp: statustest.At(-60 * time.Hour), Expiration: statustest.At(-time.Hour)},
 		},
 		{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly-20260302000000", Labels: map[string]string{"team": "b"}},
-			Spec:       velerov1.BackupSpec{StorageLocation: "default", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}},
-			Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhasePartiallyFailed, Errors: 2, Warnings: 1, StartTimestamp: statustest.At(-36 * time.Hour), Expiration: statustest.At(29 * 24 * time.Hour)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly-20260302000000",
+				Labels: map[string]string{"team": "b"}},
+			Spec: velerov1.BackupSpec{StorageLocation: "default",
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}},
+			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhasePartiallyFailed, Errors: 2, Warnings: 1,
+				StartTimestamp: statustest.At(-36 * time.Hour), Expiration: statustest.At(29 * 24 * time.Hour)},
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "waiting"},
@@ -36,7 +41,8 @@ func backups() []velerov1.Backup {
 			Spec: velerov1.BackupSpec{StorageLocation: "far", OrLabelSelectors: []*metav1.LabelSelector{
 				{MatchLabels: map[string]string{"a": "b"}}, {MatchLabels: map[string]string{"c": "d"}},
 			}},
-			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: statustest.At(-time.Minute), Expiration: statustest.At(30 * time.Hour)},
+			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: statustest.At(-time.Minute),
+				Expiration: statustest.At(30 * time.Hour)},
 		},
 	}
 }
@@ -77,7 +83,8 @@ func TestDescribeBackup(t *testing.T) {
 			Warnings: results.Result{Cluster: []string{"group x could not be discovered"}},
 		},
 		Resources: map[string][]string{"v1/Pod": {"shop/db", "shop/web"}, "v1/Namespace": {"shop"}},
-		Deletions: []DeletionAttempt{{Time: layout.FormatTime(statustest.At(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
+		Deletions: []DeletionAttempt{{Time: layout.FormatTime(statustest.At(0)), Phase: "Processed",
+			Errors: []string{"backup is still in progress"}}},
 	}
 	statustest.Golden(t, "describe_backup.txt", doc.Print)
 	statustest.Golden(t, "describe_backup.json", document(doc))
@@ -91,30 +98,44 @@ func TestDescribeBackupWithEverything(t *testing.T) {
 	b.Annotations = map[string]string{velerov1.GlobalVolumePoliciesAnnotation: "for-all"}
 	b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "policies"}
 	b.Spec.IncludedResources, b.Spec.IncludeClusterResources = []string{"pods"}, new(false)
-	b.Spec.DefaultVolumesToFsBackup, b.Spec.SnapshotVolumes, b.Spec.SnapshotMoveData, b.Spec.DataMover = new(true), new(true), new(false), "example.io/mover"
+	b.Spec.DefaultVolumesToFsBackup, b.Spec.SnapshotVolumes, b.Spec.SnapshotMoveData, b.Spec.DataMover = new(true),
+		new(true), new(false), "example.io/mover"
 	b.Spec.UploaderConfig = &velerov1.UploaderConfigForBackup{ParallelFilesUpload: 8}
 	b.Spec.Hooks.Resources = []velerov1.BackupResourceHookSpec{{
-		Name: "freeze", IncludedNamespaces: []string{"shop"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		Name: "freeze", IncludedNamespaces: []string{"shop"}, LabelSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"app": "db"},
+		},
 		PreHooks: []velerov1.BackupResourceHook{{Exec: &velerov1.ExecHook{
-			Container: "db", Command: []string{"fsfreeze", "-f"}, OnError: velerov1.HookErrorModeFail, Timeout: metav1.Duration{Duration: time.Minute},
+			Container: "db", Command: []string{"fsfreeze", "-f"}, OnError: velerov1.HookErrorModeFail, Timeout: metav1.Duration{
+				Duration: time.Minute,
+			},
 		}}},
 	}}
 	b.Status = velerov1.BackupStatus{
-		Phase: velerov1.BackupPhaseInProgress, StartTimestamp: statustest.At(0), Progress: &velerov1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4},
-		Warnings: 2, HookStatus: &velerov1.HookStatus{HooksAttempted: 3, HooksFailed: 1}, CSIVolumeSnapshotsAttempted: 2, CSIVolumeSnapshotsCompleted: 1,
+		Phase: velerov1.BackupPhaseInProgress, StartTimestamp: statustest.At(0), Progress: &velerov1.BackupProgress{
+			TotalItems: 9, ItemsBackedUp: 4,
+		},
+		Warnings: 2, HookStatus: &velerov1.HookStatus{HooksAttempted: 3, HooksFailed: 1}, CSIVolumeSnapshotsAttempted: 2,
+		CSIVolumeSnapshotsCompleted: 1,
 	}
 	doc := NewBackupDescription(&b)
 	pod := velerov1.ObjectReference{Namespace: "shop", Name: "db"}
 	doc.PodVolumes = PodVolumesOfBackup([]velerov1.PodVolumeBackup{
-		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "wal", UploaderType: "kopia"}, Status: velerov1.PodVolumeBackupStatus{
-			LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 90, BytesDone: 90}}, IncrementalBytes: 9,
-		}},
-		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "data", UploaderType: "kopia"}, Status: velerov1.PodVolumeBackupStatus{
-			LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 80, BytesDone: 80}},
-		}},
-		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "cache", UploaderType: "kopia"}, Status: velerov1.PodVolumeBackupStatus{
-			LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseInProgress, Progress: velerov1.LoadProgress{TotalBytes: 80, BytesDone: 20}},
-		}},
+		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "wal", UploaderType: "kopia"},
+			Status: velerov1.PodVolumeBackupStatus{
+				LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 90,
+					BytesDone: 90}}, IncrementalBytes: 9,
+			}},
+		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "data", UploaderType: "kopia"},
+			Status: velerov1.PodVolumeBackupStatus{
+				LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 80,
+					BytesDone: 80}},
+			}},
+		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "cache", UploaderType: "kopia"},
+			Status: velerov1.PodVolumeBackupStatus{
+				LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseInProgress, Progress: velerov1.LoadProgress{TotalBytes: 80,
+					BytesDone: 20}},
+			}},
 		{Spec: velerov1.PodVolumeBackupSpec{Pod: pod, Volume: "new", UploaderType: "kopia"}},
 	})
 	doc.AddDeletions([]velerov1.DeleteBackupRequest{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: *statustest.At(0)}}})
@@ -142,7 +163,8 @@ func TestDescribeBackupThatDidNotStart(t *testing.T) {
 	invalid := backups()[3]
 	invalid.Status.Phase = velerov1.BackupPhaseFailedValidation
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
-	statustest.Golden(t, "describe_backup_invalid.txt", (&BackupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).Print)
+	statustest.Golden(t, "describe_backup_invalid.txt",
+		(&BackupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).Print)
 }
 
 func TestDescribeVolumesOfBackup(t *testing.T) {
@@ -151,10 +173,15 @@ func TestDescribeVolumesOfBackup(t *testing.T) {
 	b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted = 3, 2
 	statustest.Golden(t, "describe_backup_volumes_few.txt", (&BackupDescription{Backup: &b}).Print)
 	doc := &BackupDescription{Backup: &b, Volumes: []snapshot.VolumeInfo{
-		{PVName: "pv-1", BackupMethod: snapshot.Native, Result: snapshot.Succeeded, Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1", VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
+		{PVName: "pv-1", BackupMethod: snapshot.Native, Result: snapshot.Succeeded,
+			Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1", VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
 		{PVName: "pv-2", Skipped: true, SkippedReason: "no snapshot"},
-		{PVCNamespace: "shop", PVCName: "data", BackupMethod: snapshot.CSI, PreserveLocalSnapshot: true, Result: snapshot.Succeeded, CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Size: 5, Driver: "d", VSCName: "content", OperationID: "op"}},
-		{PVCNamespace: "shop", PVCName: "moved", BackupMethod: snapshot.CSI, SnapshotDataMoved: true, Result: snapshot.Unusable, DataMovement: &snapshot.MovementInfo{DataMover: "velero", UploaderType: "kopia", OperationID: "du", Size: 7, IncrementalSize: 2}},
+		{PVCNamespace: "shop", PVCName: "data", BackupMethod: snapshot.CSI, PreserveLocalSnapshot: true,
+			Result: snapshot.Succeeded, CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Size: 5, Driver: "d", VSCName: "content",
+				OperationID: "op"}},
+		{PVCNamespace: "shop", PVCName: "moved", BackupMethod: snapshot.CSI, SnapshotDataMoved: true,
+			Result: snapshot.Unusable, DataMovement: &snapshot.MovementInfo{DataMover: "velero", UploaderType: "kopia",
+				OperationID: "du", Size: 7, IncrementalSize: 2}},
 	}}
 	statustest.Golden(t, "describe_backup_volumes_names.json", document(doc))
 	doc.Details = true

@@ -40,7 +40,8 @@ func (e *Explanation) Print(w io.Writer, now time.Time) error {
 	}
 	d.Gap()
 	if e.Wait == nil {
-		d.Pairs([2]string{"Why", layout.OrNone(e.why())}, [2]string{"Created", layout.FormatTime(&e.Created) + " (" + layout.Ago(e.Created, now) + ")"},
+		d.Pairs([2]string{"Why", layout.OrNone(e.why())}, [2]string{"Created", layout.FormatTime(&e.Created) + " (" +
+			layout.Ago(e.Created, now) + ")"},
 			[2]string{"Ahead of it", layout.Count(e.Ahead, "backup")})
 		if e.Problem == "" {
 			d.Gap()
@@ -99,10 +100,11 @@ func (l *Link) text(now time.Time) string {
 	return text
 }
 
-// Explain explains the position of b, which may have left the queue. all are its blockers as the server has computed them; nil
-// if only the nearest is known.
+// Explain explains the position of b, which may have left the queue. all are its blockers as the server has computed
+// them; nil if only the nearest is known.
 func Explain(b *velerov1.Backup, line queue.Line, all *serverreport.Blockers, now time.Time) *Explanation {
-	e := &Explanation{APIVersion: APIVersion, Kind: "QueueExplanation", QueueItem: newQueueItem(b), Created: b.CreationTimestamp}
+	e := &Explanation{APIVersion: APIVersion, Kind: "QueueExplanation", QueueItem: newQueueItem(b),
+		Created: b.CreationTimestamp}
 	at := slices.IndexFunc(line.Queued, func(other *velerov1.Backup) bool { return other.Name == b.Name })
 	if at >= 0 && e.Position > 0 {
 		e.Position = at + 1 // that in the status is approximate far behind
@@ -133,7 +135,8 @@ func stateOf(b *velerov1.Backup, position, waiting int, now time.Time) string {
 	case b.DeletionTimestamp != nil || phase == velerov1.BackupPhaseDeleting:
 		return b.Name + " is being deleted."
 	case phase == "" || phase == velerov1.BackupPhaseNew:
-		return fmt.Sprintf("%s is new: no server has added it to its queue yet. Is a server running in namespace %s?", b.Name, b.Namespace)
+		return fmt.Sprintf("%s is new: no server has added it to its queue yet. Is a server running in namespace %s?", b.Name,
+			b.Namespace)
 	case phase == velerov1.BackupPhaseQueued:
 		return fmt.Sprintf("%s is waiting at position %d of %d.", b.Name, position, waiting)
 	case phase == velerov1.BackupPhaseReadyToStart:
@@ -145,7 +148,8 @@ func stateOf(b *velerov1.Backup, position, waiting int, now time.Time) string {
 		}
 		return text + "."
 	case phase == velerov1.BackupPhaseFailedValidation:
-		return fmt.Sprintf("%s is not waiting: it failed validation and was never started: %s.", b.Name, layout.OneLine(strings.Join(b.Status.ValidationErrors, "; ")))
+		return fmt.Sprintf("%s is not waiting: it failed validation and was never started: %s.", b.Name,
+			layout.OneLine(strings.Join(b.Status.ValidationErrors, "; ")))
 	case phase.Terminal():
 		text := fmt.Sprintf("%s is not waiting: it ended as %s", b.Name, phase)
 		if b.Status.CompletionTimestamp != nil {

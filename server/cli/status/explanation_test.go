@@ -17,7 +17,8 @@ import (
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	held := statustest.Waiting("held", 5, 10, velerov1.QueueWait{Reason: "PolicyFailed", Message: "nothing is decided: QueueAdmission(example.io/policy): it is down"})
+	held := statustest.Waiting("held", 5, 10, velerov1.QueueWait{Reason: "PolicyFailed", Message: "nothing is decided: " +
+		"QueueAdmission(example.io/policy): it is down"})
 	invalid := statustest.InQueue("invalid", velerov1.BackupPhaseFailedValidation, 5)
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
 	done := statustest.InQueue("done", velerov1.BackupPhaseCompleted, 100)
@@ -32,7 +33,8 @@ func TestExplain(t *testing.T) {
 	line := queue.NewLine(statustest.Queue())
 	statustest.Golden(t, "queue_explain.txt", func(w io.Writer) error {
 		for _, name := range []string{
-			"second", "first", "third", "fourth", "held", "unreadable", "fresh", "ready", "runs", "finishing", "done", "invalid", "going",
+			"second", "first", "third", "fourth", "held", "unreadable", "fresh", "ready", "runs", "finishing", "done", "invalid",
+			"going",
 		} {
 			_, _ = io.WriteString(w, "$ cleat queue explain "+name+"\n")
 			if err := Explain(byName[name], line, nil, statustest.Noon()).Print(w, statustest.Noon()); err != nil {
@@ -54,7 +56,8 @@ func TestExplanationOfManyIsShort(t *testing.T) {
 	backups[0].Name = name(0)
 	for i := 1; i <= 1000; i++ {
 		backups = append(backups, statustest.Waiting(name(i), i, 2000-i, velerov1.QueueWait{
-			Reason: "NamespaceOverlap", Message: "m", Blockers: []string{name(i - 1), name(max(0, i-2)), name((i + 1) % 1000)}, // in a ring, too
+			// in a ring, too
+			Reason: "NamespaceOverlap", Message: "m", Blockers: []string{name(i - 1), name(max(0, i-2)), name((i + 1) % 1000)},
 		}))
 	}
 	var out bytes.Buffer

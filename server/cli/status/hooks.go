@@ -24,7 +24,8 @@ func printBackupHooks(d *layout.Description, hooks []velerov1.BackupResourceHook
 			h := &hooks[i]
 			d.Section(h.Name, func() {
 				printPods(d, h.IncludedNamespaces, h.ExcludedNamespaces, h.LabelSelector,
-					[2]string{"Resources", layout.ListOr(h.IncludedResources, "*")}, [2]string{"Excluded resources", layout.ListOr(h.ExcludedResources, "<none>")})
+					[2]string{"Resources", layout.ListOr(h.IncludedResources, "*")}, [2]string{"Excluded resources",
+						layout.ListOr(h.ExcludedResources, "<none>")})
 				for _, list := range []struct {
 					head  string
 					hooks []velerov1.BackupResourceHook
@@ -75,13 +76,17 @@ func printRestoreHooks(d *layout.Description, hooks []velerov1.RestoreResourceHo
 
 func printPods(d *layout.Description, included, excluded []string, selector *metav1.LabelSelector, more ...[2]string) {
 	d.Pairs(append([][2]string{
-		{"Namespaces", layout.ListOr(included, "*")}, {"Excluded namespaces", layout.ListOr(excluded, "<none>")}, {"Label selector", formatSelector(selector, nil)},
+		{"Namespaces", layout.ListOr(included, "*")}, {"Excluded namespaces", layout.ListOr(excluded, "<none>")},
+		{"Label selector", formatSelector(selector, nil)},
 	}, more...)...)
 }
 
-func printCommand(d *layout.Description, container string, command []string, onError velerov1.HookErrorMode, more ...[2]string) {
+func printCommand(
+	d *layout.Description, container string, command []string, onError velerov1.HookErrorMode, more ...[2]string,
+) {
 	d.Pairs(append([][2]string{
-		{"Container", cmp.Or(container, "<first>")}, {"Command", layout.OneLine(strings.Join(command, " "))}, {"On Error", string(onError)},
+		{"Container", cmp.Or(container, "<first>")}, {"Command", layout.OneLine(strings.Join(command, " "))}, {"On Error",
+			string(onError)},
 	}, more...)...)
 }
 
@@ -96,6 +101,7 @@ func orDefault(d time.Duration, none string) string {
 func printHookStatus(d *layout.Description, status *velerov1.HookStatus) {
 	if status != nil {
 		d.Gap()
-		d.Pairs([2]string{"HooksAttempted", strconv.Itoa(status.HooksAttempted)}, [2]string{"HooksFailed", strconv.Itoa(status.HooksFailed)})
+		d.Pairs([2]string{"HooksAttempted", strconv.Itoa(status.HooksAttempted)},
+			[2]string{"HooksFailed", strconv.Itoa(status.HooksFailed)})
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // LocationTable returns the table of "backup-location get".
 func LocationTable(locations []velerov1.BackupStorageLocation, _ time.Time) layout.Table {
-	t := layout.Table{Head: []string{"NAME", "PROVIDER", "BUCKET/PREFIX", "PHASE", "LAST VALIDATED", "ACCESS MODE", "DEFAULT"}}
+	t := layout.Table{Head: []string{"NAME", "PROVIDER", "BUCKET/PREFIX", "PHASE", "LAST VALIDATED", "ACCESS MODE",
+		"DEFAULT"}}
 	for i := range locations {
 		l := &locations[i]
 		bucket := ""

@@ -19,11 +19,13 @@ type Movement struct {
 	Message string `json:"message,omitempty"`
 }
 
-// MovementsOfBackup returns the DataUploads that have not moved their data. The others are among the CSI snapshots of their backup.
+// MovementsOfBackup returns the DataUploads that have not moved their data. The others are among the CSI snapshots of
+// their backup.
 func MovementsOfBackup(loads []velerov2alpha1.DataUpload) (all []Movement) {
 	for i := range loads {
 		l := &loads[i]
-		all = append(all, Movement{l.Spec.SourceNamespace, l.Spec.SourcePVC, l.Spec.DataMover, l.Status.Phase, l.Status.Progress, l.Status.Message})
+		all = append(all, Movement{l.Spec.SourceNamespace, l.Spec.SourcePVC, l.Spec.DataMover, l.Status.Phase,
+			l.Status.Progress, l.Status.Message})
 	}
 	return slices.DeleteFunc(all, Movement.completed)
 }
@@ -32,7 +34,8 @@ func MovementsOfBackup(loads []velerov2alpha1.DataUpload) (all []Movement) {
 func MovementsOfRestore(loads []velerov2alpha1.DataDownload) (all []Movement) {
 	for i := range loads {
 		l := &loads[i]
-		all = append(all, Movement{l.Spec.TargetVolume.Namespace, l.Spec.TargetVolume.PVC, l.Spec.DataMover, l.Status.Phase, l.Status.Progress, l.Status.Message})
+		all = append(all, Movement{l.Spec.TargetVolume.Namespace, l.Spec.TargetVolume.PVC, l.Spec.DataMover, l.Status.Phase,
+			l.Status.Progress, l.Status.Message})
 	}
 	return slices.DeleteFunc(all, Movement.completed)
 }
@@ -42,7 +45,8 @@ func (m Movement) completed() bool { return m.Phase == velerov1.LoadPhaseComplet
 // asPodVolumes returns movements in the form of volumes of pods, with the namespace in the place of the pod.
 func asPodVolumes(movements []Movement) (all []PodVolume) {
 	for _, m := range movements {
-		all = append(all, PodVolume{Pod: m.Namespace, Volume: m.Claim, Uploader: m.DataMover, Phase: m.Phase, Progress: m.Progress, Message: m.Message})
+		all = append(all, PodVolume{Pod: m.Namespace, Volume: m.Claim, Uploader: m.DataMover, Phase: m.Phase,
+			Progress: m.Progress, Message: m.Message})
 	}
 	return all
 }

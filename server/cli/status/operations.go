@@ -23,13 +23,15 @@ type Operations struct {
 
 // NewOperations returns the document about the operations of a namespace.
 func NewOperations(namespace string, report *serverreport.Operations, problem string) Operations {
-	return Operations{APIVersion: APIVersion, Kind: "Operations", Namespace: namespace, Problem: problem, Operations: report}
+	return Operations{APIVersion: APIVersion, Kind: "Operations", Namespace: namespace, Problem: problem,
+		Operations: report}
 }
 
 // Print writes the document as text. before is an earlier report, from which rates are computed; may be nil.
 func (doc *Operations) Print(w io.Writer, before *serverreport.Operations) error {
 	if doc.Problem != "" {
-		if _, err := fmt.Fprintln(w, "These numbers were stored some time ago, because the server does not report them: "+layout.OneLine(doc.Problem)); err != nil {
+		if _, err := fmt.Fprintln(w, "These numbers were stored some time ago, because the server does not report them: "+
+			layout.OneLine(doc.Problem)); err != nil {
 			return err
 		}
 	}
@@ -40,8 +42,8 @@ func (doc *Operations) Print(w io.Writer, before *serverreport.Operations) error
 	return OperationsTable(doc.Operations, before).Print(w)
 }
 
-// OperationsTable returns the table of operations: a line that sums up all, and for each owner one that sums up its operations, before
-// them. What people look at comes first, because a terminal may be too small for the rest.
+// OperationsTable returns the table of operations: a line that sums up all, and for each owner one that sums up its
+// operations, before them. What people look at comes first, because a terminal may be too small for the rest.
 func OperationsTable(report, before *serverreport.Operations) layout.Table {
 	t := layout.Table{Head: []string{"OWNER", "PHASE", "DONE", "%", "RATE", "LEFT", "AGE", "ITEM", "PLUGIN", "NOTE"}}
 	p := newPaces(report, before)
@@ -56,7 +58,8 @@ func OperationsTable(report, before *serverreport.Operations) layout.Table {
 		owner := &report.Owners[i]
 		name := layout.OneLine(serverreport.OwnerKey(owner.Kind, owner.Name))
 		if owner.Attempted() != 1 || len(owner.Operations) != 1 || owner.Problem != "" {
-			t.Rows = append(t.Rows, append([]string{name}, summaryCells(&owner.Summary, p.ofOwner(owner), ownerNotes(owner)...)...))
+			t.Rows = append(t.Rows, append([]string{name}, summaryCells(&owner.Summary, p.ofOwner(owner),
+				ownerNotes(owner)...)...))
 		}
 		for j := range owner.Operations {
 			o := &owner.Operations[j]
@@ -73,7 +76,8 @@ func operationCells(o *serverreport.Operation, rate pace, now time.Time) []strin
 		left = rate.left(o.Done, o.Total)
 	}
 	return []string{
-		layout.OneLine(o.Phase), amount(o.Done, o.Total, o.Units), percentage(o.Done, o.Total), rate.text(o.Units), left, age(o.Created, now),
+		layout.OneLine(o.Phase), amount(o.Done, o.Total, o.Units), percentage(o.Done, o.Total), rate.text(o.Units), left,
+		age(o.Created, now),
 		itemOf(o), layout.OneLine(o.Plugin), operationNote(o),
 	}
 }
@@ -170,7 +174,8 @@ func printOperations(d *layout.Description, r Run, report *serverreport.Operatio
 		return
 	}
 	d.Gap()
-	text := fmt.Sprintf("%d of %d completed successfully, %d failed", counted.Completed, counted.Attempted(), counted.Failed)
+	text := fmt.Sprintf("%d of %d completed successfully, %d failed", counted.Completed, counted.Attempted(),
+		counted.Failed)
 	switch {
 	case counted.Open > 0 && r.Failed():
 		text += fmt.Sprintf(", %d cancelled because the %s failed", counted.Open, r.Kind)
@@ -214,8 +219,8 @@ const maxNote = 160
 
 func note(text string) string { return shorten.Text(layout.OneLine(text), maxNote) }
 
-// OperationChanges returns a line for each operation that is new, or has changed more than its numbers, since the report before, which
-// may be nil.
+// OperationChanges returns a line for each operation that is new, or has changed more than its numbers, since the
+// report before, which may be nil.
 func OperationChanges(before, now *serverreport.Operations) []string {
 	known := map[operationKey]*serverreport.Operation{}
 	if before != nil {
@@ -226,7 +231,8 @@ func OperationChanges(before, now *serverreport.Operations) []string {
 		owner := &now.Owners[i]
 		for j := range owner.Operations {
 			o := &owner.Operations[j]
-			if was := known[keyOf(owner, o)]; was == nil || was.Phase != o.Phase || (was.Trouble == "") != (o.Trouble == "") || was.Cancelled != o.Cancelled {
+			if was := known[keyOf(owner, o)]; was == nil || was.Phase != o.Phase || (was.Trouble == "") != (o.Trouble == "") ||
+				was.Cancelled != o.Cancelled {
 				lines = append(lines, changeLine(owner, o))
 			}
 		}

@@ -43,7 +43,8 @@ func amount(done, total int64, units string) string {
 	}
 }
 
-// percentage returns done in hundredths of total, rounded down. It may be more than 100, or negative, as the numbers are.
+// percentage returns done in hundredths of total, rounded down. It may be more than 100, or negative, as the numbers
+// are.
 func percentage(done, total int64) string {
 	if total <= 0 {
 		return none
@@ -135,7 +136,8 @@ func newPaces(report, before *serverreport.Operations) *paces {
 	if before == nil {
 		return p
 	}
-	p.passed, p.operations, p.owners = report.Time.Sub(before.Time), operationsByKey(before), map[string]*serverreport.OperationsOf{}
+	p.passed, p.operations, p.owners = report.Time.Sub(before.Time), operationsByKey(before),
+		map[string]*serverreport.OperationsOf{}
 	for i := range before.Owners {
 		p.owners[keyOfOwner(&before.Owners[i])] = &before.Owners[i]
 	}
@@ -153,7 +155,8 @@ func operationsByKey(report *serverreport.Operations) map[operationKey]*serverre
 	return all
 }
 
-// of returns the pace of an operation: the present one if it goes on and there is an earlier report, else that from its beginning.
+// of returns the pace of an operation: the present one if it goes on and there is an earlier report, else that from its
+// beginning.
 func (p *paces) of(owner *serverreport.OperationsOf, o *serverreport.Operation) pace {
 	if o.Done == 0 && o.Total == 0 {
 		return pace{}

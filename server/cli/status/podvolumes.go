@@ -28,7 +28,8 @@ func PodVolumesOfBackup(loads []velerov1.PodVolumeBackup) (all []PodVolume) {
 	for i := range loads {
 		l := &loads[i]
 		all = append(all, PodVolume{
-			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase, l.Status.Progress, l.Status.IncrementalBytes, l.Status.Message,
+			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase,
+			l.Status.Progress, l.Status.IncrementalBytes, l.Status.Message,
 		})
 	}
 	return all
@@ -39,7 +40,8 @@ func PodVolumesOfRestore(loads []velerov1.PodVolumeRestore) (all []PodVolume) {
 	for i := range loads {
 		l := &loads[i]
 		all = append(all, PodVolume{
-			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase, l.Status.Progress, 0, l.Status.Message,
+			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase,
+			l.Status.Progress, 0, l.Status.Message,
 		})
 	}
 	return all
@@ -129,8 +131,9 @@ func printPodVolumes(d *layout.Description, head string, loads []PodVolume, deta
 
 // podVolumesDocument is the part of the JSON about loads of volumes of pods. The keys are Velero's.
 type podVolumesDocument struct {
-	Uploader string         `json:"uploderType"`             // Velero's key
-	Details  map[string]any `json:"podVolumeBackupsDetails"` // by phase: the number or, with details, the volumes of each pod
+	Uploader string `json:"uploderType"` // Velero's key
+	// by phase: the number or, with details, the volumes of each pod
+	Details map[string]any `json:"podVolumeBackupsDetails"`
 }
 
 func newPodVolumesDocument(loads []PodVolume, details bool) any {

@@ -17,7 +17,8 @@ func TestPodVolumesSayWhatTheyWaitFor(t *testing.T) {
 	for i, status := range []velerov1.LoadStatus{
 		{Message: "2 loads are being prepared"},
 		{Phase: velerov1.LoadPhaseFailed, Message: "the volume is gone"},
-		{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 7, BytesDone: 7}, Message: "of no interest"},
+		{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 7, BytesDone: 7},
+			Message: "of no interest"},
 	} {
 		loads[i].Spec.Volume, loads[i].Status.LoadStatus = "data", status
 	}
@@ -25,10 +26,12 @@ func TestPodVolumesSayWhatTheyWaitFor(t *testing.T) {
 	for _, volume := range PodVolumesOfBackup(loads) {
 		texts = append(texts, volume.text())
 	}
-	require.Equal(t, []string{"data (waits: 2 loads are being prepared)", "data (the volume is gone)", "data (size: 7)"}, texts)
+	require.Equal(t, []string{"data (waits: 2 loads are being prepared)", "data (the volume is gone)", "data (size: 7)"},
+		texts)
 }
 
-// TestMovementsSayWhatTheyWaitFor has DataUploads and DataDownloads in each phase. Those that have moved their data are left out.
+// TestMovementsSayWhatTheyWaitFor has DataUploads and DataDownloads in each phase. Those that have moved their data are
+// left out.
 func TestMovementsSayWhatTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	statuses := []velerov1.LoadStatus{
@@ -36,14 +39,18 @@ func TestMovementsSayWhatTheyWaitFor(t *testing.T) {
 		{Phase: velerov1.LoadPhaseAccepted, Message: "the snapshot is not ready"},
 		{Phase: velerov1.LoadPhaseAccepted},
 		{Phase: velerov1.LoadPhasePrepared},
-		{Phase: velerov1.LoadPhaseInProgress, Progress: velerov1.LoadProgress{TotalBytes: 8, BytesDone: 2}, Message: "of no interest"},
+		{Phase: velerov1.LoadPhaseInProgress, Progress: velerov1.LoadProgress{TotalBytes: 8, BytesDone: 2},
+			Message: "of no interest"},
 		{Phase: velerov1.LoadPhaseFailed, Message: "the volume is gone"},
 		{Phase: velerov1.LoadPhaseCompleted},
 	}
-	uploads, downloads := make([]velerov2alpha1.DataUpload, len(statuses)), make([]velerov2alpha1.DataDownload, len(statuses))
+	uploads, downloads := make([]velerov2alpha1.DataUpload, len(statuses)), make([]velerov2alpha1.DataDownload,
+		len(statuses))
 	for i, status := range statuses {
-		uploads[i].Spec.SourceNamespace, uploads[i].Spec.SourcePVC, uploads[i].Status.LoadStatus = "shop", fmt.Sprintf("u%d", i), status
-		downloads[i].Spec.TargetVolume, downloads[i].Status.LoadStatus = velerov2alpha1.TargetVolumeSpec{Namespace: "copy", PVC: fmt.Sprintf("d%d", i)}, status
+		uploads[i].Spec.SourceNamespace, uploads[i].Spec.SourcePVC, uploads[i].Status.LoadStatus = "shop", fmt.Sprintf("u%d",
+			i), status
+		downloads[i].Spec.TargetVolume, downloads[i].Status.LoadStatus = velerov2alpha1.TargetVolumeSpec{Namespace: "copy",
+			PVC: fmt.Sprintf("d%d", i)}, status
 	}
 	b, r := &velerov1.Backup{}, &velerov1.Restore{}
 	b.Name, r.Name = "nightly", "again"

@@ -96,8 +96,8 @@ func newQueueItem(b *velerov1.Backup) QueueItem {
 	return item
 }
 
-// QueueItems returns the backups of a queue in the order of Queue.Items. The positions are counted: those in the status of
-// backups far behind are approximate.
+// QueueItems returns the backups of a queue in the order of Queue.Items. The positions are counted: those in the status
+// of backups far behind are approximate.
 func QueueItems(line queue.Line) []QueueItem {
 	items := []QueueItem{}
 	for _, backups := range [][]*velerov1.Backup{line.Running, line.Ready, line.Queued} {
@@ -118,7 +118,8 @@ func QueueTable(items []QueueItem, now time.Time) layout.Table {
 	for i := range items {
 		item := &items[i]
 		t.Rows = append(t.Rows, []string{
-			item.position(), item.Name, item.Phase, layout.Ago(item.Since, now), layout.Abbreviate(item.blockers(), 3, ", "), item.why(),
+			item.position(), item.Name, item.Phase, layout.Ago(item.Since, now), layout.Abbreviate(item.blockers(), 3, ", "),
+			item.why(),
 		})
 	}
 	return t

@@ -7,8 +7,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// QueueChange is a line of "queue -w -o json": the new state of a backup. A backup that has left the queue has its phase
-// after that, or is deleted.
+// QueueChange is a line of "queue -w -o json": the new state of a backup. A backup that has left the queue has its
+// phase after that, or is deleted.
 type QueueChange struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

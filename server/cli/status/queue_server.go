@@ -24,7 +24,8 @@ type QueueServer struct {
 	Problem string `json:"serverProblem,omitempty"`
 }
 
-// Complete sets the reason of the items that wait or hold no slot because the server cannot write them, not even the reason.
+// Complete sets the reason of the items that wait or hold no slot because the server cannot write them, not even the
+// reason.
 func (q *QueueServer) Complete(items []QueueItem) {
 	if len(q.Unwritable) == 0 {
 		return
@@ -40,7 +41,8 @@ func (q *QueueServer) Complete(items []QueueItem) {
 				follows = "passed over: "
 			}
 			items[i].Wait = &velerov1.QueueWait{
-				Reason: reasonUnwritable, Message: follows + reason.Message, Policy: queue.ByServer, Since: metav1.NewTime(reason.Since),
+				Reason: reasonUnwritable, Message: follows + reason.Message, Policy: queue.ByServer,
+				Since: metav1.NewTime(reason.Since),
 			}
 		}
 	}
@@ -83,7 +85,8 @@ func (q *QueueServer) Trouble(now time.Time) string {
 	if q.Policy.Decides != "" {
 		follows = layout.OneLine(q.Policy.Decides) + " decides instead"
 	}
-	return fmt.Sprintf("%s fails%s, %s (failurePolicy: %s): %s", layout.OneLine(q.Policy.Plugin), failsSince(q.Policy, now), follows,
+	return fmt.Sprintf("%s fails%s, %s (failurePolicy: %s): %s", layout.OneLine(q.Policy.Plugin),
+		failsSince(q.Policy, now), follows,
 		layout.OneLine(q.Policy.FailurePolicy), layout.OneLine(q.Policy.Message))
 }
 
@@ -104,7 +107,8 @@ func PolicyTable(all []serverreport.Policy, now time.Time) layout.Table {
 		if !p.Working() {
 			state = "fails" + failsSince(p, now) + ": " + layout.OneLine(p.Message)
 		}
-		t.Rows = append(t.Rows, []string{layout.OneLine(p.Kind), layout.OneLine(p.Plugin), layout.OneLine(p.FailurePolicy), state})
+		t.Rows = append(t.Rows, []string{layout.OneLine(p.Kind), layout.OneLine(p.Plugin), layout.OneLine(p.FailurePolicy),
+			state})
 	}
 	return t
 }

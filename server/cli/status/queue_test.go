@@ -34,7 +34,8 @@ func TestQueueServerText(t *testing.T) {
 		"2 of 3 slots in use; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
 			"no backup starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: statustest.Policy(policy.ReasonDied)},
 		"2 of 3 slots in use; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
-			"cleat.dev/namespace-overlap decides instead (failurePolicy: UseBuiltIn): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: instead},
+			"cleat.dev/namespace-overlap decides instead (failurePolicy: UseBuiltIn): QueueAdmission(example.io/policy): it " +
+			"is down": {Limit: 3, Policy: instead},
 		"2 of 3 slots in use; policy example.io/policy fails, " +
 			"no backup starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: gone},
 		"The number of slots is not known: no answer": {Problem: "no answer"},

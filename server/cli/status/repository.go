@@ -12,7 +12,8 @@ func RepositoryTable(repositories []velerov1.BackupRepository, _ time.Time) layo
 	t := layout.Table{Head: []string{"NAME", "STATUS", "LAST MAINTENANCE"}}
 	for i := range repositories {
 		r := &repositories[i]
-		t.Rows = append(t.Rows, []string{r.Name, PhaseOrNew(string(r.Status.Phase)), layout.TimeOr(r.Status.LastMaintenanceTime, "<never>")})
+		t.Rows = append(t.Rows, []string{r.Name, PhaseOrNew(string(r.Status.Phase)),
+			layout.TimeOr(r.Status.LastMaintenanceTime, "<never>")})
 	}
 	return t
 }

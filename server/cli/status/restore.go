@@ -15,7 +15,8 @@ import (
 
 // RestoreTable returns the table of "restore get".
 func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
-	t := layout.Table{Head: []string{"NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"}}
+	t := layout.Table{Head: []string{"NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED",
+		"SELECTOR"}}
 	for i := range restores {
 		r := &restores[i]
 		status := phaseOf(r, string(r.Status.Phase))
@@ -23,7 +24,8 @@ func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 			status = "Deleting"
 		}
 		t.Rows = append(t.Rows, []string{
-			r.Name, r.Spec.BackupName, status, layout.FormatTime(r.Status.StartTimestamp), layout.FormatTime(r.Status.CompletionTimestamp),
+			r.Name, r.Spec.BackupName, status, layout.FormatTime(r.Status.StartTimestamp),
+			layout.FormatTime(r.Status.CompletionTimestamp),
 			strconv.Itoa(r.Status.Errors), strconv.Itoa(r.Status.Warnings), layout.FormatTime(&r.CreationTimestamp),
 			formatSelector(r.Spec.LabelSelector, r.Spec.OrLabelSelectors),
 		})
@@ -63,7 +65,8 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 	if r.Status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", r.Status.FailureReason})
 	}
-	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(r.Status.Errors)}, [2]string{"Warnings", strconv.Itoa(r.Status.Warnings)})...)
+	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(r.Status.Errors)},
+		[2]string{"Warnings", strconv.Itoa(r.Status.Warnings)})...)
 	printWaits(d, r)
 	printValidationErrors(d, r, r.Status.ValidationErrors)
 	printResults(d, doc.Results)
@@ -115,7 +118,8 @@ func printRestoreSpec(d *layout.Description, spec *velerov1.RestoreSpec) {
 	})
 	d.Gap()
 	d.Section("Resources", func() {
-		d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
+		d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")},
+			[2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
 			[2]string{"Cluster-scoped", inOrExcluded(spec.IncludeClusterResources)})
 	})
 	d.Gap()
@@ -128,7 +132,8 @@ func printRestoreSpec(d *layout.Description, spec *velerov1.RestoreSpec) {
 	if s := spec.RestoreStatus; s != nil {
 		d.Gap()
 		d.Section("Restore status", func() {
-			d.Pairs([2]string{"Included", layout.ListOr(s.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(s.ExcludedResources, "<none>")})
+			d.Pairs([2]string{"Included", layout.ListOr(s.IncludedResources, "*")},
+				[2]string{"Excluded", layout.ListOr(s.ExcludedResources, "<none>")})
 		})
 	}
 	printReference(d, "Resource modifier", spec.ResourceModifier)

@@ -18,9 +18,11 @@ func TestRestoreTable(t *testing.T) {
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: "back", CreationTimestamp: *statustest.At(0)},
 			Spec:       velerov1.RestoreSpec{BackupName: "nightly"},
-			Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: statustest.At(time.Second), CompletionTimestamp: statustest.At(time.Minute), Warnings: 4},
+			Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: statustest.At(time.Second),
+				CompletionTimestamp: statustest.At(time.Minute), Warnings: 4},
 		},
-		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *statustest.At(0)}, Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *statustest.At(0)},
+			Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
 	}, statustest.Noon()).Print)
 }
 
@@ -35,7 +37,8 @@ func TestDescribeRestore(t *testing.T) {
 				PreserveNodePorts: new(true),
 			},
 			Status: velerov1.RestoreStatus{
-				Phase: velerov1.RestorePhaseFailed, FailureReason: "disk full", StartTimestamp: statustest.At(0), CompletionTimestamp: statustest.At(time.Minute), Errors: 1,
+				Phase: velerov1.RestorePhaseFailed, FailureReason: "disk full", StartTimestamp: statustest.At(0),
+				CompletionTimestamp: statustest.At(time.Minute), Errors: 1,
 				Progress: &velerov1.RestoreProgress{TotalItems: 3, ItemsRestored: 2},
 			},
 		},
@@ -53,9 +56,12 @@ func TestDescribeRestore(t *testing.T) {
 	}
 	doc.Results, doc.Resources = nil, nil
 	doc.Volumes = []snapshot.RestoreVolumeInfo{
-		{PVName: "pv-1", RestoreMethod: snapshot.Native, Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1", VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
-		{PVCNamespace: "shop", PVCName: "data", RestoreMethod: snapshot.CSI, CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Driver: "d", VSCName: "content"}},
-		{PVCNamespace: "shop", PVCName: "moved", RestoreMethod: snapshot.CSI, SnapshotDataMoved: true, DataMovement: &snapshot.MovementInfo{UploaderType: "kopia", OperationID: "dd"}},
+		{PVName: "pv-1", RestoreMethod: snapshot.Native, Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1",
+			VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
+		{PVCNamespace: "shop", PVCName: "data", RestoreMethod: snapshot.CSI,
+			CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Driver: "d", VSCName: "content"}},
+		{PVCNamespace: "shop", PVCName: "moved", RestoreMethod: snapshot.CSI, SnapshotDataMoved: true,
+			DataMovement: &snapshot.MovementInfo{UploaderType: "kopia", OperationID: "dd"}},
 	}
 	statustest.Golden(t, "describe_restore_volumes_names.txt", doc.Print)
 	doc.Details = true

@@ -37,7 +37,8 @@ func BackupRun(b *velerov1.Backup) Run {
 	if s.Progress != nil {
 		r.Done, r.Total = s.Progress.ItemsBackedUp, s.Progress.TotalItems
 	}
-	r.Operations = operationsCount(s.BackupItemOperationsAttempted, s.BackupItemOperationsCompleted, s.BackupItemOperationsFailed)
+	r.Operations = operationsCount(s.BackupItemOperationsAttempted, s.BackupItemOperationsCompleted,
+		s.BackupItemOperationsFailed)
 	return r
 }
 
@@ -52,7 +53,8 @@ func RestoreRun(restore *velerov1.Restore) Run {
 	if s.Progress != nil {
 		r.Done, r.Total = s.Progress.ItemsRestored, s.Progress.TotalItems
 	}
-	r.Operations = operationsCount(s.RestoreItemOperationsAttempted, s.RestoreItemOperationsCompleted, s.RestoreItemOperationsFailed)
+	r.Operations = operationsCount(s.RestoreItemOperationsAttempted, s.RestoreItemOperationsCompleted,
+		s.RestoreItemOperationsFailed)
 	if s.HookStatus != nil {
 		r.Hooks = s.HookStatus.HooksAttempted
 	}
@@ -127,7 +129,8 @@ func (r Run) HasLog() bool {
 // Waits reports whether the run waits for operations that its plugins have started.
 func (r Run) Waits() bool {
 	phase := velerov1.BackupPhase(r.Phase)
-	return phase == velerov1.BackupPhaseWaitingForPluginOperations || phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
+	return phase == velerov1.BackupPhaseWaitingForPluginOperations ||
+		phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 }
 
 // Starts reports whether the run is at work and has started operations, which go on beside it.
@@ -148,11 +151,13 @@ func (r Run) Cancellation() (string, error) {
 	case finalizing && r.Hooks > 0:
 		return "its hooks that have not begun are not run, and if there are some it becomes PartiallyFailed", nil
 	case finalizing:
-		return "", fmt.Errorf("%s %s is %s: its work and its operations have ended, so there is nothing to cancel; wait for its end", r.Kind, r.Name, r.Phase)
+		return "", fmt.Errorf("%s %s is %s: its work and its operations have ended, so there is nothing to cancel; wait "+
+			"for its end", r.Kind, r.Name, r.Phase)
 	case phase == velerov1.BackupPhaseInProgress:
 		return "it stops and becomes Failed, and the operations that it has started are cancelled", nil
 	case r.Waits():
-		return fmt.Sprintf("its open operations (%d) are cancelled, and it becomes PartiallyFailed when they have ended", r.Operations.Open), nil
+		return fmt.Sprintf("its open operations (%d) are cancelled, and it becomes PartiallyFailed when they have ended",
+			r.Operations.Open), nil
 	default:
 		return "it does not start, and becomes Failed", nil
 	}
@@ -160,15 +165,19 @@ func (r Run) Cancellation() (string, error) {
 
 // Conclusion returns a sentence about a run that has ended as Completed, and an error about any other.
 func (r Run) Conclusion() (string, error) {
-	more := fmt.Sprintf("run \"cleat %s describe %s --details\" or \"cleat %s logs %s\" for more", r.Kind, r.Name, r.Kind, r.Name)
+	more := fmt.Sprintf("run \"cleat %s describe %s --details\" or \"cleat %s logs %s\" for more", r.Kind, r.Name, r.Kind,
+		r.Name)
 	switch velerov1.BackupPhase(r.Phase) {
 	case velerov1.BackupPhaseCompleted:
-		return fmt.Sprintf("%s completed with status: Completed, %s; %s.", r.Title(), layout.Count(r.Done, "item"), layout.Count(r.Warnings, "warning")), nil
+		return fmt.Sprintf("%s completed with status: Completed, %s; %s.", r.Title(), layout.Count(r.Done, "item"),
+			layout.Count(r.Warnings, "warning")), nil
 	case velerov1.BackupPhaseFailedValidation:
 		return "", fmt.Errorf("%s %s failed validation: %s", r.Kind, r.Name, strings.Join(r.ValidationErrors, "; "))
 	case velerov1.BackupPhasePartiallyFailed:
-		return "", fmt.Errorf("%s %s completed with status: PartiallyFailed, %s; %s", r.Kind, r.Name, layout.Count(r.Errors, "error"), more)
+		return "", fmt.Errorf("%s %s completed with status: PartiallyFailed, %s; %s", r.Kind, r.Name,
+			layout.Count(r.Errors, "error"), more)
 	default:
-		return "", fmt.Errorf("%s %s completed with status: %s: %s; %s", r.Kind, r.Name, r.Phase, layout.OrNone(r.FailureReason), more)
+		return "", fmt.Errorf("%s %s completed with status: %s: %s; %s", r.Kind, r.Name, r.Phase,
+			layout.OrNone(r.FailureReason), more)
 	}
 }

@@ -12,12 +12,15 @@ import (
 
 // ScheduleTable returns the table of "schedule get".
 func ScheduleTable(schedules []velerov1.Schedule, now time.Time) layout.Table {
-	t := layout.Table{Head: []string{"NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"}}
+	t := layout.Table{Head: []string{"NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR",
+		"PAUSED"}}
 	for i := range schedules {
 		s := &schedules[i]
 		t.Rows = append(t.Rows, []string{
-			s.Name, PhaseOrNew(string(s.Status.Phase)), layout.FormatTime(&s.CreationTimestamp), s.Spec.Schedule, s.Spec.Template.TTL.Duration.String(),
-			layout.Remaining(s.Status.LastBackup, now), formatSelector(s.Spec.Template.LabelSelector, s.Spec.Template.OrLabelSelectors), strconv.FormatBool(s.Spec.Paused),
+			s.Name, PhaseOrNew(string(s.Status.Phase)), layout.FormatTime(&s.CreationTimestamp), s.Spec.Schedule,
+			s.Spec.Template.TTL.Duration.String(),
+			layout.Remaining(s.Status.LastBackup, now), formatSelector(s.Spec.Template.LabelSelector,
+				s.Spec.Template.OrLabelSelectors), strconv.FormatBool(s.Spec.Paused),
 		})
 	}
 	return t
@@ -32,7 +35,8 @@ func DescribeSchedule(w io.Writer, s *velerov1.Schedule) error {
 	printPolicies(d, s.Spec.Template.ResourcePolicy, "")
 	printValidationErrors(d, s, s.Status.ValidationErrors)
 	d.Gap()
-	d.Pairs([2]string{"Schedule", s.Spec.Schedule}, [2]string{"Last Backup", layout.TimeOr(s.Status.LastBackup, "<never>")},
+	d.Pairs([2]string{"Schedule", s.Spec.Schedule},
+		[2]string{"Last Backup", layout.TimeOr(s.Status.LastBackup, "<never>")},
 		[2]string{"Last Skipped", layout.FormatTime(s.Status.LastSkipped)})
 	d.Gap()
 	d.Section("Backup Template", func() { printBackupSpec(d, &s.Spec.Template) })

@@ -53,7 +53,8 @@ func (r *Round) Print(d *layout.Description) {
 		t := layout.Table{Head: []string{"POSITION", "NAME", "WAITS FOR", "WHY"}}
 		for i := range r.Waiting[:min(maxWaits, len(r.Waiting))] {
 			w := &r.Waiting[i]
-			t.Rows = append(t.Rows, []string{strconv.Itoa(w.Position), w.Name, layout.Abbreviate(w.Blockers, 3, ", "), layout.OneLine(w.Message)})
+			t.Rows = append(t.Rows, []string{strconv.Itoa(w.Position), w.Name, layout.Abbreviate(w.Blockers, 3, ", "),
+				layout.OneLine(w.Message)})
 		}
 		var text strings.Builder
 		_ = t.Print(&text) // a strings.Builder returns no error

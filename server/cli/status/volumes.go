@@ -8,14 +8,17 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
-// printVolumes writes how the data of volumes was backed up, as Velero does: the numbers, or each volume if they are loaded.
+// printVolumes writes how the data of volumes was backed up, as Velero does: the numbers, or each volume if they are
+// loaded.
 func (doc *BackupDescription) printVolumes(d *layout.Description) {
 	status := &doc.Backup.Status
 	d.Gap()
 	d.Section("Backup Volumes", func() {
-		printVolumesBy(d, "Velero-Native Snapshots", doc.Volumes, snapshot.Native, status.VolumeSnapshotsCompleted, status.VolumeSnapshotsAttempted, printNative)
+		printVolumesBy(d, "Velero-Native Snapshots", doc.Volumes, snapshot.Native, status.VolumeSnapshotsCompleted,
+			status.VolumeSnapshotsAttempted, printNative)
 		d.Gap()
-		printVolumesBy(d, "CSI Snapshots", doc.Volumes, snapshot.CSI, status.CSIVolumeSnapshotsCompleted, status.CSIVolumeSnapshotsAttempted, printCSI)
+		printVolumesBy(d, "CSI Snapshots", doc.Volumes, snapshot.CSI, status.CSIVolumeSnapshotsCompleted,
+			status.CSIVolumeSnapshotsAttempted, printCSI)
 		printMovements(d, "Data Uploads", doc.Movements, doc.Details)
 		d.Gap()
 		if len(doc.PodVolumes) == 0 {
@@ -28,7 +31,8 @@ func (doc *BackupDescription) printVolumes(d *layout.Description) {
 
 // printVolumesBy writes the volumes whose data was backed up in one way: each, or how many if none is loaded.
 func printVolumesBy(
-	d *layout.Description, head string, volumes []snapshot.VolumeInfo, by snapshot.Method, completed, attempted int, write func(*layout.Description, *snapshot.VolumeInfo),
+	d *layout.Description, head string, volumes []snapshot.VolumeInfo, by snapshot.Method, completed, attempted int,
+	write func(*layout.Description, *snapshot.VolumeInfo),
 ) {
 	some := false
 	for i := range volumes {
@@ -53,7 +57,8 @@ func printVolumesBy(
 func printNative(d *layout.Description, v *snapshot.VolumeInfo) {
 	d.Section(v.PVName, func() {
 		if n := v.Native; n != nil {
-			d.Pairs([2]string{"Snapshot ID", n.SnapshotHandle}, [2]string{"Type", n.VolumeType}, [2]string{"Availability Zone", n.VolumeAZ},
+			d.Pairs([2]string{"Snapshot ID", n.SnapshotHandle}, [2]string{"Type", n.VolumeType},
+				[2]string{"Availability Zone", n.VolumeAZ},
 				[2]string{"IOPS", n.IOPS}, [2]string{"Result", string(v.Result)})
 		}
 	})
@@ -148,13 +153,16 @@ func restoredLines(v *snapshot.RestoreVolumeInfo) (head string, lines [][2]strin
 	switch {
 	case v.DataMovement != nil:
 		m := v.DataMovement
-		return "Data Movement", [][2]string{{"Operation ID", m.OperationID}, {"Data Mover", moverOr(m.DataMover)}, {"Uploader Type", m.UploaderType}}
+		return "Data Movement", [][2]string{{"Operation ID", m.OperationID}, {"Data Mover", moverOr(m.DataMover)},
+			{"Uploader Type", m.UploaderType}}
 	case v.CSI != nil:
 		c := v.CSI
-		return "Snapshot", [][2]string{{"Snapshot Content Name", c.VSCName}, {"Storage Snapshot ID", c.SnapshotHandle}, {"CSI Driver", c.Driver}}
+		return "Snapshot", [][2]string{{"Snapshot Content Name", c.VSCName}, {"Storage Snapshot ID", c.SnapshotHandle},
+			{"CSI Driver", c.Driver}}
 	case v.Native != nil:
 		n := v.Native
-		return "Snapshot", [][2]string{{"Snapshot ID", n.SnapshotHandle}, {"Type", n.VolumeType}, {"Availability Zone", n.VolumeAZ}, {"IOPS", n.IOPS}}
+		return "Snapshot", [][2]string{{"Snapshot ID", n.SnapshotHandle}, {"Type", n.VolumeType},
+			{"Availability Zone", n.VolumeAZ}, {"IOPS", n.IOPS}}
 	default:
 		return "Snapshot", nil
 	}

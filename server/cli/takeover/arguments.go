@@ -40,7 +40,8 @@ func arguments(server ServerFlags) func(args []string) takeover.Parsed {
 func indexOf(args []string, unknown *pflag.NotExistError) int {
 	for i, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
-		if name == "--"+unknown.GetSpecifiedName() || unknown.GetSpecifiedShortnames() != "" && name == "-"+unknown.GetSpecifiedShortnames() {
+		if name == "--"+unknown.GetSpecifiedName() || unknown.GetSpecifiedShortnames() != "" && name == "-"+
+			unknown.GetSpecifiedShortnames() {
 			return i
 		}
 	}

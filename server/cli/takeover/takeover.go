@@ -20,8 +20,10 @@ func NewCommand(a *command.App, server ServerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "takeover",
 		Short: "Replace a running Velero by cleat, and put it back",
-		Long: "Replace the running Velero of a namespace by cleat, and put it back. Velero's Deployment stays, without pods; a copy of it, named\n" +
-			takeover.Name + ", runs cleat with the same plugins, volumes, rights and flags. Custom resources and buckets stay as they are.",
+		Long: "Replace the running Velero of a namespace by cleat, and put it back. Velero's Deployment stays, without " +
+			"pods; a copy of it, named\n" +
+			takeover.Name + ", runs cleat with the same plugins, volumes, rights and flags. Custom resources and buckets stay " +
+			"as they are.",
 	}
 	cmd.AddCommand(newCheck(a, server), newStart(a, server), newBack(a, server))
 	return cmd
@@ -53,7 +55,8 @@ func newCheck(a *command.App, server ServerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "List what a take-over would miss, and change nothing",
-		Long: "List what is in use in the namespace and cleat does not serve, and what happens in a take-over. The command changes nothing but asks\n" +
+		Long: "List what is in use in the namespace and cleat does not serve, and what happens in a take-over. The command " +
+			"changes nothing but asks\n" +
 			"the server for its version and plugins. It fails if something would be missed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,7 +76,8 @@ func newStart(a *command.App, server ServerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Stop Velero and run cleat in its place",
-		Long: "Check as \"takeover check\" does, stop Velero, wait until none of its pods is left, and run cleat in its place. The command may be run\n" +
+		Long: "Check as \"takeover check\" does, stop Velero, wait until none of its pods is left, and run cleat in its " +
+			"place. The command may be run\n" +
 			"again if it was interrupted.",
 		Example: "  cleat takeover check\n  cleat takeover start\n  cleat takeover back",
 		Args:    cobra.NoArgs,
@@ -91,8 +95,10 @@ func newBack(a *command.App, server ServerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "back",
 		Short: "Stop cleat and run Velero again",
-		Long: "Stop the cleat that \"takeover start\" has started, wait until none of its pods is left, and run Velero again, as it was. Velero marks\n" +
-			"backups and restores as Failed that are in progress when it starts, so the command refuses while there are some. It may be run\n" +
+		Long: "Stop the cleat that \"takeover start\" has started, wait until none of its pods is left, and run Velero " +
+			"again, as it was. Velero marks\n" +
+			"backups and restores as Failed that are in progress when it starts, so the command refuses while there are some. " +
+			"It may be run\n" +
 			"again if it was interrupted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.back(cmd.Context()) },
@@ -103,7 +109,8 @@ func newBack(a *command.App, server ServerFlags) *cobra.Command {
 }
 
 func (c *takeovers) addTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 10*time.Second, "how long to wait for Velero's server to say its version and its plugins")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 10*time.Second,
+		"how long to wait for Velero's server to say its version and its plugins")
 }
 
 // check prints the findings. It returns an error if a take-over would miss something.
@@ -150,7 +157,8 @@ func (c *takeovers) start(ctx context.Context) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	return c.await(ctx, cluster, takeover.Name, "Cleat runs in place of Velero in namespace %s; \"cleat takeover back\" puts Velero back.\n")
+	return c.await(ctx, cluster, takeover.Name, "Cleat runs in place of Velero in namespace %s; \"cleat takeover back\" "+
+		"puts Velero back.\n")
 }
 
 func (c *takeovers) back(ctx context.Context) error {
@@ -163,7 +171,8 @@ func (c *takeovers) back(ctx context.Context) error {
 		return err
 	}
 	if len(running) > 0 && !c.force {
-		return fmt.Errorf("in progress: %s; Velero marks them as Failed when it starts: wait for their end, or use --force", strings.Join(running, ", "))
+		return fmt.Errorf("in progress: %s; Velero marks them as Failed when it starts: wait for their end, or use --force",
+			strings.Join(running, ", "))
 	}
 	velero, err := t.Back(ctx)
 	if err != nil {

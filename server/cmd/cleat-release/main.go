@@ -1,4 +1,5 @@
-// Command cleat-release builds images and archives of the server and of plugins from the source tree, reproducibly and without a container runtime.
+// Command cleat-release builds images and archives of the server and of plugins from the source tree, reproducibly and
+// without a container runtime.
 package main
 
 import (
@@ -32,7 +33,8 @@ func run(ctx context.Context) (err error) {
 	version := flag.String("version", "dev", "version of the release, such as v1.2.3")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64", "platforms, as OS/ARCHITECTURE,...")
 	names := flag.String("products", "", "products to build, as NAME,...; all by default")
-	image := flag.String("image", "", "write an OCI layout for each product, with the images, into a directory of its name in this directory, where it must not exist")
+	image := flag.String("image", "", "write an OCI layout for each product, with the images, into a directory of its "+
+		"name in this directory, where it must not exist")
 	archives := flag.String("archives", "", "write archives, SBOMs and checksums into this directory")
 	flag.Parse()
 	if *image == "" && *archives == "" {

@@ -41,10 +41,12 @@ type witnesses struct {
 func (s *site) watchItems(pause string) *witnesses {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes"), held: filepath.Join(dir, "hold"), plugins: filepath.Join(dir, "plugins")}
+	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes"), held: filepath.Join(dir, "hold"),
+		plugins: filepath.Join(dir, "plugins")}
 	programs.Copy(s.t, "server/cmd/cleat/testdata/witness", filepath.Join(w.plugins, "witness"))
 	config := filepath.Join(dir, "cleat.yaml")
-	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/witness: 1}, environment: {WITNESS_FILE: %q, WITNESS_PAUSE: %s, WITNESS_HOLD: %q}}\n", w.file, pause, w.held)
+	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/witness: 1}, environment: "+
+		"{WITNESS_FILE: %q, WITNESS_PAUSE: %s, WITNESS_HOLD: %q}}\n", w.file, pause, w.held)
 	require.NoError(s.t, os.WriteFile(config, []byte(text), 0o600))
 	w.args = []string{"--config", config, "--plugin-dir", w.plugins}
 	return w
@@ -70,7 +72,8 @@ func (w *witnesses) runs() map[string]int {
 	return count
 }
 
-// completions watches the Backups of a site. It counts the changes of phases, and how often each Backup becomes Completed.
+// completions watches the Backups of a site. It counts the changes of phases, and how often each Backup becomes
+// Completed.
 type completions struct {
 	mu        sync.Mutex
 	changes   int
@@ -120,8 +123,8 @@ func (c *completions) claimed(name, identity string) bool {
 	return false
 }
 
-// require fails the test unless each of the backups was Completed once and none failed. The backups are Completed already, but
-// the watch may be behind.
+// require fails the test unless each of the backups was Completed once and none failed. The backups are Completed
+// already, but the watch may be behind.
 func (c *completions) require(t *testing.T, names []string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -139,9 +142,10 @@ func (c *completions) require(t *testing.T, names []string) {
 
 func leads(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
 
-// TestAcceptHardening_ZombieLeader stops a leader with SIGSTOP for longer than its lease, at another moment in each round,
-// and lets it go on while the next leader works or has finished. The former leader must not write any more: each backup is Completed
-// exactly once, and the bucket holds the files of its last attempt. Both servers have the same POD_NAME.
+// TestAcceptHardening_ZombieLeader stops a leader with SIGSTOP for longer than its lease, at another moment in each
+// round, and lets it go on while the next leader works or has finished. The former leader must not write any more: each
+// backup is Completed exactly once, and the bucket holds the files of its last attempt. Both servers have the same
+// POD_NAME.
 func TestAcceptHardening_ZombieLeader(t *testing.T) {
 	t.Parallel()
 	for round := range 8 {
@@ -181,8 +185,8 @@ func TestAcceptHardening_ZombieLeader(t *testing.T) {
 			s.awaitCompleted(names)
 			completions.require(t, names)
 
-			// The plugin of the former leader is known by its process, the only one that had noted anything. It saw nothing but the
-			// runs that its server had claimed.
+			// The plugin of the former leader is known by its process, the only one that had noted anything. It saw nothing but
+			// the runs that its server had claimed.
 			identity := regexp.MustCompile(`this server leads: .*identity=(\S+)`).FindStringSubmatch(zombie.log.String())
 			require.NotNil(t, identity)
 			old := map[string]bool{}
@@ -331,8 +335,9 @@ func (w *wire) carry(here net.Conn) {
 	w.mu.Unlock()
 }
 
-// TestAcceptHardening_ApiServerAway takes the API server away from two servers for much longer than the lease, while backups
-// and a restore are in progress. Nobody exits, the leader stays the leader, and nothing fails or is attempted again.
+// TestAcceptHardening_ApiServerAway takes the API server away from two servers for much longer than the lease, while
+// backups and a restore are in progress. Nobody exits, the leader stays the leader, and nothing fails or is attempted
+// again.
 func TestAcceptHardening_ApiServerAway(t *testing.T) {
 	t.Parallel()
 	const lease, away = 9 * time.Second, 25 * time.Second
@@ -352,7 +357,8 @@ func TestAcceptHardening_ApiServerAway(t *testing.T) {
 			var wire *wire
 			wire, s.serverKubeconfig = wireToAPIServer(t, s.kubeconfig)
 			serve := func() *server {
-				return s.serve(append(notes.args, "--concurrent-backups", "2", "--restore-workers", "1", "--leader-elect-lease-duration", lease.String())...)
+				return s.serve(append(notes.args, "--concurrent-backups", "2", "--restore-workers", "1",
+					"--leader-elect-lease-duration", lease.String())...)
 			}
 			leader := serve()
 			leader.awaitLog("this server leads")
@@ -410,7 +416,8 @@ func TestAcceptHardening_KilledRunsGoOn(t *testing.T) {
 	kill := func(v *server) { v.kill() }
 	stop := func(v *server) { require.NoError(v.site.t, v.stop()) }
 	ends := []func(*server){kill, stop}
-	for name, end := range map[string]func(*server){"a backup of a killed server": kill, "a backup of a stopped server": stop} {
+	for name, end := range map[string]func(*server){"a backup of a killed server": kill,
+		"a backup of a stopped server": stop} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, g := newGatedSite(t)
@@ -426,7 +433,8 @@ func TestAcceptHardening_KilledRunsGoOn(t *testing.T) {
 			b := s.awaitBackup("long", velerov1.BackupPhaseCompleted)
 			s.requireWhole(b)
 			require.Equal(t, "2", b.Annotations["cleat.dev/attempt"])
-			require.Contains(t, s.must("backup", "describe", "long"), "2; the server was stopped or killed in the attempt before")
+			require.Contains(t, s.must("backup", "describe", "long"),
+				"2; the server was stopped or killed in the attempt before")
 			s.awaitEvent("long", "attempt 2 of 3: the server of the last one was stopped or killed; the backup starts anew")
 			waits := s.awaitBackup("waits", velerov1.BackupPhaseCompleted)
 			require.False(t, waits.Status.StartTimestamp.Time.Before(b.Status.StartTimestamp.Time), "the backup kept its slot")
@@ -462,7 +470,8 @@ func TestAcceptHardening_KilledRunsGoOn(t *testing.T) {
 	})
 	for attempts, reason := range map[int]string{
 		1: `found a %s with status "InProgress" during the server starting, mark it as "Failed"`,
-		2: "gave up after 2 attempts: in each of them the server was stopped or killed, or lost its lease, while the %s was in progress",
+		2: "gave up after 2 attempts: in each of them the server was stopped or killed, or lost its lease, while the %s " +
+			"was in progress",
 	} {
 		t.Run(fmt.Sprintf("after %d attempts", attempts), func(t *testing.T) {
 			t.Parallel()
@@ -502,7 +511,8 @@ func TestAcceptHardening_KilledRunsGoOn(t *testing.T) {
 			s.eventually("the restore has failed", func(ctx context.Context) (bool, error) {
 				var r velerov1.Restore
 				err := s.client.Get(ctx, s.key("back"), &r)
-				return r.Status.Phase == velerov1.RestorePhaseFailed && r.Status.FailureReason == fmt.Sprintf(reason, "restore"), err
+				return r.Status.Phase == velerov1.RestorePhaseFailed && r.Status.FailureReason == fmt.Sprintf(reason, "restore"),
+					err
 			})
 		})
 	}
@@ -531,7 +541,8 @@ func (s *site) beginHeldRestore(g *gate, name string) {
 	hit := g.arm(5, before, createsConfigMaps)
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.RestoreSpec{BackupName: "whole", NamespaceMapping: map[string]string{s.shop: s.shop + "-" + name}},
+		Spec: velerov1.RestoreSpec{BackupName: "whole", NamespaceMapping: map[string]string{s.shop: s.shop + "-" +
+			name}},
 	}))
 	s.awaitHit(hit)
 }
@@ -552,6 +563,9 @@ func (s *site) awaitEvent(name, note string) {
 	s.eventually("there is an event about "+name, func(ctx context.Context) (bool, error) {
 		var list eventsv1.EventList
 		err := s.client.List(ctx, &list, client.InNamespace(s.namespace))
-		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name == name && e.Note == note }), err
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == name &&
+				e.Note == note
+		}), err
 	})
 }

@@ -26,7 +26,8 @@ func TestAcceptAsync_Bar(t *testing.T) {
 	s.item(shop, "short", "keyed")
 
 	var out bytes.Buffer
-	cmd := exec.Command(cleat(t), "backup", "create", "nightly", "--include-namespaces", shop, "--wait", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)
+	cmd := exec.Command(cleat(t), "backup", "create", "nightly", "--include-namespaces", shop, "--wait", "--kubeconfig",
+		s.kubeconfig, "--namespace", s.namespace)
 	cmd.Stdout, cmd.Stderr = &out, terminal
 	require.NoError(t, cmd.Start())
 	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill(); _ = terminal.Close() }) // limits the waiting

@@ -18,8 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
-// TestAcceptAsync_BlocksAndDeletes runs the kinds of actions that start nothing: ItemBlockActions and DeleteItemActions, of plugins of
-// the framework and as vendors ship them. The latter know the namespace shop only, so one follows the other.
+// TestAcceptAsync_BlocksAndDeletes runs the kinds of actions that start nothing: ItemBlockActions and
+// DeleteItemActions, of plugins of the framework and as vendors ship them. The latter know the namespace shop only, so
+// one follows the other.
 func TestAcceptAsync_BlocksAndDeletes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -60,7 +61,8 @@ func inTurn(items ...string) []string {
 // related creates a ConfigMap. annotations are those of the plugin without their prefix, such as "relates".
 func (s *site) related(namespace, name string, labels map[string]string, annotations ...string) {
 	s.t.Helper()
-	item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: map[string]string{}}}
+	item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels,
+		Annotations: map[string]string{}}}
 	for i := 0; i < len(annotations); i += 2 {
 		item.Annotations["blocks/"+annotations[i]] = annotations[i+1]
 	}
@@ -90,13 +92,14 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 	require.NoError(t, err)
 	config := filepath.Join(dir, "cleat.yaml")
 	// With one call at a time, only blocks on different workers are backed up at once.
-	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/blocks: 1}, variables: {BLOCKS_DIR: %q}}\n", b.dir)
+	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/blocks: 1}, variables: "+
+		"{BLOCKS_DIR: %q}}\n", b.dir)
 	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	server := s.serve("--config", config, "--plugin-dir", plugins, "--item-block-worker-count", "4")
 	s.available()
 
-	// Four blocks: the first item relates the others, which follow it in the list. It is finished only when the work on all four
-	// has begun. If another worker had the others, it would take one of them meanwhile.
+	// Four blocks: the first item relates the others, which follow it in the list. It is finished only when the work on
+	// all four has begun. If another worker had the others, it would take one of them meanwhile.
 	picked := map[string]string{"pick": "yes"}
 	shop, other := s.workload(0), s.workload(1)
 	letters := []string{"a", "b", "c", "d"}
@@ -108,9 +111,11 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 		s.related(shop, letter+"-3", nil)
 	}
 	// Items that are not backed up, each for another reason.
-	require.NoError(t, s.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "word"}}))
+	require.NoError(t, s.client.Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "word"}}))
 	s.related(shop, "left-out", map[string]string{"velero.io/exclude-from-backup": "true"})
-	s.related(shop, "asks", picked, "relates", fmt.Sprintf("secrets/%s/word configmaps/%s/left-out configmaps/%s/item-a configmaps/%[1]s/gone", shop, shop, other))
+	s.related(shop, "asks", picked, "relates", fmt.Sprintf("secrets/%s/word configmaps/%s/left-out configmaps/%s/item-a "+
+		"configmaps/%[1]s/gone", shop, shop, other))
 	s.related(shop, "fails", picked, "fails", "no luck today")
 
 	inBackup := func(name, resource string) []string {
@@ -123,7 +128,8 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 		return names
 	}
 	var want []string
-	for _, name := range []string{"a-0", "a-1", "a-2", "a-3", "asks", "b-0", "b-1", "b-2", "b-3", "c-0", "c-1", "c-2", "c-3", "d-0", "d-1", "d-2", "d-3", "fails"} {
+	for _, name := range []string{"a-0", "a-1", "a-2", "a-3", "asks", "b-0", "b-1", "b-2", "b-3", "c-0", "c-1", "c-2",
+		"c-3", "d-0", "d-1", "d-2", "d-3", "fails"} {
 		want = append(want, shop+"/"+name)
 	}
 	s.beginBackupOf("whole", shop)
@@ -143,7 +149,8 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 	require.Equal(t, []string{shop + "/word"}, inBackup("whole", "v1/Secret"))
 	require.Empty(t, inBackup("picked", "v1/Secret"))
 
-	// The stock plugin relates the pod shop/web-1 to ConfigMaps and pods. Its action for pods starts an operation that fails.
+	// The stock plugin relates the pod shop/web-1 to ConfigMaps and pods. Its action for pods starts an operation that
+	// fails.
 	s.related("shop", "stock-front", picked)
 	s.eventually("the pod is created", func(ctx context.Context) (bool, error) { // needs the namespace's service account
 		err := s.client.Create(ctx, &corev1.Pod{
@@ -155,7 +162,8 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 	s.beginPicked("stock", "shop")
 	stock := s.awaitBackup("stock", velerov1.BackupPhasePartiallyFailed)
 	require.Equal(t, [3]int{1, 0, 1}, [3]int{
-		stock.Status.BackupItemOperationsAttempted, stock.Status.BackupItemOperationsCompleted, stock.Status.BackupItemOperationsFailed,
+		stock.Status.BackupItemOperationsAttempted, stock.Status.BackupItemOperationsCompleted,
+		stock.Status.BackupItemOperationsFailed,
 	})
 	require.Contains(t, s.messages("stock"), "disk full")
 	require.Equal(t, inTurn("stock-front", "web-1"), b.lines("stock", ""))

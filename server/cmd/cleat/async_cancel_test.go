@@ -32,7 +32,8 @@ func (s *site) requestCancel(object client.Object, name string) {
 	object.SetNamespace(s.namespace)
 	object.SetName(name)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, velerov1.CancelAnnotation)
-	require.NoError(s.t, s.client.Patch(s.t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	require.NoError(s.t, s.client.Patch(s.t.Context(), object, client.RawPatch("application/merge-patch+json",
+		[]byte(patch))))
 }
 
 // awaitGone waits until an object does not exist any more.
@@ -44,8 +45,8 @@ func (s *site) awaitGone(object client.Object, name string) {
 	})
 }
 
-// TestAcceptAsync_Cancel cancels backups and restores in each phase, by the annotation and by their deletion. Each operation that was
-// started is cancelled once and ends, and nothing stays open.
+// TestAcceptAsync_Cancel cancels backups and restores in each phase, by the annotation and by their deletion. Each
+// operation that was started is cancelled once and ends, and nothing stays open.
 func TestAcceptAsync_Cancel(t *testing.T) {
 	t.Parallel()
 	const byAnnotation, byDeletion = "annotation", "deletion"
@@ -74,7 +75,8 @@ func TestAcceptAsync_Cancel(t *testing.T) {
 					s.awaitBackup(name, velerov1.BackupPhase(phase))
 				}
 				if way == byDeletion {
-					require.NoError(t, s.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}))
+					require.NoError(t, s.client.Delete(t.Context(),
+						&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}))
 					s.awaitGone(&velerov1.Backup{}, name)
 				} else {
 					s.requestCancel(&velerov1.Backup{}, name)
@@ -104,7 +106,8 @@ func TestAcceptAsync_Cancel(t *testing.T) {
 			})
 		}
 	}
-	for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress, velerov1.RestorePhaseWaitingForPluginOperations} {
+	for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress,
+		velerov1.RestorePhaseWaitingForPluginOperations} {
 		for _, way := range []string{byAnnotation, byDeletion} {
 			t.Run(fmt.Sprintf("restore %s %s", phase, way), func(t *testing.T) {
 				t.Parallel()
@@ -127,7 +130,8 @@ func TestAcceptAsync_Cancel(t *testing.T) {
 					return r.Status.Phase == phase, err
 				})
 				if way == byDeletion {
-					require.NoError(t, s.client.Delete(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r"}}))
+					require.NoError(t, s.client.Delete(t.Context(),
+						&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r"}}))
 					s.awaitGone(&velerov1.Restore{}, "r")
 					require.Empty(t, s.files("restores/r"))
 				} else {
@@ -147,7 +151,8 @@ func TestAcceptAsync_Cancel(t *testing.T) {
 	}
 }
 
-// TestAcceptAsync_Orphans leaves operations without anybody who waits for them, while no server runs. The next server cancels them.
+// TestAcceptAsync_Orphans leaves operations without anybody who waits for them, while no server runs. The next server
+// cancels them.
 func TestAcceptAsync_Orphans(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -157,21 +162,29 @@ func TestAcceptAsync_Orphans(t *testing.T) {
 		orphan func(s *site, shop string)
 		end    velerov1.BackupPhase // "" if the backup is gone
 	}{
-		"deleted while it waited": {worker: "keyed", phase: velerov1.BackupPhaseWaitingForPluginOperations, orphan: func(s *site, _ string) {
-			require.NoError(s.t, s.client.Delete(s.t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b"}}))
-		}},
+		"deleted while it waited": {worker: "keyed", phase: velerov1.BackupPhaseWaitingForPluginOperations,
+			orphan: func(s *site, _ string) {
+				require.NoError(s.t, s.client.Delete(s.t.Context(),
+					&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b"}}))
+			}},
 		"deleted in its run": {worker: "keyed", phase: velerov1.BackupPhaseInProgress, orphan: func(s *site, _ string) {
-			require.NoError(s.t, s.client.Delete(s.t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b"}}))
+			require.NoError(s.t, s.client.Delete(s.t.Context(),
+				&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b"}}))
 		}},
-		"without a key, deleted in its run": {worker: "keyless", phase: velerov1.BackupPhaseInProgress, orphan: func(s *site, _ string) {
-			require.NoError(s.t, s.client.Delete(s.t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b"}}))
-		}},
+		"without a key, deleted in its run": {worker: "keyless", phase: velerov1.BackupPhaseInProgress,
+			orphan: func(s *site, _ string) {
+				require.NoError(s.t, s.client.Delete(s.t.Context(),
+					&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b"}}))
+			}},
 		"failed in its only attempt": {
-			worker: "keyed", args: []string{"--backup-attempts", "1"}, phase: velerov1.BackupPhaseInProgress, orphan: func(*site, string) {}, end: velerov1.BackupPhaseFailed,
+			worker: "keyed", args: []string{"--backup-attempts", "1"}, phase: velerov1.BackupPhaseInProgress, orphan: func(*site,
+				string) {
+			}, end: velerov1.BackupPhaseFailed,
 		},
 		"of an attempt before": {worker: "keyed", phase: velerov1.BackupPhaseInProgress, orphan: func(s *site, shop string) {
 			for _, item := range []string{"first", "last"} {
-				require.NoError(s.t, s.client.Delete(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: item}}))
+				require.NoError(s.t, s.client.Delete(s.t.Context(),
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: item}}))
 			}
 		}, end: velerov1.BackupPhaseCompleted},
 	} {
@@ -191,7 +204,10 @@ func TestAcceptAsync_Orphans(t *testing.T) {
 			w.awaitNote("begun backup/" + shop + "/first")
 			s.awaitBackup("b", test.phase)
 			if test.phase == velerov1.BackupPhaseInProgress {
-				s.eventually("the start is recorded", func(ctx context.Context) (bool, error) { return s.isRecorded(ctx, "first"), nil })
+				s.eventually("the start is recorded", func(ctx context.Context) (bool, error) {
+					return s.isRecorded(ctx, "first"),
+						nil
+				})
 			}
 			server.kill()
 			test.orphan(s, shop)
@@ -199,7 +215,8 @@ func TestAcceptAsync_Orphans(t *testing.T) {
 			if test.end != "" {
 				s.awaitBackup("b", test.end)
 			}
-			if test.phase == velerov1.BackupPhaseInProgress && test.worker == "keyed" && test.end != velerov1.BackupPhaseCompleted {
+			if test.phase == velerov1.BackupPhaseInProgress && test.worker == "keyed" &&
+				test.end != velerov1.BackupPhaseCompleted {
 				// The plugin never says whether it has started the other one, so the journal stays for an hour.
 				w.awaitNote("cancel backup/" + shop + "/first")
 			} else {
@@ -222,10 +239,17 @@ func TestAcceptAsync_StockFiles(t *testing.T) {
 		phase   velerov1.BackupPhase
 		message string
 	}{
-		"as it is":  {file: func(b *velerov1.Backup, id string) []byte { return zipped(t, operations(b, id)) }, phase: velerov1.BackupPhaseCompleted},
-		"missing":   {phase: velerov1.BackupPhasePartiallyFailed, message: "record of its asynchronous operations is lost"},
-		"empty":     {file: func(*velerov1.Backup, string) []byte { return nil }, phase: velerov1.BackupPhasePartiallyFailed, message: "damaged"},
-		"truncated": {file: func(b *velerov1.Backup, id string) []byte { z := zipped(t, operations(b, id)); return z[:len(z)/2] }, phase: velerov1.BackupPhasePartiallyFailed, message: "damaged"},
+		"as it is": {file: func(b *velerov1.Backup, id string) []byte { return zipped(t, operations(b, id)) },
+			phase: velerov1.BackupPhaseCompleted},
+		"missing": {phase: velerov1.BackupPhasePartiallyFailed, message: "record of its asynchronous operations is lost"},
+		"empty": {file: func(*velerov1.Backup, string) []byte { return nil }, phase: velerov1.BackupPhasePartiallyFailed,
+			message: "damaged"},
+		"truncated": {file: func(b *velerov1.Backup,
+			id string) []byte {
+			z := zipped(t, operations(b, id))
+			return z[:len(z)/2]
+		},
+			phase: velerov1.BackupPhasePartiallyFailed, message: "damaged"},
 		"flipped": {file: func(b *velerov1.Backup, id string) []byte {
 			z := zipped(t, operations(b, id))
 			z[len(z)-6] ^= 0x55 // of the checksum
@@ -246,13 +270,15 @@ func TestAcceptAsync_StockFiles(t *testing.T) {
 			// The stock server has started an operation, whose end it has not seen.
 			id := "stock-operation"
 			require.NoError(t, os.MkdirAll(filepath.Join(w.dir, "operations"), 0o700))
-			started, err := json.Marshal(map[string]any{"ID": id, "Item": "backup/NS/work", "Started": "2026-01-01T00:00:00Z", "Length": 1})
+			started, err := json.Marshal(map[string]any{"ID": id, "Item": "backup/NS/work", "Started": "2026-01-01T00:00:00Z",
+				"Length": 1})
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(w.dir, "operations", id), started, 0o600))
 			var b velerov1.Backup
 			require.NoError(t, s.client.Get(t.Context(), s.key("stock"), &b))
 			if test.file != nil {
-				require.NoError(t, os.WriteFile(filepath.Join(s.bucketDir, "backups", "stock", "stock-itemoperations.json.gz"), test.file(&b, id), 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(s.bucketDir, "backups", "stock", "stock-itemoperations.json.gz"),
+					test.file(&b, id), 0o600))
 			}
 			b.Status.Phase, b.Status.BackupItemOperationsAttempted = velerov1.BackupPhaseWaitingForPluginOperations, 1
 			require.NoError(t, s.client.Update(t.Context(), &b))
@@ -278,7 +304,8 @@ func TestAcceptAsync_StockFiles(t *testing.T) {
 		shop := s.beginWork("b", "keyed", 0, "length", "held")
 		s.awaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
 		server.kill()
-		require.NoError(t, os.WriteFile(filepath.Join(s.bucketDir, "backups", "b", "b-itemoperations.json.gz"), []byte("garbage"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(s.bucketDir, "backups", "b", "b-itemoperations.json.gz"),
+			[]byte("garbage"), 0o600))
 		s.serve(w.args...)
 		w.finish()
 		b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)

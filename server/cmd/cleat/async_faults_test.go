@@ -65,7 +65,8 @@ func (s *site) beginWork(name, worker string, timeout time.Duration, annotations
 	s.item(shop, "work", worker, annotations...)
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}, ItemOperationTimeout: metav1.Duration{Duration: timeout}},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop},
+			ItemOperationTimeout: metav1.Duration{Duration: timeout}},
 	}))
 	return shop
 }
@@ -88,13 +89,19 @@ func TestAcceptAsync_LyingPlugins(t *testing.T) {
 		{as: "dies in Start", worker: "keyed", phase: "Completed", counts: [3]int{1, 1, 0}},
 		{as: "refuses", worker: "keyed", phase: "PartiallyFailed", messages: []string{"refused as requested"}},
 		{as: "refuses", worker: "keyless", phase: "PartiallyFailed", messages: []string{"refused as requested"}},
-		{as: "long id", worker: "keyed", phase: "PartiallyFailed", messages: []string{"operation id has 2048 bytes, want at most 1024"}},
-		{as: "long id", worker: "keyless", phase: "PartiallyFailed", messages: []string{"operation id has 2048 bytes, want at most 1024"}},
+		{as: "long id", worker: "keyed", phase: "PartiallyFailed",
+			messages: []string{"operation id has 2048 bytes, want at most 1024"}},
+		{as: "long id", worker: "keyless", phase: "PartiallyFailed",
+			messages: []string{"operation id has 2048 bytes, want at most 1024"}},
 		{as: "control id", worker: "keyed", phase: "PartiallyFailed", messages: []string{"has control characters"}},
-		{as: "hangs in Start", worker: "keyed", phase: "PartiallyFailed", messages: []string{"did not answer Start within 3s"}},
-		{as: "fails", worker: "keyed", phase: "PartiallyFailed", counts: [3]int{1, 0, 1}, messages: []string{"failed as requested", "example.io/worker"}},
-		{as: "fails", worker: "keyless", phase: "PartiallyFailed", counts: [3]int{1, 0, 1}, messages: []string{"failed as requested", "example.io/keyless"}},
-		{as: "forgets", worker: "keyed", phase: "PartiallyFailed", counts: [3]int{1, 0, 1}, messages: []string{"is not known to the plugin any more"}},
+		{as: "hangs in Start", worker: "keyed", phase: "PartiallyFailed",
+			messages: []string{"did not answer Start within 3s"}},
+		{as: "fails", worker: "keyed", phase: "PartiallyFailed", counts: [3]int{1, 0, 1},
+			messages: []string{"failed as requested", "example.io/worker"}},
+		{as: "fails", worker: "keyless", phase: "PartiallyFailed", counts: [3]int{1, 0, 1},
+			messages: []string{"failed as requested", "example.io/keyless"}},
+		{as: "forgets", worker: "keyed", phase: "PartiallyFailed", counts: [3]int{1, 0, 1},
+			messages: []string{"is not known to the plugin any more"}},
 	} {
 		t.Run(test.as+" "+test.worker, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +115,8 @@ func TestAcceptAsync_LyingPlugins(t *testing.T) {
 			s.beginWork("b", test.worker, 0, "as", test.as)
 			b := s.awaitEnd("b")
 			require.Equal(t, test.phase, b.Status.Phase, b.Status.FailureReason)
-			require.Equal(t, test.counts, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
+			require.Equal(t, test.counts, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted,
+				b.Status.BackupItemOperationsFailed})
 			require.Equal(t, len(test.messages) > 0, b.Status.Errors == 1, "%d errors", b.Status.Errors)
 			for _, part := range test.messages {
 				require.Contains(t, s.messages("b"), part)
@@ -138,8 +146,8 @@ func TestAcceptAsync_SameID(t *testing.T) {
 	require.Equal(t, 0, b.Status.BackupItemOperationsFailed)
 }
 
-// TestAcceptAsync_Timeouts has operations exceed each of their limits. They are cancelled once, and the error says of whom, for which
-// item, how far the operation was and for how long it was silent.
+// TestAcceptAsync_Timeouts has operations exceed each of their limits. They are cancelled once, and the error says of
+// whom, for which item, how far the operation was and for how long it was silent.
 func TestAcceptAsync_Timeouts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -150,15 +158,23 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 		messages []string
 		cancels  int
 	}{
-		"of the spec":              {as: "", timeout: 3 * time.Second, messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
-		"of the server":            {as: "", args: []string{"--default-item-operation-timeout", "3s"}, messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
-		"ceiling of the plugin":    {as: "", timeout: time.Hour, settings: "operations: {plugins: {example.io/worker: {timeout: 3s}}}", messages: []string{"3s"}, cancels: 1},
-		"no progress":              {as: "silent", settings: "operations: {stallTimeout: 3s}", messages: []string{"3s", "had done 7 of 1000 bytes"}, cancels: 1},
-		"ignores its cancellation": {as: "ignores Cancel", timeout: 2 * time.Second, settings: "operations: {cancelGrace: 2s}", messages: []string{"did not end within 2s", "may go on"}, cancels: 1},
-		"cannot be cancelled":      {as: "cannot be cancelled", timeout: 2 * time.Second, messages: []string{"cannot stop it", "may go on"}, cancels: 1},
-		"hangs in Cancel":          {as: "hangs in Cancel", timeout: 2 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"within 3s"}, cancels: -1},
-		"hangs in Progress":        {as: "hangs in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"no progress"}, cancels: 1},
-		"dies in Progress":         {as: "dies in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"timed out after 4s"}, cancels: -1},
+		"of the spec": {as: "", timeout: 3 * time.Second, messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
+		"of the server": {as: "", args: []string{"--default-item-operation-timeout", "3s"},
+			messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
+		"ceiling of the plugin": {as: "", timeout: time.Hour,
+			settings: "operations: {plugins: {example.io/worker: {timeout: 3s}}}", messages: []string{"3s"}, cancels: 1},
+		"no progress": {as: "silent", settings: "operations: {stallTimeout: 3s}",
+			messages: []string{"3s", "had done 7 of 1000 bytes"}, cancels: 1},
+		"ignores its cancellation": {as: "ignores Cancel", timeout: 2 * time.Second,
+			settings: "operations: {cancelGrace: 2s}", messages: []string{"did not end within 2s", "may go on"}, cancels: 1},
+		"cannot be cancelled": {as: "cannot be cancelled", timeout: 2 * time.Second,
+			messages: []string{"cannot stop it", "may go on"}, cancels: 1},
+		"hangs in Cancel": {as: "hangs in Cancel", timeout: 2 * time.Second,
+			settings: "operations: {cancelGrace: 3s}", messages: []string{"within 3s"}, cancels: -1},
+		"hangs in Progress": {as: "hangs in Progress", timeout: 4 * time.Second,
+			settings: "operations: {cancelGrace: 3s}", messages: []string{"no progress"}, cancels: 1},
+		"dies in Progress": {as: "dies in Progress", timeout: 4 * time.Second,
+			settings: "operations: {cancelGrace: 3s}", messages: []string{"timed out after 4s"}, cancels: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +184,8 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 			s.available()
 			shop := s.beginWork("b", "keyed", test.timeout, "as", test.as, "length", "1h")
 			b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
-			require.Equal(t, [3]int{1, 0, 1}, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
+			require.Equal(t, [3]int{1, 0, 1}, [3]int{b.Status.BackupItemOperationsAttempted,
+				b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
 			all := s.operations(b)
 			require.Len(t, all, 1)
 			require.Equal(t, operation.Failed, all[0].Phase)
@@ -177,7 +194,8 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 			}
 			failed := gzipped[results.Results](s, "backups/b/b-results.gz").Errors.Namespaces[shop]
 			require.Len(t, failed, 1)
-			require.Contains(t, failed[0], " resource: /configmaps name: /work message: /operation "+all[0].ID+" of example.io/worker failed error: /"+all[0].Error)
+			require.Contains(t, failed[0], " resource: /configmaps name: /work message: /operation "+all[0].ID+
+				" of example.io/worker failed error: /"+all[0].Error)
 			if test.cancels >= 0 {
 				require.Equal(t, test.cancels, w.notes()["cancel backup/"+shop+"/work"])
 			}
@@ -196,7 +214,9 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 		require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r"},
 			Spec: velerov1.RestoreSpec{
-				BackupName: "b", NamespaceMapping: map[string]string{shop: shop + "-copy"}, ItemOperationTimeout: metav1.Duration{Duration: 3 * time.Second},
+				BackupName: "b", NamespaceMapping: map[string]string{shop: shop + "-copy"}, ItemOperationTimeout: metav1.Duration{
+					Duration: 3 * time.Second,
+				},
 			},
 		}))
 		r := s.awaitRestore("r", velerov1.RestorePhasePartiallyFailed)
@@ -207,7 +227,8 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 	})
 }
 
-// TestAcceptAsync_AbsentPlugin backs up, restores and deletes while a plugin file is broken. Nothing fails because of it, but each run warns.
+// TestAcceptAsync_AbsentPlugin backs up, restores and deletes while a plugin file is broken. Nothing fails because of
+// it, but each run warns.
 func TestAcceptAsync_AbsentPlugin(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -239,8 +260,8 @@ func TestAcceptAsync_AbsentPlugin(t *testing.T) {
 	require.Zero(t, s.awaitBackup("whole", velerov1.BackupPhaseCompleted).Status.Warnings)
 }
 
-// TestAcceptAsync_ClockJumps sets the clock between two servers, as the recorded times show it to the second one. Nothing is ended because of it,
-// and nothing is forgotten.
+// TestAcceptAsync_ClockJumps sets the clock between two servers, as the recorded times show it to the second one.
+// Nothing is ended because of it, and nothing is forgotten.
 func TestAcceptAsync_ClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, jump := range map[string]time.Duration{"an hour forward": time.Hour, "an hour back": -time.Hour} {

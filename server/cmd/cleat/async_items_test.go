@@ -10,8 +10,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptAsync_PostItems changes, adds and deletes items that operations name for the time after their ends. The backup holds them
-// as they are then.
+// TestAcceptAsync_PostItems changes, adds and deletes items that operations name for the time after their ends. The
+// backup holds them as they are then.
 func TestAcceptAsync_PostItems(t *testing.T) {
 	t.Parallel()
 	for _, provider := range []string{"cleat.dev/file", "cleat.dev/s3"} {
@@ -23,7 +23,8 @@ func TestAcceptAsync_PostItems(t *testing.T) {
 			s.available()
 			shop := s.workload(3)
 			secret := func(name, value string) *corev1.Secret {
-				return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: name}, StringData: map[string]string{"value": value}}
+				return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: name},
+					StringData: map[string]string{"value": value}}
 			}
 			for _, name := range []string{"changed", "kept", "removed"} {
 				require.NoError(t, s.client.Create(t.Context(), secret(name, "before")))
@@ -46,11 +47,13 @@ func TestAcceptAsync_PostItems(t *testing.T) {
 			const old, now = "YmVmb3Jl", "YWZ0ZXI=" // before, after
 			for name, value := range map[string]string{"changed": now, "added": now, "kept": old, "removed": old} {
 				require.Contains(t, string(s.archived("b", "resources/secrets/namespaces/"+shop+"/"+name+".json")), value, name)
-				require.Contains(t, string(s.archived("b", "resources/secrets/v1-preferredversion/namespaces/"+shop+"/"+name+".json")), value, name)
+				require.Contains(t, string(s.archived("b", "resources/secrets/v1-preferredversion/namespaces/"+shop+"/"+name+
+					".json")), value, name)
 			}
 			list := gzipped[map[string][]string](s, "backups/b/b-resource-list.json.gz")
 			require.Contains(t, list["v1/Secret"], shop+"/added")
-			require.Contains(t, string(s.archived("b", "resources/configmaps/namespaces/"+shop+"/a.json")), "worker", "all else is as it was")
+			require.Contains(t, string(s.archived("b", "resources/configmaps/namespaces/"+shop+"/a.json")), "worker",
+				"all else is as it was")
 			s.awaitNoJournals()
 		})
 	}

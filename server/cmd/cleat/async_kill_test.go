@@ -46,9 +46,9 @@ func (w *works) requireOnce(run, namespace string, items ...string) {
 	}
 }
 
-// TestAcceptAsync_KillEverywhere kills the server with SIGKILL between any two of its writes, to the API server and to S3, and
-// at each call of the plugin, during a backup and a restore with operations. The next server must go on with the operations: each is
-// begun once and ends once, and nothing stays open.
+// TestAcceptAsync_KillEverywhere kills the server with SIGKILL between any two of its writes, to the API server and to
+// S3, and at each call of the plugin, during a backup and a restore with operations. The next server must go on with
+// the operations: each is begun once and ends once, and nothing stays open.
 func TestAcceptAsync_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const server, plugin = "server", "plugin"
@@ -67,7 +67,8 @@ func TestAcceptAsync_KillEverywhere(t *testing.T) {
 				for _, item := range items {
 					s.item(shop, item, "keyed", "length", "300ms", "after", "later")
 				}
-				require.NoError(t, s.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "later"}}))
+				require.NoError(t, s.client.Create(t.Context(),
+					&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "later"}}))
 				if course == "restore" {
 					s.beginBackupOf("source", shop)
 					s.awaitBackup("source", velerov1.BackupPhaseCompleted)
@@ -113,11 +114,13 @@ func TestAcceptAsync_KillEverywhere(t *testing.T) {
 					running = s.serve(w.args...)
 					if course == "backup" {
 						b := s.awaitBackup(round, velerov1.BackupPhaseCompleted)
-						require.Equal(t, [2]int{2, 2}, [2]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted})
+						require.Equal(t, [2]int{2, 2}, [2]int{b.Status.BackupItemOperationsAttempted,
+							b.Status.BackupItemOperationsCompleted})
 						s.requireWhole(b)
 					} else {
 						r := s.awaitRestore(round, velerov1.RestorePhaseCompleted)
-						require.Equal(t, [2]int{2, 2}, [2]int{r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted})
+						require.Equal(t, [2]int{2, 2}, [2]int{r.Status.RestoreItemOperationsAttempted,
+							r.Status.RestoreItemOperationsCompleted})
 					}
 					s.awaitNoJournals()
 					w.requireOnce(course, shop, items...)

@@ -45,7 +45,8 @@ func (s *site) newMover(plugins string) *mover {
 	m := &mover{site: s, program: programs.Build(s.t, "examples/data-mover"), volumes: s.t.TempDir(), gate: &gate{}}
 	_, m.s3 = m.gate.behind(s.t, s.cluster)
 	programs.Copy(s.t, "examples/data-mover", filepath.Join(plugins, "data-mover"))
-	m.env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "AWS_ACCESS_KEY_ID="+s.cluster.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+s.cluster.S3.SecretKey)
+	m.env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "AWS_ACCESS_KEY_ID="+s.cluster.S3.AccessKey,
+		"AWS_SECRET_ACCESS_KEY="+s.cluster.S3.SecretKey)
 	install := exec.CommandContext(s.t.Context(), m.program, "install")
 	install.Env = m.env
 	out, err := install.CombinedOutput()
@@ -57,8 +58,10 @@ func (s *site) newMover(plugins string) *mover {
 // start starts the controller.
 func (m *mover) start() {
 	m.site.t.Helper()
-	bucket := fmt.Sprintf("s3://%s?endpoint=%s&region=%s&use_path_style=true", filepath.Base(m.site.bucketDir), m.s3, m.site.cluster.S3.Region)
-	m.controller = exec.Command(m.program, "controller", "--namespace", m.site.namespace, "--volumes", m.volumes, "--bucket", bucket, "--lease", "5s")
+	bucket := fmt.Sprintf("s3://%s?endpoint=%s&region=%s&use_path_style=true", filepath.Base(m.site.bucketDir), m.s3,
+		m.site.cluster.S3.Region)
+	m.controller = exec.Command(m.program, "controller", "--namespace", m.site.namespace, "--volumes", m.volumes,
+		"--bucket", bucket, "--lease", "5s")
 	m.controller.Env = m.env
 	require.NoError(m.site.t, m.controller.Start())
 }
@@ -71,7 +74,8 @@ func (m *mover) kill() {
 	}
 }
 
-// killInTheMiddle kills the controller when transfers in one direction have moved some, but not all bytes, because a pack is held.
+// killInTheMiddle kills the controller when transfers in one direction have moved some, but not all bytes, because a
+// pack is held.
 func (m *mover) killInTheMiddle(direction string, held <-chan string, least, most int64) {
 	m.site.t.Helper()
 	m.site.eventually("some bytes are moved", func(ctx context.Context) (bool, error) {
@@ -138,8 +142,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return sums
 }
 
-// TestAcceptAsync_Mover backs up, deletes and restores 2 GB in 5,000 files of four claims with the data mover of a vendor, whose
-// controller is killed on the way in both directions. $CLEAT_MOVER_TEST_SIZE is another size than 2 GB.
+// TestAcceptAsync_Mover backs up, deletes and restores 2 GB in 5,000 files of four claims with the data mover of a
+// vendor, whose controller is killed on the way in both directions. $CLEAT_MOVER_TEST_SIZE is another size than 2 GB.
 func TestAcceptAsync_Mover(t *testing.T) {
 	t.Parallel()
 	const claims, files = 4, 5000
@@ -162,7 +166,9 @@ func TestAcceptAsync_Mover(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: name},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("none"),
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				},
 			},
 		}))
 		fill(t, filepath.Join(m.volumes, shop, name), files/claims, all/files, uint64(i))
@@ -174,7 +180,8 @@ func TestAcceptAsync_Mover(t *testing.T) {
 	s.beginBackupOf("b", shop)
 	m.killInTheMiddle("Backup", held, all/20, all)
 	b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)
-	require.Equal(t, [2]int{claims, claims}, [2]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted})
+	require.Equal(t, [2]int{claims, claims}, [2]int{b.Status.BackupItemOperationsAttempted,
+		b.Status.BackupItemOperationsCompleted})
 	for _, o := range s.operations(b) {
 		require.GreaterOrEqual(t, o.NTotal, all/claims)
 		require.Equal(t, o.NTotal, o.NCompleted)
@@ -187,7 +194,8 @@ func TestAcceptAsync_Mover(t *testing.T) {
 		require.NoError(t, s.client.Delete(t.Context(), claim))
 		s.eventually("the claim is gone", func(ctx context.Context) (bool, error) {
 			claim.Finalizers = nil
-			_ = s.client.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+			_ = s.client.Patch(ctx, claim, client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"finalizers":null}}`)))
 			err := s.client.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		})
@@ -196,10 +204,12 @@ func TestAcceptAsync_Mover(t *testing.T) {
 	s.restoreTo("r", "b", shop, shop)
 	m.killInTheMiddle("Restore", held, all/20, all)
 	r := s.awaitRestore("r", velerov1.RestorePhaseCompleted)
-	require.Equal(t, [2]int{claims, claims}, [2]int{r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted})
+	require.Equal(t, [2]int{claims, claims}, [2]int{r.Status.RestoreItemOperationsAttempted,
+		r.Status.RestoreItemOperationsCompleted})
 	for name, sums := range filled {
 		require.Equal(t, sums, tree(t, filepath.Join(m.volumes, shop, name)), name)
-		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: name}, new(corev1.PersistentVolumeClaim)))
+		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: name},
+			new(corev1.PersistentVolumeClaim)))
 	}
 	s.awaitNoJournals()
 

@@ -24,12 +24,15 @@ func (s *site) awaitReason(name, reason string) {
 	s.eventually("there is an event "+reason, func(ctx context.Context) (bool, error) {
 		var list eventsv1.EventList
 		err := s.client.List(ctx, &list, client.InNamespace(s.namespace))
-		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name == name && e.Reason == reason }), err
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == name &&
+				e.Reason == reason
+		}), err
 	})
 }
 
-// TestAcceptAsync_Progress looks at operations with every command that shows them, while the plugin works, lies and is gone, with and
-// without a server that answers, and cancels them.
+// TestAcceptAsync_Progress looks at operations with every command that shows them, while the plugin works, lies and is
+// gone, with and without a server that answers, and cancels them.
 func TestAcceptAsync_Progress(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -44,13 +47,16 @@ func TestAcceptAsync_Progress(t *testing.T) {
 	s.item(shop, "short", "keyed", "length", "1s")
 	s.beginBackupOf("nightly", shop)
 	s.awaitBackup("nightly", velerov1.BackupPhaseWaitingForPluginOperations)
-	follower.until("backup/nightly: example.io/worker for configmaps/" + shop + "/short: Completed, 1000 B of 1000 B, working")
+	follower.until("backup/nightly: example.io/worker for configmaps/" + shop +
+		"/short: Completed, 1000 B of 1000 B, working")
 	follower.interrupt()
 
 	shown := s.must("operations", "--timeout", "2m", "--backup", "nightly")
 	require.Regexp(t, `(?m)^backup/nightly +1 of 3 ended +.* \(sum\)$`, shown)
-	require.Regexp(t, `(?m)^backup/nightly +InProgress +\d+.* B of 1000 B +\d+% +.* configmaps/`+shop+`/long +example.io/worker +working$`, shown)
-	require.Regexp(t, `(?m)^backup/nightly +InProgress +[\d.]+ K?i?B of 10 B +(>999|\d+)% +.* configmaps/`+shop+`/liar +example.io/worker +working$`, shown)
+	require.Regexp(t, `(?m)^backup/nightly +InProgress +\d+.* B of 1000 B +\d+% +.* configmaps/`+shop+
+		`/long +example.io/worker +working$`, shown)
+	require.Regexp(t, `(?m)^backup/nightly +InProgress +[\d.]+ K?i?B of 10 B +(>999|\d+)% +.* configmaps/`+shop+
+		`/liar +example.io/worker +working$`, shown)
 	require.Regexp(t, `(?m)^backup/nightly +Completed +1000 B of 1000 B +100% `, shown)
 	var document struct {
 		Kind            string
@@ -67,7 +73,8 @@ func TestAcceptAsync_Progress(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, stderr, `--restore: restores.velero.io "stranger" not found`)
 
-	require.Contains(t, s.must("backup", "describe", "nightly"), "Backup Item Operations:  1 of 3 completed successfully, 0 failed, 2 open (specify --details for more information)\n")
+	require.Contains(t, s.must("backup", "describe", "nightly"),
+		"Backup Item Operations:  1 of 3 completed successfully, 0 failed, 2 open (specify --details for more information)\n")
 	described := s.must("backup", "describe", "nightly", "--details", "--timeout", "2m")
 	require.Regexp(t, `(?m)^  InProgress +.* configmaps/`+shop+`/long +example.io/worker +working$`, described)
 	require.NotContains(t, described, "Could not be determined")
@@ -76,32 +83,38 @@ func TestAcceptAsync_Progress(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(w.plugins, "worker")))
 	s.awaitReason("nightly", "OperationTrouble")
 	s.eventually("the trouble is shown", func(context.Context) (bool, error) {
-		return regexp.MustCompile(`/long +example.io/worker +the plugin does not answer: `).MatchString(s.must("operations", "--timeout", "2m")), nil
+		return regexp.MustCompile(`/long +example.io/worker +the plugin does not answer: `).MatchString(
+			s.must("operations", "--timeout", "2m"),
+		), nil
 	})
 	programs.Copy(t, "server/cmd/cleat/testdata/worker", filepath.Join(w.plugins, "worker"))
 	s.eventually("the trouble is over", func(context.Context) (bool, error) {
-		return regexp.MustCompile(`/long +example.io/worker +working`).MatchString(s.must("operations", "--timeout", "2m")), nil
+		return regexp.MustCompile(`/long +example.io/worker +working`).MatchString(s.must("operations", "--timeout", "2m")),
+			nil
 	})
 
 	// A backup that overlaps it waits in the queue.
 	s.beginBackupOf("second", shop)
 	s.awaitPosition("second", 1)
 	cancelled := s.must("backup", "cancel", "second", "--wait")
-	require.Equal(t, "Backup \"second\" is being cancelled: it does not start, and becomes Failed.\nBackup \"second\" has ended: Failed.\n", cancelled)
+	require.Equal(t, "Backup \"second\" is being cancelled: it does not start, and becomes Failed.\nBackup \"second\" "+
+		"has ended: Failed.\n", cancelled)
 
 	// A server that does not report them has stored them. Without any, the Backup counts them.
 	server.kill()
 	server = s.serve(append(w.args, "--disable-controllers", "server-status-request")...)
 	s.available()
 	stored := s.must("operations", "--timeout", "20s")
-	require.Contains(t, stored, "These numbers were stored some time ago, because the server does not report them: no answer within 20s")
+	require.Contains(t, stored, "These numbers were stored some time ago, because the server does not report them: no "+
+		"answer within 20s")
 	require.Regexp(t, `(?m)^backup/nightly +InProgress +.* configmaps/`+shop+`/long +example.io/worker `, stored)
 	server.kill()
 	require.Regexp(t, `(?m)^backup/nightly +1 of 3 ended +- .* \(sum\) +the server has made no URL of BackupItemOperations nightly within 100ms: .*; 2 without numbers$`, s.must("operations", "--timeout", "100ms"))
 
 	s.serve(w.args...)
 	s.eventually("the next server follows them", func(context.Context) (bool, error) {
-		return regexp.MustCompile(`(?m)^backup/nightly +1 of 3 ended`).MatchString(s.must("operations", "--timeout", "2m")), nil
+		return regexp.MustCompile(`(?m)^backup/nightly +1 of 3 ended`).MatchString(s.must("operations", "--timeout", "2m")),
+			nil
 	})
 	require.Equal(t, 4, s.runReadme(t, "### Operations of plugins\n", ""))
 	b := s.awaitBackup("nightly", velerov1.BackupPhasePartiallyFailed)
@@ -110,7 +123,8 @@ func TestAcceptAsync_Progress(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, stderr, "backup second has ended (Failed), so there is nothing to cancel\n"+
 		"backup nightly has ended (PartiallyFailed), so there is nothing to cancel\nbackups.velero.io \"stranger\" not found")
-	require.Regexp(t, `(?m)^  Failed +.* configmaps/`+shop+`/long +example.io/worker +.*was cancelled`, s.must("backup", "describe", "nightly", "--details", "--timeout", "2m"))
+	require.Regexp(t, `(?m)^  Failed +.* configmaps/`+shop+`/long +example.io/worker +.*was cancelled`,
+		s.must("backup", "describe", "nightly", "--details", "--timeout", "2m"))
 	require.Equal(t, "No backup or restore waits for operations.\n", s.must("operations", "--timeout", "2m"))
 
 	// Restores are shown and cancelled alike.

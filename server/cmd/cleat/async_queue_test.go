@@ -19,8 +19,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptAsync_Queue shows what a backup that waits for operations takes from others: the namespaces that the operations work on, and
-// nothing else. It holds no slot.
+// TestAcceptAsync_Queue shows what a backup that waits for operations takes from others: the namespaces that the
+// operations work on, and nothing else. It holds no slot.
 func TestAcceptAsync_Queue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -91,8 +91,8 @@ func TestAcceptAsync_BucketAway(t *testing.T) {
 	require.DirExists(t, filepath.Join(s.bucketDir, "backups"))
 }
 
-// TestAcceptAsync_BucketAwayAtWrites takes the bucket away in the middle of the writes that operations are the reason for: at their record
-// after the run, at the record of their ends, and at the rewriting of the archive.
+// TestAcceptAsync_BucketAwayAtWrites takes the bucket away in the middle of the writes that operations are the reason
+// for: at their record after the run, at the record of their ends, and at the rewriting of the archive.
 func TestAcceptAsync_BucketAwayAtWrites(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -118,7 +118,8 @@ func TestAcceptAsync_BucketAwayAtWrites(t *testing.T) {
 				server := s.serve(w.args...)
 				s.available()
 				shop := s.workload(1)
-				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "changed"}, StringData: map[string]string{"value": "before"}}
+				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "changed"},
+					StringData: map[string]string{"value": "before"}}
 				require.NoError(t, s.client.Create(t.Context(), secret))
 				s.item(shop, "work", "keyed", "length", "held", "after", "changed")
 				arm := func() <-chan string {
@@ -149,8 +150,10 @@ func TestAcceptAsync_BucketAwayAtWrites(t *testing.T) {
 				time.Sleep(3 * time.Second) // for tries that fail
 				require.NoError(t, wire.connect())
 				b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)
-				require.Equal(t, [3]int{1, 1, 0}, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
-				require.Contains(t, string(s.archived("b", "resources/secrets/namespaces/"+shop+"/changed.json")), "YWZ0ZXI=", "after")
+				require.Equal(t, [3]int{1, 1, 0}, [3]int{b.Status.BackupItemOperationsAttempted,
+					b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
+				require.Contains(t, string(s.archived("b", "resources/secrets/namespaces/"+shop+"/changed.json")), "YWZ0ZXI=",
+					"after")
 				w.requireOnce("backup", shop, "work")
 				s.requireWhole(b)
 				s.awaitNoJournals()
@@ -159,7 +162,8 @@ func TestAcceptAsync_BucketAwayAtWrites(t *testing.T) {
 	}
 }
 
-// TestAcceptAsync_TwoServers suspends the leader while operations go on, lets the next server finish, and continues the former one.
+// TestAcceptAsync_TwoServers suspends the leader while operations go on, lets the next server finish, and continues the
+// former one.
 func TestAcceptAsync_TwoServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -189,8 +193,8 @@ func TestAcceptAsync_TwoServers(t *testing.T) {
 	s.awaitNoJournals()
 }
 
-// TestItemOverlapKeepsBackupsApartFromRestores shows what a backup waits for while a restore writes: objects of the same resource in the
-// same namespace, under the policy cleat.dev/item-overlap, and nothing under the default one.
+// TestItemOverlapKeepsBackupsApartFromRestores shows what a backup waits for while a restore writes: objects of the
+// same resource in the same namespace, under the policy cleat.dev/item-overlap, and nothing under the default one.
 func TestItemOverlapKeepsBackupsApartFromRestores(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")

@@ -36,7 +36,8 @@ func (s *site) work(settings ...string) *works {
 	require.NoError(s.t, os.Mkdir(w.dir, 0o700))
 	programs.Copy(s.t, "server/cmd/cleat/testdata/worker", filepath.Join(w.plugins, "worker"))
 	config := filepath.Join(dir, "cleat.yaml")
-	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {variables: {WORK_DIR: %q}}\n%s\n", w.dir, strings.Join(settings, "\n"))
+	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {variables: {WORK_DIR: %q}}\n%s\n", w.dir,
+		strings.Join(settings, "\n"))
 	require.NoError(s.t, os.WriteFile(config, []byte(text), 0o600))
 	w.args = []string{"--config", config, "--plugin-dir", w.plugins, "--item-operation-sync-frequency", "1s"}
 	return w
@@ -61,8 +62,8 @@ func (w *works) set(section string) {
 	require.NoError(w.site.t, os.WriteFile(config, append(text, section+"\n"...), 0o600))
 }
 
-// item creates a ConfigMap for which the plugin starts an operation. worker is "keyed" or "keyless"; annotations are those of
-// the plugin without their prefix, such as "as", "fails".
+// item creates a ConfigMap for which the plugin starts an operation. worker is "keyed" or "keyless"; annotations are
+// those of the plugin without their prefix, such as "as", "fails".
 func (s *site) item(namespace, name, worker string, annotations ...string) {
 	s.t.Helper()
 	item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -80,8 +81,8 @@ func (w *works) finish() {
 	require.NoError(w.site.t, os.WriteFile(filepath.Join(w.dir, "finish"), nil, 0o600))
 }
 
-// notes returns how many operations were begun, have ended and were cancelled, counted by "WHAT ITEM". A process that is killed has
-// begun an operation when its file is there.
+// notes returns how many operations were begun, have ended and were cancelled, counted by "WHAT ITEM". A process that
+// is killed has begun an operation when its file is there.
 func (w *works) notes() map[string]int {
 	w.site.t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.dir, "notes"))
@@ -114,21 +115,24 @@ func (w *works) notes() map[string]int {
 // journals returns the ConfigMaps that record the starts of operations.
 func (s *site) journals(ctx context.Context) []corev1.ConfigMap {
 	var pages corev1.ConfigMapList
-	require.NoError(s.t, s.client.List(ctx, &pages, client.InNamespace(s.namespace), client.HasLabels{"cleat.dev/operations"}))
+	require.NoError(s.t, s.client.List(ctx, &pages, client.InNamespace(s.namespace),
+		client.HasLabels{"cleat.dev/operations"}))
 	return pages.Items
 }
 
 // isRecorded reports whether a journal has an operation of an item.
 func (s *site) isRecorded(ctx context.Context, item string) bool {
 	return slices.ContainsFunc(s.journals(ctx), func(page corev1.ConfigMap) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(page.Data)), func(lines string) bool { return strings.Contains(lines, `"`+item+`"`) })
+		return slices.ContainsFunc(slices.Collect(maps.Values(page.Data)),
+			func(lines string) bool { return strings.Contains(lines, `"`+item+`"`) })
 	})
 }
 
 // awaitNoJournals waits until no operation is recorded as open any more.
 func (s *site) awaitNoJournals() {
 	s.t.Helper()
-	s.eventually("no operation is open any more", func(ctx context.Context) (bool, error) { return len(s.journals(ctx)) == 0, nil })
+	s.eventually("no operation is open any more",
+		func(ctx context.Context) (bool, error) { return len(s.journals(ctx)) == 0, nil })
 }
 
 // awaitRestore waits until a restore has ended in a phase.
@@ -138,7 +142,8 @@ func (s *site) awaitRestore(name string, want velerov1.RestorePhase) *velerov1.R
 	s.eventually(fmt.Sprintf("restore %s is %s", name, want), func(ctx context.Context) (bool, error) {
 		err := s.client.Get(ctx, s.key(name), &r)
 		if err == nil && r.Status.Phase.Terminal() && r.Status.Phase != want {
-			require.Fail(s.t, "restore ended otherwise", "%s: %s %s %v", name, r.Status.Phase, r.Status.FailureReason, r.Status.ValidationErrors)
+			require.Fail(s.t, "restore ended otherwise", "%s: %s %s %v", name, r.Status.Phase, r.Status.FailureReason,
+				r.Status.ValidationErrors)
 		}
 		return r.Status.Phase == want, err
 	})
@@ -154,7 +159,8 @@ func (s *site) restoreTo(name, backup, from, to string) {
 	}))
 }
 
-// TestAcceptAsync_Followed follows operations of both kinds of actions, with and without keys, of a backup and of a restore.
+// TestAcceptAsync_Followed follows operations of both kinds of actions, with and without keys, of a backup and of a
+// restore.
 func TestAcceptAsync_Followed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -169,7 +175,8 @@ func TestAcceptAsync_Followed(t *testing.T) {
 	s.beginBackupOf("b", shop)
 
 	b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)
-	require.Equal(t, [3]int{3, 3, 0}, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
+	require.Equal(t, [3]int{3, 3, 0}, [3]int{b.Status.BackupItemOperationsAttempted,
+		b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
 	s.requireWhole(b)
 	want := map[string]int{}
 	for _, item := range []string{"keyed-a", "keyed-b", "keyless"} {
@@ -179,7 +186,8 @@ func TestAcceptAsync_Followed(t *testing.T) {
 
 	s.restoreTo("r", "b", shop, shop+"-copy")
 	r := s.awaitRestore("r", velerov1.RestorePhaseCompleted)
-	require.Equal(t, [3]int{3, 3, 0}, [3]int{r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted, r.Status.RestoreItemOperationsFailed})
+	require.Equal(t, [3]int{3, 3, 0}, [3]int{r.Status.RestoreItemOperationsAttempted,
+		r.Status.RestoreItemOperationsCompleted, r.Status.RestoreItemOperationsFailed})
 	notes := w.notes()
 	require.Len(t, notes, 12)
 	for what, n := range notes {

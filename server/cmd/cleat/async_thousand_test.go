@@ -46,8 +46,8 @@ func (w *works) work() int {
 	return sum
 }
 
-// TestAcceptAsync_Thousand runs 1,000 operations of 20 backups and restores, while the server and the plugin are killed at random: each
-// is begun once and ends once, and nothing is left open.
+// TestAcceptAsync_Thousand runs 1,000 operations of 20 backups and restores, while the server and the plugin are killed
+// at random: each is begun once and ends once, and nothing is left open.
 func TestAcceptAsync_Thousand(t *testing.T) {
 	t.Parallel()
 	const runs, items = 10, 50 // of backups, and as many restores
@@ -55,7 +55,8 @@ func TestAcceptAsync_Thousand(t *testing.T) {
 	w := s.work()
 	w.setPlugins("restart: {threshold: 1000}") // it is killed more often than a plugin in service
 	args := slices.Concat(w.args, []string{
-		"--concurrent-backups", strconv.Itoa(runs), "--concurrent-restores", strconv.Itoa(runs), "--backup-attempts", "100", "--restore-attempts", "100",
+		"--concurrent-backups", strconv.Itoa(runs), "--concurrent-restores", strconv.Itoa(runs), "--backup-attempts", "100",
+		"--restore-attempts", "100",
 	})
 	server := s.serve(args...)
 	s.available()
@@ -69,8 +70,8 @@ func TestAcceptAsync_Thousand(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	serverKills, pluginKills, work := 0, 0, -1
-	// until kills at random until all is done, at most so often that the test comes to an end on a slow machine. A plugin has done some work
-	// since its last death: a run fails if it dies in each of its starts.
+	// until kills at random until all is done, at most so often that the test comes to an end on a slow machine. A plugin
+	// has done some work since its last death: a run fails if it dies in each of its starts.
 	until := func(done func() bool) {
 		most := serverKills + 12
 		for !done() {
@@ -103,7 +104,8 @@ func TestAcceptAsync_Thousand(t *testing.T) {
 	})
 	for i, shop := range shops {
 		b := s.awaitBackup(fmt.Sprintf("b%d", i), velerov1.BackupPhaseCompleted)
-		require.Equal(t, [2]int{items, items}, [2]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted})
+		require.Equal(t, [2]int{items, items}, [2]int{b.Status.BackupItemOperationsAttempted,
+			b.Status.BackupItemOperationsCompleted})
 		s.restoreTo(fmt.Sprintf("r%d", i), b.Name, shop, shop+"-copy")
 	}
 	until(func() bool {
@@ -118,7 +120,8 @@ func TestAcceptAsync_Thousand(t *testing.T) {
 	})
 	for i := range runs {
 		r := s.awaitRestore(fmt.Sprintf("r%d", i), velerov1.RestorePhaseCompleted)
-		require.Equal(t, [2]int{items, items}, [2]int{r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted})
+		require.Equal(t, [2]int{items, items}, [2]int{r.Status.RestoreItemOperationsAttempted,
+			r.Status.RestoreItemOperationsCompleted})
 	}
 	s.eventually("nothing is open", func(ctx context.Context) (bool, error) { return len(s.journals(ctx)) == 0, nil })
 	notes := w.notes()

@@ -24,7 +24,8 @@ func newWiredSite(t *testing.T) (*site, *wire) {
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location))
 	wire, s3 := wireTo(t, s.cluster.S3.Endpoint)
 	location.Spec.Config["s3Url"] = s3
-	location.Spec.ValidationFrequency = &metav1.Duration{Duration: time.Hour} // runs meet an outage that the validation has not noticed
+	// runs meet an outage that the validation has not noticed
+	location.Spec.ValidationFrequency = &metav1.Duration{Duration: time.Hour}
 	require.NoError(t, s.client.Update(t.Context(), &location))
 	return s, wire
 }
@@ -77,14 +78,15 @@ func (v *server) awaitLine(texts ...string) {
 
 const storeFailed = "the object store failed, trying again for up to "
 
-// TestAcceptHardening_BucketAwayFromRuns takes S3 away in the middle of backups and of a restore, and before the first call of others.
-// Nothing fails or is attempted again, and each says so once.
+// TestAcceptHardening_BucketAwayFromRuns takes S3 away in the middle of backups and of a restore, and before the first
+// call of others. Nothing fails or is attempted again, and each says so once.
 func TestAcceptHardening_BucketAwayFromRuns(t *testing.T) {
 	t.Parallel()
 	s, wire := newWiredSite(t)
 	notes := s.watchItems("200ms")
 	completions := s.watchCompletions()
-	server := s.serve(append(notes.args, "--concurrent-backups", "4", "--concurrent-restores", "2", "--restore-workers", "1")...)
+	server := s.serve(append(notes.args, "--concurrent-backups", "4", "--concurrent-restores", "2", "--restore-workers",
+		"1")...)
 	s.available()
 	s.shop = s.workload(30)
 	s.wholeBackup("")
@@ -103,7 +105,8 @@ func TestAcceptHardening_BucketAwayFromRuns(t *testing.T) {
 	s.beginBackupOf("late", s.workload(2))
 	s.beginRestore("again")
 	s.beginDeletion("old")
-	for _, run := range []string{"backup=" + s.namespace + "/short", "backup=" + s.namespace + "/bulk", "backup=" + s.namespace + "/late",
+	for _, run := range []string{"backup=" + s.namespace + "/short", "backup=" + s.namespace + "/bulk", "backup=" +
+		s.namespace + "/late",
 		"restore=" + s.namespace + "/back", "restore=" + s.namespace + "/again", "backup=old "} {
 		server.awaitLine(storeFailed+"5m0s", run)
 	}

@@ -23,8 +23,8 @@ func configFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestConfigFileSelectsPolicyAndFailurePolicy has an admission plugin that fails: it holds the queue until the file selects
-// the built-in policy as its replacement.
+// TestConfigFileSelectsPolicyAndFailurePolicy has an admission plugin that fails: it holds the queue until the file
+// selects the built-in policy as its replacement.
 func TestConfigFileSelectsPolicyAndFailurePolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -42,7 +42,8 @@ func TestConfigFileSelectsPolicyAndFailurePolicy(t *testing.T) {
 			return false, err
 		}
 		wait, err := velerov1.QueueWaitOf(&backup)
-		return wait != nil && strings.Contains(wait.Message, "QueueAdmission(example.io/policy): the calendar cannot be reached"), err
+		return wait != nil && strings.Contains(wait.Message,
+			"QueueAdmission(example.io/policy): the calendar cannot be reached"), err
 	})
 	require.NoError(t, holding.stop())
 
@@ -58,8 +59,9 @@ func TestServerRefusesUnusablePolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	for name, test := range map[string]struct{ policy, want string }{
-		"not there":       {"example.io/none", `unknown LoadSoothing "example.io/none"; known are: cleat.dev/prepare-queue`},
-		"of another kind": {"cleat.dev/fifo", `"cleat.dev/fifo" is not a LoadSoothing but a plugin of the kind QueueAdmission`},
+		"not there": {"example.io/none", `unknown LoadSoothing "example.io/none"; known are: cleat.dev/prepare-queue`},
+		"of another kind": {"cleat.dev/fifo",
+			`"cleat.dev/fifo" is not a LoadSoothing but a plugin of the kind QueueAdmission`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,18 +16,24 @@ func TestResourcePoliciesAndModifiersOfConfigMaps(t *testing.T) {
 	server := s.serve()
 	s.available()
 	shop := s.workload(2)
-	require.NoError(t, s.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "password"}}))
+	require.NoError(t, s.client.Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "password"}}))
 	for name, document := range map[string]string{
 		"no-secrets": "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secret]}",
-		"rename":     "version: v1\nresourceModifierRules: [{conditions: {groupResource: configmaps, namespaces: [" + shop + "], resourceNameRegex: ^item-b$}, patches: [{operation: replace, path: /data/n, value: w}]}]",
-		"broken":     "version: v2",
+		"rename": "version: v1\nresourceModifierRules: [{conditions: {groupResource: configmaps, namespaces: [" + shop +
+			"], resourceNameRegex: ^item-b$}, patches: [{operation: replace, path: /data/n, value: w}]}]",
+		"broken": "version: v2",
 	} {
-		require.NoError(t, s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"document": document}}))
+		require.NoError(t, s.client.Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+				Data: map[string]string{"document": document}}))
 	}
 
-	s.must("backup", "create", "first", "--include-namespaces", shop, "--resource-policies-configmap", "no-secrets", "--wait")
+	s.must("backup", "create", "first", "--include-namespaces", shop, "--resource-policies-configmap", "no-secrets",
+		"--wait")
 	copied := shop + "-copy"
-	s.must("restore", "create", "back", "--from-backup", "first", "--namespace-mappings", shop+":"+copied, "--resource-modifier-configmap", "rename", "--wait")
+	s.must("restore", "create", "back", "--from-backup", "first", "--namespace-mappings", shop+":"+copied,
+		"--resource-modifier-configmap", "rename", "--wait")
 	for item, want := range map[string]string{"item-a": "", "item-b": "w"} {
 		var restored corev1.ConfigMap
 		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: copied, Name: item}, &restored))
@@ -36,7 +42,8 @@ func TestResourcePoliciesAndModifiersOfConfigMaps(t *testing.T) {
 	err := s.client.Get(t.Context(), client.ObjectKey{Namespace: copied, Name: "password"}, &corev1.Secret{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 
-	_, _, err = s.run("restore", "create", "not", "--from-backup", "first", "--resource-modifier-configmap", "broken", "--wait")
+	_, _, err = s.run("restore", "create", "not", "--from-backup", "first", "--resource-modifier-configmap", "broken",
+		"--wait")
 	require.Error(t, err)
 	require.Contains(t, s.must("restore", "describe", "not"), `version: "v2" is not supported, want v1`)
 	require.NoError(t, server.stop())

@@ -17,8 +17,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
-// testDeleteItemActionsAreCalled deletes backups with two plugins, one of them as vendors ship them. The plugins see the items in
-// the archive to which they apply, before the files of the backup go; a plugin that fails for an item keeps the files.
+// testDeleteItemActionsAreCalled deletes backups with two plugins, one of them as vendors ship them. The plugins see
+// the items in the archive to which they apply, before the files of the backup go; a plugin that fails for an item
+// keeps the files.
 func testDeleteItemActionsAreCalled(t *testing.T) {
 	s := newSite(t, "cleat.dev/s3")
 	notes := s.watchItems("0s")

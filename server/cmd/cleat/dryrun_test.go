@@ -65,7 +65,8 @@ func (s *site) resultsOf(backup string) string {
 	return fmt.Sprint(all)
 }
 
-// TestAcceptManifest_DryRunBackup makes a dry run of a backup, and the backup that accepts it, without and with changes in between.
+// TestAcceptManifest_DryRunBackup makes a dry run of a backup, and the backup that accepts it, without and with changes
+// in between.
 func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -73,7 +74,8 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	s.serve(w.args...)
 	s.available()
 	shop := s.workload(10)
-	hidden := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "hidden", Labels: map[string]string{"velero.io/exclude-from-backup": "true"}}}
+	hidden := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "hidden",
+		Labels: map[string]string{"velero.io/exclude-from-backup": "true"}}}
 	require.NoError(t, s.client.Create(t.Context(), hidden))
 
 	out := s.must("backup", "create", "b", "--include-namespaces", shop, "--dry-run")
@@ -85,7 +87,8 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	dry := s.backup("b-dry-run")
 	require.Equal(t, velerov1.BackupPhaseFailedValidation, dry.Status.Phase)
 	require.Equal(t, velerov1.DryRunDone, dry.Annotations[velerov1.DryRunAnnotation])
-	require.Equal(t, []string{"b-dry-run-dry-run.json.gz", "b-dry-run-logs.gz", "b-dry-run-manifest.json.gz", "b-dry-run-results.gz"}, s.files("backups/b-dry-run"))
+	require.Equal(t, []string{"b-dry-run-dry-run.json.gz", "b-dry-run-logs.gz", "b-dry-run-manifest.json.gz",
+		"b-dry-run-results.gz"}, s.files("backups/b-dry-run"))
 	_, _, err := s.run("restore", "create", "--from-backup", "b-dry-run", "--wait")
 	require.ErrorContains(t, err, "exit status 1", "it cannot be restored")
 
@@ -93,7 +96,8 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 		UID string
 		dryrun.Collection
 	}
-	require.NoError(t, json.Unmarshal([]byte(s.must("backup", "create", "b", "--include-namespaces", shop, "--dry-run", "-o", "json")), &said))
+	require.NoError(t, json.Unmarshal([]byte(s.must("backup", "create", "b", "--include-namespaces", shop, "--dry-run",
+		"-o", "json")), &said))
 	require.Equal(t, map[string]int{"example.io/witness": 11}, said.NotCalled)
 	require.NotEqual(t, string(dry.UID), said.UID, "it takes the place of the former one")
 
@@ -110,9 +114,12 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"new":"label"}}}`))
 	changed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-b"}}
 	require.NoError(t, s.client.Patch(t.Context(), changed, label))
-	hide := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"velero.io/exclude-from-backup":"true"}}}`))
-	require.NoError(t, s.client.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-c"}}, hide))
-	require.NoError(t, s.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-a"}}))
+	hide := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"velero.io/exclude-from-backup":"true"}}}`))
+	require.NoError(t, s.client.Patch(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-c"}}, hide))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-a"}}))
 	for i := range 12 {
 		fresh := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: fmt.Sprintf("new-%02d", i)}}
 		require.NoError(t, s.client.Create(t.Context(), fresh))
@@ -121,12 +128,15 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	got, _ = s.manifestOf("c")
 	require.Len(t, got, said.Items-1)
 	require.False(t, slices.ContainsFunc(got, func(one string) bool { return strings.Contains(one, `"new-`) }))
-	require.True(t, slices.ContainsFunc(got, func(one string) bool { return strings.Contains(one, `"item-c"`) }), "the filters do not select it any more")
+	require.True(t, slices.ContainsFunc(got, func(one string) bool { return strings.Contains(one, `"item-c"`) }),
+		"the filters do not select it any more")
 	texts := s.resultsOf("c")
 	require.Contains(t, texts, "items new since the accepted dry run, and not in the backup: 12: ")
 	require.Contains(t, texts, "and 2 more")
-	require.Contains(t, texts, "items gone since the accepted dry run, and not in the backup: 1: configmaps "+shop+"/item-a")
-	require.Contains(t, texts, "and in the backup as they are now: 2: configmaps "+shop+"/item-b, configmaps "+shop+"/item-c")
+	require.Contains(t, texts, "items gone since the accepted dry run, and not in the backup: 1: configmaps "+shop+
+		"/item-a")
+	require.Contains(t, texts, "and in the backup as they are now: 2: configmaps "+shop+"/item-b, configmaps "+shop+
+		"/item-c")
 	require.Equal(t, 3, s.backup("c").Status.Warnings)
 
 	_, errs, err := s.run("backup", "create", "d", "--accept=b-dry-run", "--include-namespaces", shop)
@@ -135,9 +145,10 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	require.NoError(t, s.client.Delete(t.Context(), s.backup("b-dry-run")))
 	s.awaitGone(&velerov1.Backup{}, "b-dry-run")
 	require.Empty(t, s.files("backups/b-dry-run"))
-	late := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "late", Annotations: map[string]string{
-		velerov1.AcceptAnnotation: "b-dry-run/" + said.UID,
-	}}}
+	late := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "late",
+		Annotations: map[string]string{
+			velerov1.AcceptAnnotation: "b-dry-run/" + said.UID,
+		}}}
 	require.NoError(t, s.client.Create(t.Context(), late))
 	require.Equal(t, []string{"the dry run b-dry-run does not exist any more, make another one"},
 		s.awaitBackup("late", velerov1.BackupPhaseFailedValidation).Status.ValidationErrors)
@@ -151,8 +162,8 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	require.Equal(t, velerov1.DryRunFailed, s.backup("wrong-dry-run").Annotations[velerov1.DryRunAnnotation])
 }
 
-// TestAcceptManifest_DryRunOutlivesServer kills the server in the middle of a dry run, which the next one begins anew. A dry run that was
-// created without a phase is none the less a dry run.
+// TestAcceptManifest_DryRunOutlivesServer kills the server in the middle of a dry run, which the next one begins anew.
+// A dry run that was created without a phase is none the less a dry run.
 func TestAcceptManifest_DryRunOutlivesServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -161,13 +172,15 @@ func TestAcceptManifest_DryRunOutlivesServer(t *testing.T) {
 	config := w.args[1]
 	text, err := os.ReadFile(config)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), "plugins: {", "plugins: {dryRun: [example.io/witness], ", 1)), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), "plugins: {", "plugins: {dryRun: "+
+		"[example.io/witness], ", 1)), 0o600))
 	first := s.serve(w.args...)
 	s.available()
 	shop := s.workload(3)
 	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-dry-run", Annotations: map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-dry-run",
+			Annotations: map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}},
 	}))
 	s.eventually("the plugin is called", func(context.Context) (bool, error) { return len(w.runs()) > 0, nil })
 	first.kill()
@@ -195,21 +208,25 @@ func TestAcceptManifest_DryRunRestore(t *testing.T) {
 	shop := s.workload(5)
 	s.must("backup", "create", "b", "--include-namespaces", shop, "--wait")
 	before := w.runs()
-	require.NoError(t, s.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-a"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-a"}}))
 	change := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"n":"changed"}}`))
-	require.NoError(t, s.client.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-b"}}, change))
+	require.NoError(t, s.client.Patch(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-b"}}, change))
 
 	out := s.must("restore", "create", "r", "--from-backup", "b", "--dry-run")
 	require.Contains(t, out, "configmaps "+shop+"/item-b: conflict: ")
 	require.Regexp(t, `configmaps +1 +0 +4 +1 +0 +0\n`, out)
 	require.Contains(t, out, "example.io/witness, for 6 items")
 	require.Equal(t, before, w.runs())
-	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: "item-a"}, &corev1.ConfigMap{})))
+	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: "item-a"},
+		&corev1.ConfigMap{})))
 	var said struct {
 		Items   []dryrun.Outcome
 		Summary dryrun.Summary
 	}
-	require.NoError(t, json.Unmarshal([]byte(s.must("restore", "create", "r", "--from-backup", "b", "--dry-run", "-o", "json")), &said))
+	require.NoError(t, json.Unmarshal([]byte(s.must("restore", "create", "r", "--from-backup", "b", "--dry-run", "-o",
+		"json")), &said))
 	require.Equal(t, said.Summary.Total(), len(said.Items))
 	require.Equal(t, 1, said.Summary.Items[dryrun.Created])
 
@@ -223,8 +240,10 @@ func TestAcceptManifest_DryRunRestore(t *testing.T) {
 		}
 		require.Contains(t, done[one.APIVersion+"/"+one.Kind], fmt.Sprintf("%s/%s(%s)", one.Namespace, one.Name, action))
 	}
-	require.Equal(t, []string{"restore-r-dry-run-dry-run.json.gz", "restore-r-dry-run-logs.gz", "restore-r-dry-run-results.gz"}, s.files("restores/r-dry-run"))
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r-dry-run"}}))
+	require.Equal(t, []string{"restore-r-dry-run-dry-run.json.gz", "restore-r-dry-run-logs.gz",
+		"restore-r-dry-run-results.gz"}, s.files("restores/r-dry-run"))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r-dry-run"}}))
 	s.awaitGone(&velerov1.Restore{}, "r-dry-run")
 	require.Empty(t, s.files("restores/r-dry-run"))
 }

@@ -56,7 +56,8 @@ func TestDeletedBackupStopsAndLeavesNoFiles(t *testing.T) {
 	server := s.serve()
 	s.available()
 	s.inTheMiddle(g, "gone")
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gone"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gone"}}))
 	s.eventually("the server has noticed", func(context.Context) (bool, error) {
 		return strings.Contains(server.log.String(), "the backup was deleted while it was in progress"), nil
 	})
@@ -83,7 +84,10 @@ func TestBackupDeletedWhileFinalizingLeavesNoFiles(t *testing.T) {
 	require.NotEmpty(t, s.files("backups/gone"))
 	require.NoError(t, s.client.Delete(t.Context(), s.awaitBackup("gone", velerov1.BackupPhaseFinalizing)))
 	g.disarm()
-	s.eventually("the files are gone", func(context.Context) (bool, error) { return len(s.files("backups/gone")) == 0, nil })
+	s.eventually("the files are gone", func(context.Context) (bool, error) {
+		return len(s.files("backups/gone")) == 0,
+			nil
+	})
 
 	// The name is free, and the deletion of a finished backup keeps the files.
 	s.beginBackup("gone")
@@ -107,7 +111,8 @@ func TestDeletedRestoreStopsAndLeavesNoFiles(t *testing.T) {
 	})
 	s.beginRestore("gone")
 	<-hit
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gone"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gone"}}))
 	s.eventually("the restore is gone", func(ctx context.Context) (bool, error) {
 		err := s.client.Get(ctx, s.key("gone"), &velerov1.Restore{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
@@ -142,10 +147,14 @@ func TestCommandsReportWrongSpecs(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no such location":  {[]string{"backup", "create", "a", "--storage-location", "elsewhere", "--wait"}, `backup storage location "elsewhere", named in spec.storageLocation, does not exist`},
-		"both filters":      {[]string{"backup", "create", "b", "--include-resources", "pods", "--include-namespace-scoped-resources", "pods", "--wait"}, "use one family of filters"},
-		"bad namespace":     {[]string{"backup", "create", "c", "--include-namespaces", "a**b", "--wait"}, `must not contain "**"`},
-		"no such backup":    {[]string{"restore", "create", "--from-backup", "none", "--wait"}, `backups.velero.io "none" not found`},
+		"no such location": {[]string{"backup", "create", "a", "--storage-location", "elsewhere", "--wait"},
+			`backup storage location "elsewhere", named in spec.storageLocation, does not exist`},
+		"both filters": {[]string{"backup", "create", "b", "--include-resources", "pods",
+			"--include-namespace-scoped-resources", "pods", "--wait"}, "use one family of filters"},
+		"bad namespace": {[]string{"backup", "create", "c", "--include-namespaces", "a**b", "--wait"},
+			`must not contain "**"`},
+		"no such backup": {[]string{"restore", "create", "--from-backup", "none", "--wait"},
+			`backups.velero.io "none" not found`},
 		"no source":         {[]string{"restore", "create", "r"}, "--from-backup or --from-schedule"},
 		"deletion of none":  {[]string{"backup", "delete", "none", "--confirm"}, `"none" not found`},
 		"deletion of what?": {[]string{"backup", "delete", "--confirm"}, "say which backups"},

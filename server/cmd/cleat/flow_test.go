@@ -32,8 +32,9 @@ func (s *site) workload(configMaps int) string {
 	require.NoError(s.t, s.client.Create(s.t.Context(), namespace))
 	for i := range configMaps {
 		require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "item-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)},
-			Data:       map[string]string{"n": strings.Repeat("v", i)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "item-" + string(rune('a'+i%26)) +
+				strings.Repeat("x", i/26)},
+			Data: map[string]string{"n": strings.Repeat("v", i)},
 		}))
 	}
 	return namespace.Name
@@ -73,8 +74,10 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 			require.Contains(t, out, "Backup completed with status: Completed")
 			require.Contains(t, progress, "backup first: Completed\n")
 			require.Equal(t, []string{
-				"first-itemoperations.json.gz", "first-logs.gz", "first-manifest.json.gz", "first-podvolumebackups.json.gz", "first-resource-list.json.gz",
-				"first-results.gz", "first-volumeinfo.json.gz", "first-volumesnapshots.json.gz", "first.tar.gz", "velero-backup.json",
+				"first-itemoperations.json.gz", "first-logs.gz", "first-manifest.json.gz", "first-podvolumebackups.json.gz",
+				"first-resource-list.json.gz",
+				"first-results.gz", "first-volumeinfo.json.gz", "first-volumesnapshots.json.gz", "first.tar.gz",
+				"velero-backup.json",
 			}, s.files("backups/first"))
 
 			table := s.must("backup", "get")
@@ -85,11 +88,13 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 
 			require.NoError(t, s.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}))
 			restoredTo := shop + "-copy"
-			out, progress, err = s.run("restore", "create", "back", "--from-backup", "first", "--namespace-mappings", shop+":"+restoredTo, "--wait")
+			out, progress, err = s.run("restore", "create", "back", "--from-backup", "first", "--namespace-mappings",
+				shop+":"+restoredTo, "--wait")
 			require.NoError(t, err, "%s%s", out, progress)
 			require.Contains(t, out, "Restore completed with status: Completed")
 			var list corev1.ConfigMapList
-			require.NoError(t, s.client.List(t.Context(), &list, client.InNamespace(restoredTo), client.MatchingLabels{"velero.io/restore-name": "back"}))
+			require.NoError(t, s.client.List(t.Context(), &list, client.InNamespace(restoredTo),
+				client.MatchingLabels{"velero.io/restore-name": "back"}))
 			names := make([]string, 0, len(list.Items))
 			for i := range list.Items {
 				names = append(names, list.Items[i].Name)
@@ -100,7 +105,8 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 			require.Contains(t, s.must("restore", "describe", "back", "--details"), "- "+restoredTo+"/item-a(created)\n")
 			require.Contains(t, s.must("restore", "logs", "back"), `msg="restore started"`)
 			require.Equal(t, []string{
-				"back-volumeinfo.json.gz", "restore-back-itemoperations.json.gz", "restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
+				"back-volumeinfo.json.gz", "restore-back-itemoperations.json.gz", "restore-back-logs.gz",
+				"restore-back-resource-list.json.gz", "restore-back-results.gz",
 			}, s.files("restores/back"))
 			own := s.must("version", "--client-only") // depends on the build
 			require.Equal(t, own+strings.Replace(own, "Client", "Server", 1), s.must("version", "--timeout", "2m"))

@@ -19,7 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
-// atWork is a backup or restore whose run cannot end before proceed is called: one of its items waits in the call of an action.
+// atWork is a backup or restore whose run cannot end before proceed is called: one of its items waits in the call of an
+// action.
 type atWork struct {
 	*site
 	works  *works
@@ -66,7 +67,8 @@ func (r *atWork) awaitCounts(open, completed, failed int) {
 	want := serverreport.Summary{Open: open, Completed: completed, Failed: failed}
 	r.eventually(fmt.Sprintf("the status counts %+v", want), func(ctx context.Context) (bool, error) {
 		now, err := r.run(ctx)
-		if err == nil && now.Operations.Open == open && now.Operations.Completed == completed && now.Operations.Failed == failed {
+		if err == nil && now.Operations.Open == open && now.Operations.Completed == completed &&
+			now.Operations.Failed == failed {
 			require.Equal(r.t, "InProgress", now.Phase)
 			return true, nil
 		}
@@ -116,8 +118,8 @@ func courses(t *testing.T, name string, test func(t *testing.T, course string)) 
 	}
 }
 
-// TestAcceptReported_FollowedFromTheStart looks at the operations of backups and restores whose run goes on: they are polled, limited, shown
-// and cancelled, and outlive the server.
+// TestAcceptReported_FollowedFromTheStart looks at the operations of backups and restores whose run goes on: they are
+// polled, limited, shown and cancelled, and outlive the server.
 func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 	t.Parallel()
 	courses(t, "shows and limits them", func(t *testing.T, course string) {
@@ -135,13 +137,15 @@ func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 		r.awaitShown(`InProgress +\d+.* B of 1000 B +\d+% +.* configmaps/` + r.shop + `/long +example.io/worker +working$`)
 		r.awaitShown(`Completed +1000 B of 1000 B +100% .*/short `)
 		r.awaitShown(`Failed +.*/limited +example.io/keyless +timed out after 3s`)
-		require.Contains(t, s.must(course, "describe", r.name), " Item Operations:  1 of 3 completed successfully, 1 failed, 1 open (specify --details for more information)\n")
+		require.Contains(t, s.must(course, "describe", r.name),
+			" Item Operations:  1 of 3 completed successfully, 1 failed, 1 open (specify --details for more information)\n")
 		described := s.must(course, "describe", r.name, "--details")
 		require.Regexp(t, `(?m)^  InProgress +\d+.* configmaps/`+r.shop+`/long +example.io/worker +working$`, described)
 		require.NotContains(t, described, "the server has made no URL")
 
 		server.kill()
-		require.Regexp(t, `(?m)^`+course+`/nightly +2 of 3 ended, 1 failed +- .* \(sum\) +the `+course+` is in progress: .*; 1 without numbers$`,
+		require.Regexp(t, `(?m)^`+course+`/nightly +2 of 3 ended, 1 failed +- .* \(sum\) +the `+course+
+			` is in progress: .*; 1 without numbers$`,
 			s.must("operations", "--timeout", "100ms"), "without a server, the status counts them")
 		require.Equal(t, 1, w.notes()["cancel "+course+"/"+r.from+"/limited"])
 	})
@@ -192,14 +196,18 @@ func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 		require.Regexp(t, `has ended: Failed\.\n$`, s.must(course, "cancel", r.name, "--wait"))
 		s.eventually("it is shown why they are cancelled", func(context.Context) (bool, error) {
 			shown := s.must(course, "describe", r.name, "--details")
-			return regexp.MustCompile(`/stubborn +example.io/worker +being cancelled: it was cancelled on request`).MatchString(shown), nil
+			return regexp.MustCompile(`/stubborn +example.io/worker +being cancelled: it was cancelled on request`).MatchString(
+				shown,
+			), nil
 		})
 		ended, err := r.run(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, ended.Operations.Completed)
-		require.Contains(t, s.must(course, "describe", r.name), fmt.Sprintf("1 of 3 completed successfully, %d failed", ended.Operations.Failed))
+		require.Contains(t, s.must(course, "describe", r.name), fmt.Sprintf("1 of 3 completed successfully, %d failed",
+			ended.Operations.Failed))
 		if ended.Operations.Open > 0 {
-			require.Contains(t, s.must(course, "describe", r.name), fmt.Sprintf(", %d cancelled because the %s failed\n", ended.Operations.Open, course))
+			require.Contains(t, s.must(course, "describe", r.name), fmt.Sprintf(", %d cancelled because the %s failed\n",
+				ended.Operations.Open, course))
 		}
 		for _, item := range []string{"long", "stubborn"} {
 			require.Equal(t, 1, w.notes()["cancel "+course+"/"+r.from+"/"+item], item)
@@ -226,7 +234,8 @@ func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 	})
 }
 
-// TestAcceptReported_AuthorsSayMore has an author declare how long operations may take, and report what their work writes.
+// TestAcceptReported_AuthorsSayMore has an author declare how long operations may take, and report what their work
+// writes.
 func TestAcceptReported_AuthorsSayMore(t *testing.T) {
 	t.Parallel()
 	courses(t, "has the limits and lines of its authors", func(t *testing.T, course string) {

@@ -10,8 +10,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// createInProgress creates a backup that is InProgress until the test ends it: no server has started it, and none can take it
-// up, because its location is never available.
+// createInProgress creates a backup that is InProgress until the test ends it: no server has started it, and none can
+// take it up, because its location is never available.
 func (s *site) createInProgress(b *velerov1.Backup) {
 	s.t.Helper()
 	away := &velerov1.BackupStorageLocation{
@@ -27,8 +27,8 @@ func (s *site) createInProgress(b *velerov1.Backup) {
 	s.createWorkedOn(b)
 }
 
-// createWorkedOn creates a backup or restore and then writes its status, as a server does that works on it: one that its maker writes counts as none.
-// In between it has ended, so that no server begins it.
+// createWorkedOn creates a backup or restore and then writes its status, as a server does that works on it: one that
+// its maker writes counts as none. In between it has ended, so that no server begins it.
 func (s *site) createWorkedOn(object client.Object) {
 	s.t.Helper()
 	created, _ := object.DeepCopyObject().(client.Object)

@@ -22,8 +22,8 @@ import (
 
 const tape = "velero.io/stock-tape"
 
-// newTapeSite is newSite with an object store that Velero tolerates. It keeps its objects where a variable of the server's
-// environment says.
+// newTapeSite is newSite with an object store that Velero tolerates. It keeps its objects where a variable of the
+// server's environment says.
 func newTapeSite(t *testing.T) (s *site, plugins string) {
 	t.Helper()
 	s = newSite(t, tape)
@@ -40,8 +40,8 @@ func newTapeSite(t *testing.T) (s *site, plugins string) {
 	return s, plugins
 }
 
-// TestAcceptHardening_PluginsOfToday runs a store as vendors ship them: configured by a variable of the environment, listing
-// bare names of folders, without signed URLs.
+// TestAcceptHardening_PluginsOfToday runs a store as vendors ship them: configured by a variable of the environment,
+// listing bare names of folders, without signed URLs.
 func TestAcceptHardening_PluginsOfToday(t *testing.T) {
 	t.Parallel()
 	t.Run("as in Velero", func(t *testing.T) { t.Parallel(); tapeAsInVelero(t) })
@@ -76,7 +76,8 @@ func tapeAsInVelero(t *testing.T) {
 	// A client of Velero and this one are told at once why there is no URL.
 	request := &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "d"},
-		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog, Name: "first"}},
+		Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog,
+			Name: "first"}},
 	}
 	require.NoError(t, s.client.Create(t.Context(), request))
 	s.eventually("the request is answered", func(ctx context.Context) (bool, error) {
@@ -116,7 +117,8 @@ func (s *site) requireTapeInUse() {
 		require.Equal(s.t, s.namespace+"/default", p.Locations[0].Name)
 		require.NotNil(s.t, p.Locations[0].Process)
 		require.NotZero(s.t, p.Locations[0].Process.PID)
-		require.Regexp(s.t, `Locations:\n +`+p.Locations[0].Name+`: +pid \d+, 0 restarts, memory `, s.must("plugin", "info", tape))
+		require.Regexp(s.t, `Locations:\n +`+p.Locations[0].Name+`: +pid \d+, 0 restarts, memory `,
+			s.must("plugin", "info", tape))
 	}
 	for plugin, want := range map[string]serverreport.PluginStatus{
 		"ObjectStore " + tape:                        serverreport.InUse,
@@ -141,7 +143,8 @@ func tapeStrict(t *testing.T) {
 	shop := s.workload(1)
 	s.must("backup", "create", "first", "--include-namespaces", shop, "--wait")
 	require.Empty(t, s.files("backups/first"))
-	require.FileExists(t, filepath.Join(elsewhere, "tape", filepath.Base(s.bucketDir), "backups", "first", "velero-backup.json"))
+	require.FileExists(t, filepath.Join(elsewhere, "tape", filepath.Base(s.bucketDir), "backups", "first",
+		"velero-backup.json"))
 	require.Regexp(t, `Environment: +Strict, withheld are .*\bTAPE_ROOT\b`, s.must("plugin", "info", tape))
 	require.Equal(t, 1, strings.Count(server.log.String(), "are withheld from plugins"))
 	require.Contains(t, server.log.String(), "TAPE_ROOT")

@@ -28,8 +28,8 @@ func (s *site) changeLocation(change func(*velerov1.BackupStorageLocation)) {
 	require.NoError(s.t, s.client.Patch(s.t.Context(), &location, client.MergeFrom(before)))
 }
 
-// TestAcceptHardening_BucketAwayAtStart takes the bucket away after a backup was admitted, while it is being started. The backup
-// goes back to the queue, once, and completes when the bucket is back.
+// TestAcceptHardening_BucketAwayAtStart takes the bucket away after a backup was admitted, while it is being started.
+// The backup goes back to the queue, once, and completes when the bucket is back.
 func TestAcceptHardening_BucketAwayAtStart(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
@@ -49,7 +49,8 @@ func TestAcceptHardening_BucketAwayAtStart(t *testing.T) {
 		}
 	})
 
-	hit := g.arm(1, before, func(r *http.Request) bool { return r.URL.Path == "/version" }) // asked at each start of a backup
+	// asked at each start of a backup
+	hit := g.arm(1, before, func(r *http.Request) bool { return r.URL.Path == "/version" })
 	s.beginBackup("patient")
 	s.awaitHit(hit)
 	s.awaitBackup("patient", velerov1.BackupPhaseReadyToStart)
@@ -99,8 +100,8 @@ func (s *site) controller() *controllertest.Cluster {
 	return &controllertest.Cluster{Cluster: &run.Cluster{Client: s.client, Live: s.client, Namespace: s.namespace}}
 }
 
-// TestAcceptHardening_UnwritableAtStart has an admitted backup whose start is refused. Its slot goes to others. When it can be
-// written again, it waits for the one that overlaps it.
+// TestAcceptHardening_UnwritableAtStart has an admitted backup whose start is refused. Its slot goes to others. When it
+// can be written again, it waits for the one that overlaps it.
 func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
@@ -136,8 +137,8 @@ func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
 	s.requireWhole(s.awaitBackup("refused", velerov1.BackupPhaseCompleted))
 }
 
-// TestAcceptHardening_UnwritableAtEnd has a backup whose end is refused. Its slot goes to another one, and it ends when it can be
-// written again, without a second run.
+// TestAcceptHardening_UnwritableAtEnd has a backup whose end is refused. Its slot goes to another one, and it ends when
+// it can be written again, without a second run.
 func TestAcceptHardening_UnwritableAtEnd(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)

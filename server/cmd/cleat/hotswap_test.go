@@ -24,8 +24,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores call it:
-// each of them completes and uses one version only. Tests in server/internal/host/pluginhost cover the details.
+// TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores
+// call it: each of them completes and uses one version only. Tests in server/internal/host/pluginhost cover the
+// details.
 func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Parallel()
 	p := newStampPlugin(t)
@@ -34,8 +35,8 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	server := s.serve("--plugin-dir", p.pluginDir, "--concurrent-backups", "10")
 	s.available()
 
-	// These backups all block in the plugin, in the version that was installed when they began. Each has its own namespace, so
-	// that none waits for another.
+	// These backups all block in the plugin, in the version that was installed when they began. Each has its own
+	// namespace, so that none waits for another.
 	version, shop := map[string]string{}, map[string]string{}
 	beginOne := func(name string) {
 		shop[name] = s.workload(10)
@@ -108,7 +109,8 @@ type stampPlugin struct {
 func newStampPlugin(t *testing.T) *stampPlugin {
 	t.Helper()
 	dir := t.TempDir()
-	p := &stampPlugin{t: t, program: programs.Build(t, "server/cmd/cleat/testdata/stamp"), pluginDir: filepath.Join(dir, "plugins"), notes: filepath.Join(dir, "notes")}
+	p := &stampPlugin{t: t, program: programs.Build(t, "server/cmd/cleat/testdata/stamp"),
+		pluginDir: filepath.Join(dir, "plugins"), notes: filepath.Join(dir, "notes")}
 	p.goOn = filepath.Join(p.notes, "go")
 	require.NoError(t, os.Mkdir(p.pluginDir, 0o755))
 	require.NoError(t, os.Mkdir(p.notes, 0o755))
@@ -170,14 +172,16 @@ func (v *server) awaitLog(text string) {
 func (v *server) awaitMatch(pattern string) {
 	v.site.t.Helper()
 	wanted := regexp.MustCompile(pattern)
-	v.site.eventually("the server writes "+pattern, func(context.Context) (bool, error) { return wanted.MatchString(v.log.String()), nil })
+	v.site.eventually("the server writes "+pattern,
+		func(context.Context) (bool, error) { return wanted.MatchString(v.log.String()), nil })
 }
 
 func (s *site) beginStampedRestore(name, backup, shop string) {
 	s.t.Helper()
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.RestoreSpec{BackupName: backup, NamespaceMapping: map[string]string{shop: "restored-" + s.namespace + "-" + name}},
+		Spec: velerov1.RestoreSpec{BackupName: backup, NamespaceMapping: map[string]string{shop: "restored-" +
+			s.namespace + "-" + name}},
 	}))
 }
 
@@ -218,7 +222,8 @@ func (s *site) stamps(name, shop string) map[string]int {
 			return versions
 		}
 		require.NoError(s.t, err)
-		if dir, file := filepath.Split(header.Name); dir != "resources/configmaps/namespaces/"+shop+"/" || !strings.HasPrefix(file, "item-") {
+		if dir, file := filepath.Split(header.Name); dir != "resources/configmaps/namespaces/"+shop+"/" ||
+			!strings.HasPrefix(file, "item-") {
 			continue
 		}
 		var item metav1.PartialObjectMetadata

@@ -34,8 +34,8 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 }
 
 // TestAcceptBackup_KillServerAtEveryPhase kills the server with SIGKILL between any two writes that it makes to the API
-// server or to S3 during a backup, a restore and a deletion. The next server must complete what was in progress, and the bucket must
-// hold complete backups only.
+// server or to S3 during a backup, a restore and a deletion. The next server must complete what was in progress, and
+// the bucket must hold complete backups only.
 func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	courses := map[string]struct {
@@ -94,8 +94,8 @@ func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	}
 }
 
-// few returns the resources of site.resources for tests that make very many backups. A backup of all of them reads some forty lists,
-// which is most of its work.
+// few returns the resources of site.resources for tests that make very many backups. A backup of all of them reads some
+// forty lists, which is most of its work.
 func few() []string { return []string{"configmaps", "secrets"} }
 
 // heldOrDone waits until a write is held and returns it, or until the course is done.
@@ -186,7 +186,8 @@ func (s *site) awaitBackup(name string, want velerov1.BackupPhase) *velerov1.Bac
 	s.eventually(fmt.Sprintf("backup %s is %s", name, want), func(ctx context.Context) (bool, error) {
 		err := s.client.Get(ctx, s.key(name), &b)
 		if err == nil && b.Status.Phase.Terminal() && b.Status.Phase != want {
-			require.Fail(s.t, "backup ended otherwise", "%s: %s %s %v", name, b.Status.Phase, b.Status.FailureReason, b.Status.ValidationErrors)
+			require.Fail(s.t, "backup ended otherwise", "%s: %s %s %v", name, b.Status.Phase, b.Status.FailureReason,
+				b.Status.ValidationErrors)
 		}
 		return b.Status.Phase == want, err
 	})
@@ -218,7 +219,8 @@ func (s *site) requireWhole(b *velerov1.Backup) {
 	var stored velerov1.Backup
 	require.NoError(s.t, json.Unmarshal(metadata, &stored))
 	require.Equal(s.t, b.Status, stored.Status, "the bucket tells the same as the cluster")
-	require.Equal(s.t, b.Annotations["cleat.dev/claim"], stored.Annotations["cleat.dev/claim"], "the files are of the last attempt")
+	require.Equal(s.t, b.Annotations["cleat.dev/claim"], stored.Annotations["cleat.dev/claim"],
+		"the files are of the last attempt")
 	require.Equal(s.t, "Backup", stored.Kind)
 	file, err := os.Open(filepath.Join(dir, b.Name+".tar.gz"))
 	require.NoError(s.t, err)

@@ -42,12 +42,12 @@ type plane struct {
 	errInstall error
 }
 
-// shared is the control plane of the tests of this package. That with the volumes of a CSI driver is another one, because
-// the resources of snapshots would be part of every other backup.
+// shared is the control plane of the tests of this package. That with the volumes of a CSI driver is another one,
+// because the resources of snapshots would be part of every other backup.
 var shared, storage, kitchens plane
 
-// inParallel is the number of tests that run at the same time. Most of their time they wait: for the deadline of a plugin,
-// for a lease, for a server to start.
+// inParallel is the number of tests that run at the same time. Most of their time they wait: for the deadline of a
+// plugin, for a lease, for a server to start.
 const inParallel = 6
 
 func TestMain(m *testing.M) {
@@ -65,7 +65,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	_ = os.Setenv("TMPDIR", dir) // a killed server leaves its temporary files
-	_ = os.Setenv("GOGC", "400") // more than a thousand processes with small heaps, which would otherwise collect garbage from their start
+	// more than a thousand processes with small heaps, which would otherwise collect garbage from their start
+	_ = os.Setenv("GOGC", "400")
 	storage.Options.CSISocket = filepath.Join(dir, "csi.sock")
 	code := max(shared.Main(m), besideVelero.stop(), storage.Stop(), kitchens.Stop())
 	_ = os.RemoveAll(dir)
@@ -100,9 +101,10 @@ type site struct {
 	namespace  string
 	bucketDir  string // directory with the objects as files
 	kubeconfig string
-	shop       string   // a namespace to back up
-	several    bool     // its servers run at the same time; otherwise each gets the lease at once, because the one before is dead
-	resources  []string // of the backups that tests begin; all resources by default
+	shop       string // a namespace to back up
+	// its servers run at the same time; otherwise each gets the lease at once, because the one before is dead
+	several   bool
+	resources []string // of the backups that tests begin; all resources by default
 
 	serverKubeconfig string   // empty for kubeconfig
 	environment      []string // of its servers, in addition to that of the test
@@ -138,11 +140,13 @@ func newSiteIn(t *testing.T, cluster *controlplane.Cluster, provider string) *si
 		s.bucketDir = filepath.Join(cluster.S3.Dir, bucket)
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloud-credentials"},
-			StringData: map[string]string{"cloud": fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", cluster.S3.AccessKey, cluster.S3.SecretKey)},
+			StringData: map[string]string{"cloud": fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n",
+				cluster.S3.AccessKey, cluster.S3.SecretKey)},
 		}
 		require.NoError(t, c.Create(t.Context(), secret))
 		location.Spec.Credential = &velerov1.SecretKeySelector{Name: secret.Name, Key: "cloud"}
-		location.Spec.Config = map[string]string{"region": cluster.S3.Region, "s3Url": cluster.S3.Endpoint, "s3ForcePathStyle": "true"}
+		location.Spec.Config = map[string]string{"region": cluster.S3.Region, "s3Url": cluster.S3.Endpoint,
+			"s3ForcePathStyle": "true"}
 	case "cleat.dev/file":
 		root := t.TempDir()
 		s.bucketDir = filepath.Join(root, bucket)
@@ -171,7 +175,8 @@ func (s *site) run(args ...string) (stdout, stderr string, err error) {
 // patiently gives a command that waits for an answer of the server the time that a busy machine takes.
 func patiently(args []string) []string {
 	const waits = `^(queue|queue explain|operations|plugin (get|info|order)|(backup|restore) (describe|logs)|backup download)( |$)`
-	if slices.Contains(args, "--timeout") || slices.Contains(args, "simulate") || slices.Contains(args, "--plugin-dir") || !regexp.MustCompile(waits).MatchString(strings.Join(args, " ")) {
+	if slices.Contains(args, "--timeout") || slices.Contains(args, "simulate") || slices.Contains(args, "--plugin-dir") ||
+		!regexp.MustCompile(waits).MatchString(strings.Join(args, " ")) {
 		return args
 	}
 	return append(slices.Clone(args), "--timeout", "5m")
@@ -193,13 +198,16 @@ type server struct {
 	done chan error
 }
 
-// serve starts a server that examines its queue only after changes, and no bucket for new backups. The end of the test kills it.
+// serve starts a server that examines its queue only after changes, and no bucket for new backups. The end of the test
+// kills it.
 func (s *site) serve(args ...string) *server {
 	s.t.Helper()
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
-	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
+	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace,
+		"--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--backup-sync-period", "0", "--leader-elect-lease-duration", "1m",
+		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--backup-sync-period", "0", "--leader-elect-lease-duration",
+		"1m",
 		"--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
@@ -248,8 +256,8 @@ func (v *server) stop() error {
 	return v.wait()
 }
 
-// eventually calls ask until it returns true without an error. It asks the less often the longer it waits, because several tests
-// that wait for their servers would otherwise keep the API server from serving these.
+// eventually calls ask until it returns true without an error. It asks the less often the longer it waits, because
+// several tests that wait for their servers would otherwise keep the API server from serving these.
 func (s *site) eventually(what string, ask func(ctx context.Context) (bool, error)) {
 	s.t.Helper()
 	const shortest, longest = 50 * time.Millisecond, 250 * time.Millisecond

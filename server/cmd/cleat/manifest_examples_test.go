@@ -16,7 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptManifest_Examples has the example writers, which are a module of their own, describe a backup beside the built-in one.
+// TestAcceptManifest_Examples has the example writers, which are a module of their own, describe a backup beside the
+// built-in one.
 func TestAcceptManifest_Examples(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")

@@ -82,16 +82,17 @@ func TestManifestOfABackupInTheCluster(t *testing.T) {
 	}
 	settings := &corev1.ConfigMap{ObjectMeta: meta("settings")}
 	require.NoError(t, s.client.Create(t.Context(), settings))
-	require.NoError(t, s.client.Create(t.Context(), &appsv1.Deployment{ObjectMeta: meta("web"), Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web", EnvFrom: []corev1.EnvFromSource{
-				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
-				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "absent"}}},
-			}}}},
-		},
-	}}))
+	require.NoError(t, s.client.Create(t.Context(),
+		&appsv1.Deployment{ObjectMeta: meta("web"), Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web", EnvFrom: []corev1.EnvFromSource{
+					{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "absent"}}},
+				}}}},
+			},
+		}}))
 	s.serve()
 	s.available()
 	s.must("backup", "create", "monday", "--include-namespaces", shop.Name, "--wait")
@@ -106,12 +107,15 @@ func TestManifestOfABackupInTheCluster(t *testing.T) {
 	require.Regexp(t, `(?m)^deployments.apps +`+shop.Name+` +web +v1 +filters$`, s.must("manifest", "ls", "nightly"))
 	require.Regexp(t, `(?m)^deployments.apps +1 +█+$`, s.must("manifest", "ls", "nightly", "--count"))
 	out := s.must("manifest", "get", "nightly", "deploy/web")
-	require.Regexp(t, `reference +configmaps/`+in+`settings +spec\.template\.spec\.containers\[0\]\.envFrom\[0\]\.configMapRef`, out)
-	require.Contains(t, s.must("manifest", "get", "nightly", "cm", in+"settings", "--referrers"), "deployments.apps/"+in+"web")
+	require.Regexp(t, `reference +configmaps/`+in+
+		`settings +spec\.template\.spec\.containers\[0\]\.envFrom\[0\]\.configMapRef`, out)
+	require.Contains(t, s.must("manifest", "get", "nightly", "cm", in+"settings", "--referrers"), "deployments.apps/"+in+
+		"web")
 	out = s.must("manifest", "why", "nightly", "cm/settings")
 	require.Contains(t, out, "configmaps/"+in+"settings: the filters of the backup select it\n")
 	require.Contains(t, out, "deployments.apps/"+in+"web")
-	require.Equal(t, "+ configmaps/"+in+"new\n~ configmaps/"+in+"settings  labels +tier=front\n1 added, 0 gone, 1 changed\n",
+	require.Equal(t, "+ configmaps/"+in+"new\n~ configmaps/"+in+
+		"settings  labels +tier=front\n1 added, 0 gone, 1 changed\n",
 		s.must("manifest", "diff", "monday", "nightly", "--include-resources", "configmaps"))
 	_, errs, err := s.run("manifest", "diff", "monday", "nightly", "--exit-code", "--include-resources", "configmaps")
 	require.Error(t, err)
@@ -145,12 +149,14 @@ func (s *site) getFromLarge(seen *downloads) {
 	t.Helper()
 	file, err := os.Create(s.manifestPath("nightly"))
 	require.NoError(t, err)
-	w, err := manifest.NewWriter(file, manifest.Header{Backup: manifest.Backup{Name: "nightly"}}, manifest.Options{Dir: t.TempDir()})
+	w, err := manifest.NewWriter(file, manifest.Header{Backup: manifest.Backup{Name: "nightly"}},
+		manifest.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	for i := range 50_000 {
 		require.NoError(t, w.Add(&manifest.Item{
-			APIVersion: "v1", Resource: "configmaps", ItemKind: "ConfigMap", Namespace: fmt.Sprintf("ns-%d", i%100), Name: fmt.Sprintf("x-%d", i),
-			UID: fmt.Sprintf("%08x-%d", uint32(i)*2654435761, i),
+			APIVersion: "v1", Resource: "configmaps", ItemKind: "ConfigMap", Namespace: fmt.Sprintf("ns-%d", i%100),
+			Name: fmt.Sprintf("x-%d", i),
+			UID:  fmt.Sprintf("%08x-%d", uint32(i)*2654435761, i),
 		}))
 	}
 	require.NoError(t, w.Close())
@@ -160,7 +166,8 @@ func (s *site) getFromLarge(seen *downloads) {
 
 	seen.since()
 	var item manifest.Item
-	require.NoError(t, json.Unmarshal([]byte(s.must("manifest", "get", "nightly", "cm", "ns-45/x-12345", "-o", "json")), &item))
+	require.NoError(t, json.Unmarshal([]byte(s.must("manifest", "get", "nightly", "cm", "ns-45/x-12345", "-o", "json")),
+		&item))
 	require.Equal(t, "x-12345", item.Name)
 	ranges, bytes := seen.since()
 	require.Len(t, ranges, 2)

@@ -32,7 +32,8 @@ import (
 // velerosFiles are the files that Velero writes beside a backup.
 func velerosFiles(backup string) []string {
 	files := []string{"velero-backup.json", backup + ".tar.gz"}
-	for _, suffix := range []string{"itemoperations.json.gz", "logs.gz", "podvolumebackups.json.gz", "resource-list.json.gz", "results.gz",
+	for _, suffix := range []string{"itemoperations.json.gz", "logs.gz", "podvolumebackups.json.gz",
+		"resource-list.json.gz", "results.gz",
 		"volumeinfo.json.gz", "volumesnapshots.json.gz"} {
 		files = append(files, backup+"-"+suffix)
 	}
@@ -47,7 +48,8 @@ func (s *site) artifacts(backup string) []string {
 	require.Subset(s.t, files, velerosFiles(backup))
 	var others []string
 	for _, name := range files {
-		if !slices.Contains(velerosFiles(backup), name) && filepath.Ext(name) != ".tmp" { // what a killed upload to the file store leaves until the backup is deleted
+		if !slices.Contains(velerosFiles(backup), name) && filepath.Ext(name) != ".tmp" {
+			// what a killed upload to the file store leaves until the backup is deleted
 			others = append(others, strings.TrimPrefix(name, backup+"-"))
 		}
 	}
@@ -70,7 +72,8 @@ func (s *site) loadManifest(backup string) *manifest.Manifest {
 	return read
 }
 
-// requireDescribed requires that the manifest of a backup has what its archive has, both ways, except for what no archive says.
+// requireDescribed requires that the manifest of a backup has what its archive has, both ways, except for what no
+// archive says.
 func (s *site) requireDescribed(backup string) {
 	s.t.Helper()
 	_, differences, err := described.Compare(s.t.Context(), backup, bytes.NewReader(s.file(backup, backup+".tar.gz")),
@@ -99,7 +102,9 @@ func (s *site) download(request, backup, file string) []byte {
 	s.t.Helper()
 	download := &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: request},
-		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupResourceList, Name: backup}},
+		Spec: velerov1.DownloadRequestSpec{
+			Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupResourceList, Name: backup},
+		},
 	}
 	if file != "" {
 		download.Annotations = map[string]string{velerov1.FileAnnotation: file}
@@ -120,7 +125,8 @@ func (s *site) download(request, backup, file string) []byte {
 	return content
 }
 
-// writers writes a configuration with manifest writers, each "NAME" or "NAME, KEY: VALUE", and returns the flags of a server with them.
+// writers writes a configuration with manifest writers, each "NAME" or "NAME, KEY: VALUE", and returns the flags of a
+// server with them.
 func (s *site) writers(settings ...string) []string {
 	s.t.Helper()
 	plugins := s.t.TempDir()
@@ -164,8 +170,8 @@ func hostile() map[string][]string {
 	}
 }
 
-// TestAcceptManifest_Writers has good writers describe a backup beside such that fail, hang, die in the middle of a file, write without end,
-// write nothing, go on when they have ended, and take names that are not theirs.
+// TestAcceptManifest_Writers has good writers describe a backup beside such that fail, hang, die in the middle of a
+// file, write without end, write nothing, go on when they have ended, and take names that are not theirs.
 func TestAcceptManifest_Writers(t *testing.T) {
 	t.Parallel()
 	for _, failurePolicy := range []string{"Warn", "Fail"} {
@@ -173,7 +179,8 @@ func TestAcceptManifest_Writers(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, "cleat.dev/s3")
 			s.shop = s.workload(30)
-			settings := []string{"cleat.dev/manifest", "cleat.dev/item-list", "example.io/names", "example.io/nothing", "example.io/late"}
+			settings := []string{"cleat.dev/manifest", "cleat.dev/item-list", "example.io/names", "example.io/nothing",
+				"example.io/late"}
 			for name := range hostile() {
 				setting := name + ", failurePolicy: " + failurePolicy
 				switch name {
@@ -279,12 +286,13 @@ func TestAcceptManifest_BucketTakesAllButTheManifest(t *testing.T) {
 	require.Equal(t, 1, b.Status.Warnings)
 	warnings, errs := s.problems("b")
 	require.Empty(t, errs)
-	requireProblem(t, warnings, "the backup is not described by one of its manifest writers", "ManifestWriter(cleat.dev/manifest)", "b-manifest.json.gz")
+	requireProblem(t, warnings, "the backup is not described by one of its manifest writers",
+		"ManifestWriter(cleat.dev/manifest)", "b-manifest.json.gz")
 	require.Contains(t, s.must("plugin", "get", "-o", "wide"), "cleat.dev/manifest")
 }
 
-// TestAcceptManifest_StockReads compares what a backup has for Velero with and without manifest writers, and reads it through the paths that
-// Velero's clients use.
+// TestAcceptManifest_StockReads compares what a backup has for Velero with and without manifest writers, and reads it
+// through the paths that Velero's clients use.
 func TestAcceptManifest_StockReads(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -305,7 +313,8 @@ func TestAcceptManifest_StockReads(t *testing.T) {
 		switch file {
 		case "velero-backup.json", "B-logs.gz", "B.tar.gz": // have times
 		default:
-			require.Equal(t, s.file("without", strings.Replace(file, "B", "without", 1)), s.file("with", strings.Replace(file, "B", "with", 1)), file)
+			require.Equal(t, s.file("without", strings.Replace(file, "B", "without", 1)),
+				s.file("with", strings.Replace(file, "B", "with", 1)), file)
 		}
 	}
 	require.Equal(t, s.entries("without"), s.entries("with"), "of the archives")
@@ -324,7 +333,8 @@ func TestAcceptManifest_StockReads(t *testing.T) {
 		}))
 		s.checkRestore(name)
 		var restored corev1.ConfigMap
-		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.shop + "-" + name, Name: "item-e"}, &restored))
+		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.shop + "-" + name, Name: "item-e"},
+			&restored))
 	}
 	for name, file := range map[string]string{"list": "", "manifest": "manifest.json.gz", "items": "items.jsonl"} {
 		content := s.download(name, "with", file)

@@ -21,8 +21,8 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// TestAcceptKinds_NewAuthor is an author with the cleat binary and Go only, who starts from an empty directory and ends with a
-// plugin whose effect is in a backup. The framework comes from a module proxy, as a published module.
+// TestAcceptKinds_NewAuthor is an author with the cleat binary and Go only, who starts from an empty directory and ends
+// with a plugin whose effect is in a backup. The framework comes from a module proxy, as a published module.
 func TestAcceptKinds_NewAuthor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -32,7 +32,8 @@ func TestAcceptKinds_NewAuthor(t *testing.T) {
 	author.must(cleat(t), "plugin", "init", "example.io/stamp", "--framework", release.Version)
 	author.dir = filepath.Join(author.dir, "stamp")
 	author.must("make", "lint", "test", "build")
-	require.Contains(t, author.must("go", "list", "-m", "-f", "{{.Dir}} {{.Replace}}", release.Path), release.Path+"@"+release.Version+" <nil>",
+	require.Contains(t, author.must("go", "list", "-m", "-f", "{{.Dir}} {{.Replace}}", release.Path), release.Path+"@"+
+		release.Version+" <nil>",
 		"the plugin is built on the published module, not on this tree")
 
 	require.Contains(t, author.must(cleat(t), "plugin", "test", "bin/stamp"), "BackupItemActionV2")
@@ -54,7 +55,8 @@ func TestAcceptKinds_NewAuthor(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(stamped, &item), "%s", stamped)
 	require.Equal(t, "first", item.Metadata.Annotations["example.io/stamp"])
-	require.Contains(t, s.must("backup", "logs", "first"), "annotated", "the log of the backup contains the lines of the plugin")
+	require.Contains(t, s.must("backup", "logs", "first"), "annotated",
+		"the log of the backup contains the lines of the plugin")
 }
 
 // author runs commands in a directory.
@@ -90,14 +92,15 @@ func publish(t *testing.T, release module.Version) (proxy string) {
 	var archive bytes.Buffer
 	require.NoError(t, modzip.Create(&archive, release, sourceFiles(t, root)))
 	write("list", []byte(release.Version+"\n"))
-	write(release.Version+".info", fmt.Appendf(nil, `{"Version":%q,"Time":%q}`, release.Version, time.Now().UTC().Format(time.RFC3339)))
+	write(release.Version+".info", fmt.Appendf(nil, `{"Version":%q,"Time":%q}`, release.Version,
+		time.Now().UTC().Format(time.RFC3339)))
 	write(release.Version+".mod", definition)
 	write(release.Version+".zip", archive.Bytes())
 	return proxy
 }
 
-// sourceFiles returns the files of the module at root, except those that are hidden, built, or part of another module. It does not list root,
-// whose directories .git and bin change without need to run this test again.
+// sourceFiles returns the files of the module at root, except those that are hidden, built, or part of another module.
+// It does not list root, whose directories .git and bin change without need to run this test again.
 func sourceFiles(t *testing.T, root string) []modzip.File {
 	t.Helper()
 	var files []modzip.File
@@ -107,7 +110,8 @@ func sourceFiles(t *testing.T, root string) []modzip.File {
 		}
 		if entry.IsDir() {
 			_, err := os.Stat(filepath.Join(path, "go.mod"))
-			if err == nil || strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name()) {
+			if err == nil || strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"},
+				entry.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -118,7 +122,8 @@ func sourceFiles(t *testing.T, root string) []modzip.File {
 		}
 		return err
 	}
-	for _, top := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "framework", "proto", "plugins", "server", "versioning", "examples"} {
+	for _, top := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "framework", "proto", "plugins", "server",
+		"versioning", "examples"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, top), add))
 	}
 	return files
@@ -131,8 +136,8 @@ func (f sourceFile) Path() string                 { return f.in }
 func (f sourceFile) Lstat() (os.FileInfo, error)  { return os.Lstat(f.on) }
 func (f sourceFile) Open() (io.ReadCloser, error) { return os.Open(f.on) }
 
-// goEnvironment returns an environment in which the go command asks proxy first, then the downloads of this machine, then the
-// usual proxies. It has its own module cache, so that no trace of the release remains.
+// goEnvironment returns an environment in which the go command asks proxy first, then the downloads of this machine,
+// then the usual proxies. It has its own module cache, so that no trace of the release remains.
 func goEnvironment(t *testing.T, proxy string) []string {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()

@@ -23,7 +23,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptOperate_CommandLineLocations works with locations of both kinds as people do who know Velero's command line.
+// TestAcceptOperate_CommandLineLocations works with locations of both kinds as people do who know Velero's command
+// line.
 func TestAcceptOperate_CommandLineLocations(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -48,8 +49,10 @@ func TestAcceptOperate_CommandLineLocations(t *testing.T) {
 	}
 
 	require.Equal(t, "Backup storage location \"offsite\" configured successfully.\n",
-		s.must("backup-location", "create", "offsite", "--provider", "aws", "--bucket", "backups", "--prefix", "eu", "--config", "region=eu,kms=x", "--labels", "team=a",
-			"--credential", "offsite=cloud", "--default", "--backup-sync-period", "5m", "--validation-frequency", "0", "--access-mode", "ReadOnly"))
+		s.must("backup-location", "create", "offsite", "--provider", "aws", "--bucket", "backups", "--prefix", "eu",
+			"--config", "region=eu,kms=x", "--labels", "team=a",
+			"--credential", "offsite=cloud", "--default", "--backup-sync-period", "5m", "--validation-frequency", "0",
+			"--access-mode", "ReadOnly"))
 	offsite := location("offsite")
 	require.Equal(t, map[string]string{"team": "a"}, offsite.Labels)
 	require.Equal(t, "aws", offsite.Spec.Provider)
@@ -82,14 +85,16 @@ $`, s.must("backup-location", "get"))
 	require.NotEmpty(t, changed.Spec.Config, "what no flag gives stays")
 	require.False(t, location("offsite").Spec.Default)
 
-	s.must("snapshot-location", "create", "disks", "--provider", "aws", "--config", "region=eu", "--credential", "cloud=key")
+	s.must("snapshot-location", "create", "disks", "--provider", "aws", "--config", "region=eu", "--credential",
+		"cloud=key")
 	s.must("snapshot-location", "set", "disks", "--config", "region=us")
 	var disks velerov1.VolumeSnapshotLocation
 	require.NoError(t, s.client.Get(t.Context(), s.key("disks"), &disks))
 	require.Equal(t, map[string]string{"region": "us"}, disks.Spec.Config)
 	require.Equal(t, "cloud", disks.Spec.Credential.Name)
 	require.Regexp(t, `^NAME +PROVIDER\ndisks +aws\n$`, s.must("get", "snapshot-locations"))
-	require.Equal(t, "Volume snapshot location deleted: disks\n", s.must("delete", "snapshot-location", "disks", "--confirm"))
+	require.Equal(t, "Volume snapshot location deleted: disks\n", s.must("delete", "snapshot-location", "disks",
+		"--confirm"))
 
 	for name, where := range map[string]string{"there": "offsite", "here": "default"} {
 		require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{
@@ -97,13 +102,15 @@ $`, s.must("backup-location", "get"))
 			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted},
 		}))
 	}
-	require.Equal(t, "Backup storage location deleted: offsite\nBackup \"there\" of the location was removed from the cluster.\n",
+	require.Equal(t, "Backup storage location deleted: offsite\nBackup \"there\" of the location was removed from the "+
+		"cluster.\n",
 		s.must("backup-location", "delete", "offsite", "--confirm"))
 	s.awaitGone(&velerov1.Backup{}, "there")
 	require.Equal(t, velerov1.BackupPhaseCompleted, s.backup("here").Status.Phase)
 }
 
-// TestAcceptOperate_CommandLineRuns works with backups and restores by verbs, downloads an archive, and collects a bundle that has no secret.
+// TestAcceptOperate_CommandLineRuns works with backups and restores by verbs, downloads an archive, and collects a
+// bundle that has no secret.
 func TestAcceptOperate_CommandLineRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -115,7 +122,8 @@ func TestAcceptOperate_CommandLineRuns(t *testing.T) {
 	require.Contains(t, s.must("describe", "backup", "b"), "Phase:")
 
 	file := filepath.Join(t.TempDir(), "b.tar.gz")
-	require.Equal(t, "Backup b has been successfully downloaded to "+file+"\n", s.must("backup", "download", "b", "-o", file))
+	require.Equal(t, "Backup b has been successfully downloaded to "+file+"\n",
+		s.must("backup", "download", "b", "-o", file))
 	require.Contains(t, unpacked(t, file), "metadata/version")
 	_, errs, err := s.run("backup", "download", "b", "-o", file)
 	require.Error(t, err)
@@ -129,7 +137,8 @@ func TestAcceptOperate_CommandLineRuns(t *testing.T) {
 	require.Equal(t, "Wrote "+bundle+"\n", s.must("debug", "--output", bundle, "--backup", "b", "--restore", "r"))
 	collected := unpacked(t, bundle)
 	for _, name := range []string{
-		"version.txt", "resources/backups.yaml", "resources/restores.yaml", "resources/backupstoragelocations.yaml", "workloads/deployments.yaml",
+		"version.txt", "resources/backups.yaml", "resources/restores.yaml", "resources/backupstoragelocations.yaml",
+		"workloads/deployments.yaml",
 		"backups/b.log", "restores/r.log",
 	} {
 		require.Contains(t, collected, name)
@@ -145,29 +154,35 @@ func TestAcceptOperate_CommandLineRuns(t *testing.T) {
 
 	s.must("create", "backup", "nightly", "--include-namespaces", shop, "--wait")
 	var described struct{ Status map[string]any }
-	require.NoError(t, json.Unmarshal([]byte(s.must("describe", "backup", "nightly", "--details", "-o", "json")), &described))
+	require.NoError(t, json.Unmarshal([]byte(s.must("describe", "backup", "nightly", "--details", "-o", "json")),
+		&described))
 	require.Contains(t, described.Status["resourceList"], "v1/ConfigMap")
 	require.Equal(t, 7, s.runReadme(t, "### Command line\n", ""))
 
 	require.Equal(t, "Restore deleted: r\n", s.must("delete", "restores", "r", "--confirm"))
 	s.awaitGone(&velerov1.Restore{}, "r")
-	require.Equal(t, "Request to delete backup \"b\" submitted successfully.\nBackup \"b\" deleted.\n", s.must("delete", "backup", "b", "--confirm", "--wait"))
+	require.Equal(t, "Request to delete backup \"b\" submitted successfully.\nBackup \"b\" deleted.\n",
+		s.must("delete", "backup", "b", "--confirm", "--wait"))
 }
 
 // secretive creates objects with secrets where people write them.
 func (s *site) secretive() {
 	s.t.Helper()
 	labels := map[string]string{"app": "x"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "velero", Image: "x", Env: []corev1.EnvVar{{Name: "AWS_SECRET_ACCESS_KEY", Value: "hunter2"}},
-	}}}}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "velero", Image: "x", Env: []corev1.EnvVar{{Name: "AWS_SECRET_ACCESS_KEY", Value: "hunter2"}},
+		}}}}
 	require.NoError(s.t, s.client.Create(s.t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "velero", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "hunter2"}},
-		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "velero",
+			Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "hunter2"}},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
 	}))
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.VolumeSnapshotLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "disks", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "hunter2"}},
-		Spec:       velerov1.VolumeSnapshotLocationSpec{Provider: "x", Config: map[string]string{"storagePassword": "hunter2"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "disks",
+			Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "hunter2"}},
+		Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "x",
+			Config: map[string]string{"storagePassword": "hunter2"}},
 	}))
 }
 
@@ -195,12 +210,14 @@ func TestAcceptOperate_ClientConfig(t *testing.T) {
 	written, err := os.ReadFile(filepath.Join(home, ".config", "velero", "config.json"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"features":"EnableCSI","namespace":"backups"}`, string(written))
-	for wrong, want := range map[string]string{"namespace": "want KEY=VALUE", "color=x": "there are cacert, colorized, features, namespace"} {
+	for wrong, want := range map[string]string{"namespace": "want KEY=VALUE",
+		"color=x": "there are cacert, colorized, features, namespace"} {
 		out, err = run("client", "config", "set", wrong)
 		require.Error(t, err)
 		require.Contains(t, out, want)
 	}
-	out, err = run("schedule", "create", "x", "--schedule", "@daily", "-o", "yaml", "--kubeconfig", shared.Get(t).Kubeconfig)
+	out, err = run("schedule", "create", "x", "--schedule", "@daily", "-o", "yaml", "--kubeconfig",
+		shared.Get(t).Kubeconfig)
 	require.NoError(t, err)
 	require.Contains(t, out, "namespace: backups\n")
 }

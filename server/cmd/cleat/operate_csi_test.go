@@ -27,7 +27,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// driver is the CSI driver of the control plane storage, with a VolumeSnapshotClass "chosen" by label and others by name.
+// driver is the CSI driver of the control plane storage, with a VolumeSnapshotClass "chosen" by label and others by
+// name.
 var driver struct {
 	csidriver.Driver
 	once sync.Once
@@ -66,27 +67,31 @@ func newVolumes(t *testing.T) *volumes {
 func (v *volumes) class(name string, parameters map[string]string) string {
 	v.t.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, Parameters: parameters,
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: csidriver.Name,
+		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, Parameters: parameters,
 	}
 	if name == "chosen" {
 		class.Labels = map[string]string{"velero.io/csi-volumesnapshot-class": "true"}
 	} else {
 		class.Name = v.shop + "-" + name
 	}
-	v.eventually("the class is created", func(ctx context.Context) (bool, error) { // the definition may just have been installed
+	v.eventually("the class is created", func(ctx context.Context) (bool, error) {
+		// the definition may just have been installed
 		return true, client.IgnoreAlreadyExists(v.client.Create(ctx, class))
 	})
 	return class.Name
 }
 
-// claim creates a claim in the shop with a volume of the driver that has some bytes. class is that of its snapshots, "" to leave it open.
+// claim creates a claim in the shop with a volume of the driver that has some bytes. class is that of its snapshots, ""
+// to leave it open.
 func (v *volumes) claim(name, class string) {
 	v.t.Helper()
 	size, storageClass := corev1.ResourceList{"storage": resource.MustParse("1Gi")}, csidriver.StorageClass
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: name, Labels: map[string]string{"app": name}},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &storageClass, Resources: corev1.VolumeResourceRequirements{Requests: size},
+			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &storageClass,
+			Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}
 	if class != "" {
@@ -134,7 +139,9 @@ func (v *volumes) content(namespace, name string) string {
 func (v *volumes) begin(name string, change func(*velerov1.Backup)) {
 	v.t.Helper()
 	b := &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{v.shop}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name}, Spec: velerov1.BackupSpec{
+			IncludedNamespaces: []string{v.shop},
+		},
 	}
 	if change != nil {
 		change(b)
@@ -185,7 +192,8 @@ func (v *volumes) leavesNothing() {
 			return false, err
 		}
 		err := v.client.List(ctx, &records, client.InNamespace(v.namespace), client.HasLabels{snapshot.OwnerLabel})
-		left := slices.ContainsFunc(contents.Items, func(c snapshotv1.VolumeSnapshotContent) bool { return ofShop(c.Spec.VolumeSnapshotRef.Namespace) }) ||
+		left := slices.ContainsFunc(contents.Items,
+			func(c snapshotv1.VolumeSnapshotContent) bool { return ofShop(c.Spec.VolumeSnapshotRef.Namespace) }) ||
 			slices.ContainsFunc(snapshots.Items, func(vs snapshotv1.VolumeSnapshot) bool { return ofShop(vs.Namespace) })
 		return !left && len(records.Items) == 0, err
 	})
@@ -194,7 +202,8 @@ func (v *volumes) leavesNothing() {
 // restore restores a backup, into another namespace unless that is "", and returns the restore with its results.
 func (v *volumes) restore(name, backup, into string, change func(*velerov1.RestoreSpec)) (*velerov1.Restore, string) {
 	v.t.Helper()
-	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name}, Spec: velerov1.RestoreSpec{BackupName: backup}}
+	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name},
+		Spec: velerov1.RestoreSpec{BackupName: backup}}
 	if into != "" {
 		r.Spec.NamespaceMapping = map[string]string{v.shop: into}
 	}
@@ -211,8 +220,9 @@ func (v *volumes) restore(name, backup, into string, change func(*velerov1.Resto
 	return r, string(text)
 }
 
-// TestAcceptOperate_CSI takes snapshots of the volumes of a CSI driver with the real controllers of snapshots, binds restored claims to
-// them, and deletes them with their backup. Snapshots that fail, or that nobody waits for, leave nothing behind.
+// TestAcceptOperate_CSI takes snapshots of the volumes of a CSI driver with the real controllers of snapshots, binds
+// restored claims to them, and deletes them with their backup. Snapshots that fail, or that nobody waits for, leave
+// nothing behind.
 func TestAcceptOperate_CSI(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", csiThereAndBack)
@@ -230,7 +240,8 @@ func csiOfLeastPrivilege(t *testing.T) {
 	pv := v.volume(v.shop, "data")
 	pv.Labels = map[string]string{"tier": "db"}
 	require.NoError(t, v.client.Update(t.Context(), pv))
-	v.must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", v.shop, "--features", "EnableCSI")
+	v.must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", v.shop,
+		"--features", "EnableCSI")
 	v.serverKubeconfig = v.kubeconfigOf("velero")
 	server := v.serve("--features", "EnableCSI")
 	v.available()
@@ -258,14 +269,16 @@ func csiThereAndBack(t *testing.T) {
 	server := v.serve("--features", "EnableCSI")
 	v.available()
 	pv := v.volume(v.shop, "data")
-	pv.Labels, pv.Spec.PersistentVolumeReclaimPolicy = map[string]string{"tier": "db"}, corev1.PersistentVolumeReclaimRetain
+	pv.Labels, pv.Spec.PersistentVolumeReclaimPolicy = map[string]string{"tier": "db"},
+		corev1.PersistentVolumeReclaimRetain
 	require.NoError(t, v.client.Update(t.Context(), pv))
 
 	v.begin("b", nil)
 	b := v.awaitEnd("b")
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, v.errors("b"))
 	require.Equal(t, [4]int{1, 1, 1, 0}, [4]int{
-		b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted, b.Status.BackupItemOperationsCompleted, b.Status.Warnings,
+		b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted, b.Status.BackupItemOperationsCompleted,
+		b.Status.Warnings,
 	}, v.errors("b"))
 	taken := v.taken()
 	require.Len(t, taken, 1)
@@ -273,11 +286,13 @@ func csiThereAndBack(t *testing.T) {
 
 	// The files that Velero writes.
 	snapshots := readJSON[[]snapshotv1.VolumeSnapshot](t, v.site, "backups", "b", "b-csi-volumesnapshots.json.gz")
-	contents := readJSON[[]snapshotv1.VolumeSnapshotContent](t, v.site, "backups", "b", "b-csi-volumesnapshotcontents.json.gz")
+	contents := readJSON[[]snapshotv1.VolumeSnapshotContent](t, v.site, "backups", "b",
+		"b-csi-volumesnapshotcontents.json.gz")
 	classes := readJSON[[]snapshotv1.VolumeSnapshotClass](t, v.site, "backups", "b", "b-csi-volumesnapshotclasses.json.gz")
 	require.Equal(t, [3]int{1, 1, 1}, [3]int{len(snapshots), len(contents), len(classes)})
 	require.Regexp(t, `^velero-data-.{5}$`, snapshots[0].Name)
-	require.Equal(t, map[string]string{"app": "data", "velero.io/backup-name": "b", "velero.io/backup-uid": string(b.UID)}, snapshots[0].Labels)
+	require.Equal(t, map[string]string{"app": "data", "velero.io/backup-name": "b", "velero.io/backup-uid": string(b.UID)},
+		snapshots[0].Labels)
 	require.Equal(t, map[string]string{
 		"velero.io/csi-volumesnapshot-handle": taken[0], "velero.io/csi-driver-name": csidriver.Name,
 		"velero.io/csi-vsc-deletion-policy": "Delete", "velero.io/csi-volumesnapshot-restore-size": "1Gi",
@@ -290,9 +305,11 @@ func csiThereAndBack(t *testing.T) {
 	require.NotNil(t, infos[0].CompletionTimestamp)
 	ready := true
 	require.Equal(t, snapshot.VolumeInfo{
-		PVCNamespace: v.shop, PVCName: "data", PVName: infos[0].PVName, BackupMethod: snapshot.CSI, PreserveLocalSnapshot: true, Result: snapshot.Succeeded,
+		PVCNamespace: v.shop, PVCName: "data", PVName: infos[0].PVName, BackupMethod: snapshot.CSI,
+		PreserveLocalSnapshot: true, Result: snapshot.Succeeded,
 		CSI: &snapshot.CSIInfo{
-			SnapshotHandle: taken[0], Size: 1 << 30, Driver: csidriver.Name, VSCName: contents[0].Name, OperationID: infos[0].CSI.OperationID, ReadyToUse: &ready,
+			SnapshotHandle: taken[0], Size: 1 << 30, Driver: csidriver.Name, VSCName: contents[0].Name,
+			OperationID: infos[0].CSI.OperationID, ReadyToUse: &ready,
 		},
 		PV:             &snapshot.PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"tier": "db"}},
 		StartTimestamp: infos[0].StartTimestamp, CompletionTimestamp: infos[0].CompletionTimestamp,
@@ -308,7 +325,8 @@ func csiThereAndBack(t *testing.T) {
 	require.Equal(t, "after", v.content(v.shop, "data"))
 	made := readJSON[[]snapshot.RestoreVolumeInfo](t, v.site, "restores", "copy", "copy-volumeinfo.json.gz")
 	require.Len(t, made, 1)
-	require.Equal(t, []any{"data", snapshot.CSI, taken[0]}, []any{made[0].PVCName, made[0].RestoreMethod, made[0].CSI.SnapshotHandle})
+	require.Equal(t, []any{"data", snapshot.CSI, taken[0]}, []any{made[0].PVCName, made[0].RestoreMethod,
+		made[0].CSI.SnapshotHandle})
 	pv = v.volume(v.shop+"-copy", "data")
 	require.Equal(t, "db", pv.Labels["tier"])
 	require.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
@@ -331,7 +349,8 @@ func csiThereAndBack(t *testing.T) {
 	r, text = v.restore("off", "b", v.shop+"-off", nil)
 	require.Equal(t, velerov1.RestorePhasePartiallyFailed, r.Status.Phase)
 	require.Equal(t, 1, r.Status.Errors, text)
-	require.Contains(t, text, "the data is in snapshot "+taken[0]+" of CSI driver "+csidriver.Name+", and the server only restores it with --features=EnableCSI")
+	require.Contains(t, text, "the data is in snapshot "+taken[0]+" of CSI driver "+csidriver.Name+
+		", and the server only restores it with --features=EnableCSI")
 	require.Empty(t, v.content(v.shop+"-off", "data"))
 	v.leavesNothing()
 
@@ -382,9 +401,11 @@ func csiAsChosen(t *testing.T) {
 	v.claim("own", v.class("own", nil))
 	v.claim("lost", "none")
 	ofBackup := v.class("of-backup", nil)
-	require.NoError(t, v.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "rules"}, Data: map[string]string{
-		"rules": "version: v1\nvolumePolicies:\n- {conditions: {pvcLabels: {app: plain}}, action: {type: snapshot}}\n- {conditions: {csi: {driver: " + csidriver.Name + "}}, action: {type: skip}}\n",
-	}}))
+	require.NoError(t, v.client.Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "rules"}, Data: map[string]string{
+			"rules": "version: v1\nvolumePolicies:\n- {conditions: {pvcLabels: {app: plain}}, action: {type: snapshot}}\n- " +
+				"{conditions: {csi: {driver: " + csidriver.Name + "}}, action: {type: skip}}\n",
+		}}))
 	v.serve("--features", "EnableCSI", "--concurrent-backups", "2")
 	v.available()
 	classes := func(backup string) map[string]string {
@@ -392,7 +413,8 @@ func csiAsChosen(t *testing.T) {
 		if !slices.Contains(v.files("backups/"+backup), backup+"-csi-volumesnapshots.json.gz") {
 			return chosen
 		}
-		for _, vs := range readJSON[[]snapshotv1.VolumeSnapshot](t, v.site, "backups", backup, backup+"-csi-volumesnapshots.json.gz") {
+		for _, vs := range readJSON[[]snapshotv1.VolumeSnapshot](t, v.site, "backups", backup,
+			backup+"-csi-volumesnapshots.json.gz") {
 			chosen[*vs.Spec.Source.PersistentVolumeClaimName] = strings.TrimPrefix(*vs.Spec.VolumeSnapshotClassName, v.shop+"-")
 		}
 		return chosen
@@ -401,7 +423,8 @@ func csiAsChosen(t *testing.T) {
 	v.begin("default", nil)
 	b := v.awaitEnd("default")
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, b.Status.Phase)
-	require.Contains(t, v.errors("default"), "annotation velero.io/csi-volumesnapshot-class of the claim names VolumeSnapshotClass none, which does not exist; want one for driver "+csidriver.Name)
+	require.Contains(t, v.errors("default"), "annotation velero.io/csi-volumesnapshot-class of the claim names "+
+		"VolumeSnapshotClass none, which does not exist; want one for driver "+csidriver.Name)
 	require.Equal(t, map[string]string{"plain": "chosen", "own": "own"}, classes("default"))
 
 	for name, tt := range map[string]struct {
@@ -414,14 +437,16 @@ func csiAsChosen(t *testing.T) {
 		}, map[string]string{"plain": "of-backup", "own": "own"}, 1},
 		"unwanted": {func(b *velerov1.Backup) { b.Spec.SnapshotVolumes = &no }, map[string]string{}, 0},
 		"by-policy": {func(b *velerov1.Backup) {
-			b.Spec.SnapshotVolumes, b.Spec.ResourcePolicy = &no, &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "rules"}
+			b.Spec.SnapshotVolumes, b.Spec.ResourcePolicy = &no, &velerov1.TypedLocalObjectReference{Kind: "ConfigMap",
+				Name: "rules"}
 		}, map[string]string{"plain": "chosen"}, 0},
 	} {
 		v.begin(name, tt.change)
 		b := v.awaitEnd(name)
 		require.Equal(t, tt.want, classes(name), name)
 		require.Equal(t, [3]int{tt.errors, len(tt.want), len(tt.want)},
-			[3]int{b.Status.Errors, b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted}, "%s: %s", name, v.errors(name))
+			[3]int{b.Status.Errors, b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted}, "%s: %s", name,
+			v.errors(name))
 	}
 	v.leavesNothing()
 
@@ -459,8 +484,10 @@ func csiFailures(t *testing.T) {
 	v.begin("unmade", func(b *velerov1.Backup) { b.Spec.CSISnapshotTimeout.Duration = patience })
 	b := v.awaitEnd("unmade")
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, b.Status.Phase)
-	require.Regexp(t, `VolumeSnapshot velero-unmade-.{5} has no snapshot handle after 30s: .*there is no file missing`, v.errors("unmade"))
-	require.Equal(t, [3]int{1, 1, 1}, [3]int{b.Status.Errors, b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted}, v.errors("unmade"))
+	require.Regexp(t, `VolumeSnapshot velero-unmade-.{5} has no snapshot handle after 30s: .*there is no file missing`,
+		v.errors("unmade"))
+	require.Equal(t, [3]int{1, 1, 1}, [3]int{b.Status.Errors, b.Status.CSIVolumeSnapshotsAttempted,
+		b.Status.CSIVolumeSnapshotsCompleted}, v.errors("unmade"))
 	require.Len(t, v.taken(), 1)
 	v.leavesNothing()
 
@@ -469,20 +496,22 @@ func csiFailures(t *testing.T) {
 	v.begin("unready", func(b *velerov1.Backup) { b.Spec.ItemOperationTimeout.Duration = patience })
 	b = v.awaitEnd("unready")
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, b.Status.Phase)
-	require.Equal(t, [3]int{2, 1, 1}, [3]int{b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted, b.Status.BackupItemOperationsFailed})
+	require.Equal(t, [3]int{2, 1, 1}, [3]int{b.Status.CSIVolumeSnapshotsAttempted, b.Status.CSIVolumeSnapshotsCompleted,
+		b.Status.BackupItemOperationsFailed})
 	require.Contains(t, v.errors("unready"), "velero.io/csi-volumesnapshot-backupper")
 	v.leavesNothing()
 	v.eventually("the snapshot is deleted", func(context.Context) (bool, error) { return len(v.taken()) == 2, nil })
 	r, text := v.restore("r", "unready", v.shop+"-copy", nil)
 	require.Equal(t, velerov1.RestorePhasePartiallyFailed, r.Status.Phase)
 	require.Equal(t, 1, r.Status.Errors, text)
-	require.Contains(t, text, "the data of persistent volume claim "+v.shop+"/unready is not restored, it stays empty: the backup failed to take it")
+	require.Contains(t, text, "the data of persistent volume claim "+v.shop+
+		"/unready is not restored, it stays empty: the backup failed to take it")
 	require.Equal(t, "before", v.content(v.shop+"-copy", "good"))
 	require.Empty(t, v.content(v.shop+"-copy", "unready"))
 }
 
-// csiOfKilledServers kills the server while it waits for a handle, and while a snapshot is not ready yet. The next server takes the
-// snapshot again, or waits for it. Those of a backup that is deleted meanwhile are removed.
+// csiOfKilledServers kills the server while it waits for a handle, and while a snapshot is not ready yet. The next
+// server takes the snapshot again, or waits for it. Those of a backup that is deleted meanwhile are removed.
 func csiOfKilledServers(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t)
@@ -537,7 +566,8 @@ func csiOfKilledServers(t *testing.T) {
 	v.begin("gone", nil)
 	awaitOne(nil)
 	server.kill()
-	require.NoError(t, v.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "gone"}}))
+	require.NoError(t, v.client.Delete(t.Context(),
+		&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "gone"}}))
 	v.serve("--features", "EnableCSI")
 	v.leavesNothing()
 	require.Len(t, v.taken(), 1)

@@ -23,8 +23,8 @@ const checkout = "../../.."
 
 var fenced = regexp.MustCompile("(?s)\n```sh\n(.*?)```\n")
 
-// runGuide runs the commands of a page of server/docs as one script, in dir, and returns what it prints. What the script has started is
-// killed at its end.
+// runGuide runs the commands of a page of server/docs as one script, in dir, and returns what it prints. What the
+// script has started is killed at its end.
 func (s *site) runGuide(page, dir string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, "server", "docs", page+".md"))
@@ -36,14 +36,16 @@ func (s *site) runGuide(page, dir string) string {
 	require.NotEmpty(s.t, script.String())
 	root, err := filepath.Abs(checkout)
 	require.NoError(s.t, err)
-	out, err := os.Create(filepath.Join(s.t.TempDir(), "out")) // not a pipe, which what is left of the script would keep open
+	// not a pipe, which what is left of the script would keep open
+	out, err := os.Create(filepath.Join(s.t.TempDir(), "out"))
 	require.NoError(s.t, err)
 	defer func() { _ = out.Close() }()
 	cmd := exec.CommandContext(s.t.Context(), "bash", "-euxo", "pipefail", "-c", script.String())
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(s.t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig, "HOME="+dir, "CHECKOUT="+root)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(s.t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig,
+		"HOME="+dir, "CHECKOUT="+root)
 	cmd.Env = append(cmd.Env, s.environment...)
 	if s.namespace != "velero" {
 		cmd.Env = append(cmd.Env, "VELERO_NAMESPACE="+s.namespace)
@@ -89,7 +91,8 @@ func TestAcceptOperate_Documents(t *testing.T) {
 	requireKubectl(t)
 	namespace := func(s *site, name string) {
 		require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-		require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "settings"}}))
+		require.NoError(s.t, s.client.Create(s.t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "settings"}}))
 	}
 	for page, test := range map[string]struct {
 		prepare func(s *site)
@@ -164,7 +167,8 @@ func TestAllGuidesAreRun(t *testing.T) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		if fenced.Match(text) {
-			require.Contains(t, all.String(), fmt.Sprintf("%q", strings.TrimSuffix(filepath.Base(path), ".md")), "no test runs this page")
+			require.Contains(t, all.String(), fmt.Sprintf("%q", strings.TrimSuffix(filepath.Base(path), ".md")),
+				"no test runs this page")
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptOperate_GCAndSync shows that expired backups are deleted with their files, and that the cluster follows its buckets.
+// TestAcceptOperate_GCAndSync shows that expired backups are deleted with their files, and that the cluster follows its
+// buckets.
 func TestAcceptOperate_GCAndSync(t *testing.T) {
 	t.Parallel()
 	t.Run("expired backups are deleted", expiredAreDeleted)
@@ -41,7 +42,8 @@ var often = []string{"--garbage-collection-frequency", "1s", "--backup-sync-peri
 func (s *site) expire(name string) {
 	s.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"expiration":%q}}`, time.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
-	require.NoError(s.t, s.client.Patch(s.t.Context(), s.named(name), client.RawPatch("application/merge-patch+json", []byte(patch))))
+	require.NoError(s.t, s.client.Patch(s.t.Context(), s.named(name), client.RawPatch("application/merge-patch+json",
+		[]byte(patch))))
 }
 
 func (s *site) named(name string) *velerov1.Backup {
@@ -125,7 +127,8 @@ func expiredWhileRead(t *testing.T) {
 	g.disarm()
 	s.awaitGone(new(velerov1.Backup), "whole")
 	var restored corev1.ConfigMapList
-	require.NoError(t, s.client.List(t.Context(), &restored, client.InNamespace(s.shop+"-back"), client.MatchingLabels{"velero.io/restore-name": "back"}))
+	require.NoError(t, s.client.List(t.Context(), &restored, client.InNamespace(s.shop+"-back"),
+		client.MatchingLabels{"velero.io/restore-name": "back"}))
 	require.Len(t, restored.Items, 10, "kube-root-ca.crt was there")
 	require.Empty(t, s.files("backups/whole"))
 	require.Empty(t, s.files("restores/back"))
@@ -202,7 +205,11 @@ func killedWhileCollecting(t *testing.T) {
 	s.shop = s.workload(1)
 	s.wholeBackup("")
 	names := numbered(40)
-	s.copies("whole", func(b *velerov1.Backup) { b.Status.Expiration = &metav1.Time{Time: time.Now().Add(15 * time.Second)} }, names...)
+	s.copies("whole", func(b *velerov1.Backup) {
+		b.Status.Expiration = &metav1.Time{Time: time.Now().Add(
+			15 * time.Second,
+		)}
+	}, names...)
 	for left := 30; left > 0; left -= 10 {
 		s.eventually("some backups are gone", func(context.Context) (bool, error) {
 			files := len(s.files("backups")) - 1
@@ -234,7 +241,8 @@ func collectorAndSyncDisabled(t *testing.T) {
 	s.must("backup", "create", "later", "--include-namespaces", s.shop, "--wait")
 	require.Equal(t, []string{"later", "whole"}, s.backupNames())
 	server.kill()
-	s.serve(append(often, "--disable-controllers", "backup-deletion")...).awaitLine("controller disabled", "backup-deletion", "controller=gc")
+	s.serve(append(often, "--disable-controllers", "backup-deletion")...).awaitLine("controller disabled",
+		"backup-deletion", "controller=gc")
 	s.awaitNames("copy", "later", "whole")
 }
 
@@ -243,7 +251,11 @@ func (s *site) beside() *site {
 	s.t.Helper()
 	other := newSite(s.t, "cleat.dev/s3")
 	other.bucketDir, other.shop = s.bucketDir, s.shop
-	other.changeLocation(func(l *velerov1.BackupStorageLocation) { l.Spec.ObjectStorage.Bucket = filepath.Base(s.bucketDir) })
+	other.changeLocation(func(l *velerov1.BackupStorageLocation) {
+		l.Spec.ObjectStorage.Bucket = filepath.Base(
+			s.bucketDir,
+		)
+	})
 	return other
 }
 
@@ -268,7 +280,8 @@ func anotherCluster(t *testing.T) {
 	for annotation := range brought.Annotations {
 		require.NotContains(t, annotation, "cleat.dev/")
 	}
-	require.Equal(t, made.Annotations["velero.io/source-cluster-k8s-gitversion"], brought.Annotations["velero.io/source-cluster-k8s-gitversion"])
+	require.Equal(t, made.Annotations["velero.io/source-cluster-k8s-gitversion"],
+		brought.Annotations["velero.io/source-cluster-k8s-gitversion"])
 	var location velerov1.BackupStorageLocation
 	other.eventually("the time is written", func(ctx context.Context) (bool, error) {
 		err := other.client.Get(ctx, other.key("default"), &location)
@@ -280,8 +293,11 @@ func anotherCluster(t *testing.T) {
 
 	// Files that vanish take the Backup with them, those of other locations stay.
 	require.NoError(t, other.client.Create(t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: other.namespace, Name: "elsewhere", Labels: map[string]string{"velero.io/storage-location": "other"}},
-		Spec:       velerov1.BackupSpec{StorageLocation: "other"}, Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted},
+		ObjectMeta: metav1.ObjectMeta{Namespace: other.namespace, Name: "elsewhere",
+			Labels: map[string]string{"velero.io/storage-location": "other"}},
+		Spec: velerov1.BackupSpec{StorageLocation: "other"}, Status: velerov1.BackupStatus{
+			Phase: velerov1.BackupPhaseCompleted,
+		},
 	}))
 	failed := brought.DeepCopy()
 	failed.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: "failed", Labels: brought.Labels}
@@ -342,7 +358,8 @@ func bucketWithOtherThings(t *testing.T) {
 	s.storeMetadata("whole", "never-began", in(""))
 	s.storeMetadata("whole", "is-called-otherwise", func(b *velerov1.Backup) { b.Name = "otherwise" })
 	s.storeMetadata("whole", "has-annotations", func(b *velerov1.Backup) {
-		b.Finalizers, b.OwnerReferences = []string{"example.io/forever"}, []metav1.OwnerReference{{APIVersion: "velero.io/v1", Kind: "Schedule", Name: "none", UID: "x"}}
+		b.Finalizers, b.OwnerReferences = []string{"example.io/forever"}, []metav1.OwnerReference{{APIVersion: "velero.io/v1",
+			Kind: "Schedule", Name: "none", UID: "x"}}
 		b.Annotations = map[string]string{"cleat.dev/partial-data": "to-be-removed", "example.io/kept": "yes"}
 		b.Status.Phase = velerov1.BackupPhaseFailed
 	})
@@ -370,7 +387,8 @@ func bucketWithOtherThings(t *testing.T) {
 	require.Empty(t, brought.Finalizers)
 	require.Empty(t, brought.OwnerReferences)
 	line := "skipped directories of the bucket"
-	server.awaitLine(line, "number=9", "2 because its name cannot be the name of a backup (No Name, under_score)", "(half)", "never-began",
+	server.awaitLine(line, "number=9", "2 because its name cannot be the name of a backup (No Name, under_score)",
+		"(half)", "never-began",
 		"want the name of the directory", `3 because the cluster that makes the backup has not finished it`)
 
 	// A look without a change writes nothing, a change one line.
@@ -408,7 +426,10 @@ func killedWhileBringing(t *testing.T) {
 	other := s.beside()
 	for want := 1; want < len(names); want += 60 {
 		server := other.serve(often...)
-		other.eventually("some are there", func(context.Context) (bool, error) { return len(other.backupNames()) >= want, nil })
+		other.eventually("some are there", func(context.Context) (bool, error) {
+			return len(other.backupNames()) >= want,
+				nil
+		})
 		server.kill()
 	}
 	other.serve(often...)

@@ -18,58 +18,82 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// forms are the commands whose whole output is in a golden file, by the name of the file. Those that end in help need no cluster.
+// forms are the commands whose whole output is in a golden file, by the name of the file. Those that end in help need
+// no cluster.
 var forms = map[string][]string{
 	"backup": {
-		"backup get", "get backups nightly-20200102000000 waiting", "backup get -l team=a --show-labels", "backup get -L team,velero.io/schedule-name",
-		"backup describe nightly-20200102000000", "describe backups -l team=b", "describe backup nightly-20200101000000 waiting",
-		"backup describe nightly-20200101000000 -o json --timeout 1ms", "backup describe waiting -o json", "backup get waiting -o yaml", "backup get -l team=none",
+		"backup get", "get backups nightly-20200102000000 waiting", "backup get -l team=a --show-labels",
+		"backup get -L team,velero.io/schedule-name",
+		"backup describe nightly-20200102000000", "describe backups -l team=b",
+		"describe backup nightly-20200101000000 waiting",
+		"backup describe nightly-20200101000000 -o json --timeout 1ms", "backup describe waiting -o json",
+		"backup get waiting -o yaml", "backup get -l team=none",
 	},
 	"backup-create": {
 		"backup create plain -o yaml",
-		"create backup full --include-namespaces a,b --exclude-namespaces c --include-resources pods --exclude-resources secrets --include-cluster-resources=false --labels k=v " +
-			"--annotations a=b --storage-location default --volume-snapshot-locations disks -l app=web --ordered-resources pods=a/x,a/y;persistentvolumes=p " +
-			"--csi-snapshot-timeout 1m --item-operation-timeout 2h --snapshot-volumes --snapshot-move-data=false --data-mover example.io/mover " +
-			"--default-volumes-to-fs-backup=true --resource-policies-configmap policies --parallel-files-upload 4 --ttl 24h -o yaml",
-		"backup create scoped --include-cluster-scoped-resources clusterroles --exclude-cluster-scoped-resources crds --include-namespace-scoped-resources pods " +
+		"create backup full --include-namespaces a,b --exclude-namespaces c --include-resources pods --exclude-resources " +
+			"secrets --include-cluster-resources=false --labels k=v " +
+			"--annotations a=b --storage-location default --volume-snapshot-locations disks -l app=web --ordered-resources " +
+			"pods=a/x,a/y;persistentvolumes=p " +
+			"--csi-snapshot-timeout 1m --item-operation-timeout 2h --snapshot-volumes --snapshot-move-data=false --data-mover " +
+			"example.io/mover " +
+			"--default-volumes-to-fs-backup=true --resource-policies-configmap policies --parallel-files-upload 4 --ttl 24h " +
+			"-o yaml",
+		"backup create scoped --include-cluster-scoped-resources clusterroles --exclude-cluster-scoped-resources crds " +
+			"--include-namespace-scoped-resources pods " +
 			"--exclude-namespace-scoped-resources events --or-selector app=a|or|app=b -o yaml",
 		"backup create now --from-schedule nightly --labels own=x -o yaml",
-		"backup create now --from-schedule nightly --ttl 1h", "backup create --from-schedule=", "backup create", "backup create x -l a=b --or-selector c=d",
+		"backup create now --from-schedule nightly --ttl 1h", "backup create --from-schedule=", "backup create",
+		"backup create x -l a=b --or-selector c=d",
 	},
 	"restore": {
-		"restore get", "restore describe back", "describe restores -l team=a", "restore describe back --details --timeout 1ms", "restore get -l team=a --show-labels",
-		"restore create trial --from-backup nightly-20200102000000 --namespace-mappings a:b,c:d --existing-resource-policy update --status-include-resources workflows " +
-			"--status-exclude-resources pods --restore-volumes=false --preserve-nodeports --item-operation-timeout 1h --resource-modifier-configmap m " +
-			"--write-sparse-files --parallel-files-download 3 --labels a=b --annotations c=d --include-cluster-resources=true -o yaml",
-		"restore create trial --from-schedule nightly --allow-partially-failed -o json", "restore create trial", "restore create trial --from-backup none",
+		"restore get", "restore describe back", "describe restores -l team=a",
+		"restore describe back --details --timeout 1ms", "restore get -l team=a --show-labels",
+		"restore create trial --from-backup nightly-20200102000000 --namespace-mappings a:b,c:d --existing-resource-policy " +
+			"update --status-include-resources workflows " +
+			"--status-exclude-resources pods --restore-volumes=false --preserve-nodeports --item-operation-timeout 1h " +
+			"--resource-modifier-configmap m " +
+			"--write-sparse-files --parallel-files-download 3 --labels a=b --annotations c=d --include-cluster-resources=true " +
+			"-o yaml",
+		"restore create trial --from-schedule nightly --allow-partially-failed -o json", "restore create trial",
+		"restore create trial --from-backup none",
 	},
 	"schedule": {
-		"schedule get", "get schedules -L team", "schedule describe nightly", "describe schedules -l team=none", "schedule get paused -o json",
-		"schedule create hourly --schedule @hourly --ttl 1h --use-owner-references-in-backup --paused --skip-immediately=true --include-namespaces shop -o yaml",
-		"create schedule x", "schedule pause nightly", "schedule pause nightly", "schedule unpause -l team=a --skip-immediately", "delete schedules paused --confirm",
+		"schedule get", "get schedules -L team", "schedule describe nightly", "describe schedules -l team=none",
+		"schedule get paused -o json",
+		"schedule create hourly --schedule @hourly --ttl 1h --use-owner-references-in-backup --paused " +
+			"--skip-immediately=true --include-namespaces shop -o yaml",
+		"create schedule x", "schedule pause nightly", "schedule pause nightly",
+		"schedule unpause -l team=a --skip-immediately", "delete schedules paused --confirm",
 	},
 	"location": {
-		"repo get", "repo get -l team=a", "backup-location get", "get backup-location --default", "backup-location get far -o yaml", "snapshot-location get", "get snapshot-locations disks -o json",
+		"repo get", "repo get -l team=a", "backup-location get", "get backup-location --default",
+		"backup-location get far -o yaml", "snapshot-location get", "get snapshot-locations disks -o json",
 		"backup-location create new --provider aws --bucket b -o yaml", "snapshot-location create new --provider aws -o yaml",
 	},
 	"other": {
 		"--colorized --features=EnableCSI backup get waiting", "--logtostderr=true -v 0 backup get waiting",
-		"__complete backup describe nightly-", "__complete delete backup nightly-20200101000000 ''", "__complete get ''", "__complete restore logs b", "client config set x=y",
+		"__complete backup describe nightly-", "__complete delete backup nightly-20200101000000 ''", "__complete get ''",
+		"__complete restore logs b", "client config set x=y",
 		"plugin add", "version --client-only",
 	},
 	"help": {
-		"backup --help", "restore --help", "schedule --help", "backup-location --help", "snapshot-location --help", "plugin --help", "get --help", "describe --help", "create --help", "delete --help",
+		"backup --help", "restore --help", "schedule --help", "backup-location --help", "snapshot-location --help",
+		"plugin --help", "get --help", "describe --help", "create --help", "delete --help",
 		"client --help", "help",
 	},
 }
 
-// TestAcceptOperate_CommandLineForms compares what the commands print of fixed objects, and of mistakes, with golden files.
+// TestAcceptOperate_CommandLineForms compares what the commands print of fixed objects, and of mistakes, with golden
+// files.
 func TestAcceptOperate_CommandLineForms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"}}))
 	s.apply(filepath.Join("testdata", "forms", "objects.yaml"))
-	for _, name := range []string{"backup", "backup-create", "restore", "schedule", "location", "other", "help"} { // one changes what the next shows
+	for _, name := range []string{"backup", "backup-create", "restore", "schedule", "location", "other", "help"} {
+		// one changes what the next shows
 		var all strings.Builder
 		for _, form := range forms[name] {
 			args := strings.Fields(form)
@@ -99,7 +123,8 @@ var changing = []struct {
 	{regexp.MustCompile(`(uid: |"uid": ")[-0-9a-f]{36}`), "${1}<uid>"},
 	{regexp.MustCompile(`(resourceVersion: "|"resourceVersion": ")\d+`), "${1}<version>"},
 	{regexp.MustCompile(`nightly-20(2[1-9]|[3-9]\d)\d{10}`), "nightly-<time>"},
-	{regexp.MustCompile(`20(2[1-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d( \+0000 UTC|Z)`), "<now>"}, // the objects are of 2020
+	// the objects are of 2020
+	{regexp.MustCompile(`20(2[1-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d( \+0000 UTC|Z)`), "<now>"},
 	{regexp.MustCompile(`\b(\d+[ydhms])+ ago +`), "<age> ago   "},
 	{regexp.MustCompile(`\b9\d\dy(\d+d)? +`), "<left>   "},
 	{regexp.MustCompile(`(CREATED|EXPIRES) {3,}`), "$1   "},
@@ -121,7 +146,8 @@ func (s *site) requireForms(name, text string) {
 	require.Equal(s.t, string(want), text, "of %s; -update writes it", path)
 }
 
-// apply creates the objects of a file in the namespace of the site, with their statuses: the definitions have no status sub-resource.
+// apply creates the objects of a file in the namespace of the site, with their statuses: the definitions have no status
+// sub-resource.
 func (s *site) apply(path string) {
 	s.t.Helper()
 	file, err := os.Open(path)

@@ -20,8 +20,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptOperate_InstallHelm renders the chart with Helm's library, compares it with what "cleat install" installs for the same
-// settings, and has the API server validate it strictly.
+// TestAcceptOperate_InstallHelm renders the chart with Helm's library, compares it with what "cleat install" installs
+// for the same settings, and has the API server validate it strictly.
 func TestAcceptOperate_InstallHelm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -60,13 +60,18 @@ func TestAcceptOperate_InstallHelm(t *testing.T) {
 			[]string{
 				"--provider", "aws", "--bucket", "b", "--prefix", "p", "--secret-file", secret, "--cacert", secret,
 				"--backup-location-config", "region=r,s3Url=https://s3.example.io", "--snapshot-location-config", "region=r",
-				"--plugins", "velero/velero-plugin-for-aws:v1.13.0", "--node-selector", "disk=ssd", "--tolerations", "dedicated=backup:NoSchedule",
+				"--plugins", "velero/velero-plugin-for-aws:v1.13.0", "--node-selector", "disk=ssd", "--tolerations",
+				"dedicated=backup:NoSchedule",
 				"--affinity-file", affinity, "--server-priority-class-name", "system-cluster-critical", "--pod-labels", "team=ops",
-				"--pod-annotations", "a=b", "--sa-annotations", "iam=x", "--velero-pod-cpu-limit", "2", "--image-pull-secrets", "pull",
-				"--concurrent-backups", "2", "--features", "EnableCSI,EnableAPIGroupVersions", "--client-qps", "12.5", "--leader-elect=false",
+				"--pod-annotations", "a=b", "--sa-annotations", "iam=x", "--velero-pod-cpu-limit", "2", "--image-pull-secrets",
+				"pull",
+				"--concurrent-backups", "2", "--features", "EnableCSI,EnableAPIGroupVersions", "--client-qps", "12.5",
+				"--leader-elect=false",
 				"--default-backup-ttl", "240h0m0s", "--backup-sync-period", "1m0s",
-				"--use-node-agent", "--node-agent-configmap", "agents", "--data-mover-prepare-timeout", "1h0m0s", "--kubelet-root-dir", "/data/kubelet",
-				"--node-agent-plugins", "registry.example.io/mover:v1", "--privileged-node-agent", "--node-agent-pod-cpu-request", "1",
+				"--use-node-agent", "--node-agent-configmap", "agents", "--data-mover-prepare-timeout", "1h0m0s",
+				"--kubelet-root-dir", "/data/kubelet",
+				"--node-agent-plugins", "registry.example.io/mover:v1", "--privileged-node-agent", "--node-agent-pod-cpu-request",
+				"1",
 				"--node-agent-priority-class-name", "system-node-critical", "--log-format", "json",
 			},
 			`image: {imagePullSecrets: [pull]}
@@ -125,7 +130,8 @@ resources: {limits: {cpu: "2"}}
 		},
 		"least privilege for volumes": {
 			[]string{
-				"--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop, "--features", "EnableCSI",
+				"--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop, "--features",
+				"EnableCSI",
 				"--use-node-agent", "--sa-annotations", "iam=x",
 			},
 			"credentials: {useSecret: false}\nrbac: {clusterAdministrator: false, namespaces: [" + shop + "]}\n" +
@@ -133,12 +139,14 @@ resources: {limits: {cpu: "2"}}
 		},
 		"a service account of others": {
 			[]string{"--no-default-backup-location", "--no-secret", "--service-account-name", "backups", "--use-node-agent"},
-			"credentials: {useSecret: false}\nrbac: {create: false}\nserviceAccount: {server: {create: false, name: backups}}\ndeployNodeAgent: true\n",
+			"credentials: {useSecret: false}\nrbac: {create: false}\nserviceAccount: {server: {create: false, name: " +
+				"backups}}\ndeployNodeAgent: true\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			printed := s.must(append([]string{"install", "--dry-run", "-o", "json", "--image", "registry.example.io/cleat:v1"}, tt.flags...)...)
+			printed := s.must(append([]string{"install", "--dry-run", "-o", "json", "--image", "registry.example.io/cleat:v1"},
+				tt.flags...)...)
 			want := byName(t, bytes.NewReader([]byte(printed)))
 			delete(want, "Namespace /"+s.namespace) // Helm's --create-namespace makes it
 			got := render(tt.values)
@@ -193,7 +201,8 @@ extraObjects:
 func (s *site) validate(object *unstructured.Unstructured) {
 	s.t.Helper()
 	strict := client.WithFieldValidation(s.client, "Strict")
-	err := strict.Apply(s.t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.ForceOwnership, client.FieldOwner("test"), client.DryRunAll)
+	err := strict.Apply(s.t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.ForceOwnership,
+		client.FieldOwner("test"), client.DryRunAll)
 	require.NoError(s.t, err, "%s %s", object.GetKind(), object.GetName())
 }
 

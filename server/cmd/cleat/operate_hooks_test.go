@@ -42,13 +42,16 @@ func newHookSite(t *testing.T) *hookSite {
 func (s *hookSite) pod(name string, annotations ...string) {
 	s.t.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: name, Labels: map[string]string{"app": name}, Annotations: map[string]string{}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}, {Name: "side", Image: "side"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: name, Labels: map[string]string{"app": name},
+			Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"},
+			{Name: "side", Image: "side"}}},
 	}
 	for i := 0; i < len(annotations); i += 2 {
 		pod.Annotations[annotations[i]] = annotations[i+1]
 	}
-	s.eventually("pod "+name+" is created", func(ctx context.Context) (bool, error) { // its service account may not exist yet
+	s.eventually("pod "+name+" is created", func(ctx context.Context) (bool, error) {
+		// its service account may not exist yet
 		err := s.client.Create(ctx, pod)
 		return err == nil || apierrors.IsAlreadyExists(err), nil
 	})
@@ -100,24 +103,31 @@ func testBackupHooks(t *testing.T) {
 	const pre, post = "pre.hook.backup.velero.io/", "post.hook.backup.velero.io/"
 	s := newHookSite(t)
 	s.pod("web")
-	s.pod("db", pre+"command", shell("echo pre-$CONTAINER | tee -a did"), pre+"container", "side", post+"command", shell("echo post >> did"))
+	s.pod("db", pre+"command", shell("echo pre-$CONTAINER | tee -a did"), pre+"container", "side", post+"command",
+		shell("echo post >> did"))
 	s.pod("broken", pre+"command", shell("echo no space left >&2; exit 3"), post+"command", shell("echo post >> did"))
 	s.pod("lax", pre+"command", shell("exit 4"), pre+"on-error", "Continue", post+"command", shell("echo post >> did"))
 	s.pod("hangs", pre+"command", shell("sleep 1000"), pre+"timeout", "2s", pre+"on-error", "Continue")
 	s.pod("forks", pre+"command", shell("sleep 1000 & echo forked"), pre+"timeout", "10s", pre+"on-error", "Continue")
-	s.pod("prints", pre+"command", shell("echo first; head -c 100000000 /dev/zero | tr '\\\\0' x; echo; echo last"), pre+"timeout", "10m")
+	s.pod("prints", pre+"command", shell("echo first; head -c 100000000 /dev/zero | tr '\\\\0' x; echo; echo last"),
+		pre+"timeout", "10m")
 	s.pod("lost", pre+"command", "true", pre+"container", "none", pre+"on-error", "Continue")
 	s.serve("--item-block-worker-count", "4")
 	s.available()
 	hooks := func(line string, onError velerov1.HookErrorMode) []velerov1.BackupResourceHook {
-		return []velerov1.BackupResourceHook{{Exec: &velerov1.ExecHook{Command: []string{"sh", "-c", "echo " + line + " >> did"}, OnError: onError, Timeout: metav1.Duration{Duration: time.Minute}}}}
+		return []velerov1.BackupResourceHook{
+			{Exec: &velerov1.ExecHook{Command: []string{"sh", "-c", "echo " + line + " >> did"}, OnError: onError,
+				Timeout: metav1.Duration{Duration: time.Minute}}},
+		}
 	}
 	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hooked"},
-		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{s.shop}, Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{
-			{Name: "web", LabelSelector: metav1.SetAsLabelSelector(map[string]string{"app": "web"}), PreHooks: hooks("pre", ""), PostHooks: hooks("post", velerov1.HookErrorModeFail)},
-			{Name: "elsewhere", IncludedNamespaces: []string{"elsewhere"}, PreHooks: hooks("wrong", "")},
-		}}},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{s.shop},
+			Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{
+				{Name: "web", LabelSelector: metav1.SetAsLabelSelector(map[string]string{"app": "web"}), PreHooks: hooks("pre", ""),
+					PostHooks: hooks("post", velerov1.HookErrorModeFail)},
+				{Name: "elsewhere", IncludedNamespaces: []string{"elsewhere"}, PreHooks: hooks("wrong", "")},
+			}}},
 	}))
 	b := s.awaitBackup("hooked", velerov1.BackupPhasePartiallyFailed)
 	require.Equal(t, &velerov1.HookStatus{HooksAttempted: 11, HooksFailed: 5}, b.Status.HookStatus)
@@ -134,25 +144,29 @@ func testBackupHooks(t *testing.T) {
 	require.Equal(t, want, pods)
 	messages := s.messages("hooked")
 	for _, text := range []string{
-		"broken: exit code 3: no space left", "message: /not backed up, because of its pre hook", "lax: exit code 4", "hangs: not done in time: it was given 2s",
+		"broken: exit code 3: no space left", "message: /not backed up, because of its pre hook", "lax: exit code 4",
+		"hangs: not done in time: it was given 2s",
 		"forks: not done in time", `no container \"none\", only [\"app\" \"side\"]`,
 	} {
 		require.Contains(t, messages, text)
 	}
 	require.Equal(t, 6, b.Status.Errors, messages)
 	log := s.log("backups", "hooked", "hooked-logs.gz")
-	for _, text := range []string{`stdout="pre-side\n"`, `stdout="first\nxxx`, `bytes are left out`, `xxx\nlast\n"`, `stdout="forked\n"`} {
+	for _, text := range []string{`stdout="pre-side\n"`, `stdout="first\nxxx`, `bytes are left out`, `xxx\nlast\n"`,
+		`stdout="forked\n"`} {
 		require.Contains(t, log, text)
 	}
 	described := strings.Join(slices.Collect(strings.FieldsSeq(s.must("backup", "describe", "hooked"))), " ")
 	require.Contains(t, described, "HooksAttempted: 11 HooksFailed: 5")
-	require.Contains(t, described, "Pre Exec Hook: Container: <first> Command: sh -c echo pre >> did On Error: Fail Timeout: 1m0s")
+	require.Contains(t, described, "Pre Exec Hook: Container: <first> Command: sh -c echo pre >> did On Error: Fail "+
+		"Timeout: 1m0s")
 }
 
 // blockOf returns the annotations of a pod whose hooks note in the same order as those of others what they do.
 func blockOf(name, pre string) []string {
 	return []string{
-		"pre.hook.backup.velero.io/command", shell("echo pre-" + name + " >> ../order" + pre), "pre.hook.backup.velero.io/timeout", "1h",
+		"pre.hook.backup.velero.io/command", shell("echo pre-" + name + " >> ../order" + pre),
+		"pre.hook.backup.velero.io/timeout", "1h",
 		"post.hook.backup.velero.io/command", shell("echo post-" + name + " >> ../order"),
 	}
 }
@@ -165,7 +179,8 @@ func (s *hookSite) beginBlock(name string, pods ...string) {
 	}
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{s.shop}, OrderedResources: map[string]string{"pods": strings.Join(pods, ",")}},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{s.shop},
+			OrderedResources: map[string]string{"pods": strings.Join(pods, ",")}},
 	}))
 }
 
@@ -207,7 +222,8 @@ func testHooksOfACancelledBackup(t *testing.T) {
 	s.awaitOrder("pre-a", "pre-b", "post-a", "post-b")
 }
 
-// testHooksOfAnInterruptedBackup kills the server while a pre hook runs. The next one begins the backup anew, with its hooks.
+// testHooksOfAnInterruptedBackup kills the server while a pre hook runs. The next one begins the backup anew, with its
+// hooks.
 func testHooksOfAnInterruptedBackup(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -241,7 +257,9 @@ func (s *hookSite) restorePods(name string, hooks ...velerov1.RestoreResourceHoo
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: velerov1.RestoreSpec{
-			BackupName: "pods", NamespaceMapping: map[string]string{s.shop: namespace}, Hooks: velerov1.RestoreHooks{Resources: hooks},
+			BackupName: "pods", NamespaceMapping: map[string]string{s.shop: namespace}, Hooks: velerov1.RestoreHooks{
+				Resources: hooks,
+			},
 		},
 	}))
 	s.awaitRestorePhase(name, velerov1.RestorePhaseFinalizing)
@@ -268,7 +286,8 @@ func (s *hookSite) start(namespace string, ready bool, pods ...string) {
 // awaitDid waits until the hooks of a pod have appended lines.
 func (s *hookSite) awaitDid(namespace, pod string, want ...string) {
 	s.t.Helper()
-	s.eventually("the hooks of "+pod, func(context.Context) (bool, error) { return slices.Equal(want, s.did(namespace, pod)), nil })
+	s.eventually("the hooks of "+pod,
+		func(context.Context) (bool, error) { return slices.Equal(want, s.did(namespace, pod)), nil })
 }
 
 func execHook(line string, change func(*velerov1.ExecRestoreHook)) velerov1.RestoreResourceHook {
@@ -285,7 +304,8 @@ func testRestoreHooks(t *testing.T) {
 	s := newHookSite(t)
 	s.pod("web")
 	s.pod("late")
-	s.pod("annotated", postRestore+"command", shell("echo restored | tee -a did"), postRestore+"container", "side", postRestore+"wait-for-ready", "true")
+	s.pod("annotated", postRestore+"command", shell("echo restored | tee -a did"), postRestore+"container", "side",
+		postRestore+"wait-for-ready", "true")
 	s.pod("never", postRestore+"command", "true", postRestore+"wait-timeout", "3s")
 	s.pod("lost", postRestore+"command", "true", postRestore+"container", "none")
 	s.pod("hangs", postRestore+"command", shell("sleep 1000"), postRestore+"exec-timeout", "2s")
@@ -295,9 +315,12 @@ func testRestoreHooks(t *testing.T) {
 	s.backupPods()
 	ns := s.restorePods("r", velerov1.RestoreResourceHookSpec{
 		Name: "spec", IncludedNamespaces: []string{s.shop + "-r"},
-		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In", Values: []string{"web", "late"}}}},
-		PostHooks:     []velerov1.RestoreResourceHook{execHook("one", nil), execHook("two-$CONTAINER", func(h *velerov1.ExecRestoreHook) { h.Container = "side" })},
-	}, velerov1.RestoreResourceHookSpec{Name: "source", IncludedNamespaces: []string{s.shop}, PostHooks: []velerov1.RestoreResourceHook{execHook("wrong", nil)}})
+		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In",
+			Values: []string{"web", "late"}}}},
+		PostHooks: []velerov1.RestoreResourceHook{execHook("one", nil),
+			execHook("two-$CONTAINER", func(h *velerov1.ExecRestoreHook) { h.Container = "side" })},
+	}, velerov1.RestoreResourceHookSpec{Name: "source", IncludedNamespaces: []string{s.shop},
+		PostHooks: []velerov1.RestoreResourceHook{execHook("wrong", nil)}})
 
 	// The server restores and backs up other things meanwhile.
 	s.beginBackup("other")
@@ -307,7 +330,8 @@ func testRestoreHooks(t *testing.T) {
 	require.Empty(t, s.did(ns, "annotated"), "its container is running, but not ready")
 	s.start(ns, true, "annotated", "late")
 	s.awaitDid(ns, "late", "one", "two-side")
-	require.NoError(t, s.client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "deleted"}}, client.GracePeriodSeconds(0)))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "deleted"}}, client.GracePeriodSeconds(0)))
 
 	r := s.awaitRestore("r", velerov1.RestorePhasePartiallyFailed)
 	require.Equal(t, []string{"restored"}, s.did(ns, "annotated"))
@@ -317,8 +341,10 @@ func testRestoreHooks(t *testing.T) {
 	messages := strings.Join(errs.Namespaces[ns], "\n")
 	require.Len(t, errs.Namespaces[ns], 4, messages)
 	for _, text := range []string{
-		"was not run in pod " + ns + "/never: its container was not running within 3s (waitTimeout)", `the pod has no container "none", only ["app" "side"]`,
-		"failed in pod " + ns + "/hangs: not done in time: it was given 2s", "was not run in pod " + ns + "/deleted: the pod was deleted",
+		"was not run in pod " + ns + "/never: its container was not running within 3s (waitTimeout)",
+		`the pod has no container "none", only ["app" "side"]`,
+		"failed in pod " + ns + "/hangs: not done in time: it was given 2s", "was not run in pod " + ns +
+			"/deleted: the pod was deleted",
 	} {
 		require.Contains(t, messages, text)
 	}
@@ -328,7 +354,8 @@ func testRestoreHooks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log, `msg="hook of its annotations failed`))
 	described := strings.Join(strings.Fields(s.must("restore", "describe", "r")), " ")
 	require.Contains(t, described, "HooksAttempted: 9 HooksFailed: 4")
-	require.Contains(t, described, "Exec Hook: Container: side Command: sh -c echo two-$CONTAINER >> did On Error: Continue Exec timeout: 30s Wait timeout: <none> Wait for ready: false")
+	require.Contains(t, described, "Exec Hook: Container: side Command: sh -c echo two-$CONTAINER >> did On Error: "+
+		"Continue Exec timeout: 30s Wait timeout: <none> Wait for ready: false")
 }
 
 // testHaltedHooks has a hook fail with onError Fail: no other hook of the restore begins.
@@ -345,13 +372,14 @@ func testHaltedHooks(t *testing.T) {
 	r := s.awaitRestore("r", velerov1.RestorePhasePartiallyFailed)
 	require.Equal(t, &velerov1.HookStatus{HooksAttempted: 2, HooksFailed: 2}, r.Status.HookStatus)
 	require.Empty(t, s.did(ns, "waits"))
-	messages := strings.Join(gzipped[results.Results](s.site, "restores/r/restore-r-results.gz").Errors.Namespaces[ns], "\n")
+	messages := strings.Join(gzipped[results.Results](s.site, "restores/r/restore-r-results.gz").Errors.Namespaces[ns],
+		"\n")
 	require.Contains(t, messages, "/bad: exit code 5")
 	require.Contains(t, messages, "/waits: a hook with onError Fail has failed before")
 }
 
-// testHooksOfAKilledServer kills the server while one hook has ended, one runs and one waits. The next server runs the last one, and none
-// twice.
+// testHooksOfAKilledServer kills the server while one hook has ended, one runs and one waits. The next server runs the
+// last one, and none twice.
 func testHooksOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -380,7 +408,8 @@ func testHooksOfAKilledServer(t *testing.T) {
 	for pod, line := range map[string]string{"ended": "ended", "failed": "failed", "runs": "runs", "waits": "waited"} {
 		require.Equal(t, []string{line}, s.did(ns, pod), pod)
 	}
-	messages := strings.Join(gzipped[results.Results](s.site, "restores/r/restore-r-results.gz").Errors.Namespaces[ns], "\n")
+	messages := strings.Join(gzipped[results.Results](s.site, "restores/r/restore-r-results.gz").Errors.Namespaces[ns],
+		"\n")
 	require.Contains(t, messages, "/failed: exit code 6")
 	require.Contains(t, messages, "/runs was running when the server was stopped")
 }
@@ -397,9 +426,11 @@ func testCancelledHooks(t *testing.T) {
 	s.must("restore", "cancel", "cancelled")
 	r := s.awaitRestore("cancelled", velerov1.RestorePhasePartiallyFailed)
 	require.Equal(t, &velerov1.HookStatus{HooksAttempted: 1, HooksFailed: 1}, r.Status.HookStatus)
-	require.Contains(t, strings.Join(gzipped[results.Results](s.site, "restores/cancelled/restore-cancelled-results.gz").Errors.Namespaces[ns], "\n"), "it was cancelled on request")
+	require.Contains(t, strings.Join(gzipped[results.Results](s.site,
+		"restores/cancelled/restore-cancelled-results.gz").Errors.Namespaces[ns], "\n"), "it was cancelled on request")
 	s.restorePods("deleted")
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "deleted"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "deleted"}}))
 	s.awaitGone(&velerov1.Restore{}, "deleted")
 	require.NotContains(t, s.files("restores"), "deleted")
 }

@@ -41,14 +41,16 @@ func (s *site) kubeconfigOf(account string) string {
 	return s.cluster.AccountKubeconfig(s.t, s.namespace, account)
 }
 
-// TestAcceptOperate_LeastPrivilege backs up and restores a namespace as the service account of an installation that is not a cluster admin.
+// TestAcceptOperate_LeastPrivilege backs up and restores a namespace as the service account of an installation that is
+// not a cluster admin.
 func TestAcceptOperate_LeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	shop := s.workload(3)
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "app"}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "key"}, StringData: map[string]string{"key": "k"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "key"},
+			StringData: map[string]string{"key": "k"}},
 		&corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "data"},
 			Spec: corev1.PersistentVolumeClaimSpec{
@@ -68,7 +70,8 @@ func TestAcceptOperate_LeastPrivilege(t *testing.T) {
 	for _, object := range objects {
 		require.NoError(t, s.client.Create(t.Context(), object.DeepCopyObject().(client.Object))) //nolint:forcetypeassert // it is one
 	}
-	out := s.must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop, "--use-node-agent")
+	out := s.must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop,
+		"--use-node-agent")
 	require.Contains(t, out, "namespace/"+s.namespace+" exists and was left as it is; --apply updates it\n")
 	require.Contains(t, out, "rolebinding/velero-"+s.namespace+" in namespace "+shop+" created\n")
 
@@ -96,7 +99,8 @@ func TestAcceptOperate_LeastPrivilege(t *testing.T) {
 
 	_, _, err := s.run("backup", "create", "other", "--include-namespaces", s.workload(1), "--wait")
 	require.Error(t, err)
-	require.NotZero(t, s.awaitBackup("other", velerov1.BackupPhasePartiallyFailed).Status.Errors, "the server has no rights there")
+	require.NotZero(t, s.awaitBackup("other", velerov1.BackupPhasePartiallyFailed).Status.Errors,
+		"the server has no rights there")
 
 	server.kill() // it would carry out the Backup to which the load that is made by hand belongs
 	s.moveVolume(shop)
@@ -118,7 +122,9 @@ func (s *site) moveVolume(shop string) {
 	programs.Copy(s.t, "server/test/nodeagent/testdata/mover", filepath.Join(dir, "plugins", "mover"))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: shop + "-node"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "app"}, Spec: corev1.PodSpec{
-		NodeName: node.Name, Containers: []corev1.Container{{Name: "app", Image: "app"}}, AutomountServiceAccountToken: new(false),
+		NodeName: node.Name, Containers: []corev1.Container{{Name: "app", Image: "app"}}, AutomountServiceAccountToken: new(
+			false,
+		),
 		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 	}}
 	s.eventually("the pod exists", func(ctx context.Context) (bool, error) { // its service account may not exist yet
@@ -133,8 +139,10 @@ func (s *site) moveVolume(shop string) {
 	require.NoError(s.t, os.WriteFile(filepath.Join(volume, "file"), []byte("content"), 0o600))
 
 	var log logBuffer
-	agent := exec.Command(cleat(s.t), "node-agent", "server", "--kubeconfig", s.kubeconfigOf("node-agent"), "--namespace", s.namespace, "--node-name", node.Name,
-		"--host-pods", filepath.Join(dir, "pods"), "--plugin-dir", filepath.Join(dir, "plugins"), "--metrics-address", "0", "--profiler-address", "",
+	agent := exec.Command(cleat(s.t), "node-agent", "server", "--kubeconfig", s.kubeconfigOf("node-agent"), "--namespace",
+		s.namespace, "--node-name", node.Name,
+		"--host-pods", filepath.Join(dir, "pods"), "--plugin-dir", filepath.Join(dir, "plugins"), "--metrics-address", "0",
+		"--profiler-address", "",
 		"--scratch-dir", s.t.TempDir(), "--volume-namespaces", shop)
 	agent.Stdout, agent.Stderr = &log, &log
 	require.NoError(s.t, agent.Start())
@@ -145,10 +153,12 @@ func (s *site) moveVolume(shop string) {
 			s.t.Logf("log of the node agent:\n%s", log.tail())
 		}
 	}()
-	load := &velerov1.PodVolumeBackup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "data"}, Spec: velerov1.PodVolumeBackupSpec{
-		Node: node.Name, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: shop, Name: pod.Name, UID: pod.UID}, Volume: "data",
-		BackupStorageLocation: "files", UploaderType: velerov1.RepositoryTypeRestic,
-	}}
+	load := &velerov1.PodVolumeBackup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "data"},
+		Spec: velerov1.PodVolumeBackupSpec{
+			Node: node.Name, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: shop, Name: pod.Name, UID: pod.UID},
+			Volume:                "data",
+			BackupStorageLocation: "files", UploaderType: velerov1.RepositoryTypeRestic,
+		}}
 	owner := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "by-hand"}}
 	require.NoError(s.t, loads.Begin(s.t.Context(), s.client, owner))
 	require.NoError(s.t, loads.Sign(s.t.Context(), s.client, owner, load))
@@ -192,13 +202,14 @@ func ownCluster(t *testing.T) *site {
 func (s *site) credentials() (path string) {
 	s.t.Helper()
 	path = filepath.Join(s.t.TempDir(), "credentials")
-	text := fmt.Appendf(nil, "[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.cluster.S3.AccessKey, s.cluster.S3.SecretKey)
+	text := fmt.Appendf(nil, "[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.cluster.S3.AccessKey,
+		s.cluster.S3.SecretKey)
 	require.NoError(s.t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
-// TestAcceptOperate_Install installs everything into a cluster of its own, a second time, and beside another one, and removes
-// it again. Then it does what the README says.
+// TestAcceptOperate_Install installs everything into a cluster of its own, a second time, and beside another one, and
+// removes it again. Then it does what the README says.
 func TestAcceptOperate_Install(t *testing.T) {
 	t.Parallel()
 	s := ownCluster(t)
@@ -209,11 +220,15 @@ func TestAcceptOperate_Install(t *testing.T) {
 	secret := s.credentials()
 	args := []string{
 		"install", "--provider", "cleat.dev/s3", "--bucket", bucket, "--prefix", "here", "--secret-file", secret,
-		"--backup-location-config", "region=" + cluster.S3.Region + ",s3Url=" + cluster.S3.Endpoint + ",s3ForcePathStyle=true",
-		"--plugins", "registry.example.io/team/velero-plugin_x:v1,velero/velero-plugin-for-aws:v1.13.0", "--image", "registry.example.io/cleat:v1",
-		"--node-selector", "disk=ssd", "--tolerations", "dedicated=backup:NoSchedule,spot", "--server-priority-class-name", "system-cluster-critical",
+		"--backup-location-config", "region=" + cluster.S3.Region + ",s3Url=" + cluster.S3.Endpoint +
+			",s3ForcePathStyle=true",
+		"--plugins", "registry.example.io/team/velero-plugin_x:v1,velero/velero-plugin-for-aws:v1.13.0", "--image",
+		"registry.example.io/cleat:v1",
+		"--node-selector", "disk=ssd", "--tolerations", "dedicated=backup:NoSchedule,spot", "--server-priority-class-name",
+		"system-cluster-critical",
 		"--pod-labels", "team=ops", "--pod-annotations", "a=b", "--sa-annotations", "iam=x", "--velero-pod-cpu-limit", "0",
-		"--concurrent-backups", "2", "--features", "EnableAPIGroupVersions", "--use-volume-snapshots", "--snapshot-location-config", "region=x",
+		"--concurrent-backups", "2", "--features", "EnableAPIGroupVersions", "--use-volume-snapshots",
+		"--snapshot-location-config", "region=x",
 		"--use-node-agent", "--node-agent-pod-mem-limit", "1Gi", "--node-agent-priority-class-name", "system-node-critical",
 		"--node-agent-configmap", "agents", "--kubelet-root-dir", "/data/kubelet", "--default-volumes-to-fs-backup",
 	}
@@ -234,12 +249,14 @@ func TestAcceptOperate_Install(t *testing.T) {
 	require.Contains(t, s.must(append(args, "--apply", "--concurrent-backups", "3")...), "deployment/velero applied\n")
 
 	var deployments appsv1.DeploymentList // as "velero plugin get" and dashboards look for it
-	require.NoError(t, c.List(t.Context(), &deployments, client.InNamespace("velero"), client.MatchingLabels{"component": "velero"}))
+	require.NoError(t, c.List(t.Context(), &deployments, client.InNamespace("velero"),
+		client.MatchingLabels{"component": "velero"}))
 	require.Len(t, deployments.Items, 1)
 	pod := deployments.Items[0].Spec.Template
 	require.Equal(t, "velero", pod.Spec.Containers[0].Name)
 	require.Equal(t, map[string]string{"component": "velero", "deploy": "velero", "team": "ops"}, pod.Labels)
-	require.Equal(t, []string{"server", "--concurrent-backups=3", "--default-volumes-to-fs-backup=true", "--features=EnableAPIGroupVersions"}, pod.Spec.Containers[0].Args)
+	require.Equal(t, []string{"server", "--concurrent-backups=3", "--default-volumes-to-fs-backup=true",
+		"--features=EnableAPIGroupVersions"}, pod.Spec.Containers[0].Args)
 	require.Equal(t, "team-velero-plugin-x", pod.Spec.InitContainers[0].Name)
 	require.Equal(t, "velero-velero-plugin-for-aws", pod.Spec.InitContainers[1].Name)
 	require.Equal(t, []corev1.Toleration{
@@ -265,7 +282,8 @@ func TestAcceptOperate_Install(t *testing.T) {
 	r.Finalizers = append(r.Finalizers, "restores.velero.io/external-resources-finalizer")
 	require.NoError(t, c.Update(t.Context(), r))
 	other := &site{t: t, cluster: cluster, client: c, namespace: "other", kubeconfig: cluster.Kubeconfig}
-	other.must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop, "--use-node-agent")
+	other.must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop,
+		"--use-node-agent")
 
 	_, note, err := s.run("uninstall")
 	require.Error(t, err)
@@ -278,7 +296,9 @@ func TestAcceptOperate_Install(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "velero-other"}, &rbacv1.ClusterRole{}))
 
 	other.must("uninstall", "--force")
-	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}, &corev1.NamespaceList{}} {
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{},
+		&corev1.NamespaceList{}} {
 		require.NoError(t, c.List(t.Context(), list, client.MatchingLabels{"component": "velero"}))
 		require.Zero(t, meta.LenList(list), "%T", list)
 	}
@@ -294,7 +314,8 @@ func TestAcceptOperate_Install(t *testing.T) {
 	require.NoError(t, err)
 	objects, err := install.DefinitionObjects()
 	require.NoError(t, err)
-	backups := objects[slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == "backups.velero.io" })]
+	backups := objects[slices.IndexFunc(objects,
+		func(o *unstructured.Unstructured) bool { return o.GetName() == "backups.velero.io" })]
 	require.NoError(t, fresh.Create(t.Context(), backups.DeepCopy()))
 	s.eventually("the group is known", func(context.Context) (bool, error) {
 		_, err := fresh.RESTMapper().RESTMapping(velerov1.SchemeGroupVersion.WithKind("Backup").GroupKind())
@@ -319,12 +340,14 @@ func (s *site) checkAgents() {
 	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: "velero", Name: "node-agent"}, &agents))
 	require.Equal(s.t, map[string]string{"name": "node-agent"}, agents.Spec.Selector.MatchLabels)
 	pod := agents.Spec.Template
-	require.Equal(s.t, map[string]string{"component": "velero", "name": "node-agent", "role": "node-agent", "team": "ops"}, pod.Labels)
+	require.Equal(s.t, map[string]string{"component": "velero", "name": "node-agent", "role": "node-agent", "team": "ops"},
+		pod.Labels)
 	require.Equal(s.t, []string{"velero", "system-node-critical", "cleat-dev-cleat-restic"}, []string{
 		pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName, pod.Spec.InitContainers[0].Name,
 	})
 	c := pod.Spec.Containers[0]
-	require.Equal(s.t, []string{"/velero", "node-agent", "server", "--features=EnableAPIGroupVersions", "--node-agent-configmap=agents"}, append(c.Command, c.Args...))
+	require.Equal(s.t, []string{"/velero", "node-agent", "server", "--features=EnableAPIGroupVersions",
+		"--node-agent-configmap=agents"}, append(c.Command, c.Args...))
 	require.Equal(s.t, "1Gi", c.Resources.Limits.Memory().String())
 	volumes, mounts := map[string]string{}, map[string]string{}
 	for _, volume := range pod.Spec.Volumes {
@@ -337,7 +360,8 @@ func (s *site) checkAgents() {
 			mounts[mount.Name] = mount.MountPath
 		}
 	}
-	require.Equal(s.t, map[string]string{"host-pods": "/data/kubelet/pods", "host-plugins": "/data/kubelet/plugins"}, volumes)
+	require.Equal(s.t, map[string]string{"host-pods": "/data/kubelet/pods", "host-plugins": "/data/kubelet/plugins"},
+		volumes)
 	require.Equal(s.t, map[string]string{"host-pods": "/host_pods", "host-plugins": "/var/lib/kubelet/plugins"}, mounts)
 	require.True(s.t, slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "NODE_NAME" }))
 }

@@ -19,8 +19,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptOperate_Locations shows what a server does with locations that are read-only, whose credentials change, of which
-// there are several, and of which one is the default.
+// TestAcceptOperate_Locations shows what a server does with locations that are read-only, whose credentials change, of
+// which there are several, and of which one is the default.
 func TestAcceptOperate_Locations(t *testing.T) {
 	t.Parallel()
 	t.Run("read-only", readOnlyLocation)
@@ -59,15 +59,18 @@ func readOnlyLocation(t *testing.T) {
 
 	s.copies("whole", nil, "copy")
 	s.awaitBackup("copy", velerov1.BackupPhaseCompleted)
-	s.must("restore", "create", "trial", "--from-backup", "copy", "--namespace-mappings", s.shop+":"+s.shop+"-trial", "--dry-run")
+	s.must("restore", "create", "trial", "--from-backup", "copy", "--namespace-mappings", s.shop+":"+s.shop+"-trial",
+		"--dry-run")
 	s.beginRestore("back")
 	s.checkRestore("back")
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "back"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "back"}}))
 	s.awaitGone(new(velerov1.Restore), "back")
 	require.NotEmpty(t, s.files("restores/back"), "what a restore has stored stays")
 }
 
-// setCredential writes the keys of the S3 server into a Secret, with another secret key than the right one if it is wrong.
+// setCredential writes the keys of the S3 server into a Secret, with another secret key than the right one if it is
+// wrong.
 func (s *site) setCredential(name string, wrong bool) {
 	s.t.Helper()
 	key := s.cluster.S3.SecretKey
@@ -76,7 +79,8 @@ func (s *site) setCredential(name string, wrong bool) {
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Data:       map[string][]byte{"mine": fmt.Appendf(nil, "[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.cluster.S3.AccessKey, key)},
+		Data: map[string][]byte{"mine": fmt.Appendf(nil, "[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n",
+			s.cluster.S3.AccessKey, key)},
 	}
 	if err := s.client.Create(s.t.Context(), secret); err != nil {
 		require.NoError(s.t, s.client.Update(s.t.Context(), secret))
@@ -84,7 +88,9 @@ func (s *site) setCredential(name string, wrong bool) {
 }
 
 // awaitLocation waits until a location is in a phase.
-func (s *site) awaitLocation(name string, phase velerov1.BackupStorageLocationPhase) (location velerov1.BackupStorageLocation) {
+func (s *site) awaitLocation(
+	name string, phase velerov1.BackupStorageLocationPhase,
+) (location velerov1.BackupStorageLocation) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("location %s is %s", name, phase), func(ctx context.Context) (bool, error) {
 		err := s.client.Get(ctx, s.key(name), &location)
@@ -93,8 +99,8 @@ func (s *site) awaitLocation(name string, phase velerov1.BackupStorageLocationPh
 	return location
 }
 
-// credentialFiles returns the contents of the files with credentials of a location, and requires that others cannot read them. The
-// server may remove some meanwhile.
+// credentialFiles returns the contents of the files with credentials of a location, and requires that others cannot
+// read them. The server may remove some meanwhile.
 func (s *site) credentialFiles(scratch, location string) (contents []string) {
 	s.t.Helper()
 	visit := func(path string, entry fs.DirEntry) error {
@@ -132,7 +138,8 @@ func expiredCredential(t *testing.T) {
 	second.ObjectMeta = metav1.ObjectMeta{Namespace: s.namespace, Name: "second"}
 	second.Spec.Default = false
 	second.Spec.Credential = &velerov1.SecretKeySelector{Name: "second-credentials", Key: "mine"}
-	second.Spec.ObjectStorage = &velerov1.ObjectStorageLocation{Bucket: s.cluster.NewBucket(t, "second"), Prefix: "in/here"}
+	second.Spec.ObjectStorage = &velerov1.ObjectStorageLocation{Bucket: s.cluster.NewBucket(t, "second"),
+		Prefix: "in/here"}
 	second.Spec.ValidationFrequency = &metav1.Duration{Duration: time.Second}
 	s.bucketDir = filepath.Join(s.cluster.S3.Dir, second.Spec.ObjectStorage.Bucket, "in", "here")
 	s.setCredential("second-credentials", true)
@@ -140,7 +147,8 @@ func expiredCredential(t *testing.T) {
 	scratch := t.TempDir()
 	s.serve(append(often, "--scratch-dir", scratch)...)
 	s.available()
-	require.Contains(t, s.awaitLocation("second", velerov1.BackupStorageLocationPhaseUnavailable).Status.Message, "credentials were refused")
+	require.Contains(t, s.awaitLocation("second", velerov1.BackupStorageLocationPhaseUnavailable).Status.Message,
+		"credentials were refused")
 
 	s.setCredential("second-credentials", false)
 	s.awaitLocation("second", velerov1.BackupStorageLocationPhaseAvailable)

@@ -19,13 +19,16 @@ func TestAcceptOperate_Metrics(t *testing.T) {
 	s.must("restore", "create", "r", "--from-backup", "b", "--wait")
 	v.measures(
 		"velero_backup_total 2", "velero_restore_total 1",
-		`velero_backup_tarball_size_bytes{schedule="nightly"} [1-9]\d*`, `velero_backup_tarball_size_bytes{schedule=""} [1-9]\d*`,
+		`velero_backup_tarball_size_bytes{schedule="nightly"} [1-9]\d*`,
+		`velero_backup_tarball_size_bytes{schedule=""} [1-9]\d*`,
 		`velero_backup_attempt_total{schedule="nightly"} 1`, `velero_backup_success_total{schedule="nightly"} 1`,
 		`velero_backup_last_status{schedule="nightly"} 1`, `velero_backup_last_successful_timestamp{schedule="nightly"} .*`,
-		`velero_backup_duration_seconds_count{schedule="nightly"} 1`, `velero_backup_items_total{schedule="nightly"} [1-9]\d*`,
+		`velero_backup_duration_seconds_count{schedule="nightly"} 1`,
+		`velero_backup_items_total{schedule="nightly"} [1-9]\d*`,
 		`velero_restore_attempt_total{schedule="nightly"} 1`, `velero_restore_success_total{schedule="nightly"} 1`,
 		`velero_backup_location_status_gauge{backup_location_name="default"} 1`,
 	)
 	s.must("backup", "delete", "c", "--confirm", "--wait")
-	v.measures("velero_backup_total 1", `velero_backup_deletion_attempt_total{schedule=""} 1`, `velero_backup_deletion_success_total{schedule=""} 1`)
+	v.measures("velero_backup_total 1", `velero_backup_deletion_attempt_total{schedule=""} 1`,
+		`velero_backup_deletion_success_total{schedule=""} 1`)
 }

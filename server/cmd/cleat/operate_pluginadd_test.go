@@ -46,7 +46,10 @@ func imageWith(t *testing.T, write func(*tar.Writer)) v1.Image {
 	w := tar.NewWriter(&data)
 	write(w)
 	require.NoError(t, w.Close())
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser,
+		error) {
+		return io.NopCloser(bytes.NewReader(data.Bytes())), nil
+	})
 	require.NoError(t, err)
 	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: runtime.GOOS, Architecture: runtime.GOARCH})
 	require.NoError(t, err)
@@ -59,13 +62,14 @@ func imageWith(t *testing.T, write func(*tar.Writer)) v1.Image {
 func (s *site) hasPlugin(text string, want bool) {
 	s.t.Helper()
 	table := ""
-	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, text) != want || table == ""; table = s.must("plugin", "get", "--timeout", "2m") {
+	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, text) != want ||
+		table == ""; table = s.must("plugin", "get", "--timeout", "2m") {
 		require.True(s.t, time.Now().Before(until), "%s: %v\n%s", text, want, table)
 	}
 }
 
-// TestAcceptOperate_PluginAdd adds plugins from a registry, an OCI layout and a tarball to a running server, without and with a lock, removes
-// them, and adds and removes images of the Deployment in a cluster.
+// TestAcceptOperate_PluginAdd adds plugins from a registry, an OCI layout and a tarball to a running server, without
+// and with a lock, removes them, and adds and removes images of the Deployment in a cluster.
 func TestAcceptOperate_PluginAdd(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")

@@ -43,7 +43,9 @@ func (s *site) newDisks(settings ...string) *disks {
 		require.NoError(s.t, os.Mkdir(filepath.Join(d.dir, kind), 0o755))
 	}
 	require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "disks"}, StringData: map[string]string{"key": "open sesame"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "disks"}, StringData: map[string]string{
+			"key": "open sesame",
+		},
 	}))
 	d.location("disks")
 	return d
@@ -55,7 +57,9 @@ func (d *disks) location(name string) {
 	require.NoError(d.t, d.client.Create(d.t.Context(), &velerov1.VolumeSnapshotLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: name},
 		Spec: velerov1.VolumeSnapshotLocationSpec{
-			Provider: "velero.io/stock-disks", Config: map[string]string{"dir": d.dir}, Credential: &velerov1.SecretKeySelector{Name: "disks", Key: "key"},
+			Provider: "velero.io/stock-disks", Config: map[string]string{"dir": d.dir}, Credential: &velerov1.SecretKeySelector{
+				Name: "disks", Key: "key",
+			},
 		},
 	}))
 }
@@ -64,12 +68,17 @@ func (d *disks) location(name string) {
 func (d *disks) claim(name string) string { return d.claimLike(name, nil, nil) }
 
 // claimLike is claim for a volume and a claim that are changed before they are created, unless the functions are nil.
-func (d *disks) claimLike(name string, changeVolume func(*corev1.PersistentVolume), changeClaim func(*corev1.PersistentVolumeClaim)) string {
+func (d *disks) claimLike(
+	name string, changeVolume func(*corev1.PersistentVolume), changeClaim func(*corev1.PersistentVolumeClaim),
+) string {
 	d.t.Helper()
-	size, modes := corev1.ResourceList{"storage": resource.MustParse("1Gi")}, []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}
+	size, modes := corev1.ResourceList{"storage": resource.MustParse("1Gi")}, []corev1.PersistentVolumeAccessMode{
+		"ReadWriteOnce",
+	}
 	class := ""
 	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: d.shop + "-" + name, Labels: map[string]string{"topology.kubernetes.io/zone": "zone-1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: d.shop + "-" + name,
+			Labels: map[string]string{"topology.kubernetes.io/zone": "zone-1"}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: d.shop, Name: name},
@@ -86,7 +95,9 @@ func (d *disks) claimLike(name string, changeVolume func(*corev1.PersistentVolum
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.shop, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &class, VolumeName: pv.Name, Resources: corev1.VolumeResourceRequirements{Requests: size},
+			AccessModes: modes, StorageClassName: &class, VolumeName: pv.Name, Resources: corev1.VolumeResourceRequirements{
+				Requests: size,
+			},
 		},
 	}
 	if changeClaim != nil {
@@ -147,8 +158,8 @@ func (d *disks) noRecords() {
 	})
 }
 
-// TestAcceptOperate_Snapshots takes snapshots of volumes with a stock-shaped plugin process, makes volumes of them, and deletes them
-// with their backup. Snapshots that fail in any way are errors of their volumes.
+// TestAcceptOperate_Snapshots takes snapshots of volumes with a stock-shaped plugin process, makes volumes of them, and
+// deletes them with their backup. Snapshots that fail in any way are errors of their volumes.
 func TestAcceptOperate_Snapshots(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", snapshotsThereAndBack)
@@ -172,22 +183,25 @@ func snapshotsThereAndBack(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, errs)
 	require.Equal(t, [2]int{1, 1}, [2]int{b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted})
 	require.Zero(t, b.Status.Warnings)
-	v.measures(`velero_volume_snapshot_attempt_total{schedule=""} 1`, `velero_volume_snapshot_success_total{schedule=""} 1`, `velero_volume_snapshot_failure_total{schedule=""} 0`)
+	v.measures(`velero_volume_snapshot_attempt_total{schedule=""} 1`,
+		`velero_volume_snapshot_success_total{schedule=""} 1`, `velero_volume_snapshot_failure_total{schedule=""} 0`)
 	require.Equal(t, []string{"disks"}, b.Spec.VolumeSnapshotLocations)
 	taken := d.list("snapshots")
 	require.Len(t, taken, 1)
 	iops := int64(300)
 	require.Equal(t, []snapshot.Snapshot{{
 		Spec: snapshot.Spec{
-			BackupName: "b", BackupUID: string(b.UID), Location: "disks", PersistentVolumeName: pv, ProviderVolumeID: "data.disk",
-			VolumeType: "ssd", VolumeAZ: "zone-1", VolumeIOPS: &iops,
+			BackupName: "b", BackupUID: string(b.UID), Location: "disks", PersistentVolumeName: pv,
+			ProviderVolumeID: "data.disk",
+			VolumeType:       "ssd", VolumeAZ: "zone-1", VolumeIOPS: &iops,
 		},
 		Status: snapshot.Status{ProviderSnapshotID: taken[0], Phase: snapshot.Completed},
 	}}, snapshots)
 	require.Equal(t, []snapshot.VolumeInfo{{
 		PVCName: "data", PVCNamespace: s.shop, PVName: pv, BackupMethod: snapshot.Native, Result: snapshot.Succeeded,
-		Native: &snapshot.NativeInfo{SnapshotHandle: taken[0], VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300", Phase: snapshot.Completed},
-		PV:     &snapshot.PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"topology.kubernetes.io/zone": "zone-1"}},
+		Native: &snapshot.NativeInfo{SnapshotHandle: taken[0], VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300",
+			Phase: snapshot.Completed},
+		PV: &snapshot.PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"topology.kubernetes.io/zone": "zone-1"}},
 	}}, infos)
 	var content struct{ Tags map[string]string }
 	raw, err := os.ReadFile(filepath.Join(d.dir, "snapshots", taken[0]))
@@ -196,7 +210,8 @@ func snapshotsThereAndBack(t *testing.T) {
 	require.Equal(t, "red", content.Tags["team"])
 	require.Equal(t, []string{"b", pv}, []string{content.Tags["velero.io/backup"], content.Tags["velero.io/pv"]})
 	d.noRecords()
-	require.Contains(t, s.must("backup", "describe", "b", "--details"), "Backup Volumes:\n  Velero-Native Snapshots:\n    "+pv+":\n      Snapshot ID:        "+taken[0])
+	require.Contains(t, s.must("backup", "describe", "b", "--details"),
+		"Backup Volumes:\n  Velero-Native Snapshots:\n    "+pv+":\n      Snapshot ID:        "+taken[0])
 
 	// Into another namespace, while the volume is in use: the copy gets another name.
 	volume := func(name string) (pv corev1.PersistentVolume) {
@@ -205,13 +220,15 @@ func snapshotsThereAndBack(t *testing.T) {
 	}
 	restore := func(name string, spec velerov1.RestoreSpec) *velerov1.Restore {
 		spec.BackupName = "b"
-		require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: spec}))
+		require.NoError(t, s.client.Create(t.Context(),
+			&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: spec}))
 		var done velerov1.Restore
 		s.eventually("the restore ends", func(ctx context.Context) (bool, error) {
 			err := s.client.Get(ctx, s.key(name), &done)
 			return done.Status.Phase.Terminal(), err
 		})
-		require.Equal(t, velerov1.RestorePhaseCompleted, done.Status.Phase, "%+v", readJSON[results.Results](t, s, "restores", name, "restore-"+name+"-results.gz"))
+		require.Equal(t, velerov1.RestorePhaseCompleted, done.Status.Phase, "%+v",
+			readJSON[results.Results](t, s, "restores", name, "restore-"+name+"-results.gz"))
 		return &done
 	}
 	restore("copy", velerov1.RestoreSpec{NamespaceMapping: map[string]string{s.shop: s.shop + "-copy"}})
@@ -225,7 +242,8 @@ func snapshotsThereAndBack(t *testing.T) {
 		PVCNamespace: s.shop + "-copy", PVCName: "data", PVName: claim.Spec.VolumeName, RestoreMethod: snapshot.Native,
 		Native: &snapshot.NativeInfo{SnapshotHandle: taken[0], VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"},
 	}}, readJSON[[]snapshot.RestoreVolumeInfo](t, s, "restores", "copy", "copy-volumeinfo.json.gz"))
-	require.Contains(t, s.must("restore", "describe", "copy", "--details"), "  "+claim.Spec.VolumeName+":\n    Snapshot:\n      Snapshot ID: "+taken[0]+"\n")
+	require.Contains(t, s.must("restore", "describe", "copy", "--details"), "  "+claim.Spec.VolumeName+
+		":\n    Snapshot:\n      Snapshot ID: "+taken[0]+"\n")
 	copied := volume(claim.Spec.VolumeName)
 	require.Equal(t, made[0], copied.Spec.CSI.VolumeHandle, "the volume id is that of the new disk")
 	require.Equal(t, pv, copied.Annotations["velero.io/original-pv-name"])
@@ -244,12 +262,14 @@ func snapshotsThereAndBack(t *testing.T) {
 	restore("again", velerov1.RestoreSpec{})
 	require.Len(t, d.list("disks"), 1)
 	require.Empty(t, readJSON[[]snapshot.RestoreVolumeInfo](t, s, "restores", "again", "again-volumeinfo.json.gz"))
-	require.NoError(t, s.client.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "data"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "data"}}))
 	s.dropVolume(pv)
 	restore("unwanted", velerov1.RestoreSpec{RestorePVs: new(bool)})
 	require.Equal(t, "data.disk", volume(pv).Spec.CSI.VolumeHandle, "restorePVs is false")
 	require.Len(t, d.list("disks"), 1)
-	require.NoError(t, s.client.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "data"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "data"}}))
 	s.dropVolume(pv)
 	restore("gone", velerov1.RestoreSpec{})
 	made = d.list("disks")
@@ -264,13 +284,15 @@ func snapshotsThereAndBack(t *testing.T) {
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(request), request)
 		return request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed, err
 	})
-	require.Contains(t, request.Status.Errors[0], "error deleting snapshot "+taken[0]+" of persistent volume "+pv+": VolumeSnapshotter(velero.io/stock-disks): the disks are locked")
+	require.Contains(t, request.Status.Errors[0], "error deleting snapshot "+taken[0]+" of persistent volume "+pv+
+		": VolumeSnapshotter(velero.io/stock-disks): the disks are locked")
 	require.NotEmpty(t, s.files("backups/b"))
 	require.NoError(t, os.Remove(lock))
 	s.must("backup", "delete", "b", "--confirm", "--wait")
 	require.Empty(t, d.list("snapshots"))
 	require.Empty(t, s.files("backups/b"))
-	audited := `audit: deletion of a backup: outcome=%s backup=b uid=` + string(b.UID) + ` why=requested .* requestManager=cleat\S* .* restores=\[%s\] snapshots=\["disks/` + taken[0]
+	audited := `audit: deletion of a backup: outcome=%s backup=b uid=` + string(b.UID) +
+		` why=requested .* requestManager=cleat\S* .* restores=\[%s\] snapshots=\["disks/` + taken[0]
 	v.awaitMatch(fmt.Sprintf(audited, "failed", `.*"copy".*`))
 	v.awaitMatch(fmt.Sprintf(audited, "deleted", "")) // the restores are gone by then
 }
@@ -295,8 +317,9 @@ func snapshotsAsTheSpecSays(t *testing.T) {
 	require.Equal(t, 1, b.Status.Warnings, "nobody knows the other volume")
 	require.Len(t, infos, 2)
 	require.Equal(t, snapshot.VolumeInfo{
-		PVCName: "foreign", PVCNamespace: s.shop, PVName: foreign, Skipped: true, SkippedReason: "volumeSnapshot: no applicable volumesnapshotter found;",
-		PV: infos[0].PV,
+		PVCName: "foreign", PVCNamespace: s.shop, PVName: foreign, Skipped: true,
+		SkippedReason: "volumeSnapshot: no applicable volumesnapshotter found;",
+		PV:            infos[0].PV,
 	}, infos[0])
 
 	d.backUp("named", func(spec *velerov1.BackupSpec) {
@@ -314,7 +337,8 @@ func snapshotsAsTheSpecSays(t *testing.T) {
 
 	b = d.backUp("two", func(spec *velerov1.BackupSpec) { spec.VolumeSnapshotLocations = []string{"disks", "other"} })
 	require.Equal(t, velerov1.BackupPhaseFailedValidation, b.Status.Phase)
-	require.Contains(t, b.Status.ValidationErrors[0], "more than one VolumeSnapshotLocation name specified for provider velero.io/stock-disks")
+	require.Contains(t, b.Status.ValidationErrors[0],
+		"more than one VolumeSnapshotLocation name specified for provider velero.io/stock-disks")
 
 	// The data of volumes that pods want to be backed up by files is not in snapshots, as in Velero.
 	byFiles := func(spec *velerov1.BackupSpec) { spec.DefaultVolumesToFsBackup = &yes }
@@ -322,13 +346,17 @@ func snapshotsAsTheSpecSays(t *testing.T) {
 	snapshots, _, _ = d.stored("files-without-pods")
 	require.Len(t, snapshots, 1)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "db", Annotations: map[string]string{"backup.velero.io/backup-volumes": "x,data"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "db",
+			Annotations: map[string]string{"backup.velero.io/backup-volumes": "x,data"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}, Volumes: []corev1.Volume{{
-			Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "ours"}},
+			Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: "ours",
+			}},
 		}}},
 	}
 	s.eventually("the pod is created", func(ctx context.Context) (bool, error) { return true, s.client.Create(ctx, pod) })
-	for name, change := range map[string]func(*velerov1.BackupSpec){"files-by-default": byFiles, "files-by-annotation": nil} {
+	for name, change := range map[string]func(*velerov1.BackupSpec){"files-by-default": byFiles,
+		"files-by-annotation": nil} {
 		b = d.backUp(name, change)
 		snapshots, infos, _ = d.stored(name)
 		require.Empty(t, snapshots, name)
@@ -349,8 +377,10 @@ func snapshotsOfBrokenPlugins(t *testing.T) {
 	d := s.newDisks("plugins: {deadlines: {kinds: {VolumeSnapshotter: 10s}}}")
 	good := d.claim("good")
 	broken := map[string]string{ // by disk: what the error says
-		"refused": "error taking snapshot of volume: VolumeSnapshotter(velero.io/stock-disks): the disk is busy", "hangs": "10s", "dies": "VolumeSnapshotter(velero.io/stock-disks)",
-		"nameless": "the new snapshot has no id", "unknown": "volume snapshot location disks: VolumeSnapshotter(velero.io/stock-disks): the disks do not answer",
+		"refused": "error taking snapshot of volume: VolumeSnapshotter(velero.io/stock-disks): the disk is busy",
+		"hangs":   "10s", "dies": "VolumeSnapshotter(velero.io/stock-disks)",
+		"nameless": "the new snapshot has no id", "unknown": "volume snapshot location disks: " +
+			"VolumeSnapshotter(velero.io/stock-disks): the disks do not answer",
 	}
 	for name := range broken {
 		d.claim(name)
@@ -374,7 +404,8 @@ func snapshotsOfBrokenPlugins(t *testing.T) {
 	d.noRecords()
 
 	// Without its location, a snapshot is neither restored nor deleted.
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "disks"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "disks"}}))
 	require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r"},
 		Spec:       velerov1.RestoreSpec{BackupName: "b", NamespaceMapping: map[string]string{s.shop: s.shop + "-copy"}},
@@ -393,8 +424,8 @@ func snapshotsOfBrokenPlugins(t *testing.T) {
 	require.Contains(t, stderr, "volume snapshot location "+s.namespace+"/disks does not exist")
 }
 
-// snapshotsOfKilledServers kills the server while it takes the second of two snapshots. The next server takes both again, and deletes
-// the first one of the dead attempt.
+// snapshotsOfKilledServers kills the server while it takes the second of two snapshots. The next server takes both
+// again, and deletes the first one of the dead attempt.
 func snapshotsOfKilledServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -407,7 +438,8 @@ func snapshotsOfKilledServers(t *testing.T) {
 	killed := s.serve(d.args...)
 	s.available()
 	s.beginBackupOf("b", s.shop)
-	s.eventually("both snapshots are requested", func(context.Context) (bool, error) { return len(d.list("snapshots")) == 2, nil })
+	s.eventually("both snapshots are requested",
+		func(context.Context) (bool, error) { return len(d.list("snapshots")) == 2, nil })
 	killed.kill()
 	former := d.list("snapshots")
 	require.NoError(t, os.Remove(hold))
@@ -426,24 +458,28 @@ func snapshotsOfKilledServers(t *testing.T) {
 	}
 	slices.Sort(want)
 	require.Equal(t, want, d.list("snapshots"))
-	server.awaitLine("a server was stopped while it requested a snapshot", "velero.io/backup=b, velero.io/pv="+s.shop+"-held")
+	server.awaitLine("a server was stopped while it requested a snapshot", "velero.io/backup=b, velero.io/pv="+s.shop+
+		"-held")
 
 	// Those of a backup that is deleted in its run are deleted as well.
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	before := len(d.list("snapshots"))
 	s.beginBackupOf("gone", s.shop)
-	s.eventually("both snapshots are requested", func(context.Context) (bool, error) { return len(d.list("snapshots")) == before+2, nil })
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gone"}}))
+	s.eventually("both snapshots are requested",
+		func(context.Context) (bool, error) { return len(d.list("snapshots")) == before+2, nil })
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gone"}}))
 	require.NoError(t, os.Remove(hold))
 	d.noRecords()
 	s.eventually("its snapshots are deleted", func(context.Context) (bool, error) {
 		left := d.list("snapshots")
-		return len(left) <= before+1 && len(slices.DeleteFunc(left, func(id string) bool { return !strings.Contains(id, "a-first") })) == 1, nil
+		return len(left) <= before+1 &&
+			len(slices.DeleteFunc(left, func(id string) bool { return !strings.Contains(id, "a-first") })) == 1, nil
 	})
 }
 
-// volumesOfKilledServers kills the server when it has made a volume of a snapshot, and nothing refers to the volume yet. The next server
-// uses it.
+// volumesOfKilledServers kills the server when it has made a volume of a snapshot, and nothing refers to the volume
+// yet. The next server uses it.
 func volumesOfKilledServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -453,7 +489,8 @@ func volumesOfKilledServers(t *testing.T) {
 	killed := s.serve(d.args...)
 	s.available()
 	require.Equal(t, velerov1.BackupPhaseCompleted, d.backUp("b", nil).Status.Phase)
-	require.NoError(t, s.client.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "data"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: "data"}}))
 	s.dropVolume(pv)
 	hold := filepath.Join(d.dir, "hold-references")
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
@@ -476,7 +513,8 @@ func volumesOfKilledServers(t *testing.T) {
 		err := s.client.Get(ctx, s.key("r"), &done)
 		return done.Status.Phase.Terminal(), err
 	})
-	require.Equal(t, velerov1.RestorePhaseCompleted, done.Status.Phase, "%+v", readJSON[results.Results](t, s, "restores", "r", "restore-r-results.gz"))
+	require.Equal(t, velerov1.RestorePhaseCompleted, done.Status.Phase, "%+v",
+		readJSON[results.Results](t, s, "restores", "r", "restore-r-results.gz"))
 	var restored corev1.PersistentVolume
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Name: pv}, &restored))
 	require.Equal(t, d.list("disks"), []string{restored.Spec.CSI.VolumeHandle}, "one volume was made")

@@ -18,7 +18,9 @@ import (
 func (d *disks) policy(name, rules string) *velerov1.TypedLocalObjectReference {
 	d.t.Helper()
 	require.NoError(d.t, d.client.Create(d.t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: name}, Data: map[string]string{"policy.yaml": "version: v1\nvolumePolicies:\n" + rules},
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: name}, Data: map[string]string{
+			"policy.yaml": "version: v1\nvolumePolicies:\n" + rules,
+		},
 	}))
 	return &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: name}
 }
@@ -47,8 +49,8 @@ const (
 	filesMissing = "podvolume: no running pod in the backup that mounts it could be asked for its files;"
 )
 
-// TestAcceptOperate_VolumePolicies backs up volumes of several kinds under volume policies. Each row is a backup with a rule that skips
-// the volumes to which its conditions apply.
+// TestAcceptOperate_VolumePolicies backs up volumes of several kinds under volume policies. Each row is a backup with a
+// rule that skips the volumes to which its conditions apply.
 func TestAcceptOperate_VolumePolicies(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -58,14 +60,16 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 		pv.Spec.Capacity = corev1.ResourceList{"storage": resource.MustParse(size)}
 	}
 	nfs := func(pv *corev1.PersistentVolume, server, path string) {
-		pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: path}}
+		pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: server,
+			Path: path}}
 	}
 	for _, one := range []struct {
 		name   string
 		volume func(*corev1.PersistentVolume)
 		claim  func(*corev1.PersistentVolumeClaim)
 	}{
-		{"a", func(*corev1.PersistentVolume) {}, func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"tier": "db"} }},
+		{"a", func(*corev1.PersistentVolume) {},
+			func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"tier": "db"} }},
 		{"b", func(pv *corev1.PersistentVolume) {
 			size(pv, "5Gi")
 			pv.Spec.StorageClassName, pv.Spec.CSI.VolumeAttributes = "fast", map[string]string{"type": "ssd", "more": "x"}
@@ -100,17 +104,24 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 	s.available()
 	for i, row := range []struct{ conditions, applies string }{
 		{"", "a b c d e f"},
-		{`capacity: "5Gi,20Gi"`, "b c d"}, {`capacity: "10Gi,"`, "c d f"}, {`capacity: ",5Gi"`, "a b e"}, {`capacity: "0, 2Gi"`, "a e"},
+		{`capacity: "5Gi,20Gi"`, "b c d"}, {`capacity: "10Gi,"`, "c d f"}, {`capacity: ",5Gi"`, "a b e"},
+		{`capacity: "0, 2Gi"`, "a e"},
 		{`capacity: ","`, "a b c d e f"}, {`capacity: "51Gi,"`, ""},
-		{"storageClass: [fast]", "b"}, {"storageClass: [slow, fast]", "b"}, {"storageClass: [slow]", ""}, {"storageClass: []", "a b c d e f"},
-		{"nfs: {}", "c d"}, {"nfs: {server: s1}", "c"}, {"nfs: {path: /b}", "d"}, {"nfs: {server: s1, path: /a}", "c"}, {"nfs: {server: s1, path: /b}", ""},
-		{"csi: {}", "a b f"}, {"csi: {driver: disks.example.com}", "a b"}, {"csi: {driver: none.example.com}", "f"}, {"csi: {driver: other}", ""},
-		{"csi: {driver: disks.example.com, volumeAttributes: {type: ssd}}", "b"}, {"csi: {driver: disks.example.com, volumeAttributes: {type: hdd}}", ""},
-		{"volumeTypes: [nfs]", "c d"}, {"volumeTypes: [hostPath, csi]", "a b e f"}, {"volumeTypes: [emptyDir, storageOS]", ""},
+		{"storageClass: [fast]", "b"}, {"storageClass: [slow, fast]", "b"}, {"storageClass: [slow]", ""}, {"storageClass: []",
+			"a b c d e f"},
+		{"nfs: {}", "c d"}, {"nfs: {server: s1}", "c"}, {"nfs: {path: /b}", "d"}, {"nfs: {server: s1, path: /a}", "c"},
+		{"nfs: {server: s1, path: /b}", ""},
+		{"csi: {}", "a b f"}, {"csi: {driver: disks.example.com}", "a b"}, {"csi: {driver: none.example.com}", "f"},
+		{"csi: {driver: other}", ""},
+		{"csi: {driver: disks.example.com, volumeAttributes: {type: ssd}}", "b"},
+		{"csi: {driver: disks.example.com, volumeAttributes: {type: hdd}}", ""},
+		{"volumeTypes: [nfs]", "c d"}, {"volumeTypes: [hostPath, csi]", "a b e f"}, {"volumeTypes: [emptyDir, storageOS]",
+			""},
 		{"pvcLabels: {tier: db}", "a b"}, {"pvcLabels: {tier: db, env: prod}", "b"}, {"pvcLabels: {tier: web}", ""},
 		{"pvcPhase: [Bound, Lost]", "a b c d e f"}, {"pvcPhase: [Pending]", ""},
 		{"pvcVolumeMode: Block", "f"}, {"pvcVolumeMode: Filesystem", "a b c d e"},
-		{"pvcAccessModes: [ReadWriteMany, ReadWriteOnce]", "c"}, {"pvcAccessModes: [ReadWriteOnce]", "a b d e f"}, {"pvcAccessModes: [ReadWriteMany]", ""},
+		{"pvcAccessModes: [ReadWriteMany, ReadWriteOnce]", "c"}, {"pvcAccessModes: [ReadWriteOnce]", "a b d e f"},
+		{"pvcAccessModes: [ReadWriteMany]", ""},
 		{`csi: {}, capacity: "2Gi,", pvcLabels: {tier: db}`, "b"}, {`nfs: {}, volumeTypes: [csi]`, ""},
 	} {
 		name := fmt.Sprintf("row-%d", i)
@@ -120,7 +131,8 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 		snapshots, skipped := d.of(name)
 		require.Equal(t, row.applies, skipped[ruledOut], row.conditions)
 		for _, known := range []string{"a", "b"} {
-			require.Equal(t, !strings.Contains(row.applies, known), strings.Contains(snapshots, known), "%s: %s", row.conditions, snapshots)
+			require.Equal(t, !strings.Contains(row.applies, known), strings.Contains(snapshots, known), "%s: %s", row.conditions,
+				snapshots)
 		}
 	}
 
@@ -134,7 +146,8 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 		warns             string
 	}{
 		"first-counts": {
-			rules:     "- {conditions: {pvcLabels: {env: prod}}, action: {type: snapshot}}\n- {conditions: {csi: {}}, action: {type: skip}}\n- {action: {type: custom, parameters: {by: me}}}\n",
+			rules: "- {conditions: {pvcLabels: {env: prod}}, action: {type: snapshot}}\n- {conditions: {csi: {}}, action: " +
+				"{type: skip}}\n- {action: {type: custom, parameters: {by: me}}}\n",
 			snapshots: "b", ruledOut: "a c d e f",
 		},
 		"snapshot-against-the-spec": {
@@ -147,8 +160,9 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 		},
 		"fs-backup-by-default": {
 			rules:  "- {conditions: {nfs: {}}, action: {type: skip}}\n",
-			change: func(spec *velerov1.BackupSpec) { spec.DefaultVolumesToFsBackup = &yes }, snapshots: "a b", ruledOut: "c d", unknown: "e f",
-			warns: "the data of 2 persistent volumes is not backed up",
+			change: func(spec *velerov1.BackupSpec) { spec.DefaultVolumesToFsBackup = &yes }, snapshots: "a b", ruledOut: "c d",
+			unknown: "e f",
+			warns:   "the data of 2 persistent volumes is not backed up",
 		},
 	} {
 		policy := d.policy(name, tt.rules)
@@ -160,13 +174,15 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 		})
 		require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, name)
 		snapshots, skipped := d.of(name)
-		require.Equal(t, []string{tt.snapshots, tt.ruledOut, tt.unknown, tt.files}, []string{snapshots, skipped[ruledOut], skipped[noneKnows], skipped[filesMissing]}, name)
+		require.Equal(t, []string{tt.snapshots, tt.ruledOut, tt.unknown, tt.files},
+			[]string{snapshots, skipped[ruledOut], skipped[noneKnows], skipped[filesMissing]}, name)
 		require.Equal(t, tt.warns != "", b.Status.Warnings > 0, name)
 		require.Contains(t, s.must("backup", "describe", name), tt.warns)
 	}
 }
 
-// TestAcceptOperate_VolumePoliciesOfAllBackups applies the rules of --global-backup-volume-policies-configmap after those of the backup.
+// TestAcceptOperate_VolumePoliciesOfAllBackups applies the rules of --global-backup-volume-policies-configmap after
+// those of the backup.
 func TestAcceptOperate_VolumePoliciesOfAllBackups(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")

@@ -27,7 +27,8 @@ func TestPluginCommandsOfRunningServer(t *testing.T) {
 	broken := filepath.Join(dir, "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho there is no configuration >&2\nexit 4\n"), 0o755))
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  order: [example.io/mover, '*']\n"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  order: [example.io/mover, "+
+		"'*']\n"), 0o600))
 	s.serve("--plugin-dir", dir, "--config", config)
 
 	table, note, err := s.run("plugin", "get", "--timeout", "2m")
@@ -68,7 +69,8 @@ func TestPluginCommandsOfRunningServer(t *testing.T) {
 	require.Equal(t, 9, s.runReadme(t, "## Manage plugins\n", dir))
 
 	// Velero's client reads the status and ignores the rest.
-	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
+	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace,
+		GenerateName: "velero-cli-"}}
 	require.NoError(t, s.client.Create(t.Context(), request))
 	s.eventually("the request is answered", func(ctx context.Context) (bool, error) {
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(request), request)
@@ -76,7 +78,8 @@ func TestPluginCommandsOfRunningServer(t *testing.T) {
 	})
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemActionV2"})
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemAction"})
-	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema", "details are for those who ask for them")
+	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema",
+		"details are for those who ask for them")
 }
 
 func TestPluginCommandsOfVelerosServer(t *testing.T) {
@@ -85,7 +88,8 @@ func TestPluginCommandsOfVelerosServer(t *testing.T) {
 	answered := make(chan error, 1)
 	answer := func() {
 		answered <- s.answerAsVelero(t.Context(), "v1.17.1",
-			velerov1.PluginInfo{Name: "velero.io/aws", Kind: "ObjectStore"}, velerov1.PluginInfo{Name: "velero.io/csi", Kind: "BackupItemActionV2"})
+			velerov1.PluginInfo{Name: "velero.io/aws", Kind: "ObjectStore"}, velerov1.PluginInfo{Name: "velero.io/csi",
+				Kind: "BackupItemActionV2"})
 	}
 	go answer()
 	table, note, err := s.run("plugin", "get", "--timeout", "2m")
@@ -99,7 +103,8 @@ velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
 	_, note, err = s.run("plugin", "order", "--timeout", "2m")
 	require.Error(t, err)
 	require.NoError(t, <-answered)
-	require.Contains(t, note, "this server does not report the order of its plugins; inspect its directory with --plugin-dir")
+	require.Contains(t, note, "this server does not report the order of its plugins; inspect its directory with "+
+		"--plugin-dir")
 }
 
 // answerAsVelero answers the next request as Velero's server does.
@@ -127,8 +132,8 @@ func (s *site) answerAsVelero(ctx context.Context, version string, plugins ...ve
 	}
 }
 
-// runReadme runs the commands in a section of README.md and returns their number. ./plugins has the plugin of dir, ./mover.tar is the image
-// of dir, ./credentials are credentials of an object store.
+// runReadme runs the commands in a section of README.md and returns their number. ./plugins has the plugin of dir,
+// ./mover.tar is the image of dir, ./credentials are credentials of an object store.
 func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 	t.Helper()
 	work := t.TempDir()
@@ -153,7 +158,8 @@ func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 		commands++
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 		cmd.Dir = work
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig, "HOME="+work, "VELERO_NAMESPACE="+s.namespace)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig,
+			"HOME="+work, "VELERO_NAMESPACE="+s.namespace)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s%s", line, out)
 	}
@@ -182,13 +188,16 @@ func TestServerRunsOnlyLockedFiles(t *testing.T) {
 
 	table := s.must("plugin", "get", "--timeout", "2m")
 	require.Regexp(t, `(?m)^<none> +<none> +<none> +quarantined +`+first+`$`, table)
-	require.Regexp(t, `(?s)\nQuarantined:\n  `+first+`:\n    .*its sha256 sum is .*the file has changed; .*"cleat plugin lock"`, table)
+	require.Regexp(t, `(?s)\nQuarantined:\n  `+first+
+		`:\n    .*its sha256 sum is .*the file has changed; .*"cleat plugin lock"`, table)
 	require.NotContains(t, table, "example.cleat.dev/mark")
-	require.Regexp(t, `Lock: +contained in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "example.io/mover"))
+	require.Regexp(t, `Lock: +contained in `+filepath.Join(dir, "plugins.lock")+`\n`,
+		s.must("plugin", "info", "example.io/mover"))
 	require.Regexp(t, `Lock: +not contained in .* with this sum\n`, s.must("plugin", "info", "first"))
 
 	s.must("plugin", "lock", "--plugin-dir", dir)
-	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, "quarantined"); table = s.must("plugin", "get", "--timeout", "2m") {
+	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, "quarantined"); table = s.must("plugin", "get",
+		"--timeout", "2m") {
 		require.True(t, time.Now().Before(until), "the running server follows the new lock: %s", table)
 	}
 	require.Contains(t, table, "example.cleat.dev/mark")

@@ -89,8 +89,9 @@ func (g *gate) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// everyWrite calls round for the n-th write of a course, n = 1, 2, ..., until the course makes fewer writes and round returns false. Each is held
-// before it is made: what a course has left after a write is what it has left before the next one. The last one is held after it was made, too.
+// everyWrite calls round for the n-th write of a course, n = 1, 2, ..., until the course makes fewer writes and round
+// returns false. Each is held before it is made: what a course has left after a write is what it has left before the
+// next one. The last one is held after it was made, too.
 func everyWrite(round func(n int, when moment) bool) (writes int) {
 	for round(writes+1, before) {
 		writes++
@@ -117,8 +118,8 @@ func writesTo(resources ...string) func(*http.Request) bool {
 	}
 }
 
-// behind starts proxies with the gate to the API server and to S3. It returns a kubeconfig file for the first and the URL of
-// the second.
+// behind starts proxies with the gate to the API server and to S3. It returns a kubeconfig file for the first and the
+// URL of the second.
 func (g *gate) behind(t *testing.T, cluster *controlplane.Cluster) (kubeconfig, s3 string) {
 	t.Helper()
 	ca, err := os.ReadFile(cluster.CAFile)
@@ -149,7 +150,8 @@ func (g *gate) behind(t *testing.T, cluster *controlplane.Cluster) (kubeconfig, 
 		})
 		return server.URL
 	}
-	api := start(cluster.APIServer, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
+	api := start(cluster.APIServer,
+		&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config

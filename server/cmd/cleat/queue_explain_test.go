@@ -40,7 +40,8 @@ type follower struct {
 
 func (s *site) follow(args ...string) *follower {
 	s.t.Helper()
-	cmd := exec.Command(cleat(s.t), append(patiently(args), "-w", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)...)
+	cmd := exec.Command(cleat(s.t), append(patiently(args), "-w", "--kubeconfig", s.kubeconfig, "--namespace",
+		s.namespace)...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(s.t, err)
 	cmd.Stderr = os.Stderr
@@ -88,7 +89,8 @@ func (s *site) inProgress(name string, namespaces ...string) {
 	s.createInProgress(&velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces},
-		Status:     velerov1.BackupStatus{StartTimestamp: new(metav1.Now()), Progress: &velerov1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4}},
+		Status: velerov1.BackupStatus{StartTimestamp: new(metav1.Now()), Progress: &velerov1.BackupProgress{TotalItems: 9,
+			ItemsBackedUp: 4}},
 	})
 }
 
@@ -166,8 +168,8 @@ func (s *site) kubectlGet() string {
 	return text.String() + "\n"
 }
 
-// TestAcceptQueue_Explain compares everything that commands print about a queue of two running and five waiting backups, and
-// about its changes. The server is a real one; the running backups run until the test ends them.
+// TestAcceptQueue_Explain compares everything that commands print about a queue of two running and five waiting
+// backups, and about its changes. The server is a real one; the running backups run until the test ends them.
 func TestAcceptQueue_Explain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -193,7 +195,8 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	s.requireRead("queue.json", s.must("queue", "--timeout", "2m", "-o", "json"))
 	var explained strings.Builder
 	for _, name := range []string{"orders", "shop-hourly", "web", "ledger", "late", "everything"} {
-		explained.WriteString("$ cleat queue explain " + name + "\n" + s.must("queue", "explain", "--timeout", "2m", name) + "\n")
+		explained.WriteString("$ cleat queue explain " + name + "\n" + s.must("queue", "explain", "--timeout", "2m", name) +
+			"\n")
 	}
 	s.requireRead("explain.txt", explained.String())
 	s.requireRead("explain.json", s.must("queue", "explain", "--timeout", "2m", "web", "-o", "json"))
@@ -240,7 +243,8 @@ func (s *site) checkLive() {
 	require.False(t, slices.ContainsFunc(text.shown, func(line string) bool {
 		return strings.HasPrefix(line, "late: InProgress") || strings.HasPrefix(line, "shop-hourly: ReadyToStart")
 	}), "orders blocks them")
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "everything"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "everything"}}))
 	text.until("everything: deleted")
 	s.endBackup("orders")
 	for _, last := range []string{"web: PartiallyFailed", "late: PartiallyFailed"} {
@@ -259,5 +263,6 @@ func (s *site) checkLive() {
 		Time, Since                   metav1.Time
 	}
 	require.NoError(t, decoder.Decode(&change))
-	require.Equal(t, []string{"cleat.dev/v1", "QueueChange", "web", "PartiallyFailed"}, []string{change.APIVersion, change.Kind, change.Name, change.Phase})
+	require.Equal(t, []string{"cleat.dev/v1", "QueueChange", "web", "PartiallyFailed"},
+		[]string{change.APIVersion, change.Kind, change.Name, change.Phase})
 }

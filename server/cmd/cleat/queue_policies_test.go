@@ -25,9 +25,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 )
 
-// TestAcceptQueue_PolicyPlugins lets each policy decide about the same backups in the same queue: the built-in ones and the
-// one in examples/admission-policy. The server is restarted with another file for each. Then backups wait while the program
-// of the policy is replaced by versions that break each of the rules, under both failure policies.
+// TestAcceptQueue_PolicyPlugins lets each policy decide about the same backups in the same queue: the built-in ones and
+// the one in examples/admission-policy. The server is restarted with another file for each. Then backups wait while the
+// program of the policy is replaced by versions that break each of the rules, under both failure policies.
 func TestAcceptQueue_PolicyPlugins(t *testing.T) {
 	t.Parallel()
 	t.Run("each decides in its way", eachPolicyDecidesInItsWay)
@@ -89,7 +89,9 @@ func (s *site) shows(names map[string]string, want ...string) {
 	})
 }
 
-var outOfService = regexp.MustCompile(`plugin process \S+ is out of service until \S+ after \d+ failures in a row, the last: `)
+var outOfService = regexp.MustCompile(
+	`plugin process \S+ is out of service until \S+ after \d+ failures in a row, the last: `,
+)
 
 var attempts = regexp.MustCompile(`attempt \d+`)
 
@@ -107,12 +109,14 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 		{"plugin: cleat.dev/fifo", []string{"alike Completed", "other Completed", "remote Completed"}},
 		{"plugin: cleat.dev/namespace-overlap", []string{
 			"alike 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/namespace-overlap)",
-			"other 2 NamespaceOverlap: shares namespace SHOP with alike, which is ahead of it in the queue (cleat.dev/namespace-overlap)",
+			"other 2 NamespaceOverlap: shares namespace SHOP with alike, which is ahead of it in the queue " +
+				"(cleat.dev/namespace-overlap)",
 			"remote Completed",
 		}},
 		{"plugin: cleat.dev/priority, config: {age: 1000h}", []string{
 			"other 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; its priority is 7 (cleat.dev/priority)",
-			"alike 2 NamespaceOverlap: shares namespace SHOP with other, which is ahead of it in the queue; its priority is 0 (cleat.dev/priority)",
+			"alike 2 NamespaceOverlap: shares namespace SHOP with other, which is ahead of it in the queue; its priority is 0 " +
+				"(cleat.dev/priority)",
 			"remote Completed",
 		}},
 		{"plugin: cleat.dev/item-overlap, config: {sharedVolumes: false}", []string{
@@ -125,7 +129,8 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 			"remote 3 TeamQuota: team gold has a quota of 1, and 1 of its backups have started (example.cleat.dev/office-hours)",
 		}},
 	} {
-		server := s.serve("--plugin-dir", dir, "--config", configFile(t, "backups:\n  concurrent: 2\n  admission: {"+policy.admission+"}\n"))
+		server := s.serve("--plugin-dir", dir, "--config", configFile(t, "backups:\n  concurrent: 2\n  admission: {"+
+			policy.admission+"}\n"))
 		if i == 0 {
 			s.available()
 		}
@@ -138,7 +143,8 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 		s.runs("runs"+suffix, shop)
 		// Creation times have a resolution of a second; names decide between equal times, so they are in the same order.
 		for _, b := range []*velerov1.Backup{
-			{ObjectMeta: metav1.ObjectMeta{Name: "alike"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"secrets"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "alike"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop},
+				IncludedResources: []string{"secrets"}}},
 			{
 				ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{"cleat.dev/priority": "7"}},
 				Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"configmaps"}},
@@ -186,7 +192,8 @@ type brokenPolicy struct {
 func newBrokenPolicy(t *testing.T) *brokenPolicy {
 	t.Helper()
 	return &brokenPolicy{
-		t: t, program: programs.Build(t, "server/cmd/cleat/testdata/admission"), dir: t.TempDir(), mended: filepath.Join(t.TempDir(), "mended"),
+		t: t, program: programs.Build(t, "server/cmd/cleat/testdata/admission"), dir: t.TempDir(),
+		mended: filepath.Join(t.TempDir(), "mended"),
 	}
 }
 
@@ -203,13 +210,15 @@ func (p *brokenPolicy) put(do string) {
 }
 
 func (p *brokenPolicy) serve(s *site, admission string) *server {
-	return s.serve("--metrics-address", "127.0.0.1:0", "--plugin-dir", p.dir, "--config", configFile(p.t, "backups:\n  concurrent: 3\n  admission: {"+admission+"}\n"))
+	return s.serve("--metrics-address", "127.0.0.1:0", "--plugin-dir", p.dir, "--config",
+		configFile(p.t, "backups:\n  concurrent: 3\n  admission: {"+admission+"}\n"))
 }
 
 // The deadline is long enough for the start of a program on a busy machine.
 const broken = "plugin: example.io/broken, deadline: 10s, failurePolicy: "
 
-// policiesAreSwappedInMidQueue replaces the policy by another file, with a restart of the server, and by another program.
+// policiesAreSwappedInMidQueue replaces the policy by another file, with a restart of the server, and by another
+// program.
 func policiesAreSwappedInMidQueue(t *testing.T) {
 	t.Parallel()
 	p := newBrokenPolicy(t)
@@ -223,7 +232,8 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 	s.beginBackupOf("b", yard)
 	s.shows(nil, "b 2 Closed: nobody starts (example.io/broken)")
 	s.beginBackupOf("c", shop)
-	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)", "c 3 Closed: nobody starts (example.io/broken)")
+	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)",
+		"c 3 Closed: nobody starts (example.io/broken)")
 	require.NoError(t, server.stop())
 
 	// With another policy that admits none, the positions stay the same.
@@ -236,14 +246,16 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 				return false, err
 			}
 			wait, err := velerov1.QueueWaitOf(&b)
-			return wait != nil && wait.Policy == "example.cleat.dev/office-hours" && wait.Reason == "Freeze" && b.Status.QueuePosition == i+1, err
+			return wait != nil && wait.Policy == "example.cleat.dev/office-hours" && wait.Reason == "Freeze" &&
+				b.Status.QueuePosition == i+1, err
 		})
 	}
 	require.NoError(t, server.stop())
 
 	// Back to the first policy: replacing its program while backups wait is enough for them to start.
 	server = p.serve(s, broken+"Hold")
-	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)", "c 3 Closed: nobody starts (example.io/broken)")
+	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)",
+		"c 3 Closed: nobody starts (example.io/broken)")
 	p.put("keep the rules")
 	s.shows(nil, "a Completed", "b Completed", "c Completed")
 	require.NoError(t, server.stop())
@@ -278,25 +290,30 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 	}
 	for _, failure := range failures() {
 		p.put(failure[0])
-		text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): " + failure[1] + " ()"
+		text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): " +
+			failure[1] + " ()"
 		s.shows(map[string]string{p.dir: "DIR"}, "a 1 "+text, "b 2 "+text, "c 3 "+text)
 	}
 	require.Contains(t, server.log.String(), "policy fails")
 	require.Equal(t, 1, s.warnings("a"), "the event is not repeated while the failure lasts")
 	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: "", reason: policy.ReasonOverdue})
-	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_depth 3`, `cleat_queue_running 1`,
-		`cleat_queue_waiting{reason="PolicyFailed"} 3`, `cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="Died"} \d+`,
+	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_depth 3`,
+		`cleat_queue_running 1`,
+		`cleat_queue_waiting{reason="PolicyFailed"} 3`,
+		`cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="Died"} \d+`,
 		`cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="InvalidReply"} \d+`)
 
 	// The policy recovers without a change that the server could notice.
 	p.put("fail")
-	text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): the calendar cannot be reached, attempt N ()"
+	text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): the " +
+		"calendar cannot be reached, attempt N ()"
 	s.shows(nil, "a 1 "+text, "b 2 "+text, "c 3 "+text)
 	require.NoError(t, os.WriteFile(p.mended, nil, 0o600))
 	s.shows(nil, "a Completed", "b Completed", "c Completed")
 	server.awaitLog("policy works again")
 	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "example.io/broken"})
-	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 0`, `cleat_queue_depth 0`, `cleat_queue_running 1`,
+	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 0`, `cleat_queue_depth 0`,
+		`cleat_queue_running 1`,
 		`cleat_queue_wait_seconds_count 3`, `cleat_queue_decision_seconds_count \d+`)
 	require.NotContains(t, server.metrics(), "cleat_queue_waiting{", "no backup waits")
 
@@ -326,7 +343,8 @@ func (s *site) tellsOfTheQueue(want cli) {
 			return false, err
 		}
 		got.decides, got.reason = got.Policy.Decides, got.Policy.Reason
-		if want.reason == policy.ReasonOverdue && got.reason == policy.ReasonOutOfService { // it was overdue several times in a row
+		if want.reason == policy.ReasonOverdue && got.reason == policy.ReasonOutOfService {
+			// it was overdue several times in a row
 			got.reason = want.reason
 		}
 		if got.cli != want || (want.reason != "") != (got.Policy.Message != "") {
@@ -341,7 +359,8 @@ func (v *server) metrics() string {
 	v.site.t.Helper()
 	v.awaitLog("serving metrics")
 	address := regexp.MustCompile(`serving metrics: address=(\S+)`).FindStringSubmatch(v.log.String())[1]
-	request, err := http.NewRequestWithContext(v.site.t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(v.site.t.Context(), http.MethodGet, "http://"+address+"/metrics",
+		http.NoBody)
 	require.NoError(v.site.t, err)
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(v.site.t, err)
@@ -356,7 +375,10 @@ func (v *server) measures(patterns ...string) {
 	v.site.t.Helper()
 	for _, pattern := range patterns {
 		line := regexp.MustCompile(`(?m)^` + strings.NewReplacer("{", `\{`, "}", `\}`).Replace(pattern) + `$`)
-		v.site.eventually("a metric "+pattern, func(context.Context) (bool, error) { return line.MatchString(v.metrics()), nil })
+		v.site.eventually("a metric "+pattern, func(context.Context) (bool, error) {
+			return line.MatchString(v.metrics()),
+				nil
+		})
 	}
 }
 
@@ -378,13 +400,17 @@ func theBuiltInStandsIn(t *testing.T) {
 		if i == 0 {
 			s.beginBackupOf("free", yard)
 		}
-		s.shows(map[string]string{shop: "SHOP", p.dir: "DIR"}, "a 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; "+
-			"cleat.dev/namespace-overlap decided, because of QueueAdmission(example.io/broken): "+failure[1]+" (cleat.dev/namespace-overlap)")
+		s.shows(map[string]string{shop: "SHOP", p.dir: "DIR"},
+			"a 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; "+
+				"cleat.dev/namespace-overlap decided, because of QueueAdmission(example.io/broken): "+failure[1]+
+				" (cleat.dev/namespace-overlap)")
 	}
 	s.shows(nil, "free Completed")
 	require.Equal(t, 1, s.warnings("a"), "the event about the replacement is not repeated while it lasts")
-	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policy.BuiltInAdmission, reason: policy.ReasonOverdue})
-	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_waiting{reason="NamespaceOverlap"} 3`,
+	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policy.BuiltInAdmission,
+		reason: policy.ReasonOverdue})
+	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`,
+		`cleat_queue_waiting{reason="NamespaceOverlap"} 3`,
 		`cleat_queue_wait_seconds_count 1`)
 	p.put("keep the rules")
 	s.shows(nil, "a Completed", "b Completed", "c Completed")

@@ -17,7 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/app"
 )
 
-// witness watches every state of the Backups of a site, in order, and checks the rules that hold for any number of servers.
+// witness watches every state of the Backups of a site, in order, and checks the rules that hold for any number of
+// servers.
 type witness struct {
 	limit int
 
@@ -96,8 +97,8 @@ func (s *site) beginBackupOf(name string, namespaces ...string) {
 // writesPhases matches the writes of Backups. Each moves a backup to a phase or to a position in the queue.
 var writesPhases = writesTo("backups")
 
-// TestAcceptQueue_KillEverywhere kills the server with SIGKILL before and after each write of the queue and of the phases of
-// three backups, two of which overlap. The next server must complete all of them, and start none twice.
+// TestAcceptQueue_KillEverywhere kills the server with SIGKILL before and after each write of the queue and of the
+// phases of three backups, two of which overlap. The next server must complete all of them, and start none twice.
 func TestAcceptQueue_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const limit, least = 2, 14
@@ -156,8 +157,8 @@ func (s *site) heldOrAllDone(hit <-chan string, names []string) (held string) {
 	return held
 }
 
-// TestAcceptQueue_TwoServers runs two servers in one namespace, as in a rolling update. One leads and the other stands by. The
-// leader is stopped, killed, or hangs for longer than its lease.
+// TestAcceptQueue_TwoServers runs two servers in one namespace, as in a rolling update. One leads and the other stands
+// by. The leader is stopped, killed, or hangs for longer than its lease.
 func TestAcceptQueue_TwoServers(t *testing.T) {
 	t.Parallel()
 	const limit = 2
@@ -187,7 +188,8 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 		}
 		during()
 		for _, name := range names {
-			s.eventually("backup "+name+" has ended", func(ctx context.Context) (bool, error) { return s.done(ctx, name, "backup") })
+			s.eventually("backup "+name+" has ended",
+				func(ctx context.Context) (bool, error) { return s.done(ctx, name, "backup") })
 		}
 		witness.require(t)
 	}

@@ -77,7 +77,8 @@ func rewrites() func(r *http.Request) bool {
 	}
 }
 
-// TestAcceptReported_CasesEnds shows that what does not end says why, and that what has ended is described as long as it exists.
+// TestAcceptReported_CasesEnds shows that what does not end says why, and that what has ended is described as long as
+// it exists.
 func TestAcceptReported_CasesEnds(t *testing.T) {
 	t.Parallel()
 	t.Run("a backup whose deletion failed can be restored and says why", restoredAfterFailedDeletion)
@@ -109,7 +110,8 @@ func restoredAfterFailedDeletion(t *testing.T) {
 	require.Len(t, s.files("backups/whole"), 10)
 
 	// The request is deleted after a day, and the reason is not.
-	require.NoError(t, s.client.Delete(t.Context(), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "whole"}}))
+	require.NoError(t, s.client.Delete(t.Context(),
+		&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "whole"}}))
 	described := s.must("backup", "describe", "whole")
 	require.Regexp(t, `Deletion failed: .*velero-backup.json.*the object is locked`, described)
 
@@ -189,7 +191,8 @@ func refusedBackupEnds(t *testing.T) {
 	s.beginBackup("whole")
 	s.eventually("the reason is shown", func(context.Context) (bool, error) {
 		out, _, err := s.run("backup", "describe", "whole")
-		return err == nil && strings.Contains(out, "the object store to accept the last files") && strings.Contains(out, "the object is locked"), nil
+		return err == nil && strings.Contains(out, "the object store to accept the last files") &&
+			strings.Contains(out, "the object is locked"), nil
 	})
 	b := s.awaitBackup("whole", velerov1.BackupPhasePartiallyFailed)
 	require.Regexp(t, `^finalize the backup: .*velero-backup.json.*the object is locked`, b.Status.FailureReason)
@@ -237,7 +240,8 @@ func refusedOperationsEnd(t *testing.T) {
 	w.finish()
 	s.eventually("the reason is shown", func(context.Context) (bool, error) {
 		out, _, err := s.run("backup", "describe", "b")
-		return err == nil && strings.Contains(out, "WaitingForPluginOperations") && strings.Contains(out, "the object is locked"), nil
+		return err == nil && strings.Contains(out, "WaitingForPluginOperations") &&
+			strings.Contains(out, "the object is locked"), nil
 	})
 	b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
 	require.Contains(t, b.Status.FailureReason, "the object is locked")

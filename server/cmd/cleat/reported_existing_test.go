@@ -72,7 +72,8 @@ func (s *site) over(name, backup string, args ...string) string {
 // boundClaim creates a volume and a claim, and returns the volume when both are bound.
 func (s *site) boundClaim(volume, namespace, claim, policy string) *unstructured.Unstructured {
 	s.t.Helper()
-	pv := s.put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
+	pv := s.put(fmt.Sprintf(
+		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
 		persistentVolumeReclaimPolicy: %s, storageClassName: "", claimRef: {namespace: %s, name: %s}, csi: {driver: x.example.com, volumeHandle: %s}}}`, volume, policy, namespace, claim, volume))
 	s.t.Cleanup(func() { s.dropVolume(volume) })
 	c := s.put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: %s, namespace: %s}, spec: {accessModes: [ReadWriteOnce],
@@ -121,8 +122,8 @@ const unchangedWorkload = `
 {apiVersion: v1, kind: Secret, metadata: {name: token, namespace: NS, annotations: {kubernetes.io/service-account.name: default}}, type: kubernetes.io/service-account-token}
 `
 
-// TestAcceptReported_Existing restores over what exists. What is unchanged is neither reported nor written, although the
-// restore resets fields of it; what has changed is updated or named in a warning.
+// TestAcceptReported_Existing restores over what exists. What is unchanged is neither reported nor written, although
+// the restore resets fields of it; what has changed is updated or named in a warning.
 func TestAcceptReported_Existing(t *testing.T) {
 	t.Parallel()
 	t.Run("unchanged", func(t *testing.T) { t.Parallel(); testUnchanged(t) })
@@ -177,9 +178,11 @@ func testUnchanged(t *testing.T) {
 	first := s.get(s.object(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: %s}}`, ns)))
 	for _, text := range []string{"v1 Service s", "v1 Service np", "batch/v1 Job j", "v1 Pod set-0"} {
 		words := strings.Fields(text)
-		o := s.object(fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: %s}}`, words[0], words[1], words[2], ns))
+		o := s.object(fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: %s}}`, words[0], words[1],
+			words[2], ns))
 		before := s.get(o)
-		require.NoError(t, s.client.Delete(t.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.GracePeriodSeconds(0)))
+		require.NoError(t, s.client.Delete(t.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.GracePeriodSeconds(0)))
 		if words[1] != "Pod" {
 			for _, text := range strings.Split(strings.ReplaceAll(unchangedWorkload, "NS", ns), "---") {
 				if again := s.object(text); again.GetKind() == words[1] && again.GetName() == words[2] {
@@ -212,9 +215,10 @@ func testChanged(t *testing.T) {
 	s.serve()
 	s.available()
 	group := strings.ReplaceAll(s.namespace, "-", "") + ".example.com"
-	crd := s.put(strings.ReplaceAll(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: drones.GROUP}, spec: {group: GROUP, scope: Namespaced,
-		names: {plural: drones, singular: drone, kind: Drone}, versions: [{name: v1, served: true, storage: true, subresources: {status: {}},
-		schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, "GROUP", group))
+	crd := s.put(strings.ReplaceAll(
+		`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: drones.GROUP}, spec: {group: GROUP, scope: Namespaced,
+		names: {plural: drones, singular: drone, kind: Drone}, versions: [{name: v1, served: true, storage: true,
+		subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, "GROUP", group))
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), crd) })
 	ns := s.put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: studio-, labels: {team: ink, keep: "1"}, annotations: {note: first}}}`)
 	const template = `{metadata: {labels: {a: d}}, spec: {restartPolicy: Always, containers: [{name: c, image: "x.invalid/x:1"}]}}`
@@ -226,11 +230,15 @@ func testChanged(t *testing.T) {
 		field   []string
 		refused string // what the update says instead of restoring the field
 	}{
-		"ConfigMap, labels":           {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: labels, labels: {l: "1"}}}`, change: `{"metadata":{"labels":{"l":"2"}}}`, field: []string{"metadata", "labels", "l"}},
-		"ConfigMap, annotations":      {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: annotations, annotations: {l: "1"}}}`, change: `{"metadata":{"annotations":{"l":null}}}`, field: []string{"metadata", "annotations", "l"}},
-		"ConfigMap, data":             {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: data}, data: {d: "1"}}`, change: `{"data":{"d":"2"}}`, field: []string{"data", "d"}},
-		"ConfigMap, more data":        {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: more}, data: {d: "1"}}`, change: `{"data":{"e":"2"}}`, field: []string{"data", "e"}},
-		"ConfigMap, immutable":        {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: sealed}, data: {d: "1"}}`, change: `{"data":{"d":"2"},"immutable":true}`, field: []string{"data", "d"}, refused: "cannot be changed"},
+		"ConfigMap, labels": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: labels, labels: {l: "1"}}}`,
+			change: `{"metadata":{"labels":{"l":"2"}}}`, field: []string{"metadata", "labels", "l"}},
+		"ConfigMap, annotations": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: annotations, annotations: {l: "1"}}}`, change: `{"metadata":{"annotations":{"l":null}}}`, field: []string{"metadata", "annotations", "l"}},
+		"ConfigMap, data": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: data}, data: {d: "1"}}`,
+			change: `{"data":{"d":"2"}}`, field: []string{"data", "d"}},
+		"ConfigMap, more data": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: more}, data: {d: "1"}}`,
+			change: `{"data":{"e":"2"}}`, field: []string{"data", "e"}},
+		"ConfigMap, immutable": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: sealed}, data: {d: "1"}}`,
+			change: `{"data":{"d":"2"},"immutable":true}`, field: []string{"data", "d"}, refused: "cannot be changed"},
 		"Secret, type":                {object: `{apiVersion: v1, kind: Secret, metadata: {name: type}, type: a.example.com/one}`, anew: `{apiVersion: v1, kind: Secret, metadata: {name: type}, type: a.example.com/two}`, field: []string{"type"}, refused: "cannot be changed"},
 		"Service, spec":               {object: `{apiVersion: v1, kind: Service, metadata: {name: spec}, spec: {selector: {a: d}, ports: [{port: 80}]}}`, change: `{"spec":{"selector":{"a":"e"}}}`, field: []string{"spec", "selector", "a"}},
 		"ServiceAccount":              {object: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: account}, automountServiceAccountToken: false}`, change: `{"automountServiceAccountToken":true}`, field: []string{"automountServiceAccountToken"}},
@@ -282,7 +290,8 @@ func testChanged(t *testing.T) {
 
 	warningOf := func(warnings string, o *unstructured.Unstructured) string {
 		for _, line := range strings.Split(warnings, "\n") {
-			if strings.Contains(line, "/"+ns.GetName()+"/"+o.GetName()+" ") && strings.Contains(strings.ToLower(line), strings.ToLower(o.GetKind())) {
+			if strings.Contains(line, "/"+ns.GetName()+"/"+o.GetName()+" ") &&
+				strings.Contains(strings.ToLower(line), strings.ToLower(o.GetKind())) {
 				return line
 			}
 		}
@@ -294,7 +303,9 @@ func testChanged(t *testing.T) {
 		require.Equal(t, changed[name], dug(s.get(objects[name]), row.field...), name)
 		require.Contains(t, warningOf(warnings, objects[name]), "differs from the backup in "+row.field[0], name)
 	}
-	require.Contains(t, warnings, "namespaces/"+ns.GetName()+" exists in the cluster and differs from the backup in metadata.annotations.note, metadata.labels.keep, metadata.labels.team")
+	require.Contains(t, warnings, "namespaces/"+ns.GetName()+
+		" exists in the cluster and differs from the backup in metadata.annotations.note, metadata.labels.keep, "+
+		"metadata.labels.team")
 	require.Equal(t, `"drift"`, dug(s.get(ns), "metadata", "labels", "team"))
 
 	update := append([]string{"--existing-resource-policy", "update"}, status...)
@@ -318,6 +329,7 @@ func testChanged(t *testing.T) {
 	require.Equal(t, `{"height":10}`, dug(s.get(objects["drone, spec and status"]), "status"))
 	now := s.get(ns)
 	require.Equal(t, map[string]string{"note": "first"}, now.GetAnnotations())
-	require.Equal(t, map[string]string{"team": "ink", "keep": "1", "other": "x", "kubernetes.io/metadata.name": ns.GetName()}, now.GetLabels())
+	require.Equal(t, map[string]string{"team": "ink", "keep": "1", "other": "x",
+		"kubernetes.io/metadata.name": ns.GetName()}, now.GetLabels())
 	require.NotContains(t, warnings, "namespaces/"+ns.GetName()+" ")
 }

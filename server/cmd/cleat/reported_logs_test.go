@@ -28,8 +28,9 @@ func (s *site) awaitLogs(kind, name string, texts ...string) (log string) {
 	return log
 }
 
-// TestAcceptReported_LogsOfOperations has the operations of one tenant log while a backup of another one has a session with the same
-// process, also after the server was killed. Each line is in the log of the backup or restore that it belongs to, and in no other.
+// TestAcceptReported_LogsOfOperations has the operations of one tenant log while a backup of another one has a session
+// with the same process, also after the server was killed. Each line is in the log of the backup or restore that it
+// belongs to, and in no other.
 func TestAcceptReported_LogsOfOperations(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -42,7 +43,8 @@ func TestAcceptReported_LogsOfOperations(t *testing.T) {
 	s.item(green, "stuck", "keyed", "as", "hangs in Start", "logs", "yes")
 	s.beginBackupOf("blue", blue)
 	s.awaitBackup("blue", velerov1.BackupPhaseWaitingForPluginOperations)
-	logged := s.awaitLogs("backup", "blue", `msg="worker: half way"`, `msg="[INFO] printed: half way backup/`+blue+`/held"`)
+	logged := s.awaitLogs("backup", "blue", `msg="worker: half way"`, `msg="[INFO] printed: half way backup/`+blue+
+		`/held"`)
 	require.Contains(t, logged, `msg="backup stored"`)
 
 	s.beginBackupOf("green", green)
@@ -56,14 +58,17 @@ func TestAcceptReported_LogsOfOperations(t *testing.T) {
 	s.serve(w.args...)
 	s.eventually("the next server goes on with the log", func(context.Context) (bool, error) {
 		now := s.awaitLogs("backup", "blue")
-		return strings.HasPrefix(now, logged) && strings.Count(now, "worker: half way") > strings.Count(logged, "worker: half way"), nil
+		return strings.HasPrefix(now, logged) && strings.Count(now, "worker: half way") > strings.Count(logged,
+			"worker: half way"), nil
 	})
 	s.requestCancel(&velerov1.Backup{}, "green")
 	s.awaitBackup("green", velerov1.BackupPhaseFailed)
 	w.finish()
 	s.awaitBackup("blue", velerov1.BackupPhaseCompleted)
-	logged = s.awaitLogs("backup", "blue", `msg="worker: ended"`, `msg="operation ended"`, `msg="all operations have ended"`)
-	for _, once := range []string{`msg="backup started"`, `msg="backup stored"`, `msg="worker: ended"`, `msg="operation ended"`, `msg="all operations have ended"`} {
+	logged = s.awaitLogs("backup", "blue", `msg="worker: ended"`, `msg="operation ended"`,
+		`msg="all operations have ended"`)
+	for _, once := range []string{`msg="backup started"`, `msg="backup stored"`, `msg="worker: ended"`,
+		`msg="operation ended"`, `msg="all operations have ended"`} {
 		require.Equal(t, 1, strings.Count(logged, once), once)
 	}
 	require.NotContains(t, logged, green)
@@ -75,7 +80,8 @@ func TestAcceptReported_LogsOfOperations(t *testing.T) {
 	s.awaitLogs("restore", "back", `msg="worker: half way"`)
 	s.requestCancel(&velerov1.Restore{}, "back")
 	s.awaitRestore("back", velerov1.RestorePhasePartiallyFailed)
-	logged = s.awaitLogs("restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="cancelling an operation"`, `msg="operation ended"`, "was cancelled")
+	logged = s.awaitLogs("restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="cancelling an operation"`,
+		`msg="operation ended"`, "was cancelled")
 	require.NotContains(t, logged, green) // about whose stuck item the process is still asked
 	require.Equal(t, 1, strings.Count(logged, `msg="worker: stopped"`))
 	require.NotContains(t, logged, "backup/"+blue)

@@ -35,8 +35,8 @@ type mugs struct {
 
 const mugsGroup = "kitchen.example.io"
 
-// newKitchen returns a site on a control plane of its own: a definition that goes away while another test backs up everything is a warning there. Its
-// server looks at the served resources only for what its test does.
+// newKitchen returns a site on a control plane of its own: a definition that goes away while another test backs up
+// everything is a warning there. Its server looks at the served resources only for what its test does.
 func newKitchen(t *testing.T) *site {
 	t.Helper()
 	s := newSiteIn(t, kitchens.get(t), "cleat.dev/file")
@@ -51,14 +51,16 @@ func (s *site) mugs() *mugs {
 	return &mugs{site: s, plural: "mugs" + own, singular: "mug" + own, short: "mg" + own}
 }
 
-// install installs the definition with the given versions, of which the last one is stored, and waits until they are served.
+// install installs the definition with the given versions, of which the last one is stored, and waits until they are
+// served.
 func (m *mugs) install(versions ...string) {
 	m.site.t.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: m.plural + "." + mugsGroup},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: mugsGroup, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: m.plural, Singular: m.singular, ShortNames: []string{m.short}, Kind: "Mug" + m.short},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: m.plural, Singular: m.singular,
+				ShortNames: []string{m.short}, Kind: "Mug" + m.short},
 		},
 	}
 	for i, version := range versions {
@@ -132,7 +134,8 @@ func (m *mugs) in(version, namespace string) int {
 	return len(list.Items)
 }
 
-// TestAcceptReported_CasesNames has names, versions, selectors and mappings that people wrote and that had no effect, without a word.
+// TestAcceptReported_CasesNames has names, versions, selectors and mappings that people wrote and that had no effect,
+// without a word.
 func TestAcceptReported_CasesNames(t *testing.T) {
 	t.Parallel()
 	all := newSite(t, "cleat.dev/file")
@@ -149,11 +152,15 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 			"idle": "mergePatches: [{patchData: '{metadata: {labels: {three: \"3\"}}}'}]",
 		} {
 			resource := map[string]string{"add": "configmaps", "idle": "configmap"}[name]
-			document := "version: v1\nresourceModifierRules: [{conditions: {groupResource: " + resource + ", resourceNameRegex: ^item-a$}, " + value + "}]"
-			require.NoError(t, s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"rules": document}}))
+			document := "version: v1\nresourceModifierRules: [{conditions: {groupResource: " + resource +
+				", resourceNameRegex: ^item-a$}, " + value + "}]"
+			require.NoError(t, s.client.Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+					Data: map[string]string{"rules": document}}))
 		}
 		const right = `use mergePatches: [{patchData: '{"metadata":{"labels":{"three":"3"}}}'}] instead`
-		restore := []string{"restore", "create", "label", "--from-backup", "shop", "--namespace-mappings", shop + ":" + shop + "-label", "--resource-modifier-configmap", "add"}
+		restore := []string{"restore", "create", "label", "--from-backup", "shop", "--namespace-mappings", shop + ":" + shop +
+			"-label", "--resource-modifier-configmap", "add"}
 		out, _, err := s.run(append(restore, "--dry-run")...)
 		require.ErrorContains(t, err, "exit status 1")
 		require.Contains(t, out, right)
@@ -162,7 +169,8 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		require.Contains(t, s.must("restore", "describe", "label"), right)
 
 		const idle = `resourceModifierRules[0] applies to no object that is restored`
-		restore = []string{"restore", "create", "idle", "--from-backup", "shop", "--namespace-mappings", shop + ":" + shop + "-idle", "--resource-modifier-configmap", "idle"}
+		restore = []string{"restore", "create", "idle", "--from-backup", "shop", "--namespace-mappings", shop + ":" + shop +
+			"-idle", "--resource-modifier-configmap", "idle"}
 		require.Contains(t, s.must(append(restore, "--dry-run")...), idle)
 		s.must(append(restore, "--wait")...)
 		require.Contains(t, s.must("restore", "describe", "idle"), idle)
@@ -182,10 +190,13 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		defer mugs.uninstall()
 
 		without, with := from+"-without", from+"-with"
-		s.must("restore", "create", "without", "--from-backup", "mugs", "--namespace-mappings", from+":"+without, "--exclude-resources", mugs.singular, "--wait")
-		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: without, Name: "item-a"}, &corev1.ConfigMap{}))
+		s.must("restore", "create", "without", "--from-backup", "mugs", "--namespace-mappings", from+":"+without,
+			"--exclude-resources", mugs.singular, "--wait")
+		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: without, Name: "item-a"},
+			&corev1.ConfigMap{}))
 		require.Zero(t, mugs.in("v1", without))
-		s.must("restore", "create", "with", "--from-backup", "mugs", "--namespace-mappings", from+":"+with, "--include-resources", mugs.short, "--wait")
+		s.must("restore", "create", "with", "--from-backup", "mugs", "--namespace-mappings", from+":"+with,
+			"--include-resources", mugs.short, "--wait")
 		require.Equal(t, 1, mugs.in("v1", with))
 	})
 
@@ -212,23 +223,34 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		from := s.workload(0)
 		mugs.create("v1beta1", from)
 		s.must("backup", "create", "versions", "--include-namespaces", from, "--wait")
-		s.must("restore", "create", "beta", "--from-backup", "versions", "--namespace-mappings", from+":"+from+"-beta", "--wait") // looks at what is served
+		// looks at what is served
+		s.must("restore", "create", "beta", "--from-backup", "versions", "--namespace-mappings", from+":"+from+"-beta",
+			"--wait")
 		require.Equal(t, 1, mugs.in("v1beta1", from+"-beta"))
 		mugs.hide("v1beta1")
-		s.must("restore", "create", "alpha", "--from-backup", "versions", "--namespace-mappings", from+":"+from+"-alpha", "--wait")
+		s.must("restore", "create", "alpha", "--from-backup", "versions", "--namespace-mappings", from+":"+from+"-alpha",
+			"--wait")
 		require.Equal(t, 1, mugs.in("v1alpha1", from+"-alpha"))
 	})
 
 	for name, tt := range map[string]struct{ flags, says string }{
-		"an included resource":     {"--include-resources configmapz", "spec.includedResources: configmapz is a resource neither of the cluster nor of the backup"},
-		"a pattern of resources":   {"--include-resources *.nowhere.example", "spec.includedResources: *.nowhere.example is a resource neither"},
+		"an included resource": {"--include-resources configmapz",
+			"spec.includedResources: configmapz is a resource neither of the cluster nor of the backup"},
+		"a pattern of resources": {"--include-resources *.nowhere.example",
+			"spec.includedResources: *.nowhere.example is a resource neither"},
 		"a resource without items": {"--include-resources cm,roles", "spec.includedResources: the backup contains no roles"},
-		"an excluded resource":     {"--exclude-resources configmapz", "spec.excludedResources: configmapz is a resource neither"},
-		"a resource with status":   {"--status-include-resources widgetz", "spec.restoreStatus.includedResources: widgetz is a resource neither"},
-		"an included namespace":    {"--include-namespaces nowhere", "namespace nowhere of includedNamespaces is not in the backup"},
-		"an excluded namespace":    {"--exclude-namespaces nowhere", "spec.excludedNamespaces: nowhere matches no namespace of the backup"},
-		"a mapped namespace":       {"--namespace-mappings nowhere:there", "spec.namespaceMapping: namespace nowhere is not in the backup, so nothing is restored into there in its place"},
-		"a selector":               {"--selector app=none", `label selector "app=none" matches no object that the other filters of the restore include`},
+		"an excluded resource": {"--exclude-resources configmapz",
+			"spec.excludedResources: configmapz is a resource neither"},
+		"a resource with status": {"--status-include-resources widgetz",
+			"spec.restoreStatus.includedResources: widgetz is a resource neither"},
+		"an included namespace": {"--include-namespaces nowhere",
+			"namespace nowhere of includedNamespaces is not in the backup"},
+		"an excluded namespace": {"--exclude-namespaces nowhere",
+			"spec.excludedNamespaces: nowhere matches no namespace of the backup"},
+		"a mapped namespace": {"--namespace-mappings nowhere:there",
+			"spec.namespaceMapping: namespace nowhere is not in the backup, so nothing is restored into there in its place"},
+		"a selector": {"--selector app=none",
+			`label selector "app=none" matches no object that the other filters of the restore include`},
 		"one of several selectors": {"--or-selector app=none", `label selector "app=none" matches no object`},
 	} {
 		t.Run("a name of a restore that nobody knows: "+name, func(t *testing.T) {
@@ -247,10 +269,16 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		change func(*velerov1.BackupSpec)
 		says   string
 	}{
-		"an included resource":   {func(b *velerov1.BackupSpec) { b.IncludedResources = []string{"cm", "configmapz"} }, "spec.includedResources: configmapz is not a resource of this cluster"},
-		"a pattern of resources": {func(b *velerov1.BackupSpec) { b.ExcludedResources = []string{"*.nowhere.example"} }, "spec.excludedResources: *.nowhere.example is not a resource of this cluster"},
-		"an excluded namespace":  {func(b *velerov1.BackupSpec) { b.ExcludedNamespaces = []string{"nowhere"} }, "spec.excludedNamespaces: nowhere matches no namespace of the cluster"},
-		"a pattern of namespaces": {func(b *velerov1.BackupSpec) { b.IncludedNamespaces = append(b.IncludedNamespaces, "nowhere-*") },
+		"an included resource": {func(b *velerov1.BackupSpec) { b.IncludedResources = []string{"cm", "configmapz"} },
+			"spec.includedResources: configmapz is not a resource of this cluster"},
+		"a pattern of resources": {func(b *velerov1.BackupSpec) { b.ExcludedResources = []string{"*.nowhere.example"} },
+			"spec.excludedResources: *.nowhere.example is not a resource of this cluster"},
+		"an excluded namespace": {func(b *velerov1.BackupSpec) { b.ExcludedNamespaces = []string{"nowhere"} },
+			"spec.excludedNamespaces: nowhere matches no namespace of the cluster"},
+		"a pattern of namespaces": {func(b *velerov1.BackupSpec) {
+			b.IncludedNamespaces = append(b.IncludedNamespaces,
+				"nowhere-*")
+		},
 			"spec.includedNamespaces: nowhere-* matches no namespace of the cluster"},
 		"a selector": {func(b *velerov1.BackupSpec) {
 			b.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}
@@ -260,7 +288,9 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		}, "spec.orderedResources: secret has no effect: the filters of the backup do not include the resource"},
 		"an ordered resource by a short name": {func(b *velerov1.BackupSpec) { b.OrderedResources = map[string]string{"cm": shop + "/none"} }, "spec.orderedResources: object does not exist"},
 		"a hook of no pod": {func(b *velerov1.BackupSpec) {
-			b.Hooks.Resources = []velerov1.BackupResourceHookSpec{{Name: "freeze", PreHooks: []velerov1.BackupResourceHook{{Exec: &velerov1.ExecHook{Command: []string{"true"}}}}}}
+			b.Hooks.Resources = []velerov1.BackupResourceHookSpec{
+				{Name: "freeze", PreHooks: []velerov1.BackupResourceHook{{Exec: &velerov1.ExecHook{Command: []string{"true"}}}}},
+			}
 		}, "spec.hooks: hook freeze applies to no pod of the backup"},
 		"a namespace of a hook": {func(b *velerov1.BackupSpec) {
 			b.Hooks.Resources = []velerov1.BackupResourceHookSpec{{Name: "freeze", IncludedNamespaces: []string{"nowhere"}}}
@@ -269,7 +299,8 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		t.Run("a name of a backup that nobody knows: "+name, func(t *testing.T) {
 			t.Parallel()
 			s := all.in(t)
-			b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "unknown-" + strings.ReplaceAll(name, " ", "-")}}
+			b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "unknown-" +
+				strings.ReplaceAll(name, " ", "-")}}
 			b.Spec.IncludedNamespaces = []string{shop}
 			tt.change(&b.Spec)
 			require.NoError(t, s.client.Create(t.Context(), b))
@@ -281,22 +312,26 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 	t.Run("a selector that would be cut", func(t *testing.T) {
 		t.Parallel()
 		s := all.in(t)
-		for _, kind := range []string{"backup create cut", "schedule create cut --schedule @daily", "restore create cut --from-backup shop"} {
-			for _, flags := range []string{"--selector app=web,app=nginx", "--selector app=web --selector app=nginx", "--or-selector app=web --or-selector app=nginx"} {
+		for _, kind := range []string{"backup create cut", "schedule create cut --schedule @daily",
+			"restore create cut --from-backup shop"} {
+			for _, flags := range []string{"--selector app=web,app=nginx", "--selector app=web --selector app=nginx",
+				"--or-selector app=web --or-selector app=nginx"} {
 				_, errs, err := s.run(strings.Fields(kind + " " + flags)...)
 				require.ErrorContains(t, err, "exit status 1")
 				require.Contains(t, errs, "--or-selector", "%s %s", kind, flags)
 				require.Contains(t, errs, "app in (web,nginx)", "%s %s", kind, flags)
 			}
 		}
-		_, errs, err := s.run("restore", "create", "cut", "--from-backup", "shop", "--namespace-mappings", shop+":a,"+shop+":b")
+		_, errs, err := s.run("restore", "create", "cut", "--from-backup", "shop", "--namespace-mappings", shop+":a,"+shop+
+			":b")
 		require.ErrorContains(t, err, "exit status 1")
 		require.Contains(t, errs, shop+" is mapped to a and to b, want one of them")
 		_, errs, err = s.run("backup", "delete", "--selector", "a=b", "--selector", "a=c", "--confirm")
 		require.ErrorContains(t, err, "exit status 1")
 		require.Contains(t, errs, "app in (web,nginx)")
 		require.Contains(t, s.must("backup", "create", "both", "--selector", "app in (web,nginx)", "-o", "yaml"), "- nginx")
-		require.Contains(t, s.must("backup", "create", "both", "--or-selector", "app=web or app=nginx", "-o", "yaml"), "app: nginx")
+		require.Contains(t, s.must("backup", "create", "both", "--or-selector", "app=web or app=nginx", "-o", "yaml"),
+			"app: nginx")
 	})
 
 	t.Run("one bad backup and the simulation of the queue", func(t *testing.T) {
@@ -316,7 +351,8 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		}
 		_, errs := simulate("")
 		require.Empty(t, errs)
-		const waiting = "---\n{apiVersion: velero.io/v1, kind: Backup, metadata: {name: %s}, spec: {includedNamespaces: [%q]}, status: {phase: Queued}}\n"
+		const waiting = "---\n{apiVersion: velero.io/v1, kind: Backup, metadata: {name: %s}, spec: {includedNamespaces: " +
+			"[%q]}, status: {phase: Queued}}\n"
 		out, errs := simulate(fmt.Sprintf(waiting, "unreadable", "bad[") + fmt.Sprintf(waiting, "good", "shop"))
 		require.Contains(t, errs, "Left out: "+file)
 		require.Contains(t, errs, "spec.includedNamespaces: ")
@@ -340,7 +376,8 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		s.must("backup", "create", "one", "--include-namespaces", shop, "--wait")
 		unreadable("while-it-runs")
 		s.must("backup", "create", "two", "--include-namespaces", shop, "--wait")
-		s.must("restore", "create", "three", "--from-backup", "two", "--namespace-mappings", shop+":"+shop+"-readable", "--wait")
+		s.must("restore", "create", "three", "--from-backup", "two", "--namespace-mappings", shop+":"+shop+"-readable",
+			"--wait")
 		s.must("backup", "delete", "one", "--confirm", "--wait")
 		out, errs, err := s.run("backup", "get")
 		require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptReported_RelationsHaveNoHooks backs up pods by their labels. Both pods have hooks, and mount the same claim.
+// TestAcceptReported_RelationsHaveNoHooks backs up pods by their labels. Both pods have hooks, and mount the same
+// claim.
 func TestAcceptReported_RelationsHaveNoHooks(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -28,7 +29,8 @@ func TestAcceptReported_RelationsHaveNoHooks(t *testing.T) {
 		return gzipped[map[string][]string](s.site, "backups/"+backup+"/"+backup+"-resource-list.json.gz")
 	}
 
-	s.must("backup", "create", "one", "--include-namespaces", s.shop, "--selector", "app=web", "--snapshot-volumes=false", "--wait")
+	s.must("backup", "create", "one", "--include-namespaces", s.shop, "--selector", "app=web", "--snapshot-volumes=false",
+		"--wait")
 	s.awaitBackup("one", velerov1.BackupPhaseCompleted)
 	one := listed("one")
 	require.Equal(t, []string{s.shop + "/web"}, one["v1/Pod"], "the other pod only shares the claim")
@@ -37,7 +39,8 @@ func TestAcceptReported_RelationsHaveNoHooks(t *testing.T) {
 	require.Equal(t, []string{"web"}, s.did(s.shop, "web"))
 	require.Empty(t, s.did(s.shop, "cron"), "hooks of a pod that is not in the backup do not run")
 
-	s.must("backup", "create", "either", "--include-namespaces", s.shop, "--or-selector", "app=web or app=cron", "--snapshot-volumes=false", "--wait")
+	s.must("backup", "create", "either", "--include-namespaces", s.shop, "--or-selector", "app=web or app=cron",
+		"--snapshot-volumes=false", "--wait")
 	require.ElementsMatch(t, []string{s.shop + "/web", s.shop + "/cron"}, listed("either")["v1/Pod"])
 	require.Equal(t, []string{"cron"}, s.did(s.shop, "cron"))
 }
@@ -50,14 +53,18 @@ func (s *hookSite) sharedClaim(name string) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &none, VolumeName: s.shop, Resources: corev1.VolumeResourceRequirements{Requests: size},
+			AccessModes: modes, StorageClassName: &none, VolumeName: s.shop, Resources: corev1.VolumeResourceRequirements{
+				Requests: size,
+			},
 		},
 	}
 	require.NoError(s.t, s.client.Create(s.t.Context(), claim))
 	require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.shop},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: modes, Capacity: size, PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/none"}},
+			AccessModes: modes, Capacity: size, PersistentVolumeSource: corev1.PersistentVolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/none"},
+			},
 			ClaimRef: &corev1.ObjectReference{Namespace: s.shop, Name: name, UID: claim.UID},
 		},
 	}))
@@ -72,17 +79,20 @@ func (s *hookSite) sharedClaim(name string) {
 func (s *hookSite) podWithClaim(name, claim string) {
 	s.t.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: name, Labels: map[string]string{"app": name}, Annotations: map[string]string{
-			"pre.hook.backup.velero.io/command": shell("echo " + name + " >> did"),
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.shop, Name: name, Labels: map[string]string{"app": name},
+			Annotations: map[string]string{
+				"pre.hook.backup.velero.io/command": shell("echo " + name + " >> did"),
+			}},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "app", Image: "app", VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}}},
+			Containers: []corev1.Container{{Name: "app", Image: "app",
+				VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}}},
 			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 			}}},
 		},
 	}
-	s.eventually("pod "+name+" is created", func(ctx context.Context) (bool, error) { // its service account may not exist yet
+	s.eventually("pod "+name+" is created", func(ctx context.Context) (bool, error) {
+		// its service account may not exist yet
 		err := s.client.Create(ctx, pod)
 		return err == nil || apierrors.IsAlreadyExists(err), nil
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptReported_Relations backs up by label what shares volumes with something else. What an item needs comes with it; a pod that
-// only mounts the same claim does not, unless the selector selects it or an action relates it.
+// TestAcceptReported_Relations backs up by label what shares volumes with something else. What an item needs comes with
+// it; a pod that only mounts the same claim does not, unless the selector selects it or an action relates it.
 func TestAcceptReported_Relations(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -52,9 +52,11 @@ func TestAcceptReported_Relations(t *testing.T) {
 	for name, test := range map[string]struct{ args, pods, claims []string }{
 		"by-label":   {args: []string{"--selector", "app=web"}, pods: []string{"web"}, claims: []string{"shared"}},
 		"the-others": {args: []string{"--selector", "app=cron"}, pods: []string{"cron"}, claims: []string{"own", "shared"}},
-		"either":     {args: []string{"--or-selector", "app=web or app=cron"}, pods: []string{"cron", "web"}, claims: []string{"own", "shared"}},
-		"insisted":   {args: []string{"--selector", "app=leader"}, pods: []string{"follower", "leader"}, claims: []string{"shared"}},
-		"all":        {pods: []string{"cron", "follower", "leader", "web"}, claims: []string{"own", "shared"}},
+		"either": {args: []string{"--or-selector", "app=web or app=cron"}, pods: []string{"cron", "web"},
+			claims: []string{"own", "shared"}},
+		"insisted": {args: []string{"--selector", "app=leader"}, pods: []string{"follower", "leader"},
+			claims: []string{"shared"}},
+		"all": {pods: []string{"cron", "follower", "leader", "web"}, claims: []string{"own", "shared"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

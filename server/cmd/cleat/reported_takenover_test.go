@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestAcceptReported_TakenOver updates objects that hold something else than in the backup, or are held by another. Each keeps
-// what it has, and a warning says why.
+// TestAcceptReported_TakenOver updates objects that hold something else than in the backup, or are held by another.
+// Each keeps what it has, and a warning says why.
 func TestAcceptReported_TakenOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -22,18 +22,22 @@ func TestAcceptReported_TakenOver(t *testing.T) {
 	in := func(text string, args ...any) *unstructured.Unstructured { return s.object(fmt.Sprintf(text, args...)) }
 	volume := s.boundClaim(ns+"-volume", ns, "first", "Retain")
 	released := s.boundClaim(ns+"-released", ns, "again", "Retain")
-	service := s.put(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: %s}, spec: {type: NodePort, externalIPs: [192.0.2.7],
+	service := s.put(fmt.Sprintf(
+		`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: %s}, spec: {type: NodePort, externalIPs: [192.0.2.7],
 		selector: {a: "1"}, ports: [{name: web, port: 80, nodePort: 31911}]}}`, ns))
 	subject := `{kind: ServiceAccount, name: %s, namespace: %s}`
 	rights := `{apiVersion: rbac.authorization.k8s.io/v1, kind: %s, metadata: {name: %s, namespace: "%s"}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}, subjects: [%s]}`
 	alike := s.put(fmt.Sprintf(rights, "ClusterRoleBinding", ns, "", fmt.Sprintf(subject, "app", ns)))
 	s.change(alike, fmt.Sprintf(`{"metadata":{"labels":{"of":%q}}}`, ns))
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), alike) })
-	more := s.put(fmt.Sprintf(rights, "RoleBinding", "more", ns, fmt.Sprintf(subject, "one", ns)+","+fmt.Sprintf(subject, "two", ns)))
+	more := s.put(fmt.Sprintf(rights, "RoleBinding", "more", ns, fmt.Sprintf(subject, "one", ns)+","+
+		fmt.Sprintf(subject, "two", ns)))
 	role := s.put(fmt.Sprintf(rights, "RoleBinding", "role", ns, fmt.Sprintf(subject, "one", ns)))
-	owned := s.put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: owned, namespace: %s}, data: {a: "1"}}`, ns))
+	owned := s.put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: owned, namespace: %s}, data: {a: "1"}}`,
+		ns))
 	s.must("backup", "create", "b", "--include-namespaces", ns, "--wait")
-	s.must("backup", "create", "rights", "--include-cluster-scoped-resources", "clusterrolebindings", "--selector", "of="+ns, "--wait")
+	s.must("backup", "create", "rights", "--include-cluster-scoped-resources", "clusterrolebindings", "--selector",
+		"of="+ns, "--wait")
 
 	gone := func(o *unstructured.Unstructured) {
 		require.NoError(t, s.client.Delete(t.Context(), o))
@@ -43,13 +47,17 @@ func TestAcceptReported_TakenOver(t *testing.T) {
 		})
 	}
 	phase := func(o *unstructured.Unstructured, is string) {
-		s.eventually(o.GetName()+" is "+is, func(context.Context) (bool, error) { return dug(s.get(o), "status", "phase") == `"`+is+`"`, nil })
+		s.eventually(o.GetName()+" is "+is,
+			func(context.Context) (bool, error) { return dug(s.get(o), "status", "phase") == `"`+is+`"`, nil })
 	}
 	// Another claim is bound to the volume now, and its administrator keeps it.
 	gone(in(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: first, namespace: %s}}`, ns))
 	phase(volume, "Released")
-	s.change(volume, fmt.Sprintf(`{"metadata":{"labels":{"of":"other"}},"spec":{"claimRef":{"namespace":%q,"name":"second","uid":null,"resourceVersion":null}}}`, other))
-	second := s.put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: second, namespace: %s}, spec: {accessModes: [ReadWriteOnce],
+	s.change(volume, fmt.Sprintf(
+		`{"metadata":{"labels":{"of":"other"}},"spec":{"claimRef":{"namespace":%q,"name":"second","uid":null,"resourceVersion":null}}}`, other,
+	))
+	second := s.put(fmt.Sprintf(
+		`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: second, namespace: %s}, spec: {accessModes: [ReadWriteOnce],
 		storageClassName: "", volumeName: %s, resources: {requests: {storage: 1Gi}}}}`, other, volume.GetName()))
 	phase(second, "Bound")
 	again := in(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: again, namespace: %s}}`, ns)
@@ -60,7 +68,10 @@ func TestAcceptReported_TakenOver(t *testing.T) {
 	s.change(more, fmt.Sprintf(`{"subjects":[{"kind":"ServiceAccount","name":"one","namespace":%q}]}`, ns))
 	gone(role)
 	s.put(fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: role, namespace: %s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}, subjects: []}`, ns))
-	s.change(owned, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"s","uid":%q}]},"data":{"a":"2"}}`, service.GetUID()))
+	s.change(owned, fmt.Sprintf(
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"s","uid":%q}]},"data":{"a":"2"}}`,
+		service.GetUID(),
+	))
 
 	out := s.must("restore", "create", "dry", "--from-backup", "b", "--existing-resource-policy", "update", "--dry-run")
 	require.Contains(t, out, "persistentvolumes "+volume.GetName()+": conflict: ")
@@ -70,7 +81,8 @@ func TestAcceptReported_TakenOver(t *testing.T) {
 	now := s.get(volume)
 	require.Equal(t, `"second"`, dug(now, "spec", "claimRef", "name"))
 	require.Equal(t, `"other"`, dug(now, "metadata", "labels", "of"), "nothing of a volume of somebody else is changed")
-	require.Contains(t, warnings, "spec.claimRef: the volume belongs to the claim that it is bound to, now "+other+"/second")
+	require.Contains(t, warnings, "spec.claimRef: the volume belongs to the claim that it is bound to, now "+other+
+		"/second")
 	phase(second, "Bound")
 	phase(released, "Bound") // to the claim of the same name
 	phase(again, "Bound")

@@ -26,7 +26,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptReported_Waits has restores and backups wait for all that they can wait for. Each says for what, and since when.
+// TestAcceptReported_Waits has restores and backups wait for all that they can wait for. Each says for what, and since
+// when.
 func TestAcceptReported_Waits(t *testing.T) {
 	t.Parallel()
 	t.Run("additional items", waitsForAdditionalItems)
@@ -80,21 +81,26 @@ func waitsForAdditionalItems(t *testing.T) {
 	dir, plugins := t.TempDir(), t.TempDir()
 	programs.Copy(t, "server/internal/engine/restore/testdata/waits", filepath.Join(plugins, "waits"))
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "apiVersion: cleat.dev/v1\nplugins: {variables: {CLEAT_TEST_DIR: %q}}\n", dir), 0o600))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "apiVersion: cleat.dev/v1\nplugins: {variables: "+
+		"{CLEAT_TEST_DIR: %q}}\n", dir), 0o600))
 	server := s.serve("--config", config, "--plugin-dir", plugins)
 	s.available()
 	s.shop = s.workload(2)
 	require.NoError(t, s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.shop, Name: "needy", Labels: map[string]string{"version": "2"}, Annotations: map[string]string{"needs": "item-a,item-b", "timeout": "1h"},
+		Namespace: s.shop, Name: "needy", Labels: map[string]string{"version": "2"}, Annotations: map[string]string{
+			"needs": "item-a,item-b", "timeout": "1h",
+		},
 	}}))
 	s.wholeBackup("")
 
 	shown := &logBuffer{}
-	waiting := exec.CommandContext(t.Context(), cleat(t), "restore", "create", "slow", "--from-backup", "whole", "--namespace-mappings", s.shop+":"+s.shop+"-copy",
+	waiting := exec.CommandContext(t.Context(), cleat(t), "restore", "create", "slow", "--from-backup", "whole",
+		"--namespace-mappings", s.shop+":"+s.shop+"-copy",
 		"--wait", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)
 	waiting.Stderr = shown
 	require.NoError(t, waiting.Start())
-	what := fmt.Sprintf("configmaps/%s/item-a, configmaps/%s/item-b to be ready before configmaps/%s-copy/needy, for up to 1h0m0s: action example.io/waits reports when", s.shop, s.shop, s.shop)
+	what := fmt.Sprintf("configmaps/%s/item-a, configmaps/%s/item-b to be ready before configmaps/%s-copy/needy, for up "+
+		"to 1h0m0s: action example.io/waits reports when", s.shop, s.shop, s.shop)
 	s.awaitWait("restore", "slow", what)
 	s.eventually("--wait shows the wait", func(context.Context) (bool, error) {
 		return strings.Contains(shown.String(), "restore slow: InProgress, waits for "+what+", since 20"), nil
@@ -113,9 +119,13 @@ func definition(group, plural string) *apiextensionsv1.CustomResourceDefinition 
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: "Widget"},
+			Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: plural, Kind: "Widget",
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: anything},
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: anything,
+				},
 			}},
 		},
 	}
@@ -174,7 +184,8 @@ func waitsForNamespace(t *testing.T) {
 	s.wholeBackup("")
 	into := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.shop + "-copy"}}
 	require.NoError(t, s.client.Create(t.Context(), into))
-	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: into.Name, Name: "held", Finalizers: []string{"example.io/held"}}}
+	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: into.Name, Name: "held",
+		Finalizers: []string{"example.io/held"}}}
 	require.NoError(t, s.client.Create(t.Context(), held))
 	require.NoError(t, s.client.Delete(t.Context(), into))
 	s.beginRestore("r")
@@ -187,7 +198,8 @@ func waitsForNamespace(t *testing.T) {
 	server = s.serve()
 	server.awaitLine("waiting", what, "restore="+s.namespace+"/r")
 	s.awaitWait("restore", "r", what)
-	require.NoError(t, s.client.Patch(t.Context(), held, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	require.NoError(t, s.client.Patch(t.Context(), held, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`))))
 	s.checkRestore("r")
 	s.requireNoWait("restore", "r")
 }
@@ -200,24 +212,28 @@ func waitsForWebhook(t *testing.T) {
 	s.available()
 	s.shop = s.workload(2)
 	s.wholeBackup("")
-	into := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.shop + "-copy", Labels: map[string]string{"guarded": s.namespace}}}
+	into := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.shop + "-copy",
+		Labels: map[string]string{"guarded": s.namespace}}}
 	require.NoError(t, s.client.Create(t.Context(), into))
 	name, nowhere, none := "guard."+s.namespace+".example.io", "https://127.0.0.1:1/", admissionv1.SideEffectClassNone
 	guard := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: name, ClientConfig: admissionv1.WebhookClientConfig{URL: &nowhere}, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			NamespaceSelector: metav1.SetAsLabelSelector(map[string]string{"guarded": s.namespace}),
+			Name: name, ClientConfig: admissionv1.WebhookClientConfig{URL: &nowhere}, SideEffects: &none,
+			AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector:       metav1.SetAsLabelSelector(map[string]string{"guarded": s.namespace}),
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"configmaps"}},
 			}},
 		}},
 	}
 	require.NoError(t, s.client.Create(t.Context(), guard))
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), guard) })
 	s.eventually("the webhook is called", func(ctx context.Context) (bool, error) {
-		err := s.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: into.Name, GenerateName: "probe-"}})
+		err := s.client.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: into.Name, GenerateName: "probe-"}})
 		return err != nil && strings.Contains(err.Error(), name), nil
 	})
 	s.beginRestore("r")
@@ -256,7 +272,8 @@ func waitsForAPIServer(t *testing.T) {
 	notes := s.watchItems("200ms")
 	wire, kubeconfig := wireToAPIServer(t, s.kubeconfig)
 	s.serverKubeconfig = kubeconfig
-	server := s.serve(append(notes.args, "--leader-elect-lease-duration", "10m", "--api-outage-timeout", "10m", "--restore-workers", "1")...)
+	server := s.serve(append(notes.args, "--leader-elect-lease-duration", "10m", "--api-outage-timeout", "10m",
+		"--restore-workers", "1")...)
 	s.available()
 	s.shop = s.workload(30)
 	s.wholeBackup("")
@@ -370,7 +387,8 @@ func noteOfTimedOutOperation(t *testing.T) {
 	require.Regexp(t, `^timed out after 3s; it had done \d+ of 1000 bytes, `, operations[0].Error)
 	require.NotContains(t, operations[0].Error, operations[0].ID)
 	require.Equal(t, 1, strings.Count(s.messages("b"), operations[0].ID), "the result of the backup names it once")
-	require.Regexp(t, `timed out after 3s; it had done \d+ of 1000 bytes, and nothing new for \d+s`, s.must("backup", "describe", "b", "--details"))
+	require.Regexp(t, `timed out after 3s; it had done \d+ of 1000 bytes, and nothing new for \d+s`,
+		s.must("backup", "describe", "b", "--details"))
 }
 
 // dryRunsOnScreen makes dry runs of a backup and a restore, which are not to look like failures.

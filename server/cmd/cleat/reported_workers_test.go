@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAcceptReported_Workers requires that the help of --item-block-worker-count names what bounds the calls that it does not.
+// TestAcceptReported_Workers requires that the help of --item-block-worker-count names what bounds the calls that it
+// does not.
 func TestAcceptReported_Workers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")

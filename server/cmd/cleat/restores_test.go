@@ -12,8 +12,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestRestoresHaveOwnLimit has a backup that holds the only slot of the queue, and a long restore: neither delays another
-// restore, and the backup of the long restore cannot be deleted meanwhile.
+// TestRestoresHaveOwnLimit has a backup that holds the only slot of the queue, and a long restore: neither delays
+// another restore, and the backup of the long restore cannot be deleted meanwhile.
 func TestRestoresHaveOwnLimit(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
@@ -42,11 +42,13 @@ func TestRestoresHaveOwnLimit(t *testing.T) {
 	s.checkRestore("beside-a-restore")
 	_, errs, err := s.run("backup", "delete", "whole", "--confirm", "--wait")
 	require.Error(t, err)
-	require.Contains(t, errs, "restore long from this backup is InProgress; delete the backup when it has ended, or delete the restore first")
+	require.Contains(t, errs, "restore long from this backup is InProgress; delete the backup when it has ended, or "+
+		"delete the restore first")
 	require.Contains(t, s.files("backups/whole"), "whole.tar.gz")
 
 	g.disarm()
-	s.eventually("the restore has ended", func(ctx context.Context) (bool, error) { return s.done(ctx, "long", "restore") })
+	s.eventually("the restore has ended",
+		func(ctx context.Context) (bool, error) { return s.done(ctx, "long", "restore") })
 	s.must("backup", "delete", "whole", "--confirm", "--wait")
 	require.Empty(t, s.files("backups/whole"))
 	for _, name := range []string{"long", "beside-a-backup", "beside-a-restore"} {

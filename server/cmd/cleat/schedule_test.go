@@ -14,8 +14,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestScheduleDoesNotPileUpBehindSlowQueue has a schedule that is due each second while the only slot is in use: it creates
-// one backup, skips all others with a message, and continues when that one has ended.
+// TestScheduleDoesNotPileUpBehindSlowQueue has a schedule that is due each second while the only slot is in use: it
+// creates one backup, skips all others with a message, and continues when that one has ended.
 func TestScheduleDoesNotPileUpBehindSlowQueue(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
@@ -51,7 +51,8 @@ func TestScheduleDoesNotPileUpBehindSlowQueue(t *testing.T) {
 	for _, b := range s.scheduled() {
 		require.True(t, strings.HasPrefix(b.Name, "often-"))
 		switch b.Status.Phase {
-		case "", velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress:
+		case "", velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
+			velerov1.BackupPhaseInProgress:
 			unfinished++
 		}
 	}
@@ -64,8 +65,10 @@ func TestScheduleCommands(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	require.Equal(t, 6, s.runReadme(t, "### Schedules\n", ""))
 
-	require.Contains(t, s.must("schedule", "create", "yearly", "--schedule", "@yearly", "--include-namespaces", "shop", "--labels", "team=a",
-		"--use-owner-references-in-backup", "--ttl", "1h", "--snapshot-volumes=false"), `Schedule "yearly" created successfully.`)
+	require.Contains(t, s.must("schedule", "create", "yearly", "--schedule", "@yearly", "--include-namespaces", "shop",
+		"--labels", "team=a",
+		"--use-owner-references-in-backup", "--ttl", "1h", "--snapshot-volumes=false"),
+		`Schedule "yearly" created successfully.`)
 	s.must("schedule", "create", "often", "--schedule", "@every 1h", "--paused", "--skip-immediately")
 	var yearly, often velerov1.Schedule
 	require.NoError(t, s.client.Get(t.Context(), s.key("yearly"), &yearly))
@@ -87,7 +90,8 @@ func TestScheduleCommands(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, errs, "say which schedules: their names, --selector or --all, one of them")
 
-	require.Equal(t, "Schedule often is already paused, skip\nSchedule yearly paused successfully\n", s.must("schedule", "pause", "--all"))
+	require.Equal(t, "Schedule often is already paused, skip\nSchedule yearly paused successfully\n",
+		s.must("schedule", "pause", "--all"))
 	require.Equal(t, "Schedule yearly unpaused successfully\n", s.must("schedule", "unpause", "-l", "team=a"))
 	require.Regexp(t, `(?m)^often .* true$`, s.must("schedule", "get"))
 	require.Contains(t, s.must("schedule", "describe"), "\n\nName:         yearly\n")
@@ -97,7 +101,8 @@ func TestScheduleCommands(t *testing.T) {
 		return strings.Count(s.must("schedule", "get"), "Enabled") == 2, nil
 	})
 	require.Regexp(t, `Last Skipped: +\d{4}-`, s.must("schedule", "describe", "yearly"))
-	require.Equal(t, "Schedule deleted: often\nSchedule deleted: yearly\n", s.must("schedule", "delete", "--all", "--confirm"))
+	require.Equal(t, "Schedule deleted: often\nSchedule deleted: yearly\n",
+		s.must("schedule", "delete", "--all", "--confirm"))
 	require.Equal(t, "No schedules found.\n", s.must("schedule", "delete", "--all", "--confirm"))
 	require.Empty(t, s.scheduled())
 }

@@ -25,7 +25,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptSecurity_Around tries what an attacker finds around the server: its ports, its containers, and a bundle for its authors.
+// TestAcceptSecurity_Around tries what an attacker finds around the server: its ports, its containers, and a bundle for
+// its authors.
 func TestAcceptSecurity_Around(t *testing.T) {
 	t.Parallel()
 	t.Run("clients that are slow lose their connections", slowClientsAreCut)
@@ -46,7 +47,8 @@ func slowClientsAreCut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	metrics, profiler, downloads := freeAddress(t), freeAddress(t), freeAddress(t)
-	s.serve("--metrics-address", metrics, "--profiler-address", profiler, "--download-address", downloads, "--download-url", "http://"+downloads+"/files")
+	s.serve("--metrics-address", metrics, "--profiler-address", profiler, "--download-address", downloads,
+		"--download-url", "http://"+downloads+"/files")
 	s.available()
 	s.shop = s.workload(1)
 	s.wholeBackup("")
@@ -59,7 +61,9 @@ func slowClientsAreCut(t *testing.T) {
 	require.NoError(t, errors.Join(err, file.Close()))
 	request := &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "d"},
-		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "whole"}},
+		Spec: velerov1.DownloadRequestSpec{
+			Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "whole"},
+		},
 	}
 	require.NoError(t, s.client.Create(t.Context(), request))
 	s.eventually("there is a link", func(ctx context.Context) (bool, error) {
@@ -75,16 +79,19 @@ func slowClientsAreCut(t *testing.T) {
 		sends string
 		more  string // sent again and again, without reading
 	}{
-		"metrics, half a header":     {at: metrics, sends: "GET /metrics HTTP/1.1\r\nHost:"},
-		"metrics, no body":           {at: metrics, sends: "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"},
-		"metrics, nothing more":      {at: metrics, sends: fmt.Sprintf(get, "/healthz")},
-		"metrics, reads nothing":     {at: metrics, more: fmt.Sprintf(get, "/metrics")},
-		"profiler, half a header":    {at: profiler, sends: "GET /debug/pprof/ HTTP/1.1\r\nHost:"},
-		"profiler, no body":          {at: profiler, sends: "POST /debug/pprof/cmdline HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"},
-		"profiler, nothing more":     {at: profiler, sends: fmt.Sprintf(get, "/debug/pprof/cmdline")},
-		"profiler, reads nothing":    {at: profiler, more: fmt.Sprintf(get, "/debug/pprof/")},
-		"downloads, half a header":   {at: downloads, sends: "GET /files HTTP/1.1\r\nHost:"},
-		"downloads, no body":         {at: downloads, sends: "GET /files HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"},
+		"metrics, half a header": {at: metrics, sends: "GET /metrics HTTP/1.1\r\nHost:"},
+		"metrics, no body": {at: metrics, sends: "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+			"1000\r\n\r\n"},
+		"metrics, nothing more":   {at: metrics, sends: fmt.Sprintf(get, "/healthz")},
+		"metrics, reads nothing":  {at: metrics, more: fmt.Sprintf(get, "/metrics")},
+		"profiler, half a header": {at: profiler, sends: "GET /debug/pprof/ HTTP/1.1\r\nHost:"},
+		"profiler, no body": {at: profiler, sends: "POST /debug/pprof/cmdline HTTP/1.1\r\nHost: " +
+			"x\r\nContent-Length: 1000\r\n\r\n"},
+		"profiler, nothing more":   {at: profiler, sends: fmt.Sprintf(get, "/debug/pprof/cmdline")},
+		"profiler, reads nothing":  {at: profiler, more: fmt.Sprintf(get, "/debug/pprof/")},
+		"downloads, half a header": {at: downloads, sends: "GET /files HTTP/1.1\r\nHost:"},
+		"downloads, no body": {at: downloads,
+			sends: "GET /files HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"},
 		"downloads, nothing more":    {at: downloads, sends: fmt.Sprintf(get, "/files")},
 		"downloads, reads no file":   {at: downloads, more: fmt.Sprintf(get, link.RequestURI())},
 		"downloads, reads no errors": {at: downloads, more: fmt.Sprintf(get, "/files")},
@@ -120,7 +127,8 @@ func slowClientsAreCut(t *testing.T) {
 func containersAreConfined(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	printed := s.must("install", "--dry-run", "-o", "json", "--image", "registry.example.io/cleat:v1", "--no-default-backup-location", "--no-secret", "--use-node-agent",
+	printed := s.must("install", "--dry-run", "-o", "json", "--image", "registry.example.io/cleat:v1",
+		"--no-default-backup-location", "--no-secret", "--use-node-agent",
 		"--plugins", "velero/velero-plugin-for-aws:v1.13.0", "--node-agent-plugins", "registry.example.io/mover:v1")
 	seen := 0
 	for _, object := range byName(t, strings.NewReader(printed)) {
@@ -161,7 +169,8 @@ func bundleHasNoSecrets(t *testing.T) {
 			corev1.LastAppliedConfigAnnotation: `{"env":[{"name":"A","value":"S3CRET"}]}`, "vault-token": "S3CRET",
 		}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "c", Image: "x.invalid/x:1", Args: []string{"server", "--token", "S3CRET", "--password=S3CRET", "--url=https://u:S3CRET@h"},
+			Name: "c", Image: "x.invalid/x:1", Args: []string{"server", "--token", "S3CRET", "--password=S3CRET",
+				"--url=https://u:S3CRET@h"},
 			Command: []string{"sh", "-c", "PGPASSWORD=S3CRET run"}, Env: []corev1.EnvVar{{Name: "A", Value: "S3CRET"}},
 			LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 				Path: "/", Port: intstr.FromInt32(1), HTTPHeaders: []corev1.HTTPHeader{{Name: "X-Any", Value: "S3CRET"}},
@@ -170,28 +179,36 @@ func bundleHasNoSecrets(t *testing.T) {
 	}
 	require.NoError(t, s.client.Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "d", Annotations: pod.Annotations},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: pod},
 	}))
 	require.NoError(t, s.client.Create(t.Context(), &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"},
 		Spec: velerov1.BackupStorageLocationSpec{
-			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "b"}},
+			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{
+				Bucket: "b",
+			}},
 			Config: map[string]string{"accessKey": "S3CRET", "s3Url": "https://u:S3CRET@h/?sig=S3CRET", "path": "/none"},
 		},
 	}))
 	s.shop = s.workload(1)
 	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b", Annotations: map[string]string{"note": "Authorization: Bearer S3CRET"}},
-		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{s.shop}, Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{{
-			Name: "dump", PreHooks: []velerov1.BackupResourceHook{{Exec: &velerov1.ExecHook{Command: []string{"dump", "--db-password", "S3CRET"}}}},
-		}}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b",
+			Annotations: map[string]string{"note": "Authorization: Bearer S3CRET"}},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{s.shop},
+			Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{{
+				Name: "dump", PreHooks: []velerov1.BackupResourceHook{
+					{Exec: &velerov1.ExecHook{Command: []string{"dump", "--db-password", "S3CRET"}}},
+				},
+			}}}},
 	}))
 	s.awaitBackup("b", velerov1.BackupPhaseCompleted)
 
 	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	s.must("debug", "--output", bundle, "--backup", "b")
 	collected := unpacked(t, bundle)
-	for _, name := range []string{"workloads/deployments.yaml", "resources/backups.yaml", "resources/backupstoragelocations.yaml", "backups/b.log"} {
+	for _, name := range []string{"workloads/deployments.yaml", "resources/backups.yaml",
+		"resources/backupstoragelocations.yaml", "backups/b.log"} {
 		require.Contains(t, collected, name)
 	}
 	for name, content := range collected {

@@ -23,8 +23,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptSecurity_Bombs shows that files of a bucket and modifiers which are small and decode to a lot, or to null where an object has to
-// be, end as an error of their object: the server goes on, in bounded memory.
+// TestAcceptSecurity_Bombs shows that files of a bucket and modifiers which are small and decode to a lot, or to null
+// where an object has to be, end as an error of their object: the server goes on, in bounded memory.
 func TestAcceptSecurity_Bombs(t *testing.T) {
 	t.Parallel()
 	t.Run("a list of null in a file of a backup", nullInFiles)
@@ -83,7 +83,8 @@ func endedBackup(name string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":%q},"spec":{},"status":{"phase":"Completed","startTimestamp":%q,"completionTimestamp":%q}}`, name, at, at)
 }
 
-// nullInFiles shows that the deletion of a backup with a null among its snapshots or volumes ends with an error that says where it is.
+// nullInFiles shows that the deletion of a backup with a null among its snapshots or volumes ends with an error that
+// says where it is.
 func nullInFiles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -119,7 +120,8 @@ func nullInFiles(t *testing.T) {
 	require.NoError(t, server.stop())
 }
 
-// memberTwice shows that a velero-backup.json with the same member twice, or with null for an object, is skipped and does not end the server.
+// memberTwice shows that a velero-backup.json with the same member twice, or with null for an object, is skipped and
+// does not end the server.
 func memberTwice(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -133,13 +135,14 @@ func memberTwice(t *testing.T) {
 			server.peak() // fails if it has ended
 			return slices.Equal(s.backupNames(), []string{"good"}), nil
 		})
-		server.awaitLine("skipped directories of the bucket", "twice: the file is damaged: invalid JSON: ", "duplicate object member name")
+		server.awaitLine("skipped directories of the bucket", "twice: the file is damaged: invalid JSON: ",
+			"duplicate object member name")
 		require.NoError(t, server.stop())
 	}
 }
 
-// emptyElements shows that files of a few kilobytes, each with millions of empty elements, are refused in bounded memory, all at once,
-// and that no element is sent to the API server.
+// emptyElements shows that files of a few kilobytes, each with millions of empty elements, are refused in bounded
+// memory, all at once, and that no element is sent to the API server.
 func emptyElements(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -163,7 +166,8 @@ func emptyElements(t *testing.T) {
 		return len(s.backupNames()) == 3*bombs, nil
 	})
 	server.awaitLine("the PodVolumeBackups of a backup cannot be read", "metadata.name")
-	require.NotContains(t, server.log.String(), "a PodVolumeBackup of a backup was refused", "it was sent to the API server")
+	require.NotContains(t, server.log.String(), "a PodVolumeBackup of a backup was refused",
+		"it was sent to the API server")
 	shop := s.workload(2)
 	s.must("backup", "create", "another", "--include-namespaces", shop, "--wait")
 	peak := server.peak()
@@ -197,21 +201,26 @@ func copiedCopies(t *testing.T) {
 	}
 	rules := []rule{first}
 	for i := range 40 {
-		rules = append(rules, rule{where, []operation{{Operation: "copy", From: "/data/11", Path: fmt.Sprintf("/data/a%d", i)}}})
+		rules = append(rules, rule{where,
+			[]operation{{Operation: "copy", From: "/data/11", Path: fmt.Sprintf("/data/a%d", i)}}})
 	}
 	document, err := json.Marshal(map[string]any{"version": "v1", "resourceModifierRules": rules})
 	require.NoError(t, err)
 	t.Logf("the modifiers have %d bytes", len(document))
 	require.NoError(t, s.client.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "grow"}, Data: map[string]string{"document": string(document)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "grow"}, Data: map[string]string{
+			"document": string(document),
+		},
 	}))
 	s.must("backup", "create", "first", "--include-namespaces", shop, "--wait")
 	before := server.peak()
-	_, _, err = s.run("restore", "create", "back", "--from-backup", "first", "--namespace-mappings", shop+":"+shop+"-copy", "--resource-modifier-configmap", "grow", "--wait")
+	_, _, err = s.run("restore", "create", "back", "--from-backup", "first", "--namespace-mappings", shop+":"+shop+"-copy",
+		"--resource-modifier-configmap", "grow", "--wait")
 	t.Logf("the server had at most %d MiB before, and has had %d MiB", before, server.peak())
 	require.Error(t, err)
 	require.Contains(t, s.must("restore", "describe", "back"), "larger than")
 	require.Less(t, server.peak(), before+200)
-	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: shop + "-copy", Name: "item-b"}, new(corev1.ConfigMap)))
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: shop + "-copy", Name: "item-b"},
+		new(corev1.ConfigMap)))
 	require.NoError(t, server.stop())
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
-// TestAcceptSecurity_ExpiredOnArrival has somebody who can write to the bucket, and to nothing else, name snapshots of others there. The server
-// deletes only those of which the cluster knows that they are the backup's.
+// TestAcceptSecurity_ExpiredOnArrival has somebody who can write to the bucket, and to nothing else, name snapshots of
+// others there. The server deletes only those of which the cluster knows that they are the backup's.
 func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	t.Parallel()
 	t.Run("a backup that arrives expired", expiredOnArrival)
@@ -56,7 +56,8 @@ func (s *site) awaitKept(backup string, says ...string) {
 		var list eventsv1.EventList
 		err := s.client.List(ctx, &list, client.InNamespace(s.namespace))
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return e.Reason == "SnapshotsKept" && e.Regarding.Name == backup && !slices.ContainsFunc(says, func(text string) bool { return !strings.Contains(e.Note, text) })
+			return e.Reason == "SnapshotsKept" && e.Regarding.Name == backup &&
+				!slices.ContainsFunc(says, func(text string) bool { return !strings.Contains(e.Note, text) })
 		}), err
 	})
 }
@@ -79,7 +80,8 @@ func expiredOnArrival(t *testing.T) {
 	named.Spec.BackupName = "evil"
 	s.plant([]snapshot.Snapshot{named}, "evil", "volumesnapshots")
 	s.storeMetadata("victim", "evil", expired)
-	s.eventually("the expired backup is gone", func(context.Context) (bool, error) { return len(s.files("backups/evil")) == 0, nil })
+	s.eventually("the expired backup is gone",
+		func(context.Context) (bool, error) { return len(s.files("backups/evil")) == 0, nil })
 	require.Equal(t, taken, d.list("snapshots"), "the snapshot of another backup is deleted")
 	s.awaitKept("evil", taken[0])
 	server.awaitLine("kept", taken[0])
@@ -135,7 +137,8 @@ func plantedItems(t *testing.T) {
 	s.shop = s.workload(1)
 	s.wholeBackup("")
 	s.copies("whole", expired, "evil")
-	s.eventually("the expired backup is gone", func(context.Context) (bool, error) { return len(s.files("backups/evil")) == 0, nil })
+	s.eventually("the expired backup is gone",
+		func(context.Context) (bool, error) { return len(s.files("backups/evil")) == 0, nil })
 	require.Zero(t, notes.deleted("evil"), "a plugin is called for what a bucket has brought")
 	s.awaitKept("evil", "DeleteItemAction")
 	s.expire("whole")
@@ -164,7 +167,8 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	old := newSite(t, "cleat.dev/file")
 	require.NoError(t, old.client.Create(t.Context(), &velerov1.BackupRepository{
 		ObjectMeta: metav1.ObjectMeta{Namespace: old.namespace, Name: "shop-default-restic"},
-		Spec:       velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default", RepositoryType: velerov1.RepositoryTypeRestic},
+		Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default",
+			RepositoryType: velerov1.RepositoryTypeRestic},
 	}))
 	require.Contains(t, old.must(install...), "created with the public password that the repositories of volumes have")
 	require.Equal(t, "static-passw0rd", password(old), "repositories of Velero still open")
@@ -174,12 +178,13 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	old.eventually("the location says so", func(ctx context.Context) (bool, error) {
 		var l velerov1.BackupStorageLocation
 		err := old.client.Get(ctx, old.key("default"), &l)
-		return l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable && strings.Contains(l.Status.Message, "which is public"), err
+		return l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable &&
+			strings.Contains(l.Status.Message, "which is public"), err
 	})
 }
 
-// TestAcceptSecurity_Synchronised replaces the file of the operations for which a backup waits: by one that has an object be backed up which
-// whoever writes to the bucket wants to read.
+// TestAcceptSecurity_Synchronised replaces the file of the operations for which a backup waits: by one that has an
+// object be backed up which whoever writes to the bucket wants to read.
 func TestAcceptSecurity_Synchronised(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -188,7 +193,9 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 	s.available()
 	shop := s.workload(1)
 	require.NoError(t, s.client.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "of-nobody-else"}, StringData: map[string]string{"value": "secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "of-nobody-else"}, StringData: map[string]string{
+			"value": "secret",
+		},
 	}))
 	s.item(shop, "a", "keyed", "length", "held", "after", "a")
 	s.beginBackupOf("b", shop)
@@ -198,12 +205,15 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 	require.Len(t, file, 1)
 	spec, ok := file[0]["spec"].(map[string]any)
 	require.True(t, ok)
-	spec["postOperationItems"] = []map[string]any{{"Resource": "secrets", "Namespace": s.namespace, "Name": "of-nobody-else"}}
+	spec["postOperationItems"] = []map[string]any{{"Resource": "secrets", "Namespace": s.namespace,
+		"Name": "of-nobody-else"}}
 	s.plant(file, "b", "itemoperations")
-	s.serve(w.args...).awaitLine("the file of the operations cannot be used as it is", "somebody else than the server has written it")
+	s.serve(w.args...).awaitLine("the file of the operations cannot be used as it is",
+		"somebody else than the server has written it")
 	w.finish()
 	s.awaitBackup("b", velerov1.BackupPhaseCompleted)
 	list := gzipped[map[string][]string](s, "backups/b/b-resource-list.json.gz")
-	require.NotContains(t, list["v1/Secret"], s.namespace+"/of-nobody-else", "an object that is not in the backup was read for it")
+	require.NotContains(t, list["v1/Secret"], s.namespace+"/of-nobody-else",
+		"an object that is not in the backup was read for it")
 	s.awaitNoJournals()
 }

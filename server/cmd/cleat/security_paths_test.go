@@ -26,8 +26,9 @@ import (
 
 // forgery is an entry of an archive that no server has written.
 type forgery struct {
-	path   string
-	object string // JSON; NS stands for the namespace of the server, SHOP for that of the backup, ID for a word of the test
+	path string
+	// JSON; NS stands for the namespace of the server, SHOP for that of the backup, ID for a word of the test
+	object string
 }
 
 // forger rewrites the archive of a backup, as whoever can write to the bucket can.
@@ -62,14 +63,16 @@ func (f *forger) forge(entries ...forgery) {
 	}
 	for _, entry := range entries {
 		object := f.fill(entry.object)
-		require.NoError(f.t, to.WriteHeader(&tar.Header{Name: f.fill(entry.path), Size: int64(len(object)), Mode: 0o644, Typeflag: tar.TypeReg}))
+		require.NoError(f.t, to.WriteHeader(&tar.Header{Name: f.fill(entry.path), Size: int64(len(object)), Mode: 0o644,
+			Typeflag: tar.TypeReg}))
 		_, err := io.WriteString(to, object)
 		require.NoError(f.t, err)
 	}
 	require.NoError(f.t, errors.Join(to.Close(), zip.Close(), os.WriteFile(f.archive, out.Bytes(), 0o644)))
 }
 
-// restored restores the forged backup. It returns what the restore has written, as "Kind namespace/name", and its messages.
+// restored restores the forged backup. It returns what the restore has written, as "Kind namespace/name", and its
+// messages.
 func (f *forger) restored(name string, spec velerov1.RestoreSpec) (wrote []string, messages string) {
 	f.t.Helper()
 	spec.BackupName = "whole"
@@ -81,7 +84,8 @@ func (f *forger) restored(name string, spec velerov1.RestoreSpec) (wrote []strin
 	for i, name := range spec.IncludedNamespaces {
 		spec.IncludedNamespaces[i] = f.fill(name)
 	}
-	require.NoError(f.t, f.client.Create(f.t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, Spec: spec}))
+	require.NoError(f.t, f.client.Create(f.t.Context(),
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, Spec: spec}))
 	r := f.awaitEndOfRestore(name)
 	messages = r.Status.FailureReason + "\n" + strings.Join(r.Status.ValidationErrors, "\n") + "\n"
 	if r.Status.Phase == velerov1.RestorePhaseFailed || r.Status.Phase == velerov1.RestorePhaseFailedValidation {
@@ -129,8 +133,9 @@ func inside(object, namespace string) string {
 	return strings.ReplaceAll(object, `"IN"`, `"`+namespace+`"`)
 }
 
-// TestAcceptSecurity_Paths restores archives in which whoever can write to the bucket has put entries whose paths pass the filters and
-// protections of a restore, while their objects are something else; and objects that would make the server do something.
+// TestAcceptSecurity_Paths restores archives in which whoever can write to the bucket has put entries whose paths pass
+// the filters and protections of a restore, while their objects are something else; and objects that would make the
+// server do something.
 func TestAcceptSecurity_Paths(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -174,26 +179,32 @@ resourceModifierRules:
 				{"resources/namespaces/cluster/ID-e.json", called(binding, "e")},
 			},
 			spec: velerov1.RestoreSpec{
-				ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes, NamespaceMapping: map[string]string{"SHOP": "ID-1"},
+				ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes,
+				NamespaceMapping: map[string]string{"SHOP": "ID-1"},
 			},
 			writes: []string{"ConfigMap ID-1/item-a", "ConfigMap ID-1/item-b"},
 			says: []string{
 				`"resources/clusterrolebindings/cluster/ID-a.json"`,
-				`"resources/clusterroles.rbac.authorization.k8s.io/cluster/ID-c.json"`, `"resources/roles.rbac.authorization.k8s.io/cluster/ID-d.json"`,
+				`"resources/clusterroles.rbac.authorization.k8s.io/cluster/ID-c.json"`,
+				`"resources/roles.rbac.authorization.k8s.io/cluster/ID-d.json"`,
 				`"resources/namespaces/cluster/ID-e.json"`, "ClusterRoleBinding",
 			},
 		},
 		{
 			name:    "spelling", // of a resource that is not its own
 			entries: []forgery{{"resources/clusterrolebindings./cluster/ID-f.json", called(binding, "f")}},
-			spec:    velerov1.RestoreSpec{ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes, NamespaceMapping: map[string]string{"SHOP": "ID-2"}},
-			says:    []string{`"resources/clusterrolebindings./cluster/ID-f.json"`, "unsafe path"},
+			spec: velerov1.RestoreSpec{ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes,
+				NamespaceMapping: map[string]string{"SHOP": "ID-2"}},
+			says: []string{`"resources/clusterrolebindings./cluster/ID-f.json"`, "unsafe path"},
 		},
 		{
-			name:    "capitals", // which clients of the API server make small letters of
-			entries: []forgery{{"resources/ClusterRoleBindings.rbac.authorization.k8s.io/cluster/ID-b.json", called(binding, "b")}},
-			spec:    velerov1.RestoreSpec{ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes, NamespaceMapping: map[string]string{"SHOP": "ID-7"}},
-			says:    []string{`"resources/ClusterRoleBindings.rbac.authorization.k8s.io/cluster/ID-b.json"`, `"clusterrolebindings.rbac.authorization.k8s.io"`},
+			name: "capitals", // which clients of the API server make small letters of
+			entries: []forgery{{"resources/ClusterRoleBindings.rbac.authorization.k8s.io/cluster/ID-b.json",
+				called(binding, "b")}},
+			spec: velerov1.RestoreSpec{ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes,
+				NamespaceMapping: map[string]string{"SHOP": "ID-7"}},
+			says: []string{`"resources/ClusterRoleBindings.rbac.authorization.k8s.io/cluster/ID-b.json"`,
+				`"clusterrolebindings.rbac.authorization.k8s.io"`},
 		},
 		{
 			name: "requests", // under paths without their groups
@@ -229,8 +240,9 @@ resourceModifierRules:
 		{
 			name:    "asked-for", // a schedule that the user names
 			entries: []forgery{{"resources/schedules.velero.io/namespaces/SHOP/evil.json", inside(schedule, "SHOP")}},
-			spec:    velerov1.RestoreSpec{NamespaceMapping: map[string]string{"SHOP": "NS"}, IncludedResources: []string{"schedules.velero.io"}},
-			writes:  []string{"Schedule NS/evil"},
+			spec: velerov1.RestoreSpec{NamespaceMapping: map[string]string{"SHOP": "NS"},
+				IncludedResources: []string{"schedules.velero.io"}},
+			writes: []string{"Schedule NS/evil"},
 		},
 		{
 			name: "modifiers", // which make of ConfigMaps what is never restored, and what is excluded
@@ -243,11 +255,15 @@ resourceModifierRules:
 		{
 			name: "namespaces", // whose paths name others
 			entries: []forgery{
-				{"resources/namespaces/namespaces/SHOP/ID-z.json", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ID-z","namespace":"SHOP"}}`},
-				{"resources/namespaces/cluster/ID-y.json", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system"}}`},
+				{"resources/namespaces/namespaces/SHOP/ID-z.json",
+					`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ID-z","namespace":"SHOP"}}`},
+				{"resources/namespaces/cluster/ID-y.json",
+					`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system"}}`},
 			},
 			spec: velerov1.RestoreSpec{
-				IncludedNamespaces: []string{"SHOP", "ID-y"}, IncludeClusterResources: &yes, NamespaceMapping: map[string]string{"SHOP": "ID-5"},
+				IncludedNamespaces: []string{"SHOP", "ID-y"}, IncludeClusterResources: &yes, NamespaceMapping: map[string]string{
+					"SHOP": "ID-5",
+				},
 			},
 			writes: []string{"ConfigMap ID-5/item-a", "ConfigMap ID-5/item-b"},
 			says:   []string{`"resources/namespaces/namespaces/SHOP/ID-z.json"`, `"resources/namespaces/cluster/ID-y.json"`},
@@ -255,9 +271,10 @@ resourceModifierRules:
 		{
 			name:    "lease", // of the server itself
 			entries: []forgery{{"resources/leases/namespaces/NS/cleat-server.json", inside(leader, "NS")}},
-			spec:    velerov1.RestoreSpec{NamespaceMapping: map[string]string{"SHOP": "ID-6"}, ExistingResourcePolicy: velerov1.PolicyTypeUpdate},
-			writes:  []string{"ConfigMap ID-6/item-a", "ConfigMap ID-6/item-b"},
-			says:    []string{`"resources/leases/namespaces/NS/cleat-server.json"`},
+			spec: velerov1.RestoreSpec{NamespaceMapping: map[string]string{"SHOP": "ID-6"},
+				ExistingResourcePolicy: velerov1.PolicyTypeUpdate},
+			writes: []string{"ConfigMap ID-6/item-a", "ConfigMap ID-6/item-b"},
+			says:   []string{`"resources/leases/namespaces/NS/cleat-server.json"`},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) { //nolint:paralleltest // they restore the same backup
@@ -265,7 +282,8 @@ resourceModifierRules:
 			holder := f.leader()
 			wrote, messages := f.restored(row.name, row.spec)
 			wrote = slices.DeleteFunc(wrote, func(one string) bool { // what each namespace has
-				return strings.HasSuffix(one, "/default") || strings.HasSuffix(one, "/kube-root-ca.crt") || regexp.MustCompile("^Namespace "+f.id+"-[0-9]$").MatchString(one)
+				return strings.HasSuffix(one, "/default") || strings.HasSuffix(one, "/kube-root-ca.crt") ||
+					regexp.MustCompile("^Namespace "+f.id+"-[0-9]$").MatchString(one)
 			})
 			want := make([]string, 0, len(row.writes))
 			for _, one := range row.writes {
@@ -280,7 +298,8 @@ resourceModifierRules:
 			var requests velerov1.DeleteBackupRequestList
 			require.NoError(t, s.client.List(t.Context(), &requests, client.InNamespace(s.namespace)))
 			require.Empty(t, requests.Items)
-			require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKey{Namespace: f.id + "-4", Name: "item-b"}, &corev1.Secret{})))
+			require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(),
+				client.ObjectKey{Namespace: f.id + "-4", Name: "item-b"}, &corev1.Secret{})))
 		})
 	}
 }

@@ -44,7 +44,8 @@ type adder struct {
 	probed           probed
 }
 
-// newAdder returns a user with a home, secrets in the environment, and an empty plugin directory. uid is -1 for the user of the test.
+// newAdder returns a user with a home, secrets in the environment, and an empty plugin directory. uid is -1 for the
+// user of the test.
 func newAdder(t *testing.T, uid int) *adder {
 	t.Helper()
 	home, err := os.MkdirTemp("/tmp", "adder-*") // not in the directory of the test, which is closed to other users
@@ -64,14 +65,16 @@ func newAdder(t *testing.T, uid int) *adder {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	require.NoError(t, os.Chmod(filepath.Join(home, "s"), 0o600))
-	a.probed = probed{Marker: filepath.Join(open, "ran"), Read: secret, Dial: a.registry, Socket: filepath.Join(home, "s"), Secret: "hunter2-" + filepath.Base(home)}
+	a.probed = probed{Marker: filepath.Join(open, "ran"), Read: secret, Dial: a.registry, Socket: filepath.Join(home, "s"),
+		Secret: "hunter2-" + filepath.Base(home)}
 	a.environment = append(os.Environ(), "HOME="+home, "KUBECONFIG="+secret, "AWS_SECRET_ACCESS_KEY="+a.probed.Secret)
 	if uid < 0 {
 		return a
 	}
 	a.environment = append(a.environment, "TMPDIR=/tmp")
 	a.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-	require.NoError(t, filepath.Walk(home, func(path string, _ os.FileInfo, _ error) error { return os.Chown(path, uid, uid) }))
+	require.NoError(t, filepath.Walk(home,
+		func(path string, _ os.FileInfo, _ error) error { return os.Chown(path, uid, uid) }))
 	return a
 }
 
@@ -115,15 +118,19 @@ func (a *adder) run(command string, args ...string) (string, error) {
 
 // command returns the command that run runs.
 func (a *adder) command(command string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(a.t.Context(), a.cleat, append([]string{"plugin", command, "--plugin-dir", a.dir}, args...)...)
+	cmd := exec.CommandContext(a.t.Context(), a.cleat, append([]string{"plugin", command, "--plugin-dir", a.dir},
+		args...)...)
 	cmd.Dir, cmd.Env = a.home, a.environment
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.user}
 	if a.bare {
-		cmd.Args = append([]string{"sh", "-c", `echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"`, a.cleat}, cmd.Args[1:]...)
+		cmd.Args = append([]string{"sh", "-c", `echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"`, a.cleat},
+			cmd.Args[1:]...)
 		cmd.Path = "/bin/sh"
 		id := int(a.user.Uid)
 		cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.AmbientCaps = syscall.CLONE_NEWUSER, []uintptr{unix.CAP_SYS_RESOURCE}
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: id, HostID: id, Size: 1}} // root owns "/"
+		// root owns "/"
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1},
+			{ContainerID: id, HostID: id, Size: 1}}
 		cmd.SysProcAttr.GidMappings = cmd.SysProcAttr.UidMappings
 		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
 	}
@@ -148,7 +155,8 @@ func below(pid int) []int {
 	return pids
 }
 
-// TestAcceptSecurity_PluginAddKilled kills the command while it waits for a program. Neither that nor its files are left.
+// TestAcceptSecurity_PluginAddKilled kills the command while it waits for a program. Neither that nor its files are
+// left.
 func TestAcceptSecurity_PluginAddKilled(t *testing.T) {
 	t.Parallel()
 	a := newAdder(t, -1)
@@ -187,8 +195,9 @@ func (a *adder) files() []string {
 	return names
 }
 
-// TestAcceptSecurity_PluginAdd adds images whose programs try to use the rights, the environment, the files and the network of the user who adds
-// them, as root and as another user, and an image that brings the files by which a server decides what to run.
+// TestAcceptSecurity_PluginAdd adds images whose programs try to use the rights, the environment, the files and the
+// network of the user who adds them, as root and as another user, and an image that brings the files by which a server
+// decides what to run.
 func TestAcceptSecurity_PluginAdd(t *testing.T) {
 	t.Parallel()
 	users := map[string]int{"as the user of the test": -1}
@@ -203,7 +212,8 @@ func TestAcceptSecurity_PluginAdd(t *testing.T) {
 	}
 }
 
-// TestAcceptSecurity_PluginAddWithoutNamespaces adds an image where the kernel gives the user no namespaces, as in many containers.
+// TestAcceptSecurity_PluginAddWithoutNamespaces adds an image where the kernel gives the user no namespaces, as in many
+// containers.
 func TestAcceptSecurity_PluginAddWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -227,7 +237,8 @@ func testAddOfPrograms(t *testing.T, a *adder) {
 	t.Helper()
 	// A program that is not in the lock does not run, also if it gets to the directory by "add".
 	require.NoError(t, os.Mkdir(a.dir, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "plugins.lock"), []byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "plugins.lock"),
+		[]byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
 	if a.user != nil {
 		require.NoError(t, os.Chown(a.dir, int(a.user.Uid), int(a.user.Gid)))
 		require.NoError(t, os.Chown(filepath.Join(a.dir, "plugins.lock"), int(a.user.Uid), int(a.user.Gid)))
@@ -261,7 +272,8 @@ func testAddOfPrograms(t *testing.T, a *adder) {
 
 	// An image brings no file by which a server or this command decides.
 	for i, file := range []string{"plugins.lock", ".images.json", ".pull-1/x", "sub/plugins.lock", "PLUGINS.LOCK"} {
-		out, err := a.run("add", a.push(fmt.Sprintf("brings%d", i), map[string][]byte{"probe2": a.probe(true), file: []byte("x")}), "--lock")
+		out, err := a.run("add",
+			a.push(fmt.Sprintf("brings%d", i), map[string][]byte{"probe2": a.probe(true), file: []byte("x")}), "--lock")
 		require.Error(t, err, file)
 		require.Contains(t, out, file)
 	}

@@ -27,9 +27,11 @@ func (s *site) maker(resources ...string) client.Client {
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: "maker-of-" + resources[0]}
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta},
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"velero.io"}, Resources: resources, Verbs: []string{"create"}}}},
+		&rbacv1.Role{ObjectMeta: meta,
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"velero.io"}, Resources: resources, Verbs: []string{"create"}}}},
 		&rbacv1.RoleBinding{
-			ObjectMeta: meta, Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: meta.Name}},
+			ObjectMeta: meta, Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace,
+				Name: meta.Name}},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		},
 	} {
@@ -70,7 +72,8 @@ func get(t *testing.T, address string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// TestAcceptSecurity_Statuses has those who may create custom resources write their statuses, too. The server works as if there were none.
+// TestAcceptSecurity_Statuses has those who may create custom resources write their statuses, too. The server works as
+// if there were none.
 func TestAcceptSecurity_Statuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -84,8 +87,11 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	t.Run("a download with a token of its maker", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		chosen := base + "/downloads/mine?token=chosen"
 		mine := &velerov1.DownloadRequest{
-			ObjectMeta: meta("mine"), Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "b"}},
-			Status: velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: chosen, Expiration: &far},
+			ObjectMeta: meta("mine"), Spec: velerov1.DownloadRequestSpec{
+				Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "b"},
+			},
+			Status: velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: chosen,
+				Expiration: &far},
 		}
 		require.NoError(t, s.maker("downloadrequests").Create(t.Context(), mine))
 		status, _ := get(t, chosen)
@@ -107,7 +113,8 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		const stored = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"foreign","uid":"of-another-cluster"},"status":{"phase":"Completed"}}`
 		require.NoError(t, os.WriteFile(foreign, []byte(stored), 0o600))
 		phases := []velerov1.BackupPhase{
-			velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress, velerov1.BackupPhaseWaitingForPluginOperations,
+			velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress,
+			velerov1.BackupPhaseWaitingForPluginOperations,
 			velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseDeleting,
 		}
 		create := func(name string, phase velerov1.BackupPhase) *velerov1.Backup {
@@ -115,11 +122,16 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 			b := &velerov1.Backup{
 				ObjectMeta: meta(name), Spec: velerov1.BackupSpec{StorageLocation: "default", IncludedNamespaces: []string{shop}},
 				Status: velerov1.BackupStatus{
-					Phase: phase, QueuePosition: -5, Errors: 7, ValidationErrors: []string{"made up"}, BackupItemOperationsAttempted: 3,
-					StartTimestamp: &far, CompletionTimestamp: &far, Expiration: &far, Progress: &velerov1.BackupProgress{TotalItems: 9, ItemsBackedUp: 9},
+					Phase: phase, QueuePosition: -5, Errors: 7, ValidationErrors: []string{"made up"},
+					BackupItemOperationsAttempted: 3,
+					StartTimestamp:                &far, CompletionTimestamp: &far, Expiration: &far,
+					Progress: &velerov1.BackupProgress{
+						TotalItems: 9, ItemsBackedUp: 9,
+					},
 				},
 			}
-			b.Annotations = map[string]string{"cleat.dev/claim": "x", "cleat.dev/attempt": "9", "cleat.dev/occupied-namespaces": shop}
+			b.Annotations = map[string]string{"cleat.dev/claim": "x", "cleat.dev/attempt": "9",
+				"cleat.dev/occupied-namespaces": shop}
 			require.NoError(t, makesBackups.Create(t.Context(), b))
 			return b
 		}
@@ -133,10 +145,12 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		for _, phase := range phases {
 			b := create("as-"+strings.ToLower(string(phase)), phase)
 			ended(b)
-			require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, "%s: %s %v", phase, b.Status.FailureReason, b.Status.ValidationErrors)
+			require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, "%s: %s %v", phase, b.Status.FailureReason,
+				b.Status.ValidationErrors)
 			require.Zero(t, b.Status.Errors+b.Status.QueuePosition+b.Status.BackupItemOperationsAttempted)
 			require.Empty(t, b.Status.ValidationErrors)
-			require.True(t, b.Status.StartTimestamp.Before(&far) && b.Status.CompletionTimestamp.Before(&far) && b.Status.Expiration.Before(&far))
+			require.True(t, b.Status.StartTimestamp.Before(&far) && b.Status.CompletionTimestamp.Before(&far) &&
+				b.Status.Expiration.Before(&far))
 			require.Contains(t, s.files("backups/"+b.Name), b.Name+".tar.gz", phase)
 		}
 		b := create("foreign", velerov1.BackupPhaseFinalizing)
@@ -149,11 +163,13 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	})
 
 	t.Run("a backup that holds the slot for ever", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
-		held := &velerov1.Backup{ObjectMeta: meta("held"), Spec: velerov1.BackupSpec{StorageLocation: "default"}, Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress}}
+		held := &velerov1.Backup{ObjectMeta: meta("held"), Spec: velerov1.BackupSpec{StorageLocation: "default"},
+			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress}}
 		held.Finalizers = []string{"example.io/never"}
 		require.NoError(t, s.client.Create(t.Context(), held))
 		require.NoError(t, s.client.Delete(t.Context(), held))
-		left := &velerov1.Backup{ObjectMeta: meta("left"), Spec: velerov1.BackupSpec{StorageLocation: "default"}, Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation}}
+		left := &velerov1.Backup{ObjectMeta: meta("left"), Spec: velerov1.BackupSpec{StorageLocation: "default"},
+			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation}}
 		left.Finalizers = held.Finalizers
 		require.NoError(t, s.client.Create(t.Context(), left))
 		require.NoError(t, s.client.Delete(t.Context(), left))
@@ -164,17 +180,20 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	})
 
 	t.Run("restores that have begun", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
-		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress, velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseFinalizing} {
+		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress,
+			velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseFinalizing} {
 			r := &velerov1.Restore{
 				ObjectMeta: meta("as-" + strings.ToLower(string(phase))), Spec: velerov1.RestoreSpec{BackupName: "b"},
-				Status: velerov1.RestoreStatus{Phase: phase, Errors: 7, RestoreItemOperationsAttempted: 3, StartTimestamp: &far, CompletionTimestamp: &far},
+				Status: velerov1.RestoreStatus{Phase: phase, Errors: 7, RestoreItemOperationsAttempted: 3, StartTimestamp: &far,
+					CompletionTimestamp: &far},
 			}
 			require.NoError(t, makesRestores.Create(t.Context(), r))
 			s.eventually(r.Name+" has ended", func(ctx context.Context) (bool, error) {
 				err := s.client.Get(ctx, client.ObjectKeyFromObject(r), r)
 				return r.Status.Phase.Terminal(), err
 			})
-			require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, "%s: %s %v", phase, r.Status.FailureReason, r.Status.ValidationErrors)
+			require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, "%s: %s %v", phase, r.Status.FailureReason,
+				r.Status.ValidationErrors)
 			require.Zero(t, r.Status.Errors+r.Status.RestoreItemOperationsAttempted)
 			require.Contains(t, s.files("restores/"+r.Name), "restore-"+r.Name+"-logs.gz", phase)
 		}
@@ -183,7 +202,8 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	t.Run("dry runs that have begun", func(t *testing.T) { //nolint:paralleltest // one after the other, with one server
 		requested := func(name string) metav1.ObjectMeta {
 			made := meta(name)
-			made.Annotations = map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested, "cleat.dev/claim": "x", "cleat.dev/attempt": "9"}
+			made.Annotations = map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested, "cleat.dev/claim": "x",
+				"cleat.dev/attempt": "9"}
 			return made
 		}
 		ended := func(object client.Object) {
@@ -197,8 +217,11 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		}
 		for _, phase := range []velerov1.BackupPhase{velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailedValidation} {
 			b := &velerov1.Backup{
-				ObjectMeta: requested("dry-as-" + strings.ToLower(string(phase))), Spec: velerov1.BackupSpec{StorageLocation: "default", IncludedNamespaces: []string{shop}},
-				Status: velerov1.BackupStatus{Phase: phase, QueuePosition: 3, FailureReason: "made up", StartTimestamp: &far, CompletionTimestamp: &far},
+				ObjectMeta: requested("dry-as-" + strings.ToLower(string(phase))), Spec: velerov1.BackupSpec{
+					StorageLocation: "default", IncludedNamespaces: []string{shop},
+				},
+				Status: velerov1.BackupStatus{Phase: phase, QueuePosition: 3, FailureReason: "made up", StartTimestamp: &far,
+					CompletionTimestamp: &far},
 			}
 			require.NoError(t, makesBackups.Create(t.Context(), b))
 			ended(b)
@@ -207,10 +230,12 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 			require.Empty(t, b.Status.FailureReason)
 			require.True(t, b.Status.StartTimestamp.Before(&far) && b.Status.CompletionTimestamp.Before(&far))
 		}
-		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress, velerov1.RestorePhaseFailedValidation} {
+		for _, phase := range []velerov1.RestorePhase{velerov1.RestorePhaseInProgress,
+			velerov1.RestorePhaseFailedValidation} {
 			r := &velerov1.Restore{
 				ObjectMeta: requested("dry-as-" + strings.ToLower(string(phase))), Spec: velerov1.RestoreSpec{BackupName: "b"},
-				Status: velerov1.RestoreStatus{Phase: phase, FailureReason: "made up", StartTimestamp: &far, CompletionTimestamp: &far},
+				Status: velerov1.RestoreStatus{Phase: phase, FailureReason: "made up", StartTimestamp: &far,
+					CompletionTimestamp: &far},
 			}
 			require.NoError(t, makesRestores.Create(t.Context(), r))
 			ended(r)
@@ -228,7 +253,8 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		forged.ObjectMeta = meta("b")
 		past := metav1.NewTime(time.Now().Add(-time.Hour))
 		forged.Status.Expiration = &past
-		require.NoError(t, s.client.Delete(t.Context(), &b)) // as if it were in the bucket of another cluster, and not synchronised yet
+		// as if it were in the bucket of another cluster, and not synchronised yet
+		require.NoError(t, s.client.Delete(t.Context(), &b))
 		require.NoError(t, client.IgnoreAlreadyExists(s.client.Create(t.Context(), forged)))
 		s.eventually("its deletion was refused", func(ctx context.Context) (bool, error) {
 			err := s.client.Get(ctx, client.ObjectKeyFromObject(forged), forged)
@@ -238,7 +264,8 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	})
 }
 
-// TestAcceptSecurity_Names has custom resources and requests for downloads name what cannot exist. They fail at once, and keep nobody waiting.
+// TestAcceptSecurity_Names has custom resources and requests for downloads name what cannot exist. They fail at once,
+// and keep nobody waiting.
 func TestAcceptSecurity_Names(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -248,7 +275,8 @@ func TestAcceptSecurity_Names(t *testing.T) {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.namespace, Name: name} }
 
 	for _, path := range []string{
-		"/downloads/%25", "/downloads/a%2fb", "/downloads/..%2f..%2fsecrets", "/downloads/%00", "/downloads/" + strings.Repeat("a", 2000), "/downloads/mine?token=%25",
+		"/downloads/%25", "/downloads/a%2fb", "/downloads/..%2f..%2fsecrets", "/downloads/%00", "/downloads/" +
+			strings.Repeat("a", 2000), "/downloads/mine?token=%25",
 		"/downloads/mine?token=e30.e30", "/downloads/", "/x",
 	} {
 		status, _ := get(t, base+path)
@@ -278,8 +306,11 @@ func TestAcceptSecurity_Names(t *testing.T) {
 	})
 	s.must("backup", "create", "after", "--include-namespaces", shop, "--wait")
 
-	deletion := &velerov1.DeleteBackupRequest{ObjectMeta: meta("deletion"), Spec: velerov1.DeleteBackupRequestSpec{BackupName: "a/b"}}
-	download := &velerov1.DownloadRequest{ObjectMeta: meta("download"), Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog, Name: "a/b"}}}
+	deletion := &velerov1.DeleteBackupRequest{ObjectMeta: meta("deletion"),
+		Spec: velerov1.DeleteBackupRequestSpec{BackupName: "a/b"}}
+	download := &velerov1.DownloadRequest{ObjectMeta: meta("download"),
+		Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog,
+			Name: "a/b"}}}
 	require.NoError(t, s.client.Create(t.Context(), deletion))
 	require.NoError(t, s.client.Create(t.Context(), download))
 	s.eventually("the requests are answered", func(ctx context.Context) (bool, error) {

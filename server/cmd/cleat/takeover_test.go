@@ -30,7 +30,8 @@ func (s *site) veleroDeployment(image string, args ...string) *appsv1.Deployment
 	}
 }
 
-// TestAcceptOperate_TakeOverCheck names everything in use that a take-over would miss, and then does not take over unless it is forced to.
+// TestAcceptOperate_TakeOverCheck names everything in use that a take-over would miss, and then does not take over
+// unless it is forced to.
 func TestAcceptOperate_TakeOverCheck(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -38,7 +39,8 @@ func TestAcceptOperate_TakeOverCheck(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, errs, "no Deployment with the label component=velero has a container velero")
 
-	velero := s.veleroDeployment("velero/velero:v1.99.0", "server", "--features=EnableAPIGroupVersions,Future", "--uploader-type=kopia",
+	velero := s.veleroDeployment("velero/velero:v1.99.0", "server", "--features=EnableAPIGroupVersions,Future",
+		"--uploader-type=kopia",
 		"--from-the-future=1", "--sparkle", "bright", "--log-level=debug", "-n", s.namespace)
 	velero.Labels["app.kubernetes.io/managed-by"] = "Helm"
 	require.NoError(t, s.client.Create(t.Context(), velero))
@@ -47,25 +49,36 @@ func TestAcceptOperate_TakeOverCheck(t *testing.T) {
 	for _, object := range []client.Object{
 		&appsv1.DaemonSet{ObjectMeta: meta("node-agent"), Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: velero.Spec.Template.Spec.Containers}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: velero.Spec.Template.Spec.Containers}},
 		}},
-		&velerov1.BackupRepository{ObjectMeta: meta("shop-default-kopia"), Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default", RepositoryType: "kopia"}},
-		&velerov1.BackupRepository{ObjectMeta: meta("blog-default-restic"), Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "blog", BackupStorageLocation: "default", RepositoryType: "restic"}},
+		&velerov1.BackupRepository{ObjectMeta: meta("shop-default-kopia"),
+			Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default",
+				RepositoryType: "kopia"}},
+		&velerov1.BackupRepository{ObjectMeta: meta("blog-default-restic"),
+			Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "blog", BackupStorageLocation: "default",
+				RepositoryType: "restic"}},
 		&velerov1.PodVolumeBackup{ObjectMeta: meta("open")},
-		&velerov1.PodVolumeBackup{ObjectMeta: meta("ended"), Status: velerov1.PodVolumeBackupStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
+		&velerov1.PodVolumeBackup{ObjectMeta: meta("ended"),
+			Status: velerov1.PodVolumeBackupStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
 		&velerov2alpha1.DataUpload{ObjectMeta: meta("open")},
-		&velerov2alpha1.DataUpload{ObjectMeta: meta("ended"), Status: velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
-		&velerov2alpha1.DataUpload{ObjectMeta: meta("vendor"), Spec: velerov2alpha1.DataUploadSpec{DataMover: "vendor"}, Status: velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
-		&velerov1.Schedule{ObjectMeta: meta("nightly"), Spec: velerov1.ScheduleSpec{Schedule: "@daily", Template: velerov1.BackupSpec{DataMover: "vendor", VolumeGroupSnapshotLabelKey: "tier"}}},
+		&velerov2alpha1.DataUpload{ObjectMeta: meta("ended"),
+			Status: velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
+		&velerov2alpha1.DataUpload{ObjectMeta: meta("vendor"), Spec: velerov2alpha1.DataUploadSpec{DataMover: "vendor"},
+			Status: velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
+		&velerov1.Schedule{ObjectMeta: meta("nightly"), Spec: velerov1.ScheduleSpec{Schedule: "@daily",
+			Template: velerov1.BackupSpec{DataMover: "vendor", VolumeGroupSnapshotLabelKey: "tier"}}},
 		&velerov1.Backup{ObjectMeta: meta("running"), Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress}},
-		&velerov1.Restore{ObjectMeta: meta("restoring"), Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
+		&velerov1.Restore{ObjectMeta: meta("restoring"),
+			Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
 	} {
 		require.NoError(t, s.client.Create(t.Context(), object))
 	}
 	answered := make(chan error, 1)
 	go func() {
 		answered <- s.answerAsVelero(t.Context(), "v1.99.0",
-			velerov1.PluginInfo{Name: "example.io/a", Kind: "BackupItemActionV2"}, velerov1.PluginInfo{Name: "example.io/b", Kind: "BackupItemActionV99"})
+			velerov1.PluginInfo{Name: "example.io/a", Kind: "BackupItemActionV2"}, velerov1.PluginInfo{Name: "example.io/b",
+				Kind: "BackupItemActionV99"})
 	}()
 	out, errs, err := s.run("takeover", "check", "--timeout", "5m")
 	require.Error(t, err)
@@ -102,7 +115,8 @@ To know:
 
 	s.must("takeover", "start", "--timeout", "1ms", "--force", "--wait=false", "--image", "registry.example.io/cleat:v1")
 	s.awaitReplicas("velero", 0)
-	require.Equal(t, strings.Fields("server --features=EnableAPIGroupVersions,Future --uploader-type=kopia --log-level=debug -n "+s.namespace),
+	require.Equal(t, strings.Fields("server --features=EnableAPIGroupVersions,Future --uploader-type=kopia "+
+		"--log-level=debug -n "+s.namespace),
 		s.awaitReplicas("cleat", 1).Spec.Template.Spec.Containers[0].Args)
 	s.must("takeover", "back", "--force", "--wait=false")
 	s.awaitReplicas("velero", 1)

@@ -16,7 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// awaitSettled waits until the server has written all that it writes about a location that is validated and synchronised once.
+// awaitSettled waits until the server has written all that it writes about a location that is validated and
+// synchronised once.
 func (s *site) awaitSettled(name string) {
 	s.t.Helper()
 	s.eventually("the location is validated and synchronised", func(ctx context.Context) (bool, error) {
@@ -26,8 +27,8 @@ func (s *site) awaitSettled(name string) {
 	})
 }
 
-// TestAcceptOperate_CommandLine_Velero runs each command of Velero's client against a cleat server that uses Velero's plugin for S3. The rest of
-// them need no server, or are in TestAcceptOperate_TakeOver ("install", "uninstall").
+// TestAcceptOperate_CommandLine_Velero runs each command of Velero's client against a cleat server that uses Velero's
+// plugin for S3. The rest of them need no server, or are in TestAcceptOperate_TakeOver ("install", "uninstall").
 func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
@@ -41,8 +42,9 @@ func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 	require.NoError(t, s.client.Create(t.Context(), deployment))
 	require.NoError(t, s.client.Create(t.Context(), &velerov1.BackupRepository{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "shop-default-kopia"},
-		Spec:       velerov1.BackupRepositorySpec{VolumeNamespace: shop, BackupStorageLocation: "default", RepositoryType: "kopia"},
-		Status:     velerov1.BackupRepositoryStatus{Phase: "Ready"},
+		Spec: velerov1.BackupRepositorySpec{VolumeNamespace: shop, BackupStorageLocation: "default",
+			RepositoryType: "kopia"},
+		Status: velerov1.BackupRepositoryStatus{Phase: "Ready"},
 	}))
 	s3 := "region=" + s.cluster.S3.Region + ",s3Url=" + s.cluster.S3.Endpoint + ",s3ForcePathStyle=true"
 	bucket := filepath.Base(s.bucketDir)
@@ -51,7 +53,8 @@ func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 		command string
 		want    string // regular expression of the output
 	}{
-		{"version --timeout 5m", `^Client:\n\tVersion: v1\.18\.3\n\tGit commit: -\nServer:\n\tVersion: v1\.18\.3\+cleat\.\S+\n$`},
+		{"version --timeout 5m",
+			`^Client:\n\tVersion: v1\.18\.3\n\tGit commit: -\nServer:\n\tVersion: v1\.18\.3\+cleat\.\S+\n$`},
 		{"install --crds-only", `backups.velero.io: already exists, proceeding(?s:.*)Velero is installed!`},
 		{"plugin get --timeout 5m", `(?m)^velero.io/aws +ObjectStore$`},
 		{"get plugins --timeout 5m", `(?m)^velero.io/pod +BackupItemAction$`},
@@ -64,7 +67,8 @@ func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 
 		{"backup-location get", `(?m)^default +aws +` + bucket + ` +Available +\d{4}-\S+ .* ReadWrite +true$`},
 		{"backup-location create other --provider aws --bucket " + bucket + " --prefix other --config " + s3 +
-			" --credential cloud-credentials=cloud --access-mode ReadOnly --validation-frequency 1h --backup-sync-period 1h --labels a=b", `configured successfully`},
+			" --credential cloud-credentials=cloud --access-mode ReadOnly --validation-frequency 1h --backup-sync-period 1h " +
+			"--labels a=b", `configured successfully`},
 		{"get backup-locations -l a=b", `(?m)^other +aws +` + bucket + `/other `},
 		{"backup-location set other --credential cloud-credentials=cloud", `configured successfully`},
 		{"backup-location delete other --confirm", `Backup storage location "other" deleted successfully`},
@@ -72,8 +76,10 @@ func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 		{"snapshot-location set disks --credential cloud-credentials=cloud", `configured successfully`},
 		{"snapshot-location get", `(?m)^disks +velero.io/aws$`},
 
-		{"backup create b --wait --include-namespaces " + shop + " --labels a=b --annotations c=d --ttl 25h --snapshot-volumes=false --item-operation-timeout 1h" +
-			" --ordered-resources configmaps=" + shop + "/item-b," + shop + "/item-a --exclude-resources endpoints --csi-snapshot-timeout 1h", `Backup completed with status: Completed`},
+		{"backup create b --wait --include-namespaces " + shop +
+			" --labels a=b --annotations c=d --ttl 25h --snapshot-volumes=false --item-operation-timeout 1h" +
+			" --ordered-resources configmaps=" + shop + "/item-b," + shop +
+			"/item-a --exclude-resources endpoints --csi-snapshot-timeout 1h", `Backup completed with status: Completed`},
 		{"backup get", `(?m)^b +Completed +0 +0 +\d{4}-.* +1d +default +<none>$`},
 		{"get backups b -o yaml", `(?s)ttl: 25h0m0s.*phase: Completed`},
 		{"backup get -l a=b --show-labels", `(?m)^b +Completed .*a=b`},
@@ -81,19 +87,24 @@ func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 		{"describe backups b", `Phase: +.*Completed`},
 		{"backup logs b", `level=info msg=".*backup=` + s.namespace + `/b`},
 		{"backup download b --output " + file, `successfully downloaded`},
-		{"create backup selected --wait --selector x=y --include-cluster-scoped-resources namespaces --include-namespace-scoped-resources configmaps", `status: Completed`},
+		{"create backup selected --wait --selector x=y --include-cluster-scoped-resources namespaces " +
+			"--include-namespace-scoped-resources configmaps", `status: Completed`},
 
-		{"schedule create often --schedule @every_1h --include-namespaces " + shop + " --use-owner-references-in-backup --skip-immediately=true", `created successfully`},
+		{"schedule create often --schedule @every_1h --include-namespaces " + shop +
+			" --use-owner-references-in-backup --skip-immediately=true", `created successfully`},
 		{"schedule get", `(?m)^often +Enabled +.* @every 1h +`},
 		{"schedule describe often", `Schedule: +@every 1h`},
 		{"schedule pause often", `Schedule often paused successfully`},
 		{"schedule unpause often", `Schedule often unpaused successfully`},
 		{"backup create by-schedule --from-schedule often --wait", `status: Completed`},
-		{"restore create latest --from-schedule often --allow-partially-failed --wait --namespace-mappings " + shop + ":" + shop + "-s", `status: Completed`},
+		{"restore create latest --from-schedule often --allow-partially-failed --wait --namespace-mappings " + shop + ":" +
+			shop + "-s", `status: Completed`},
 		{"schedule delete often --confirm", `Schedule deleted: often`},
 
-		{"restore create r --from-backup b --wait --namespace-mappings " + shop + ":" + shop + "-r --labels a=b --annotations c=d --existing-resource-policy update" +
-			" --include-resources configmaps --item-operation-timeout 1h --restore-volumes=false --preserve-nodeports=false --status-include-resources none", `status: Completed`},
+		{"restore create r --from-backup b --wait --namespace-mappings " + shop + ":" + shop +
+			"-r --labels a=b --annotations c=d --existing-resource-policy update" +
+			" --include-resources configmaps --item-operation-timeout 1h --restore-volumes=false --preserve-nodeports=false " +
+			"--status-include-resources none", `status: Completed`},
 		{"restore get -l a=b", `(?m)^r +b +Completed +\d{4}-.* 0 +\d+ +\d{4}-`},
 		{"restore describe r --details", `(?s)Phase: +.*Completed.*` + shop + `-r/item-a\(created\)`},
 		{"restore logs r", `level=info`},
@@ -105,7 +116,8 @@ func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "@every_1h", "@every 1h")
 		}
-		if strings.HasPrefix(tt.command, "backup-location set") { // Velero's client does not repeat an update that meets another one
+		if strings.HasPrefix(tt.command, "backup-location set") {
+			// Velero's client does not repeat an update that meets another one
 			s.awaitSettled("other")
 		}
 		out, err := v.Run(t.Context(), args...)

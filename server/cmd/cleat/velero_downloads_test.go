@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs has Velero's client read all files of backups and restores from the server, because the
-// object store cannot sign URLs. What it prints as JSON is in what this client prints.
+// TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs has Velero's client read all files of backups and restores from
+// the server, because the object store cannot sign URLs. What it prints as JSON is in what this client prints.
 func TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
@@ -25,7 +25,8 @@ func TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs(t *testing.T) {
 	s.serve("--download-address", address, "--download-url", "http://"+address+"/files")
 	s.available()
 	shop, file := s.workload(2), filepath.Join(t.TempDir(), "b.tar.gz")
-	s.must("backup", "create", "b", "--include-namespaces", shop, "--wait", "--labels", "a=b", "--ordered-resources", "pods="+shop+"/x")
+	s.must("backup", "create", "b", "--include-namespaces", shop, "--wait", "--labels", "a=b", "--ordered-resources",
+		"pods="+shop+"/x")
 	_, _, err = s.run("backup", "create", "partial", "--include-namespaces", shop+",none", "--wait")
 	require.ErrorContains(t, err, "exit status 1", "there is no such namespace")
 	s.must("restore", "create", "r", "--from-backup", "b", "--wait")
@@ -41,7 +42,8 @@ func TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs(t *testing.T) {
 	require.Contains(t, unpacked(t, file), "metadata/version")
 	require.Contains(t, run("restore", "describe", "r", "--details"), "CSI Snapshot Restores: <none included>")
 	for _, command := range [][]string{
-		{"backup", "describe", "b", "-o", "json"}, {"describe", "backup", "b", "-o", "json", "--details"}, {"backup", "describe", "partial", "-o", "json"},
+		{"backup", "describe", "b", "-o", "json"}, {"describe", "backup", "b", "-o", "json", "--details"}, {"backup",
+			"describe", "partial", "-o", "json"},
 	} {
 		var theirs, ours map[string]any
 		require.NoError(t, json.Unmarshal([]byte(run(command...)), &theirs))

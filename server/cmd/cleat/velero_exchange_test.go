@@ -30,8 +30,9 @@ func (s *site) backUpWorld(name, prefix string) {
 // longestFileName is the limit of file systems. Velero unpacks a backup into a file for each object.
 const longestFileName = 255
 
-// TestAcceptOperate_Exchange backs up a world with Velero and with cleat, each in an installation of its own on one bucket, through the same
-// plugin. Each finds the backup of the other and restores it after the world was deleted, and all objects are as before.
+// TestAcceptOperate_Exchange backs up a world with Velero and with cleat, each in an installation of its own on one
+// bucket, through the same plugin. Each finds the backup of the other and restores it after the world was deleted, and
+// all objects are as before.
 func TestAcceptOperate_Exchange(t *testing.T) {
 	t.Parallel()
 	veleros, v := newVeleroSite(t)
@@ -74,7 +75,8 @@ func TestAcceptOperate_Exchange(t *testing.T) {
 		after, err := client.Settled(t.Context(), spec)
 		require.NoError(t, err)
 		for _, difference := range world.Compare(before, after) {
-			if restorer.site == veleros && strings.HasPrefix(difference.Object, "Namespace ") && difference.Path == "metadata.managedFields" {
+			if restorer.site == veleros && strings.HasPrefix(difference.Object, "Namespace ") &&
+				difference.Path == "metadata.managedFields" {
 				continue // Velero creates namespaces in its own name
 			}
 			t.Errorf("after the restore of %s: %s", restorer.backup, difference)

@@ -36,7 +36,8 @@ func (s *site) holdPods(labels client.MatchingLabels) (release func()) {
 		}
 		return len(pods.Items)
 	}
-	s.eventually("there is a pod of the server", func(context.Context) (bool, error) { return set(`["`+heldFinalizer+`"]`) > 0, nil })
+	s.eventually("there is a pod of the server",
+		func(context.Context) (bool, error) { return set(`["`+heldFinalizer+`"]`) > 0, nil })
 	return func() { set("null") }
 }
 
@@ -58,7 +59,8 @@ func (s *site) awaitReplicas(name string, n int32) *appsv1.Deployment {
 func (s *site) background(args ...string) (end func() string) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(s.t.Context(), cleat(s.t), append(args, "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)...)
+	cmd := exec.CommandContext(s.t.Context(), cleat(s.t), append(args, "--kubeconfig", s.kubeconfig, "--namespace",
+		s.namespace)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(s.t, cmd.Start())
 	return func() string {
@@ -68,8 +70,8 @@ func (s *site) background(args ...string) (end func() string) {
 	}
 }
 
-// TestAcceptOperate_TakeOver takes over an installation of Velero's client, in which a backup runs and another one waits, and goes back. Servers are
-// processes, which end before their pods are gone, as with a kubelet.
+// TestAcceptOperate_TakeOver takes over an installation of Velero's client, in which a backup runs and another one
+// waits, and goes back. Servers are processes, which end before their pods are gone, as with a kubelet.
 func TestAcceptOperate_TakeOver(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
@@ -77,9 +79,12 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	bucket, secret := s.cluster.NewBucket(t, "takeover"), s.credentials()
 	s.bucketDir = filepath.Join(s.cluster.S3.Dir, bucket)
 	v := &velero.Site{
-		Programs: programs, Kubeconfig: s.kubeconfig, Namespace: s.namespace, WorkDir: t.TempDir(), Environment: []string{"AWS_SHARED_CREDENTIALS_FILE=" + secret},
+		Programs: programs, Kubeconfig: s.kubeconfig, Namespace: s.namespace, WorkDir: t.TempDir(), Environment: []string{
+			"AWS_SHARED_CREDENTIALS_FILE=" + secret,
+		},
 	}
-	_, err := v.Run(t.Context(), "install", "--provider", "aws", "--bucket", bucket, "--plugins", "velero/velero-plugin-for-aws:v1.14.3", "--secret-file", secret,
+	_, err := v.Run(t.Context(), "install", "--provider", "aws", "--bucket", bucket, "--plugins",
+		"velero/velero-plugin-for-aws:v1.14.3", "--secret-file", secret,
 		"--backup-location-config", "region="+s.cluster.S3.Region+",s3Url="+s.cluster.S3.Endpoint+",s3ForcePathStyle=true",
 		"--use-volume-snapshots=false", "--image", "velero/velero:"+velero.Version)
 	require.NoError(t, err)
@@ -112,7 +117,8 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	check := s.must("takeover", "check", "--timeout", "2m")
 	require.Contains(t, check, "- Velero is "+velero.Version+"; cleat does what Velero v1.18.3 does\n")
 	require.Contains(t, check, "- plugin image velero/velero-plugin-for-aws:v1.14.3 runs unmodified\n")
-	require.Contains(t, check, "- backup running is in progress: Velero stops in the middle of it, and cleat takes it up\n")
+	require.Contains(t, check, "- backup running is in progress: Velero stops in the middle of it, and cleat takes it "+
+		"up\n")
 	require.NotContains(t, check, "custom resource definition", "Velero's are good enough")
 	require.Contains(t, check, "A take-over of namespace velero misses nothing.\n")
 
@@ -124,13 +130,15 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	g.disarm()
 	release()
 	deployed := s.awaitReplicas("cleat", 1)
-	require.Contains(t, end(), "deployment/velero scaled from 1 to 0\ndeployment/cleat applied\nCleat runs in place of Velero in namespace velero;")
+	require.Contains(t, end(), "deployment/velero scaled from 1 to 0\ndeployment/cleat applied\nCleat runs in place of "+
+		"Velero in namespace velero;")
 	container := deployed.Spec.Template.Spec.Containers[0]
 	require.Equal(t, "registry.example.io/cleat:v1", container.Image)
 	require.Equal(t, old.Spec.Template.Spec.InitContainers, deployed.Spec.Template.Spec.InitContainers)
 	require.Equal(t, old.Spec.Template.Spec.Volumes, deployed.Spec.Template.Spec.Volumes)
 	require.Equal(t, old.Spec.Template.Spec.Containers[0].Env, container.Env)
-	require.Contains(t, s.must("takeover", "start", "--timeout", "1s", "--image", "registry.example.io/cleat:v1"), "Cleat runs in place", "it may be run again")
+	require.Contains(t, s.must("takeover", "start", "--timeout", "1s", "--image", "registry.example.io/cleat:v1"),
+		"Cleat runs in place", "it may be run again")
 
 	// Cleat goes on with what it finds.
 	release = s.holdPods(client.MatchingLabels{"cleat.dev/takes-over": "velero"})
@@ -138,7 +146,8 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	cleats := s.serve(append(container.Args[1:], "--plugin-dir", v.PluginDir)...)
 	s.awaitBackup("running", velerov1.BackupPhaseCompleted)
 	s.awaitBackup("waiting", velerov1.BackupPhaseCompleted)
-	s.must("restore", "create", "by-cleat", "--from-backup", "first", "--namespace-mappings", s.shop+":"+s.shop+"-cleat", "--wait")
+	s.must("restore", "create", "by-cleat", "--from-backup", "first", "--namespace-mappings", s.shop+":"+s.shop+"-cleat",
+		"--wait")
 	s.requireConfigMaps(s.shop+"-cleat", 3)
 	s.must("backup", "delete", "unwanted", "--confirm", "--wait")
 	require.Empty(t, s.files("backups/unwanted"))
@@ -150,7 +159,8 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	scheduled := ""
 	s.eventually("the schedule has made its backup", func(ctx context.Context) (bool, error) {
 		var backups velerov1.BackupList
-		err := s.client.List(ctx, &backups, client.InNamespace(s.namespace), client.MatchingLabels{"velero.io/schedule-name": "hourly"})
+		err := s.client.List(ctx, &backups, client.InNamespace(s.namespace),
+			client.MatchingLabels{"velero.io/schedule-name": "hourly"})
 		if len(backups.Items) == 1 {
 			scheduled = backups.Items[0].Name
 		}
@@ -168,7 +178,8 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	require.Zero(t, *s.awaitReplicas("velero", 0).Spec.Replicas, "a pod of cleat is left")
 	require.NoError(t, cleats.stop())
 	release()
-	require.Contains(t, end(), "deployment/cleat deleted\ndeployment/velero scaled from 0 to 1\nVelero runs again in namespace velero.\n")
+	require.Contains(t, end(), "deployment/cleat deleted\ndeployment/velero scaled from 0 to 1\nVelero runs again in "+
+		"namespace velero.\n")
 	again := s.awaitReplicas("velero", 1)
 	require.Equal(t, old.Spec, again.Spec)
 	require.Equal(t, old.Labels, again.Labels)
@@ -180,7 +191,8 @@ func TestAcceptOperate_TakeOver(t *testing.T) {
 	back := s.serveVelero(v, arguments...)
 	for _, backup := range []string{"waiting", scheduled, "first"} {
 		to := s.shop + "-" + backup
-		out, err := v.Run(t.Context(), "restore", "create", "of-"+backup, "--from-backup", backup, "--namespace-mappings", s.shop+":"+to, "--wait")
+		out, err := v.Run(t.Context(), "restore", "create", "of-"+backup, "--from-backup", backup, "--namespace-mappings",
+			s.shop+":"+to, "--wait")
 		require.NoError(t, err)
 		require.Contains(t, out, "Restore completed with status: Completed")
 		s.requireConfigMaps(to, 3)

@@ -49,8 +49,8 @@ func (p *veleroPlane) stop() int {
 	return 0
 }
 
-// newVeleroSite returns an installation in a cluster with Velero's definitions, and Velero in its namespace. No server runs yet. It skips the
-// test if Velero is not built.
+// newVeleroSite returns an installation in a cluster with Velero's definitions, and Velero in its namespace. No server
+// runs yet. It skips the test if Velero is not built.
 func newVeleroSite(t *testing.T) (*site, *velero.Site) {
 	t.Helper()
 	programs := velero.Get(t)

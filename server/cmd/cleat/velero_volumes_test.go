@@ -47,8 +47,9 @@ func readJSON[T any](t *testing.T, s *site, elements ...string) (value T) {
 	return value
 }
 
-// veleroMade writes a backup into the bucket, and its custom resource into the cluster, as Velero leaves them: with claims,
-// volumes and a pod whose data is in snapshots and file system backups. moved adds the DataUpload of the claim "moved".
+// veleroMade writes a backup into the bucket, and its custom resource into the cluster, as Velero leaves them: with
+// claims, volumes and a pod whose data is in snapshots and file system backups. moved adds the DataUpload of the claim
+// "moved".
 func (s *site) veleroMade(name string, extra map[string]string, moved bool) {
 	s.t.Helper()
 	ns := s.namespace + "-" + name
@@ -60,23 +61,28 @@ func (s *site) veleroMade(name string, extra map[string]string, moved bool) {
 		require.NoError(s.t, w.Item(schema.GroupResource{Resource: resource}, "v1", true, namespace, name, []byte(body)))
 	}
 	add("namespaces", "", ns, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"NS"}}`)
-	add("serviceaccounts", ns, "default", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":"NS"}}`)
-	for claim, policy := range map[string]string{"native": "Delete", "csi": "Delete", "moved": "Retain", "files": "Delete", "plain": "Retain", "empty": "Delete"} {
-		add("persistentvolumes", "", ns+"-"+claim, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"NS-`+claim+`"},"spec":{"capacity":{"storage":"1Gi"},
+	add("serviceaccounts", ns, "default",
+		`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":"NS"}}`)
+	for claim, policy := range map[string]string{"native": "Delete", "csi": "Delete", "moved": "Retain", "files": "Delete",
+		"plain": "Retain", "empty": "Delete"} {
+		add("persistentvolumes", "", ns+"-"+claim, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"NS-`+
+			claim+`"},"spec":{"capacity":{"storage":"1Gi"},
 			"accessModes":["ReadWriteOnce"],"persistentVolumeReclaimPolicy":"`+policy+`","csi":{"driver":"none.example.com","volumeHandle":"`+claim+`"},
 			"claimRef":{"kind":"PersistentVolumeClaim","namespace":"NS","name":"`+claim+`","uid":"u","resourceVersion":"3"}}}`)
 		upload := ""
 		if moved && claim == "moved" {
 			upload = `,"velero.io/data-upload-name":"velero/u"`
 		}
-		add("persistentvolumeclaims", ns, claim, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"`+claim+`","namespace":"NS",
+		add("persistentvolumeclaims", ns, claim, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"`+
+			claim+`","namespace":"NS",
 			"annotations":{"pv.kubernetes.io/bind-completed":"yes"`+upload+`}},"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"NS-`+claim+`",
 			"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Bound"}}`)
 	}
 	add("pods", ns, "db", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db","namespace":"NS"},"spec":{"containers":[{"name":"c","image":"i"}],
 		"volumes":[{"name":"cache","emptyDir":{}}]}}`)
 	if moved {
-		add("datauploads.velero.io", s.namespace, "u", `{"apiVersion":"velero.io/v2alpha1","kind":"DataUpload","metadata":{"name":"u","namespace":"`+s.namespace+`"},
+		add("datauploads.velero.io", s.namespace, "u",
+			`{"apiVersion":"velero.io/v2alpha1","kind":"DataUpload","metadata":{"name":"u","namespace":"`+s.namespace+`"},
 			"spec":{"datamover":"velero","sourceNamespace":"NS","sourcePVC":"moved"},"status":{"phase":"Completed","snapshotID":"m"}}`)
 	}
 	require.NoError(s.t, w.Close())
@@ -107,9 +113,10 @@ func (s *site) dropVolume(name string) {
 	_ = s.client.Delete(context.Background(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// TestAcceptHardening_VeleroVolumes restores backups that Velero has made with the data of volumes, which this server cannot
-// bring back, or not without their snapshot location: each volume is an error, and the restore is PartiallyFailed. Volumes without data are treated as by Velero: one
-// that is retained is restored as it is, one that was deleted with its claim is not.
+// TestAcceptHardening_VeleroVolumes restores backups that Velero has made with the data of volumes, which this server
+// cannot bring back, or not without their snapshot location: each volume is an error, and the restore is
+// PartiallyFailed. Volumes without data are treated as by Velero: one that is retained is restored as it is, one that
+// was deleted with its claim is not.
 func TestAcceptHardening_VeleroVolumes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -132,8 +139,10 @@ func TestAcceptHardening_VeleroVolumes(t *testing.T) {
 				{"pvcName":"plain","pvcNamespace":"NS","pvName":"NS-plain","skipped":true,"skippedReason":"no snapshot"},
 				{"pvcName":"empty","pvcNamespace":"NS","pvName":"NS-empty","skipped":true}]`},
 			want: []string{
-				"persistent volume claim NS/csi " + lost + "snapshot h of CSI driver ebs", "persistent volume claim NS/files " + lost + "file system backup k of kopia",
-				"persistent volume claim NS/moved " + lost + "snapshot m of data mover velero, which only Velero can read: restore the volume with Velero", "persistent volume claim NS/native " + lost + "snapshot snap-1",
+				"persistent volume claim NS/csi " + lost + "snapshot h of CSI driver ebs", "persistent volume claim NS/files " +
+					lost + "file system backup k of kopia",
+				"persistent volume claim NS/moved " + lost + "snapshot m of data mover velero, which only Velero can read: " +
+					"restore the volume with Velero", "persistent volume claim NS/native " + lost + "snapshot snap-1",
 				"volume cache of pod NS/db " + lost + "file system backup k2 of kopia",
 			},
 			phase: velerov1.RestorePhasePartiallyFailed,
@@ -143,13 +152,16 @@ func TestAcceptHardening_VeleroVolumes(t *testing.T) {
 				"-volumesnapshots.json.gz":  `[{"spec":{"location":"aws","persistentVolumeName":"NS-native"},"status":{"providerSnapshotID":"snap-1","phase":"Completed"}}]`,
 				"-podvolumebackups.json.gz": `[{"metadata":{"annotations":{"velero.io/pvc-name":"files"}},"spec":{"pod":{"namespace":"NS","name":"db"},"volume":"files"},"status":{"phase":"Completed","snapshotID":"r"}}]`,
 			},
-			want:  []string{"persistentvolumes/NS-native: make a volume of snapshot snap-1: volume snapshot location " + s.namespace + "/aws does not exist", "persistent volume claim NS/files " + lost + "file system backup r of restic"},
+			want: []string{"persistentvolumes/NS-native: make a volume of snapshot snap-1: volume snapshot location " +
+				s.namespace + "/aws does not exist", "persistent volume claim NS/files " + lost + "file system backup r of restic"},
 			phase: velerov1.RestorePhasePartiallyFailed,
 		},
 		"without-data": {files: nil, phase: velerov1.RestorePhaseCompleted},
 		"not-wanted": {
-			files: map[string]string{"-volumeinfo.json.gz": `[{"pvcName":"csi","pvcNamespace":"NS","pvName":"NS-csi","backupMethod":"CSISnapshot","csiSnapshotInfo":{"snapshotHandle":"h"}}]`},
-			spec:  velerov1.RestoreSpec{RestorePVs: new(bool)}, phase: velerov1.RestorePhaseCompleted,
+			files: map[string]string{
+				"-volumeinfo.json.gz": `[{"pvcName":"csi","pvcNamespace":"NS","pvName":"NS-csi","backupMethod":"CSISnapshot","csiSnapshotInfo":{"snapshotHandle":"h"}}]`,
+			},
+			spec: velerov1.RestoreSpec{RestorePVs: new(bool)}, phase: velerov1.RestorePhaseCompleted,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +172,8 @@ func TestAcceptHardening_VeleroVolumes(t *testing.T) {
 			ns := s.namespace + "-" + name
 			t.Cleanup(func() { s.dropVolume(ns + "-plain") })
 			tt.spec.BackupName = name
-			require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: tt.spec}))
+			require.NoError(t, s.client.Create(t.Context(),
+				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: tt.spec}))
 			var done velerov1.Restore
 			s.eventually("the restore ends", func(ctx context.Context) (bool, error) {
 				err := s.client.Get(ctx, s.key(name), &done)
@@ -189,14 +202,16 @@ func TestAcceptHardening_VeleroVolumes(t *testing.T) {
 				require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: claim}, &pvc))
 				_, exists := volume(claim)
 				waits := claim == "native" && name == "before-volumeinfo" // for a volume that can be restored later
-				require.Equal(t, exists || waits, pvc.Spec.VolumeName != "", "claim %s is to be bound to %q", claim, pvc.Spec.VolumeName)
+				require.Equal(t, exists || waits, pvc.Spec.VolumeName != "", "claim %s is to be bound to %q", claim,
+					pvc.Spec.VolumeName)
 			}
 		})
 	}
 }
 
-// TestAcceptHardening_VeleroMovedData restores a backup whose data Velero has moved with kopia, by a server that restores data that was moved. The claim
-// is not restored, and the error says what to do; doing that restores the claim.
+// TestAcceptHardening_VeleroMovedData restores a backup whose data Velero has moved with kopia, by a server that
+// restores data that was moved. The claim is not restored, and the error says what to do; doing that restores the
+// claim.
 func TestAcceptHardening_VeleroMovedData(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -209,7 +224,8 @@ func TestAcceptHardening_VeleroMovedData(t *testing.T) {
 	var moved corev1.PersistentVolumeClaim
 	restore := func(name string, spec velerov1.RestoreSpec) (done velerov1.Restore, text string) {
 		spec.BackupName = "kopia"
-		require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: spec}))
+		require.NoError(t, s.client.Create(t.Context(),
+			&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: spec}))
 		s.eventually("the restore ends", func(ctx context.Context) (bool, error) {
 			err := s.client.Get(ctx, s.key(name), &done)
 			return done.Status.Phase.Terminal(), err
@@ -222,7 +238,8 @@ func TestAcceptHardening_VeleroMovedData(t *testing.T) {
 	done, text := restore("with-data", velerov1.RestoreSpec{})
 	require.Equal(t, velerov1.RestorePhasePartiallyFailed, done.Status.Phase, text)
 	require.Equal(t, 1, done.Status.Errors, text)
-	require.Contains(t, text, "its data is in snapshot m of a kopia repository of Velero's own data mover, which only Velero can read: "+
+	require.Contains(t, text, "its data is in snapshot m of a kopia repository of Velero's own data mover, which only "+
+		"Velero can read: "+
 		"restore the volume with Velero, or set spec.restorePVs to false to restore the claim without its data")
 	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), key, &moved)))
 
@@ -239,8 +256,9 @@ func TestGapsAreInLogResultsStatusAndEvents(t *testing.T) {
 	require.NoError(t, s.client.Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{"gaps": s.namespace}},
 		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName: "of-no-claim",
-			Capacity:         corev1.ResourceList{"storage": resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
+			StorageClassName:       "of-no-claim",
+			Capacity:               corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
 		},
 	}))
@@ -248,10 +266,11 @@ func TestGapsAreInLogResultsStatusAndEvents(t *testing.T) {
 	s.serve()
 	s.available()
 	yes := true
-	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gaps"}, Spec: velerov1.BackupSpec{
-		IncludedNamespaces: []string{s.shop}, IncludedClusterScopedResources: []string{"persistentvolumes"},
-		SnapshotMoveData: &yes, DataMover: "mine",
-	}}))
+	require.NoError(t, s.client.Create(t.Context(),
+		&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gaps"}, Spec: velerov1.BackupSpec{
+			IncludedNamespaces: []string{s.shop}, IncludedClusterScopedResources: []string{"persistentvolumes"},
+			SnapshotMoveData: &yes, DataMover: "mine",
+		}}))
 	var done velerov1.Backup
 	s.eventually("the backup ends", func(ctx context.Context) (bool, error) {
 		err := s.client.Get(ctx, s.key("gaps"), &done)

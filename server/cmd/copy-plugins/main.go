@@ -1,5 +1,5 @@
-// Command copy-plugins copies the files below a directory to another one: it is what the init container of a plugin image runs. A server
-// that looks meanwhile sees each file whole, or not at all.
+// Command copy-plugins copies the files below a directory to another one: it is what the init container of a plugin
+// image runs. A server that looks meanwhile sees each file whole, or not at all.
 package main
 
 import (
@@ -22,8 +22,8 @@ func main() {
 	}
 }
 
-// copyAll copies the files below from into the directory to, in the order of their names. No link leads out of either: the images of other
-// plugins write to the second one as well.
+// copyAll copies the files below from into the directory to, in the order of their names. No link leads out of either:
+// the images of other plugins write to the second one as well.
 func copyAll(from, to string) error {
 	target, err := os.OpenRoot(to)
 	if err != nil {

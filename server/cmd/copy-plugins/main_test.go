@@ -36,8 +36,12 @@ func TestLinksAndPipesAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	for want, make := range map[string]func(from, to string) error{
-		"path escapes":                  func(_, to string) error { return os.Symlink(outside, filepath.Join(to, "lib")) }, // by the image of another plugin
-		"escapes":                       func(from, _ string) error { return os.Symlink("/etc/hostname", filepath.Join(from, "a")) },
+		// by the image of another plugin
+		"path escapes": func(_, to string) error { return os.Symlink(outside, filepath.Join(to, "lib")) },
+		"escapes": func(from, _ string) error {
+			return os.Symlink("/etc/hostname",
+				filepath.Join(from, "a"))
+		},
 		"a is not a regular file but p": func(from, _ string) error { return unix.Mkfifo(filepath.Join(from, "a"), 0o600) },
 	} {
 		from, to := t.TempDir(), t.TempDir()

@@ -15,8 +15,9 @@ import (
 func NewBuilder(mgr ctrl.Manager, name string, workers int, log logr.Logger) *ctrl.Builder {
 	return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
-		SkipNameValidation:      new(true), // names are unique within a manager; a process may have several
-		LogConstructor:          func(*reconcile.Request) logr.Logger { return log },
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond,
+			30*time.Second),
+		SkipNameValidation: new(true), // names are unique within a manager; a process may have several
+		LogConstructor:     func(*reconcile.Request) logr.Logger { return log },
 	})
 }

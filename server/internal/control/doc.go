@@ -1,6 +1,6 @@
 // Package control holds the settings that all controllers share. The controllers are in the packages below it, one for
-// each custom resource; they drive it from one phase to the next, and let the engines, the plugins and the object storage
-// do the work:
+// each custom resource; they drive it from one phase to the next, and let the engines, the plugins and the object
+// storage do the work:
 //
 //   - backupqueue: Backups from New to ReadyToStart
 //   - backups: Backups from ReadyToStart to their end
@@ -11,6 +11,6 @@
 //   - schedules: Schedules
 //   - requests: DownloadRequests and ServerStatusRequests
 //
-// What may follow what, and how it is written, is in package run; start reading there. metrics and validation are shared
-// by several controllers; server/app makes the controllers.
+// What may follow what, and how it is written, is in package run; start reading there. metrics and validation are
+// shared by several controllers; server/app makes the controllers.
 package control

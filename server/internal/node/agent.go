@@ -39,7 +39,8 @@ type Agent struct {
 	// QueueLength is how many loads may be Accepted or Prepared at once, for the policy; 0 if that is not configured.
 	QueueLength int
 	Soothing    Soothing // nil admits every load at once
-	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state them.
+	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state
+	// them.
 	Describe     bool
 	Signing      *signing.Keys // by which agents know what agents have written
 	Movers       Movers
@@ -66,7 +67,8 @@ type Agent struct {
 // workers is the number of loads of one kind that are reconciled at once. None of them waits for data.
 const workers = 2
 
-// AddTo adds the agent to a manager, whose cache has to hold the loads and the ledger of one namespace and the pods of one node.
+// AddTo adds the agent to a manager, whose cache has to hold the loads and the ledger of one namespace and the pods of
+// one node.
 func (a *Agent) AddTo(ctx context.Context, mgr ctrl.Manager, build func(name string, workers int) *ctrl.Builder) error {
 	a.life = ctx
 	a.kinds = kinds()

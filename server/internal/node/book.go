@@ -13,7 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/ledger"
 )
 
-// book is what the agent knows of the ledger: its newest state, and the notes that have not led to anything for a while.
+// book is what the agent knows of the ledger: its newest state, and the notes that have not led to anything for a
+// while.
 type book struct {
 	newest   *corev1.ConfigMap
 	suspects map[types.UID]suspect
@@ -103,12 +104,13 @@ func (q *admission) register(ctx context.Context, v *view) (done bool, err error
 	return done, err
 }
 
-// reserve writes the note of a load that the policy has admitted. done is false if another agent has written the ledger meanwhile: the
-// policy is then asked again.
+// reserve writes the note of a load that the policy has admitted. done is false if another agent has written the ledger
+// meanwhile: the policy is then asked again.
 func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, err error) {
 	next := q.pruned(v)
 	if len(next.Loads) >= ledger.MaxNotes {
-		return false, fmt.Errorf("%d loads are being prepared, which is as many as the ledger of node agents can hold", ledger.MaxNotes)
+		return false, fmt.Errorf("%d loads are being prepared, which is as many as the ledger of node agents can hold",
+			ledger.MaxNotes)
 	}
 	former, noted := v.ledger.Loads[l.GetUID()]
 	counted := noted && q.state(v, l.GetUID(), former) != ledger.Void
@@ -123,8 +125,8 @@ func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, e
 	return done, err
 }
 
-// pruned returns the ledger without void notes. If there is no ConfigMap that an agent has written, pruned adds notes of the loads that are being prepared,
-// because other agents may not have seen these loads yet.
+// pruned returns the ledger without void notes. If there is no ConfigMap that an agent has written, pruned adds notes
+// of the loads that are being prepared, because other agents may not have seen these loads yet.
 func (q *admission) pruned(v *view) ledger.Ledger {
 	pruned := v.ledger.Pruned(func(uid types.UID, note ledger.Note) ledger.State { return q.state(v, uid, note) })
 	if q.book.newest.ResourceVersion == "" || v.ledger.Unproven {
@@ -144,9 +146,9 @@ func (l *load) note(node string) ledger.Note {
 	}
 }
 
-// suspect expires the notes that have not led to anything for a while, for example because their agent was killed: the load is still
-// New, or not in the cache. A load that is New is changed, so that its note permits nothing whatever the agent does later. A load that is
-// not in the cache is looked up in the API server.
+// suspect expires the notes that have not led to anything for a while, for example because their agent was killed: the
+// load is still New, or not in the cache. A load that is New is changed, so that its note permits nothing whatever the
+// agent does later. A load that is not in the cache is looked up in the API server.
 func (q *admission) suspect(ctx context.Context, v *view) {
 	kept := map[types.UID]suspect{}
 	for uid, note := range v.ledger.Loads {
@@ -165,7 +167,8 @@ func (q *admission) suspect(ctx context.Context, v *view) {
 			kept[uid] = known
 		default:
 			if err := q.expire(ctx, v, uid, note); err != nil {
-				q.Log.Warn("a load that was admitted was not accepted", "kind", note.Kind, "name", note.Name, "node", note.Node, "error", err)
+				q.Log.Warn("a load that was admitted was not accepted", "kind", note.Kind, "name", note.Name, "node", note.Node,
+					"error", err)
 				known.since = v.now
 			} else {
 				known.expired = true

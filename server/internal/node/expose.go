@@ -12,16 +12,17 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 )
 
-// Exposer makes the volumes of one kind of loads accessible on some node: in a pod that has the label of the kind, whose value is the name
-// of the load, and exactly one volume claim. Its calls are repeated, also by other agents after a crash, so they must be idempotent. They
-// do not block: an error of type Pending says what the load waits for, and one of type Final ends the load.
+// Exposer makes the volumes of one kind of loads accessible on some node: in a pod that has the label of the kind,
+// whose value is the name of the load, and exactly one volume claim. Its calls are repeated, also by other agents after
+// a crash, so they must be idempotent. They do not block: an error of type Pending says what the load waits for, and
+// one of type Final ends the load.
 type Exposer interface {
 	// Expose begins or continues to make the volume accessible. load is the custom resource, which is Accepted.
 	Expose(ctx context.Context, load client.Object) error
 	// Moved reports whether a process that was killed had moved all data of the load and begun to hand over the volume.
 	Moved(ctx context.Context, load client.Object) (bool, error)
-	// Release removes all that Expose has made. It is called before the end of a load is written; moved reports whether its data was
-	// moved, so that the volume of a restore can be handed over.
+	// Release removes all that Expose has made. It is called before the end of a load is written; moved reports whether
+	// its data was moved, so that the volume of a restore can be handed over.
 	Release(ctx context.Context, load client.Object, moved bool) error
 }
 
@@ -44,7 +45,8 @@ const restoreWait = "restore-wait"
 func (a *Agent) pod(ctx context.Context, l *load) (*corev1.Pod, error) {
 	if l.podLabel != "" {
 		var list corev1.PodList
-		err := a.List(ctx, &list, client.InNamespace(a.Namespace), client.MatchingLabels{l.podLabel: l.GetName()}, client.UnsafeDisableDeepCopy)
+		err := a.List(ctx, &list, client.InNamespace(a.Namespace), client.MatchingLabels{l.podLabel: l.GetName()},
+			client.UnsafeDisableDeepCopy)
 		for i := range list.Items {
 			if list.Items[i].DeletionTimestamp == nil {
 				return &list.Items[i], err
@@ -70,8 +72,8 @@ func waits(pod *corev1.Pod) bool {
 	return false
 }
 
-// exposed opens the volume of a load, if that is possible on this node now. Otherwise wait says what the load waits for. After an error
-// of type Final, waiting is of no use.
+// exposed opens the volume of a load, if that is possible on this node now. Otherwise wait says what the load waits
+// for. After an error of type Final, waiting is of no use.
 func (a *Agent) exposed(ctx context.Context, l *load) (volume hostpath.Volume, wait string, err error) {
 	pod, err := a.pod(ctx, l)
 	if err != nil {
@@ -106,12 +108,14 @@ func onlyClaim(pod *corev1.Pod) (string, error) {
 		}
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("pod %s, which exposes the volume, has %d volume claims %q, want one", pod.Name, len(names), names)
+		return "", fmt.Errorf("pod %s, which exposes the volume, has %d volume claims %q, want one", pod.Name, len(names),
+			names)
 	}
 	return names[0], nil
 }
 
-// directory returns the name of the directory in which the kubelet mounts a volume of a pod: that of its persistent volume, if it has one.
+// directory returns the name of the directory in which the kubelet mounts a volume of a pod: that of its persistent
+// volume, if it has one.
 func (a *Agent) directory(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -120,7 +124,8 @@ func (a *Agent) directory(ctx context.Context, pod *corev1.Pod, name string) (st
 		}
 		claim := podclaims.Name(pod.Name, volume)
 		if why := podclaims.NeverMoved(volume); why != "" {
-			return "", &Final{fmt.Errorf("volume %s of pod %s/%s is neither backed up nor restored: %s", name, pod.Namespace, pod.Name, why)}
+			return "", &Final{fmt.Errorf("volume %s of pod %s/%s is neither backed up nor restored: %s", name, pod.Namespace,
+				pod.Name, why)}
 		}
 		if claim == "" {
 			return name, nil

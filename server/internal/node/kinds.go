@@ -18,7 +18,8 @@ type kind struct {
 	name      string
 	restore   bool // it belongs to a Restore, otherwise to a Backup
 	finalizer string
-	// podLabel is the label of the pod that exposes the volume, with the name of the load; empty if spec.pod names the pod.
+	// podLabel is the label of the pod that exposes the volume, with the name of the load; empty if spec.pod names the
+	// pod.
 	podLabel string
 
 	object func() client.Object
@@ -87,7 +88,8 @@ func podVolumeBackups() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
+				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType),
+				engine:   s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.Pod.Namespace, tags: s.Tags, settings: s.UploaderSettings,
 				namespace: s.Pod.Namespace,
 			}
@@ -117,7 +119,8 @@ func podVolumeRestores() *kind {
 			s := &as[t](o).Spec
 			return spec{
 				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
-				location: s.BackupStorageLocation, repository: s.SourceNamespace, snapshotID: s.SnapshotID, settings: s.UploaderSettings,
+				location: s.BackupStorageLocation, repository: s.SourceNamespace, snapshotID: s.SnapshotID,
+				settings:  s.UploaderSettings,
 				namespace: s.Pod.Namespace, bytes: s.SnapshotSize,
 			}
 		},
@@ -156,7 +159,8 @@ func dataUploads() *kind {
 	}
 }
 
-// tagsOf returns the tags of the snapshot of a DataUpload, by which it is known as one of its backup: those of PodVolumeBackups.
+// tagsOf returns the tags of the snapshot of a DataUpload, by which it is known as one of its backup: those of
+// PodVolumeBackups.
 func tagsOf(o client.Object) map[string]string {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil || owner.Kind != "Backup" {
@@ -168,11 +172,12 @@ func tagsOf(o client.Object) map[string]string {
 func dataDownloads() *kind {
 	type t = velerov2alpha1.DataDownload
 	return &kind{
-		name: "DataDownload", restore: true, finalizer: velerov1.DataUploadDownloadFinalizer, podLabel: velerov1.DataDownloadLabel,
-		object: func() client.Object { return new(t) },
-		list:   func() client.ObjectList { return new(velerov2alpha1.DataDownloadList) },
-		status: func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
-		clear:  func(o client.Object) { as[t](o).Status = velerov2alpha1.DataDownloadStatus{} },
+		name: "DataDownload", restore: true, finalizer: velerov1.DataUploadDownloadFinalizer,
+		podLabel: velerov1.DataDownloadLabel,
+		object:   func() client.Object { return new(t) },
+		list:     func() client.ObjectList { return new(velerov2alpha1.DataDownloadList) },
+		status:   func(o client.Object) *velerov1.LoadStatus { return &as[t](o).Status.LoadStatus },
+		clear:    func(o client.Object) { as[t](o).Status = velerov2alpha1.DataDownloadStatus{} },
 		place: func(o client.Object) place {
 			s := &as[t](o).Status
 			return place{node: &s.Node, acceptedBy: &s.AcceptedByNode}
@@ -259,8 +264,8 @@ func (l *load) acceptedBy() string {
 	return l.node()
 }
 
-// acceptedAt returns since when the load is Accepted. One whose status does not say that, because another client has written it, counts from
-// its creation.
+// acceptedAt returns since when the load is Accepted. One whose status does not say that, because another client has
+// written it, counts from its creation.
 func (l *load) acceptedAt() time.Time {
 	if at := l.status.AcceptedTimestamp; at != nil {
 		return at.Time

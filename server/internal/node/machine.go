@@ -23,7 +23,8 @@ import (
 // retryDelay is the time until the next look at a load that waits for something without an event.
 const retryDelay = 5 * time.Second
 
-// soon is the time until the next look at a load whose volume is being exposed or handed over, and at one that another client has changed.
+// soon is the time until the next look at a load whose volume is being exposed or handed over, and at one that another
+// client has changed.
 const soon = time.Second
 
 // explainAfter is how long a load is Accepted before its status says what it waits for.
@@ -202,8 +203,8 @@ func (r *reasons) may(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// expose continues to make the volume of an Accepted load accessible. If another agent has ended the load meanwhile, expose removes
-// what this call may have made.
+// expose continues to make the volume of an Accepted load accessible. If another agent has ended the load meanwhile,
+// expose removes what this call may have made.
 func (m *machine) expose(ctx context.Context, l *load) error {
 	exposer := m.Exposers[l.name]
 	err := exposer.Expose(ctx, l.copy().Object)
@@ -365,13 +366,14 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 	return progressPeriod, m.report(ctx, l, t)
 }
 
-// abandon ends a load that is InProgress on this node and has no transfer, because the agent was killed. If all data had been moved before,
-// the load is completed.
+// abandon ends a load that is InProgress on this node and has no transfer, because the agent was killed. If all data
+// had been moved before, the load is completed.
 func (m *machine) abandon(ctx context.Context, l *load) error {
 	if exposer := m.Exposers[l.name]; exposer != nil {
 		moved, err := exposer.Moved(ctx, l.copy().Object)
 		if err == nil && moved {
-			_, err = m.end(ctx, l, outcome{phase: velerov1.LoadPhaseCompleted, bytes: max(l.spec.bytes, l.status.Progress.TotalBytes)})
+			_, err = m.end(ctx, l, outcome{phase: velerov1.LoadPhaseCompleted,
+				bytes: max(l.spec.bytes, l.status.Progress.TotalBytes)})
 		}
 		if err != nil || moved {
 			return err
@@ -381,14 +383,16 @@ func (m *machine) abandon(ctx context.Context, l *load) error {
 		_, err := m.end(ctx, l, canceled(l))
 		return err
 	}
-	_, err := m.end(ctx, l, failed(fmt.Sprintf("the agent of node %s was stopped or killed while it moved the data; start a new backup or restore", m.Node)))
+	_, err := m.end(ctx, l, failed(fmt.Sprintf("the agent of node %s was stopped or killed while it moved the data; "+
+		"start a new backup or restore", m.Node)))
 	return err
 }
 
 // report writes the progress of a transfer.
 func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
 	done, total := t.done.Load(), t.total.Load()
-	progress := velerov1.LoadProgress{TotalBytes: max(total, l.status.Progress.TotalBytes), BytesDone: max(done, l.status.Progress.BytesDone)}
+	progress := velerov1.LoadProgress{TotalBytes: max(total, l.status.Progress.TotalBytes),
+		BytesDone: max(done, l.status.Progress.BytesDone)}
 	if progress == l.status.Progress {
 		return nil
 	}
@@ -396,7 +400,8 @@ func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
 	return err
 }
 
-// forget stops the transfers of loads that were deleted, or replaced by another of the same name. uid is that of the load that exists.
+// forget stops the transfers of loads that were deleted, or replaced by another of the same name. uid is that of the
+// load that exists.
 func (m *machine) forget(ctx context.Context, name string, uid types.UID) {
 	for _, gone := range m.slots.others(m.kind.name, name, uid) {
 		if m.slots.drop(gone, errDeleted) {

@@ -16,7 +16,8 @@ type Metrics struct {
 	enqueued, dequeued *prometheus.CounterVec   // PodVolumeBackups
 	latencies          *prometheus.HistogramVec // of PodVolumeBackups, one series for each
 	latency            *prometheus.GaugeVec
-	moved              map[string]map[velerov1.LoadPhase]*prometheus.CounterVec // DataUploads and DataDownloads by kind and end
+	// DataUploads and DataDownloads by kind and end
+	moved map[string]map[velerov1.LoadPhase]*prometheus.CounterVec
 
 	ended   *prometheus.CounterVec
 	waited  *prometheus.HistogramVec
@@ -39,21 +40,25 @@ func NewMetrics(registry prometheus.Registerer, node string, limit int) (*Metric
 		enqueued: counter(velero, "pod_volume_backup_enqueue_count", "PodVolumeBackups that were accepted.", "node"),
 		dequeued: counter(velero, "pod_volume_backup_dequeue_count", "PodVolumeBackups that were Completed.", "node"),
 		latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: velero, Name: "pod_volume_operation_latency_seconds", Help: "How long the data of a PodVolumeBackup was moved.",
+			Namespace: velero, Name: "pod_volume_operation_latency_seconds",
+			Help:    "How long the data of a PodVolumeBackup was moved.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 9),
 		}, each),
 		latency: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: velero, Name: "pod_volume_operation_latency_seconds_gauge", Help: "How long the data of a PodVolumeBackup was moved.",
+			Namespace: velero, Name: "pod_volume_operation_latency_seconds_gauge",
+			Help: "How long the data of a PodVolumeBackup was moved.",
 		}, each),
 		moved: map[string]map[velerov1.LoadPhase]*prometheus.CounterVec{},
 		ended: counter("cleat", "load_ended_total", "Loads that have ended.", "kind", "phase"),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "cleat", Name: "load_wait_seconds", Help: "How long loads were New until they were Accepted.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 9),
+			Namespace: "cleat", Name: "load_wait_seconds", Help: "How long loads were New until they were Accepted.",
+			Buckets: prometheus.ExponentialBuckets(0.1, 4, 9),
 		}, []string{"kind"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "cleat", Name: "load_waiting", Help: "New loads of this agent that the policy has not admitted.",
 		}, []string{"kind"}),
-		moving: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cleat", Name: "load_moving", Help: "Loads whose data this agent moves."}),
+		moving: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cleat", Name: "load_moving",
+			Help: "Loads whose data this agent moves."}),
 	}
 	for kind, name := range map[string]string{"DataUpload": "data_upload", "DataDownload": "data_download"} {
 		m.moved[kind] = map[velerov1.LoadPhase]*prometheus.CounterVec{
@@ -65,7 +70,8 @@ func NewMetrics(registry prometheus.Registerer, node string, limit int) (*Metric
 			counters.WithLabelValues(node)
 		}
 	}
-	limits := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cleat", Name: "load_limit", Help: "How many loads this agent moves at once."})
+	limits := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cleat", Name: "load_limit",
+		Help: "How many loads this agent moves at once."})
 	limits.Set(float64(limit))
 	for _, c := range append(all, m.latencies, m.latency, m.waited, m.waiting, m.moving, limits) {
 		if err := registry.Register(c); err != nil {

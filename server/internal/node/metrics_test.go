@@ -24,15 +24,19 @@ func TestMetricsHaveVelerosNames(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{Name: "b", Controller: new(true)}},
 		},
 		Spec: velerov1.PodVolumeBackupSpec{
-			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic, Pod: velerov1.ObjectReference{Namespace: "shop"},
+			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic, Pod: velerov1.ObjectReference{
+				Namespace: "shop",
+			},
 		},
 	}
 	m.accept(newLoad(podVolumeBackups(), backup), began.Add(2*time.Second))
 	backup.Status.Phase = velerov1.LoadPhaseCompleted
-	backup.Status.StartTimestamp, backup.Status.CompletionTimestamp = new(metav1.NewTime(began)), new(metav1.NewTime(began.Add(90*time.Second)))
+	backup.Status.StartTimestamp, backup.Status.CompletionTimestamp = new(metav1.NewTime(began)),
+		new(metav1.NewTime(began.Add(90*time.Second)))
 	m.end(newLoad(podVolumeBackups(), backup))
 	upload := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "u"}}
-	for _, phase := range []velerov1.LoadPhase{velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled, velerov1.LoadPhaseCanceled} {
+	for _, phase := range []velerov1.LoadPhase{velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled,
+		velerov1.LoadPhaseCanceled} {
 		upload.Status.Phase = phase
 		m.end(newLoad(dataUploads(), upload))
 	}

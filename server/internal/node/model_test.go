@@ -36,9 +36,9 @@ import (
 
 const modelNamespace = "velero"
 
-// model is one random life of some agents: each has a cache that is behind, is killed before or after any of its writes, and has a clock
-// that goes on in jumps. Users create, cancel, edit and delete loads. After every write, the number of loads in preparation is checked; at
-// the end, every load must come to its end.
+// model is one random life of some agents: each has a cache that is behind, is killed before or after any of its
+// writes, and has a clock that goes on in jumps. Users create, cancel, edit and delete loads. After every write, the
+// number of loads in preparation is checked; at the end, every load must come to its end.
 type model struct {
 	t      *testing.T
 	random *rand.Rand
@@ -68,13 +68,17 @@ func newModel(t *testing.T, seed uint64, agents int) *model {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, seed))
 	scheme := runtime.NewScheme()
-	require.NoError(t, errors.Join(velerov1.AddToScheme(scheme), velerov2alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
+	require.NoError(t, errors.Join(velerov1.AddToScheme(scheme), velerov2alpha1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme)))
 	m := &model{
-		t: t, random: random, limit: 1 + random.IntN(3), store: fake.NewClientBuilder().WithScheme(scheme).WithObjects(modelBackup()).Build(),
+		t: t, random: random, limit: 1 + random.IntN(3), store: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+			modelBackup(),
+		).Build(),
 		clock: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC),
 	}
 	for i := range agents {
-		a := &modelAgent{Client: m.store, m: m, node: fmt.Sprintf("n%d", i), cache: map[string]client.Object{}, writesLeft: -1}
+		a := &modelAgent{Client: m.store, m: m, node: fmt.Sprintf("n%d", i), cache: map[string]client.Object{},
+			writesLeft: -1}
 		a.start()
 		m.agents = append(m.agents, a)
 	}
@@ -87,8 +91,10 @@ func testKeys() *signing.Keys { return signing.Fixed(signing.NewKey([]byte("of t
 func (a *modelAgent) start() {
 	a.starts++
 	agent := &Agent{
-		Cluster: &run.Cluster{Client: a, Live: a.m.store, Namespace: modelNamespace}, Node: a.node, Identity: fmt.Sprintf("%s-%d", a.node, a.starts),
-		QueueLength: a.m.limit, Soothing: a.m, Movers: a.m, Keys: modelKeys{}, Signing: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return a.m.clock },
+		Cluster: &run.Cluster{Client: a, Live: a.m.store, Namespace: modelNamespace}, Node: a.node,
+		Identity:    fmt.Sprintf("%s-%d", a.node, a.starts),
+		QueueLength: a.m.limit, Soothing: a.m, Movers: a.m, Keys: modelKeys{}, Signing: testKeys(),
+		Log: hclog.NewNullLogger(), Now: func() time.Time { return a.m.clock },
 	}
 	agent.kinds = []*kind{podVolumeBackups(), dataUploads()}
 	a.q = newAdmission(agent)
@@ -97,7 +103,9 @@ func (a *modelAgent) start() {
 }
 
 // Admit implements Soothing, as the built-in policy does.
-func (m *model) Admit(_ context.Context, request *loadsoothing.Request) (policy.Outcome[*loadsoothing.Decision], error) {
+func (m *model) Admit(
+	_ context.Context, request *loadsoothing.Request,
+) (policy.Outcome[*loadsoothing.Decision], error) {
 	preparing := 0
 	for _, count := range request.Counts {
 		preparing += count.Accepted + count.Prepared
@@ -150,7 +158,9 @@ func copyInto(from, to client.Object) {
 }
 
 // Patch, Update and Create write to the API server, unless the agent is killed before; it may be killed after.
-func (a *modelAgent) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+func (a *modelAgent) Patch(
+	ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption,
+) error {
 	return a.write(object, func() error { return a.m.store.Patch(ctx, object, patch, options...) })
 }
 
@@ -190,7 +200,8 @@ func (m *model) log(format string, values ...any) {
 // objects returns what the API server has.
 func (m *model) objects() map[string]client.Object {
 	all := map[string]client.Object{}
-	for _, list := range []client.ObjectList{new(velerov1.PodVolumeBackupList), new(velerov2alpha1.DataUploadList), new(corev1.ConfigMapList)} {
+	for _, list := range []client.ObjectList{new(velerov1.PodVolumeBackupList), new(velerov2alpha1.DataUploadList),
+		new(corev1.ConfigMapList)} {
 		require.NoError(m.t, m.store.List(m.t.Context(), list))
 		require.NoError(m.t, meta.EachListItem(list, func(o runtime.Object) error {
 			object, _ := o.DeepCopyObject().(client.Object)
@@ -225,7 +236,8 @@ func (m *model) check() {
 		}
 	}
 	if preparing > m.limit && m.broken == nil {
-		m.broken = fmt.Errorf("%d loads are in preparation, the limit is %d; steps:\n%s", preparing, m.limit, strings.Join(m.trace, "\n"))
+		m.broken = fmt.Errorf("%d loads are in preparation, the limit is %d; steps:\n%s", preparing, m.limit,
+			strings.Join(m.trace, "\n"))
 	}
 }
 
@@ -288,7 +300,8 @@ func (m *model) user() {
 			Namespace: modelNamespace, Name: fmt.Sprintf("l%d", m.made), UID: types.UID(fmt.Sprintf("uid-%d", m.made)),
 			CreationTimestamp: metav1.NewTime(m.clock),
 		}
-		var object client.Object = &velerov2alpha1.DataUpload{ObjectMeta: about, Spec: velerov2alpha1.DataUploadSpec{DataMover: "mover"}}
+		var object client.Object = &velerov2alpha1.DataUpload{ObjectMeta: about,
+			Spec: velerov2alpha1.DataUploadSpec{DataMover: "mover"}}
 		if m.random.IntN(2) == 0 {
 			object = &velerov1.PodVolumeBackup{ObjectMeta: about, Spec: velerov1.PodVolumeBackupSpec{
 				Node: m.agents[m.random.IntN(len(m.agents))].node, UploaderType: velerov1.RepositoryTypeRestic,

@@ -20,14 +20,14 @@ import (
 const (
 	// returnGrace is how long after the prepare time-out the agent that has accepted a load may still end it itself.
 	returnGrace = time.Minute
-	// nodeCheck is the time between two checks of whether the node of another agent's load exists, with up to nodeCheckers agents. With more
-	// agents it grows, so that a large cluster sends no more requests for a node than a small one.
+	// nodeCheck is the time between two checks of whether the node of another agent's load exists, with up to nodeCheckers
+	// agents. With more agents it grows, so that a large cluster sends no more requests for a node than a small one.
 	nodeCheck    = 30 * time.Second
 	nodeCheckers = 10
 )
 
-// guard ends a load of another agent whose node does not exist any more, or that has been Accepted for too long. All agents guard all
-// loads; the first write ends a load.
+// guard ends a load of another agent whose node does not exist any more, or that has been Accepted for too long. All
+// agents guard all loads; the first write ends a load.
 func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	node := cmp.Or(l.node(), l.acceptedBy())
 	if _, err := m.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil || node == "" || node == m.Node {
@@ -51,7 +51,8 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	if left := m.PrepareTimeout + returnGrace - m.Now().Sub(l.acceptedAt()); left > 0 {
 		return min(again, left), nil
 	}
-	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, did not do it within %s and is away", l.name, l.acceptedBy(), m.PrepareTimeout)))
+	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, "+
+		"did not do it within %s and is away", l.name, l.acceptedBy(), m.PrepareTimeout)))
 	return 0, err
 }
 
@@ -96,7 +97,8 @@ func (a *Agent) agents(ctx context.Context) (int, error) {
 	return len(l.Agents), nil
 }
 
-// others are the existing nodes of other agents, with the time of the next check of each. It is safe for concurrent use.
+// others are the existing nodes of other agents, with the time of the next check of each. It is safe for concurrent
+// use.
 type others struct {
 	mu   sync.Mutex
 	next map[string]time.Time

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/ledger"
 )
 
-// TestNodesAreLookedUpAsOftenByManyAgents counts the requests with which all agents of a cluster look at one node for an hour, each of them
-// whenever it is to ask again, and more often, because loads change all the time.
+// TestNodesAreLookedUpAsOftenByManyAgents counts the requests with which all agents of a cluster look at one node for
+// an hour, each of them whenever it is to ask again, and more often, because loads change all the time.
 func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -34,11 +34,14 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 		}
 		key, err := testKeys().Get(t.Context())
 		require.NoError(t, err)
-		cm, err := registered.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: ledger.Name}}, key)
+		cm, err := registered.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace,
+			Name: ledger.Name}}, key)
 		require.NoError(t, err)
 		requests := 0
-		api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cm, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}).
-			WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+		api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cm,
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}).
+			WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+				object client.Object, o ...client.GetOption) error {
 				if _, ok := object.(*corev1.Node); ok {
 					requests++
 				}
@@ -48,7 +51,8 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 		now := began
 		var agents []*Agent
 		for range count {
-			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace}, Signing: testKeys(), Now: func() time.Time { return now }})
+			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace},
+				Signing: testKeys(), Now: func() time.Time { return now }})
 		}
 		for ; now.Sub(began) < time.Hour; now = now.Add(nodeCheck / 3) {
 			for _, a := range agents {
@@ -59,7 +63,8 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 			}
 		}
 		rounds := int(time.Hour / nodeCheck)
-		require.InDelta(t, min(count, nodeCheckers)*rounds, requests, float64(min(count, nodeCheckers)*rounds)/5, "%d agents", count)
+		require.InDelta(t, min(count, nodeCheckers)*rounds, requests, float64(min(count, nodeCheckers)*rounds)/5, "%d agents",
+			count)
 
 		now = now.Add(time.Hour)
 		require.NoError(t, api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))

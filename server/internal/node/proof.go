@@ -129,11 +129,13 @@ var moving = []string{
 	string(velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed),
 }
 
-// refuse ends loads that are none of the server's. Nothing but the load is touched. more is true if some are still to be ended.
+// refuse ends loads that are none of the server's. Nothing but the load is touched. more is true if some are still to
+// be ended.
 func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 	wrote := 0
 	for _, l := range v.refused {
-		turn := v.ledger.Turn(l.GetUID(), func(node string) bool { return node != q.Node && q.turns.isAway(node, v.ledger.Agents[node]) })
+		turn := v.ledger.Turn(l.GetUID(),
+			func(node string) bool { return node != q.Node && q.turns.isAway(node, v.ledger.Agents[node]) })
 		if turn != q.Node && v.now.Sub(l.GetCreationTimestamp().Time) < refuseAlone || q.leaves(l) {
 			continue
 		}
@@ -152,10 +154,12 @@ func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 	return false
 }
 
-// leaves reports whether a load that is none of the server's is left to other controllers: those of a vendor, or Velero's agents.
+// leaves reports whether a load that is none of the server's is left to other controllers: those of a vendor, or
+// Velero's agents.
 func (q *admission) leaves(l *load) bool {
 	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
-	return missing != nil && q.foreign(l) || q.BesideVelero && l.podLabel == "" && l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == ""
+	return missing != nil && q.foreign(l) ||
+		q.BesideVelero && l.podLabel == "" && l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == ""
 }
 
 // storedBy returns the snapshot of a backup that has ended, "" unless an agent has written that.

@@ -24,7 +24,9 @@ func (modelKeys) Of(_ context.Context, kind string, uid types.UID) (loadproof.Ke
 	return loadproof.Parse(loadproof.Derive([]byte("secret"), kind, string(uid))), nil
 }
 
-func (k modelKeys) Verify(ctx context.Context, kind string, uid types.UID, check func(loadproof.Key) error) (wrong, err error) {
+func (k modelKeys) Verify(
+	ctx context.Context, kind string, uid types.UID, check func(loadproof.Key) error,
+) (wrong, err error) {
 	key, err := k.Of(ctx, kind, uid)
 	return check(key), err
 }
@@ -37,7 +39,8 @@ func modelBackup() *velerov1.Backup {
 	}
 }
 
-// signed makes a load one of the backup of models, with the signature of whoever creates it and, if it has a status, of an agent.
+// signed makes a load one of the backup of models, with the signature of whoever creates it and, if it has a status, of
+// an agent.
 func signed[T client.Object](t *testing.T, load T) T {
 	t.Helper()
 	load.SetOwnerReferences([]metav1.OwnerReference{velerov1.ControllerRef("Backup", modelBackup())})
@@ -51,7 +54,8 @@ func signed[T client.Object](t *testing.T, load T) T {
 func TestLoadsThatNobodyStandsBehindAreRefused(t *testing.T) {
 	t.Parallel()
 	upload := func(name string) *velerov2alpha1.DataUpload {
-		u := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: name, UID: types.UID("uid-" + name)}}
+		u := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: name,
+			UID: types.UID("uid-" + name)}}
 		u.Spec.DataMover, u.Spec.SourceNamespace = "mover", "victim"
 		return u
 	}
@@ -71,18 +75,32 @@ func TestLoadsThatNobodyStandsBehindAreRefused(t *testing.T) {
 		want   velerov1.LoadPhase
 		why    string
 	}{
-		"proven":              {load: signed(t, upload("proven")), want: velerov1.LoadPhaseAccepted},
-		"cancel may change":   {load: func() *velerov2alpha1.DataUpload { u := signed(t, upload("c")); u.Spec.Cancel = true; return u }(), want: velerov1.LoadPhaseCanceled, why: "spec.cancel"},
-		"unsigned":            {load: upload("unsigned"), want: velerov1.LoadPhaseFailed, why: "no Backup controls it"},
-		"unsigned, Prepared":  {load: upload("prepared"), status: velerov1.LoadPhasePrepared, want: velerov1.LoadPhaseFailed, why: "refused"},
-		"unsigned, cancelled": {load: func() *velerov2alpha1.DataUpload { u := upload("uc"); u.Spec.Cancel = true; return u }(), want: velerov1.LoadPhaseFailed, why: "refused"},
-		"a replay":            {load: replayed, want: velerov1.LoadPhaseFailed, why: "its signature is not valid"},
-		"changed":             {load: changed, want: velerov1.LoadPhaseFailed, why: "its signature is not valid"},
+		"proven": {load: signed(t, upload("proven")), want: velerov1.LoadPhaseAccepted},
+		"cancel may change": {load: func() *velerov2alpha1.DataUpload {
+			u := signed(t,
+				upload("c"))
+			u.Spec.Cancel = true
+			return u
+		}(), want: velerov1.LoadPhaseCanceled, why: "spec.cancel"},
+		"unsigned": {load: upload("unsigned"), want: velerov1.LoadPhaseFailed, why: "no Backup controls it"},
+		"unsigned, Prepared": {load: upload("prepared"), status: velerov1.LoadPhasePrepared, want: velerov1.LoadPhaseFailed,
+			why: "refused"},
+		"unsigned, cancelled": {load: func() *velerov2alpha1.DataUpload {
+			u := upload(
+				"uc",
+			)
+			u.Spec.Cancel = true
+			return u
+		}(), want: velerov1.LoadPhaseFailed, why: "refused"},
+		"a replay": {load: replayed, want: velerov1.LoadPhaseFailed, why: "its signature is not valid"},
+		"changed":  {load: changed, want: velerov1.LoadPhaseFailed, why: "its signature is not valid"},
 		"of another operation": {
 			load: relabelled, want: velerov1.LoadPhaseFailed, why: "its signature is not valid",
 		},
-		"the status of its maker": {load: signed(t, upload("forged")), status: velerov1.LoadPhaseInProgress, want: velerov1.LoadPhaseAccepted},
-		"an ended backup":         {load: signed(t, upload("late")), backup: ended, want: velerov1.LoadPhaseFailed, why: "Backup b is \"Completed\""},
+		"the status of its maker": {load: signed(t, upload("forged")), status: velerov1.LoadPhaseInProgress,
+			want: velerov1.LoadPhaseAccepted},
+		"an ended backup": {load: signed(t, upload("late")), backup: ended, want: velerov1.LoadPhaseFailed,
+			why: "Backup b is \"Completed\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,11 +132,13 @@ func TestFloodOfUnsignedLoadsTakesNoPosition(t *testing.T) {
 	m := newModel(t, 1, 1)
 	m.limit = 1
 	for i := range 3 * refusedOnce {
-		u := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "flood-" + strings.Repeat("x", i), UID: types.UID("flood-" + strings.Repeat("x", i))}}
+		u := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "flood-" +
+			strings.Repeat("x", i), UID: types.UID("flood-" + strings.Repeat("x", i))}}
 		u.Spec.DataMover, u.Status.Phase = "mover", velerov1.LoadPhaseAccepted
 		require.NoError(t, m.store.Create(t.Context(), u))
 	}
-	proven := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "proven", UID: "proven"}}
+	proven := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "proven",
+		UID: "proven"}}
 	proven.Spec.DataMover = "mover"
 	require.NoError(t, m.store.Create(t.Context(), signed(t, proven)))
 	a := m.agents[0]

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	askAgain    = 5 * time.Second  // until the next question about a load that was not admitted, if the policy says nothing
+	// until the next question about a load that was not admitted, if the policy says nothing
+	askAgain    = 5 * time.Second
 	conflictLag = time.Second      // until the next pass after a write that another agent has overtaken, if no event comes
 	patience    = 10 * time.Second // with the note of another agent for a load that stays New
 	rewrite     = time.Minute      // until another reason of a waiting load is written
@@ -53,7 +54,8 @@ type waiting struct {
 func newAdmission(a *Agent) *admission {
 	return &admission{
 		Agent: a, changed: make(chan struct{}, 1), deleted: map[types.UID]time.Time{},
-		waiting: map[types.UID]*waiting{}, described: map[types.UID]described{}, accepted: map[types.UID]string{}, book: book{suspects: map[types.UID]suspect{}},
+		waiting: map[types.UID]*waiting{}, described: map[types.UID]described{}, accepted: map[types.UID]string{},
+		book:  book{suspects: map[types.UID]suspect{}},
 		turns: turns{away: map[string]string{}},
 	}
 }
@@ -226,7 +228,8 @@ func (q *admission) unfit(l *load) (end *outcome, is bool) {
 	case q.refusal(l) != "":
 		end = new(failed(q.refusal(l)))
 	case l.spec.mover == "":
-		end = new(failed(fmt.Sprintf("the node agents have no data mover for repositories of engine %q; only an agent of Velero can move its data", engineOf(l))))
+		end = new(failed(fmt.Sprintf("the node agents have no data mover for repositories of engine %q; only an agent of "+
+			"Velero can move its data", engineOf(l))))
 	case missing != nil:
 		end = new(failed(missing.Error()))
 	}
@@ -278,8 +281,8 @@ func (q *admission) waits(l *load) *waiting {
 	return w
 }
 
-// finish moves a load to Accepted. If the write fails, the load stays New: its note is void if the load has changed, and permits the next
-// attempt otherwise.
+// finish moves a load to Accepted. If the write fails, the load stays New: its note is void if the load has changed,
+// and permits the next attempt otherwise.
 func (q *admission) finish(ctx context.Context, l *load) {
 	why, err := q.backed(ctx, l)
 	if err == nil && why != "" {

@@ -8,13 +8,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 )
 
-// refusal returns why these agents do not open the volume of a load, "" if they do: it is of a namespace that is not theirs, or the load names
-// what cannot exist. Nothing is read or changed for a load that is refused, in whichever phase it is found.
+// refusal returns why these agents do not open the volume of a load, "" if they do: it is of a namespace that is not
+// theirs, or the load names what cannot exist. Nothing is read or changed for a load that is refused, in whichever
+// phase it is found.
 func (a *Agent) refusal(l *load) string {
 	s := &l.spec
 	for _, of := range []struct{ field, name string }{
-		{"spec.backupStorageLocation", s.location}, {"the namespace of the volume", s.namespace}, {"the namespace of the repository", s.repository},
-		{"spec.pod.name", s.pod.Name}, {"spec.volume", s.volume}, {"spec.csiSnapshot.volumeSnapshot", s.snapshot}, {"the volume claim", s.claim.Name},
+		{"spec.backupStorageLocation", s.location}, {"the namespace of the volume", s.namespace},
+		{"the namespace of the repository", s.repository},
+		{"spec.pod.name", s.pod.Name}, {"spec.volume", s.volume}, {"spec.csiSnapshot.volumeSnapshot", s.snapshot},
+		{"the volume claim", s.claim.Name},
 		{"the node", l.node()}, {"the node that has accepted it", l.acceptedBy()},
 	} {
 		if of.name == "" {
@@ -25,13 +28,14 @@ func (a *Agent) refusal(l *load) string {
 		}
 	}
 	if len(a.Namespaces) > 0 && !slices.Contains(a.Namespaces, s.namespace) {
-		return fmt.Sprintf("its volume is in namespace %q, and the node agents open those of %q only, see --volume-namespaces", s.namespace, a.Namespaces)
+		return fmt.Sprintf("its volume is in namespace %q, and the node agents open those of %q only, see "+
+			"--volume-namespaces", s.namespace, a.Namespaces)
 	}
 	return ""
 }
 
-// isTurnedAway reports whether a load that has left New without these agents, or that they have accepted before they were restricted, is
-// refused, and for which reason.
+// isTurnedAway reports whether a load that has left New without these agents, or that they have accepted before they
+// were restricted, is refused, and for which reason.
 func (m *machine) isTurnedAway(l *load) (reason string, is bool) {
 	if l.phase().IsNew() || l.phase().Terminal() {
 		return "", false

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// slots are the loads whose data this process moves. There are never more than the limit: a load has a slot from before the write of
-// InProgress until after the write of its end. It is safe for concurrent use.
+// slots are the loads whose data this process moves. There are never more than the limit: a load has a slot from before
+// the write of InProgress until after the write of its end. It is safe for concurrent use.
 type slots struct {
 	limit int
 	wake  func(kind string, object client.Object) // has a load reconciled
@@ -90,8 +90,8 @@ func (s *slots) ended(t *transfer) *outcome {
 	return t.ended
 }
 
-// drop stops the transfer of a load that was deleted, or that another client has ended. The slot is free when the transfer has ended;
-// released is true if that is the case already.
+// drop stops the transfer of a load that was deleted, or that another client has ended. The slot is free when the
+// transfer has ended; released is true if that is the case already.
 func (s *slots) drop(uid types.UID, cause error) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,8 +29,10 @@ func (t *tidier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	}
 	volumes, err := hostpath.Directories(t.HostPods, string(pod.UID))
 	for _, volume := range volumes {
-		if err := errors.Join(inside(volume, func(root *os.Root) error { return signal.Remove(root, restore) }), volume.Close()); err != nil {
-			t.Log.Warn("the directory .velero of a restore stays in a volume", "namespace", pod.Namespace, "pod", pod.Name, "volume", volume.Path, "error", err)
+		if err := errors.Join(inside(volume, func(root *os.Root) error { return signal.Remove(root, restore) }),
+			volume.Close()); err != nil {
+			t.Log.Warn("the directory .velero of a restore stays in a volume", "namespace", pod.Namespace, "pod", pod.Name,
+				"volume", volume.Path, "error", err)
 		}
 	}
 	return ctrl.Result{}, err

@@ -26,8 +26,8 @@ var (
 	errSuperseded = errors.New("another client has ended the load")
 )
 
-// start moves the data of a load in the background, closes its volume, and has the load reconciled afterwards. If the agent stops before, the next process
-// finds the load InProgress and ends it.
+// start moves the data of a load in the background, closes its volume, and has the load reconciled afterwards. If the
+// agent stops before, the next process finds the load InProgress and ends it.
 func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 	ctx, cancel := context.WithCancelCause(a.life)
 	t.cancel = cancel
@@ -63,7 +63,9 @@ func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, progr
 }
 
 // call has the mover move the data.
-func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64)) (outcome, error) {
+func (a *Agent) call(
+	ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64),
+) (outcome, error) {
 	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
 		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
 	}
@@ -80,7 +82,8 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 		return outcome{}, err
 	}
 	snapshot, err := mover.Backup(ctx, datamover.Backup{
-		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Parent: a.parent(ctx, l), Tags: l.spec.tags,
+		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block},
+		Parent: a.parent(ctx, l), Tags: l.spec.tags,
 		Settings: l.spec.settings,
 	}, report)
 	if err != nil {
@@ -93,15 +96,19 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 }
 
 // restore has the mover restore the data of a volume.
-func (a *Agent) restore(ctx context.Context, l *load, mover datamover.Mover, volume hostpath.Volume, report func(datamover.Progress)) (outcome, error) {
+func (a *Agent) restore(
+	ctx context.Context, l *load, mover datamover.Mover, volume hostpath.Volume, report func(datamover.Progress),
+) (outcome, error) {
 	var restored datamover.Restored
-	err := a.Repositories.Use(ctx, mover, l.spec.location, l.spec.repository, func(repository datamover.Repository) (err error) {
-		restored, err = mover.Restore(ctx, datamover.Restore{
-			Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path, Block: volume.Block}, Settings: l.spec.settings,
-			Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
-		}, report)
-		return err
-	})
+	err := a.Repositories.Use(ctx, mover, l.spec.location, l.spec.repository,
+		func(repository datamover.Repository) (err error) {
+			restored, err = mover.Restore(ctx, datamover.Restore{
+				Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path,
+					Block: volume.Block}, Settings: l.spec.settings,
+				Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
+			}, report)
+			return err
+		})
 	a.warn(l, restored.Warnings)
 	if err == nil && l.podLabel == "" {
 		err = signalRestored(l, volume)
@@ -124,7 +131,8 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 		return "" // all data is read then
 	}
 	loads = slices.DeleteFunc(loads, func(other *load) bool {
-		return other.phase() != velerov1.LoadPhaseCompleted || other.spec.location != l.spec.location || other.spec.mover != l.spec.mover || volumeOf(other) != volume
+		return other.phase() != velerov1.LoadPhaseCompleted || other.spec.location != l.spec.location ||
+			other.spec.mover != l.spec.mover || volumeOf(other) != volume
 	})
 	slices.SortFunc(loads, func(a, b *load) int { return b.compare(a) })
 	for _, newest := range loads {
@@ -135,7 +143,8 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 	return ""
 }
 
-// volumeOf returns what is the same for all backups of one volume: the UID of its claim, or that of the pod and the name of the volume.
+// volumeOf returns what is the same for all backups of one volume: the UID of its claim, or that of the pod and the
+// name of the volume.
 func volumeOf(l *load) string {
 	if claim := l.GetLabels()[velerov1.PVCUIDLabel]; claim != "" {
 		return claim
@@ -160,13 +169,14 @@ func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 func signalRestored(l *load, volume hostpath.Volume) error {
 	owner := metav1.GetControllerOf(l.Object)
 	if owner == nil {
-		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot learn that its volume is restored", l.name, l.GetName())
+		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot learn that its volume is restored", l.name,
+			l.GetName())
 	}
 	return inside(volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
 }
 
-// signalFailed tells a pod that waits on this node that the data of its volume is not restored. If it fails to do so, the pod waits until
-// its own time-out.
+// signalFailed tells a pod that waits on this node that the data of its volume is not restored. If it fails to do so,
+// the pod waits until its own time-out.
 func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	owner := metav1.GetControllerOf(l.Object)
 	if !l.restore || l.podLabel != "" || owner == nil {
@@ -177,7 +187,8 @@ func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 		return
 	}
 	defer func() { _ = volume.Close() }()
-	if err := inside(volume, func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
+	if err := inside(volume,
+		func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
 		a.Log.Warn("could not tell the pod that its volume is not restored", "name", l.GetName(), "error", err)
 	}
 }

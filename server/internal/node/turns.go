@@ -10,8 +10,9 @@ import (
 // yieldFor is how long a position is left to the agent of an older load.
 const yieldFor = 5 * time.Second
 
-// turns remembers the agents to which this agent yields, so that the oldest load of the cluster gets the next position. It also remembers
-// the agents that did not use the position that they were left: they are passed over until they start again.
+// turns remembers the agents to which this agent yields, so that the oldest load of the cluster gets the next position.
+// It also remembers the agents that did not use the position that they were left: they are passed over until they start
+// again.
 type turns struct {
 	away     map[string]string   // by node: the process that is away
 	yielding map[string]yielding // by node
@@ -23,11 +24,13 @@ type yielding struct {
 	since time.Time
 }
 
-// turn returns the node of the agent that can accept a New load, or "" if this agent does not know or the load is not ready.
+// turn returns the node of the agent that can accept a New load, or "" if this agent does not know or the load is not
+// ready.
 func (q *admission) turn(ctx context.Context, v *view, l *load) string {
 	switch {
 	case l.podLabel != "" || l.cancelled() || q.refusal(l) != "": // any agent can take it, or end it
-		return v.ledger.Turn(l.GetUID(), func(node string) bool { return node != q.Node && q.turns.isAway(node, v.ledger.Agents[node]) })
+		return v.ledger.Turn(l.GetUID(),
+			func(node string) bool { return node != q.Node && q.turns.isAway(node, v.ledger.Agents[node]) })
 	case l.spec.node != "":
 		return l.spec.node
 	}

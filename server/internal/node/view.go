@@ -24,10 +24,11 @@ type view struct {
 	fresh  []*load // that are New, the oldest first
 	// preparing are the loads that are Accepted or Prepared.
 	preparing []*load
-	refused   []*load // that none of the server's runs has created, or that are being deleted with a finalizer of agents after their end
-	seen      map[types.UID]ledger.Seen
-	gone      map[types.UID]bool // loads that were deleted
-	counts    counts
+	// that none of the server's runs has created, or that are being deleted with a finalizer of agents after their end
+	refused []*load
+	seen    map[types.UID]ledger.Seen
+	gone    map[types.UID]bool // loads that were deleted
+	counts  counts
 }
 
 // look reads the cache.
@@ -73,7 +74,8 @@ func (q *admission) add(v *view, l *load) {
 	case ended && l.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(l.Object, l.finalizer):
 		v.refused = append(v.refused, l)
 		return
-	case !ended && l.proof.refused != "" && (!q.BesideVelero || !q.leaves(l) || l.phase().IsNew()): // otherwise it counts, as one of Velero's agents
+	case !ended && l.proof.refused != "" && (!q.BesideVelero || !q.leaves(l) || l.phase().IsNew()):
+		// otherwise it counts, as one of Velero's agents
 		v.seen[uid] = ledger.Seen{Phase: velerov1.LoadPhaseFailed, Version: l.GetResourceVersion()}
 		v.refused = append(v.refused, l)
 		return
@@ -134,7 +136,8 @@ type counted struct {
 // counted returns what a load is counted by.
 func (l *load) counted(node string) counted {
 	return counted{
-		Kind: l.name, Node: node, StorageClass: l.spec.storageClass, Namespace: l.spec.namespace, Owner: l.owner(), bytes: l.spec.bytes,
+		Kind: l.name, Node: node, StorageClass: l.spec.storageClass, Namespace: l.spec.namespace, Owner: l.owner(),
+		bytes: l.spec.bytes,
 	}
 }
 
@@ -145,7 +148,8 @@ func (c counts) add(of counted, prepared bool) {
 	bytes := of.bytes
 	of.bytes = 0
 	count := c[of]
-	count.Kind, count.Node, count.StorageClass, count.Namespace, count.Owner = of.Kind, of.Node, of.StorageClass, of.Namespace, of.Owner
+	count.Kind, count.Node, count.StorageClass, count.Namespace, count.Owner = of.Kind, of.Node, of.StorageClass,
+		of.Namespace, of.Owner
 	count.Bytes += bytes
 	if prepared {
 		count.Prepared++

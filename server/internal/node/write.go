@@ -28,8 +28,8 @@ func transitions() map[velerov1.LoadPhase][]velerov1.LoadPhase {
 	}
 }
 
-// write makes one conditional write and returns the new state. It fails with a conflict if another client has changed the load since the
-// cache has seen it.
+// write makes one conditional write and returns the new state. It fails with a conflict if another client has changed
+// the load since the cache has seen it.
 func (a *Agent) write(ctx context.Context, l *load, change func(*load)) (*load, error) {
 	after := l.copy()
 	change(after)
@@ -51,8 +51,8 @@ func (a *Agent) write(ctx context.Context, l *load, change func(*load)) (*load, 
 // superseded reports whether an error means that the cached state of a load was old. An event follows.
 func superseded(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// accept moves a New load to Accepted, with the label by which Velero's agents count it. A restore that was created before its pod gets
-// the UID of the pod, so that no later pod of the same name is taken for it.
+// accept moves a New load to Accepted, with the label by which Velero's agents count it. A restore that was created
+// before its pod gets the UID of the pod, so that no later pod of the same name is taken for it.
 func (a *Agent) accept(ctx context.Context, l *load) (*load, error) {
 	var waiting types.UID
 	if l.bind != nil && l.spec.pod.UID == "" {
@@ -113,7 +113,8 @@ type outcome struct {
 	bytes   int64   // of the volume, if Completed
 }
 
-// end writes the end of a load. What was made to expose its volume is removed before. For a load that is refused, nothing else is done.
+// end writes the end of a load. What was made to expose its volume is removed before. For a load that is refused,
+// nothing else is done.
 func (a *Agent) end(ctx context.Context, l *load, o outcome) (*load, error) {
 	refused := l.proof.refused != "" || a.refusal(l) != ""
 	if l.proof.refused != "" {
@@ -158,7 +159,8 @@ func (a *Agent) tellEnd(l *load) {
 	case l.phase() == velerov1.LoadPhaseFailed:
 		run.Warn(a.Events, l.Object, string(l.phase()), "Move", l.status.Message)
 	default:
-		text := fmt.Sprintf("node %s: %d of %d bytes were moved", a.Node, l.status.Progress.BytesDone, l.status.Progress.TotalBytes)
+		text := fmt.Sprintf("node %s: %d of %d bytes were moved", a.Node, l.status.Progress.BytesDone,
+			l.status.Progress.TotalBytes)
 		a.Events.Eventf(l.Object, nil, corev1.EventTypeNormal, string(l.phase()), "Move", "%s", text)
 	}
 }
@@ -169,7 +171,8 @@ func canceled(l *load) outcome {
 	if l.GetDeletionTimestamp() != nil {
 		why = "it was deleted"
 	}
-	return outcome{phase: velerov1.LoadPhaseCanceled, message: fmt.Sprintf("canceled while it was %s, because %s", l.phase(), why)}
+	return outcome{phase: velerov1.LoadPhaseCanceled, message: fmt.Sprintf("canceled while it was %s, because %s",
+		l.phase(), why)}
 }
 
 func failed(message string) outcome {

@@ -103,8 +103,8 @@ func check(ctx context.Context, s *site, l *load) (*report, error) {
 	return r, nil
 }
 
-// checkBackup checks that a backup has ended well and that its files in the bucket are complete. A killed plugin costs its items,
-// so a backup may be PartiallyFailed.
+// checkBackup checks that a backup has ended well and that its files in the bucket are complete. A killed plugin costs
+// its items, so a backup may be PartiallyFailed.
 func (s *site) checkBackup(b *velerov1.Backup) error {
 	if b.Status.Phase != velerov1.BackupPhaseCompleted && b.Status.Phase != velerov1.BackupPhasePartiallyFailed {
 		return errors.New("has not ended well")
@@ -118,7 +118,8 @@ func (s *site) checkBackup(b *velerov1.Backup) error {
 		return fmt.Errorf("velero-backup.json: %w", err)
 	}
 	if stored.UID != b.UID || stored.Status.Phase != b.Status.Phase {
-		return fmt.Errorf("velero-backup.json has uid %s and phase %s, want %s and %s", stored.UID, stored.Status.Phase, b.UID, b.Status.Phase)
+		return fmt.Errorf("velero-backup.json has uid %s and phase %s, want %s and %s", stored.UID, stored.Status.Phase,
+			b.UID, b.Status.Phase)
 	}
 	found, err := countConfigMaps(filepath.Join(s.folder, b.Name, b.Name+".tar.gz"))
 	if err != nil {
@@ -156,22 +157,25 @@ func countConfigMaps(path string) (found int, err error) {
 	}
 }
 
-// checkRestore checks that a restore has ended well and that the config maps of its backup are there. One that was created while
-// the location was not available fails validation, as with Velero.
+// checkRestore checks that a restore has ended well and that the config maps of its backup are there. One that was
+// created while the location was not available fails validation, as with Velero.
 func (s *site) checkRestore(ctx context.Context, r *velerov1.Restore) error {
-	if r.Status.Phase == velerov1.RestorePhaseFailedValidation && strings.Contains(strings.Join(r.Status.ValidationErrors, " "), "is in Unavailable status") {
+	if r.Status.Phase == velerov1.RestorePhaseFailedValidation &&
+		strings.Contains(strings.Join(r.Status.ValidationErrors, " "), "is in Unavailable status") {
 		return nil
 	}
 	if r.Status.Phase != velerov1.RestorePhaseCompleted && r.Status.Phase != velerov1.RestorePhasePartiallyFailed {
 		return errors.New("has not ended well")
 	}
 	var b velerov1.Backup
-	if err := s.client.Get(ctx, client.ObjectKey{Namespace: roundtrip.Namespace, Name: r.Spec.BackupName}, &b); err != nil {
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: roundtrip.Namespace, Name: r.Spec.BackupName},
+		&b); err != nil {
 		return err
 	}
 	for _, name := range b.Spec.IncludedNamespaces {
 		var maps corev1.ConfigMapList
-		if err := s.client.List(ctx, &maps, client.InNamespace(r.Spec.NamespaceMapping[name]), client.MatchingLabels{"app": "shop"}); err != nil {
+		if err := s.client.List(ctx, &maps, client.InNamespace(r.Spec.NamespaceMapping[name]),
+			client.MatchingLabels{"app": "shop"}); err != nil {
 			return err
 		}
 		if n := len(maps.Items); n > configMaps || n < configMaps && r.Status.Phase == velerov1.RestorePhaseCompleted {
@@ -181,7 +185,8 @@ func (s *site) checkRestore(ctx context.Context, r *velerov1.Restore) error {
 	return nil
 }
 
-// checkOperations reports operations that go on although nobody waits for them, and those that are still recorded as open.
+// checkOperations reports operations that go on although nobody waits for them, and those that are still recorded as
+// open.
 func (r *report) checkOperations(ctx context.Context, s *site) {
 	var journals corev1.ConfigMapList
 	err := wait.PollUntilContextTimeout(ctx, time.Second, endTimeout, true, func(ctx context.Context) (bool, error) {
@@ -209,8 +214,8 @@ func (r *report) checkOperations(ctx context.Context, s *site) {
 	}
 }
 
-// checkStrangers reports folders of backups that are not in the cluster. An S3 server that was killed may leave an empty folder, which
-// is no object.
+// checkStrangers reports folders of backups that are not in the cluster. An S3 server that was killed may leave an
+// empty folder, which is no object.
 func (r *report) checkStrangers(s *site, backups []velerov1.Backup) {
 	folders, err := os.ReadDir(s.folder)
 	if err != nil {

@@ -85,7 +85,8 @@ func (l *load) step(ctx context.Context) error {
 // backUp creates a backup of one to three namespaces.
 func (l *load) backUp(ctx context.Context) error {
 	l.backups++
-	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: fmt.Sprintf("b%04d", l.backups)}}
+	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace,
+		Name: fmt.Sprintf("b%04d", l.backups)}}
 	first := l.random.IntN(namespaces)
 	for n := range 1 + l.random.IntN(3) {
 		b.Spec.IncludedNamespaces = append(b.Spec.IncludedNamespaces, space((first+n)%namespaces))
@@ -113,8 +114,8 @@ func (l *load) remove(ctx context.Context, backup string) error {
 	return l.site.client.Create(ctx, deletionOf(backup))
 }
 
-// removeAgain requests the deletion of a backup again if the request has failed: a server refuses one for a location that is not
-// available, and keeps the backup if a plugin was killed that it called for an item.
+// removeAgain requests the deletion of a backup again if the request has failed: a server refuses one for a location
+// that is not available, and keeps the backup if a plugin was killed that it called for an item.
 func (l *load) removeAgain(ctx context.Context, backup string) error {
 	request := deletionOf(backup)
 	err := l.site.client.Get(ctx, client.ObjectKeyFromObject(request), request)

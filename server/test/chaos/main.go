@@ -94,7 +94,8 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	s.heal()
-	fmt.Printf("%d faults, %d backups, %d restores, %d deletions; waiting until all have ended\n", faults.total(), load.backups, load.restores, load.deletions)
+	fmt.Printf("%d faults, %d backups, %d restores, %d deletions; waiting until all have ended\n", faults.total(),
+		load.backups, load.restores, load.deletions)
 	report, err := check(ctx, s, load)
 	if err != nil {
 		return err
@@ -109,7 +110,8 @@ func show(ctx context.Context, lasts time.Duration, l *load, f *faults) {
 		return
 	}
 	for start := time.Now(); pause(ctx, time.Second); {
-		fmt.Printf("\r\033[K%s of %s: %d faults, the last one: %s; %s", time.Since(start).Round(time.Second), lasts, f.total(), f.last(), l.state())
+		fmt.Printf("\r\033[K%s of %s: %d faults, the last one: %s; %s", time.Since(start).Round(time.Second), lasts,
+			f.total(), f.last(), l.state())
 	}
 	fmt.Println()
 }

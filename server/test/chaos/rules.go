@@ -73,7 +73,8 @@ func (r *rules) see(kind watch.EventType, b *velerov1.Backup) {
 			continue
 		}
 		if count++; other.Name != b.Name && overlap(b, other) {
-			r.breach("backups %s and %s, which overlap, are %s and %s at a time", b.Name, other.Name, b.Status.Phase, other.Status.Phase)
+			r.breach("backups %s and %s, which overlap, are %s and %s at a time", b.Name, other.Name, b.Status.Phase,
+				other.Status.Phase)
 		}
 	}
 	if count > limit {
@@ -106,7 +107,8 @@ func order(phase velerov1.BackupPhase) int {
 }
 
 func overlap(a, b *velerov1.Backup) bool {
-	return slices.ContainsFunc(a.Spec.IncludedNamespaces, func(name string) bool { return slices.Contains(b.Spec.IncludedNamespaces, name) })
+	return slices.ContainsFunc(a.Spec.IncludedNamespaces,
+		func(name string) bool { return slices.Contains(b.Spec.IncludedNamespaces, name) })
 }
 
 // broken returns the rules that were broken.

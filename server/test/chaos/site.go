@@ -62,7 +62,8 @@ func newSite(ctx context.Context, cluster *controlplane.Cluster, o options) (*si
 	if err := s.connect(cluster.Kubeconfig); err != nil {
 		return nil, err
 	}
-	installed := roundtrip.Site{Cleat: o.cleat, Kubeconfig: cluster.Kubeconfig, S3: cluster.S3, Bucket: bucket, WorkDir: o.work}
+	installed := roundtrip.Site{Cleat: o.cleat, Kubeconfig: cluster.Kubeconfig, S3: cluster.S3, Bucket: bucket,
+		WorkDir: o.work}
 	installed.S3.Endpoint = s.s3.url
 	w, err := world.NewClient(cluster.Kubeconfig)
 	if err != nil {
@@ -121,8 +122,9 @@ func (s *site) fill(ctx context.Context) error {
 		}
 		for m := range configMaps {
 			settings := &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Namespace: space(n), Name: fmt.Sprintf("settings-%02d", m), Labels: map[string]string{"app": "shop"}},
-				Data:       map[string]string{"text": strings.Repeat("chaos ", 50)},
+				ObjectMeta: metav1.ObjectMeta{Namespace: space(n), Name: fmt.Sprintf("settings-%02d", m),
+					Labels: map[string]string{"app": "shop"}},
+				Data: map[string]string{"text": strings.Repeat("chaos ", 50)},
 			}
 			if m < operations {
 				settings.Labels["worker"], settings.Annotations = "keyed", map[string]string{"work/length": "2s"}
@@ -182,8 +184,10 @@ func newServer(o options, kubeconfig string, n int) *server {
 		defer log.Close()
 		cmd := exec.Command(o.cleat, "server", "--kubeconfig", kubeconfig, "--namespace", roundtrip.Namespace,
 			"--plugin-dir", o.plugins, "--metrics-address", "127.0.0.1:0", "--concurrent-backups", fmt.Sprint(limit),
-			"--backup-attempts", "1000", "--restore-attempts", "1000", "--leader-elect-lease-duration", "4s", "--store-validation-frequency", "5s")
-		cmd.Env = append(os.Environ(), "VELERO_SCRATCH_DIR="+dir, "TMPDIR="+dir, "WITNESS_FILE="+filepath.Join(dir, "items"), "WITNESS_PAUSE=20ms",
+			"--backup-attempts", "1000", "--restore-attempts", "1000", "--leader-elect-lease-duration", "4s",
+			"--store-validation-frequency", "5s")
+		cmd.Env = append(os.Environ(), "VELERO_SCRATCH_DIR="+dir, "TMPDIR="+dir, "WITNESS_FILE="+filepath.Join(dir, "items"),
+			"WITNESS_PAUSE=20ms",
 			"WORK_DIR="+operationsDir(o.work))
 		cmd.Stdout, cmd.Stderr = log, log
 		return cmd, cmd.Start()

@@ -49,7 +49,8 @@ func (c *Cluster) token(t testing.TB, namespace, account string) (string, error)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
 	url := fmt.Sprintf("%s/api/v1/namespaces/%s/serviceaccounts/%s/token", c.APIServer, namespace, account)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`))
 	if err != nil {
 		return "", err
 	}

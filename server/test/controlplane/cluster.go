@@ -57,8 +57,9 @@ type S3 struct {
 	CAFile    string `json:"caFile"` // PEM; empty if the endpoint is http
 }
 
-// Node says where the parts of the node of Options.Node are. Its namespaces are its own: nsenter runs a program in them, and pods reach the
-// API server and S3 only. What runs on the node without a network namespace of its own uses the same addresses as on the machine.
+// Node says where the parts of the node of Options.Node are. Its namespaces are its own: nsenter runs a program in
+// them, and pods reach the API server and S3 only. What runs on the node without a network namespace of its own uses
+// the same addresses as on the machine.
 type Node struct {
 	Name       string `json:"name"`
 	PID        int    `json:"pid"`        // of the first process of its namespaces
@@ -198,8 +199,8 @@ func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 	return nil
 }
 
-// Stop stops the cluster and waits until its processes have exited and its files
-// are removed. It leaves a cluster alone that other packages use. A second call does nothing and returns the same error.
+// Stop stops the cluster and waits until its processes have exited and its files are removed. It leaves a cluster alone
+// that other packages use. A second call does nothing and returns the same error.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

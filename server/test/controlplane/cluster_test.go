@@ -126,7 +126,8 @@ func TestNewBucketCreatesBucket(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "content", string(stored))
 	require.Equal(t, http.StatusOK, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, object, ""))
-	require.Equal(t, http.StatusNotFound, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, c.S3.Endpoint+"/no-such-bucket/a", ""))
+	require.Equal(t, http.StatusNotFound, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, c.S3.Endpoint+
+		"/no-such-bucket/a", ""))
 
 	wrong := c.S3
 	wrong.SecretKey = "wrong"
@@ -141,7 +142,8 @@ func s3Call(t *testing.T, s S3, client *http.Client, method, url, body string) i
 	sum := sha256.Sum256([]byte(body))
 	r.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
 	keys := aws.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey}
-	require.NoError(t, signer.NewSigner().SignHTTP(t.Context(), keys, r, hex.EncodeToString(sum[:]), "s3", s.Region, time.Now()))
+	require.NoError(t, signer.NewSigner().SignHTTP(t.Context(), keys, r, hex.EncodeToString(sum[:]), "s3", s.Region,
+		time.Now()))
 	response, err := client.Do(r)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -224,7 +226,8 @@ func TestKilledLauncherLeavesNothing(t *testing.T) {
 	next, err := Start(t.Context(), Options{})
 	require.NoError(t, err)
 	// The start of another package's cluster may be removing the files.
-	require.Eventually(t, func() bool { _, err := os.Stat(c.Dir); return os.IsNotExist(err) }, 5*time.Minute, 10*time.Millisecond,
+	require.Eventually(t, func() bool { _, err := os.Stat(c.Dir); return os.IsNotExist(err) }, 5*time.Minute,
+		10*time.Millisecond,
 		"the next start must remove the files")
 	groups, err := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(c.Dir) + "*")
 	require.NoError(t, err)

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// commonVariable is an environment variable with the path of a file that describes a running cluster, as "localcluster run -record"
-// writes it. "make test" sets it.
+// commonVariable is an environment variable with the path of a file that describes a running cluster, as "localcluster
+// run -record" writes it. "make test" sets it.
 const commonVariable = "CLEAT_TEST_CLUSTER"
 
 // common returns the cluster that the environment names, or nil if it names none.
@@ -25,7 +25,8 @@ func common() (*Cluster, error) {
 		return nil, fmt.Errorf("read the cluster that %s names in %s: %w", commonVariable, path, err)
 	}
 	if c.APIServer == "" || c.Kubeconfig == "" {
-		return nil, fmt.Errorf("%s, which %s names, describes no cluster: want a file of localcluster run -record", path, commonVariable)
+		return nil, fmt.Errorf("%s, which %s names, describes no cluster: want a file of localcluster run -record", path,
+			commonVariable)
 	}
 	return c, nil
 }

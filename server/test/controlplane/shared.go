@@ -15,8 +15,8 @@ import (
 type Shared struct {
 	// Options configure the cluster.
 	Options Options
-	// Common lets the tests share a cluster with other packages, where one is offered ("make test" does). They have to be content with
-	// namespaces and buckets of their own, the definitions of this module's custom resources, and no Options.
+	// Common lets the tests share a cluster with other packages, where one is offered ("make test" does). They have to be
+	// content with namespaces and buckets of their own, the definitions of this module's custom resources, and no Options.
 	Common bool
 
 	once    sync.Once
@@ -33,8 +33,8 @@ func (s *Shared) Main(m *testing.M) int {
 	return max(m.Run(), s.Stop())
 }
 
-// Stop stops the cluster, if one was started, and returns 1 if that fails. Main calls it. A package with several clusters calls it for the
-// others, after Main.
+// Stop stops the cluster, if one was started, and returns 1 if that fails. Main calls it. A package with several
+// clusters calls it for the others, after Main.
 func (s *Shared) Stop() int {
 	s.once.Do(func() {}) // no test may start it any more
 	if s.cluster == nil || !s.own {

@@ -40,8 +40,11 @@ type record struct {
 func (d *Driver) record(id string) string { return filepath.Join(d.snapshots(), id+".json") }
 
 // CreateVolume implements csi.ControllerServer. The id of a volume is its name.
-func (d *Driver) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	volume := &csi.Volume{VolumeId: request.Name, CapacityBytes: request.GetCapacityRange().GetRequiredBytes(), ContentSource: request.VolumeContentSource}
+func (d *Driver) CreateVolume(
+	ctx context.Context, request *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
+	volume := &csi.Volume{VolumeId: request.Name, CapacityBytes: request.GetCapacityRange().GetRequiredBytes(),
+		ContentSource: request.VolumeContentSource}
 	if exists(d.Volume(request.Name)) {
 		return &csi.CreateVolumeResponse{Volume: volume}, nil
 	}
@@ -61,9 +64,11 @@ func (d *Driver) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequ
 		return nil, err
 	}
 	if !made.ReadyToUse || made.SizeBytes > volume.CapacityBytes {
-		return nil, status.Errorf(codes.OutOfRange, "snapshot %s has %d bytes and ready=%t, the volume has %d", source.SnapshotId, made.SizeBytes, made.ReadyToUse, volume.CapacityBytes)
+		return nil, status.Errorf(codes.OutOfRange, "snapshot %s has %d bytes and ready=%t, the volume has %d",
+			source.SnapshotId, made.SizeBytes, made.ReadyToUse, volume.CapacityBytes)
 	}
-	return &csi.CreateVolumeResponse{Volume: volume}, copyTo(filepath.Join(d.snapshots(), source.SnapshotId), d.Volume(request.Name))
+	return &csi.CreateVolumeResponse{Volume: volume}, copyTo(filepath.Join(d.snapshots(), source.SnapshotId),
+		d.Volume(request.Name))
 }
 
 // create makes an empty volume.
@@ -75,7 +80,8 @@ func (d *Driver) create(request *csi.CreateVolumeRequest) error {
 			return err
 		}
 		file := filepath.Join(dir+".part", deviceFile)
-		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, request.GetCapacityRange().GetRequiredBytes())); err != nil {
+		if err := errors.Join(os.WriteFile(file, nil, 0o600),
+			os.Truncate(file, request.GetCapacityRange().GetRequiredBytes())); err != nil {
 			return err
 		}
 		return os.Rename(dir+".part", dir)
@@ -97,7 +103,9 @@ func (d *Driver) DeleteVolume(_ context.Context, request *csi.DeleteVolumeReques
 }
 
 // CreateSnapshot implements csi.ControllerServer. The id of a snapshot is its name.
-func (d *Driver) CreateSnapshot(_ context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (d *Driver) CreateSnapshot(
+	_ context.Context, request *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	if file := request.Parameters[MadeWith]; file != "" && !exists(file) {
 		return nil, status.Errorf(codes.FailedPrecondition, "there is no file %s", filepath.Base(file))
 	}
@@ -108,7 +116,8 @@ func (d *Driver) CreateSnapshot(_ context.Context, request *csi.CreateSnapshotRe
 		if err := copyTo(d.Volume(request.SourceVolumeId), filepath.Join(d.snapshots(), request.Name)); err != nil {
 			return nil, err
 		}
-		text, err := json.Marshal(record{Source: request.SourceVolumeId, Size: d.size(request.SourceVolumeId), Created: time.Now(), ReadyWith: request.Parameters[ReadyWith]})
+		text, err := json.Marshal(record{Source: request.SourceVolumeId, Size: d.size(request.SourceVolumeId),
+			Created: time.Now(), ReadyWith: request.Parameters[ReadyWith]})
 		if err != nil {
 			return nil, err
 		}
@@ -129,13 +138,18 @@ func (d *Driver) size(volume string) int64 {
 }
 
 // DeleteSnapshot implements csi.ControllerServer.
-func (d *Driver) DeleteSnapshot(_ context.Context, request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (d *Driver) DeleteSnapshot(
+	_ context.Context, request *csi.DeleteSnapshotRequest,
+) (*csi.DeleteSnapshotResponse, error) {
 	id := filepath.Base(request.SnapshotId)
-	return &csi.DeleteSnapshotResponse{}, errors.Join(os.RemoveAll(filepath.Join(d.snapshots(), id)), os.RemoveAll(d.record(id)))
+	return &csi.DeleteSnapshotResponse{}, errors.Join(os.RemoveAll(filepath.Join(d.snapshots(), id)),
+		os.RemoveAll(d.record(id)))
 }
 
 // ListSnapshots implements csi.ControllerServer.
-func (d *Driver) ListSnapshots(_ context.Context, request *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+func (d *Driver) ListSnapshots(
+	_ context.Context, request *csi.ListSnapshotsRequest,
+) (*csi.ListSnapshotsResponse, error) {
 	ids, err := d.Snapshots()
 	if request.SnapshotId != "" {
 		ids = []string{request.SnapshotId}

@@ -20,8 +20,8 @@ import (
 // StorageClass is the name of the class whose volumes are those of the driver.
 const StorageClass = "directories"
 
-// Install makes a cluster know snapshots and the volumes of the driver, which listens on the CSISocket of the cluster's options, and
-// starts the controllers. c must know the types of apiextensions.k8s.io and storage.k8s.io.
+// Install makes a cluster know snapshots and the volumes of the driver, which listens on the CSISocket of the cluster's
+// options, and starts the controllers. c must know the types of apiextensions.k8s.io and storage.k8s.io.
 func Install(ctx context.Context, cluster *controlplane.Cluster, c client.Client) error {
 	objects, err := definitions(ctx)
 	if err != nil {
@@ -29,7 +29,8 @@ func Install(ctx context.Context, cluster *controlplane.Cluster, c client.Client
 	}
 	attach := false
 	objects = append(objects,
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Name},
+			Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: StorageClass}, Provisioner: Name},
 	)
 	for _, object := range objects {
@@ -37,7 +38,8 @@ func Install(ctx context.Context, cluster *controlplane.Cluster, c client.Client
 			return fmt.Errorf("install the CSI driver: %w", err)
 		}
 	}
-	for _, component := range []string{controlplane.SnapshotController, controlplane.CSISnapshotter, controlplane.CSIProvisioner} {
+	for _, component := range []string{controlplane.SnapshotController, controlplane.CSISnapshotter,
+		controlplane.CSIProvisioner} {
 		if err := cluster.Do(ctx, "start", component); err != nil {
 			return err
 		}

@@ -29,11 +29,12 @@ const (
 	deviceFile = "device"
 )
 
-// ServeNode serves the driver for the kubelet of a cluster's node, and registers it there, until stop is called. Volumes must be in the
-// cluster's directory, as those that a test leaves mounted are removed with it.
+// ServeNode serves the driver for the kubelet of a cluster's node, and registers it there, until stop is called.
+// Volumes must be in the cluster's directory, as those that a test leaves mounted are removed with it.
 func (d *Driver) ServeNode(cluster *controlplane.Cluster) (stop func(), err error) {
 	if !strings.HasPrefix(d.Dir, cluster.Dir+"/") {
-		return nil, fmt.Errorf("the volumes of the driver are in %s, want a directory in that of the cluster, %s", d.Dir, cluster.Dir)
+		return nil, fmt.Errorf("the volumes of the driver are in %s, want a directory in that of the cluster, %s", d.Dir,
+			cluster.Dir)
 	}
 	d.node, d.devices = cluster, map[string]*os.File{}
 	stopDriver, err := serve(filepath.Join(cluster.Node.Kubelet, socket), func(server *grpc.Server) {
@@ -43,9 +44,10 @@ func (d *Driver) ServeNode(cluster *controlplane.Cluster) (stop func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	stopRegistration, err := serve(filepath.Join(cluster.Node.Kubelet, "plugins_registry", "csi.sock"), func(server *grpc.Server) {
-		registration.RegisterRegistrationServer(server, registrar{})
-	})
+	stopRegistration, err := serve(filepath.Join(cluster.Node.Kubelet, "plugins_registry", "csi.sock"),
+		func(server *grpc.Server) {
+			registration.RegisterRegistrationServer(server, registrar{})
+		})
 	if err != nil {
 		stopDriver()
 		return nil, err
@@ -61,12 +63,16 @@ type registrar struct {
 // GetInfo implements registration.RegistrationServer.
 func (registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
-		Type: registration.CSIPlugin, Name: Name, Endpoint: filepath.Join(kubelet, socket), SupportedVersions: []string{"1.0.0"},
+		Type: registration.CSIPlugin, Name: Name, Endpoint: filepath.Join(kubelet, socket), SupportedVersions: []string{
+			"1.0.0",
+		},
 	}, nil
 }
 
 // NotifyRegistrationStatus implements registration.RegistrationServer.
-func (registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+func (registrar) NotifyRegistrationStatus(
+	_ context.Context, s *registration.RegistrationStatus,
+) (*registration.RegistrationStatusResponse, error) {
 	if !s.PluginRegistered {
 		fmt.Fprintln(os.Stderr, "csidriver: the kubelet has not registered the driver:", s.Error)
 	}
@@ -79,12 +85,16 @@ func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 }
 
 // NodeGetCapabilities implements csi.NodeServer.
-func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (d *Driver) NodeGetCapabilities(
+	context.Context, *csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	return &csi.NodeGetCapabilitiesResponse{}, nil
 }
 
 // NodePublishVolume implements csi.NodeServer. It may be called again.
-func (d *Driver) NodePublishVolume(ctx context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (d *Driver) NodePublishVolume(
+	ctx context.Context, request *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	volume := d.Volume(filepath.Base(request.VolumeId))
@@ -120,7 +130,9 @@ func (d *Driver) NodePublishVolume(ctx context.Context, request *csi.NodePublish
 }
 
 // NodeUnpublishVolume implements csi.NodeServer. It may be called again.
-func (d *Driver) NodeUnpublishVolume(ctx context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (d *Driver) NodeUnpublishVolume(
+	ctx context.Context, request *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	target, err := d.onMachine(request.TargetPath)

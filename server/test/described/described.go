@@ -15,13 +15,17 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 )
 
-// Compare compares the stored manifest of a backup with one that it makes of the archive. It returns the number of items of the
-// stored one, and the items that are different or only in one of them, except for what no archive says: how an item came into the backup,
-// and what actions have requested for it. An item that does not say how it came in is a difference as well.
-func Compare(ctx context.Context, backup string, archive, stored io.Reader) (items int, differences []string, err error) {
+// Compare compares the stored manifest of a backup with one that it makes of the archive. It returns the number of
+// items of the stored one, and the items that are different or only in one of them, except for what no archive says:
+// how an item came into the backup, and what actions have requested for it. An item that does not say how it came in is
+// a difference as well.
+func Compare(
+	ctx context.Context, backup string, archive, stored io.Reader,
+) (items int, differences []string, err error) {
 	var rebuilt bytes.Buffer
 	header := manifest.Header{Backup: manifest.Backup{Name: backup}}
-	if err := servermanifest.FromArchive(ctx, archive, header, reference.BuiltIn(), &rebuilt, manifest.Options{}); err != nil {
+	if err := servermanifest.FromArchive(ctx, archive, header, reference.BuiltIn(), &rebuilt,
+		manifest.Options{}); err != nil {
 		return 0, nil, err
 	}
 	want, _, err := manifest.Load(&rebuilt)

@@ -41,7 +41,8 @@ func TestWalksOfTheArchitectureMatchTheCode(t *testing.T) {
 					require.Empty(t, hop.next, "the last row of the walk leads nowhere")
 					break
 				}
-				require.NotEmpty(t, hop.next, "%s %s: want the identifier that leads to %s", hop.file, hop.function, hops[i+1].function)
+				require.NotEmpty(t, hop.next, "%s %s: want the identifier that leads to %s", hop.file, hop.function,
+					hops[i+1].function)
 				require.True(t, mentions(function, hop.next), "%s: %s does not mention %s", hop.file, hop.function, hop.next)
 			}
 		})
@@ -76,7 +77,8 @@ func readWalks(t *testing.T) map[string][]hop {
 
 func findFunction(t *testing.T, hop hop) *ast.FuncDecl {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(hop.file)), nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(hop.file)), nil,
+		parser.SkipObjectResolution)
 	require.NoError(t, err)
 	for _, declaration := range file.Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok && qualifiedName(function) == hop.function {

@@ -66,7 +66,8 @@ func TestEveryPackageForAuthorsHasAnExample(t *testing.T) {
 		}
 		packages++
 		dir, err := filepath.Rel(framework, path)
-		require.Contains(t, examples[filepath.ToSlash(dir)], "func Example", "package framework/%s has no example_test.go with an Example", filepath.ToSlash(dir))
+		require.Contains(t, examples[filepath.ToSlash(dir)], "func Example",
+			"package framework/%s has no example_test.go with an Example", filepath.ToSlash(dir))
 		return err
 	}))
 	require.Greater(t, packages, 14)

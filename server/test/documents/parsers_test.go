@@ -18,21 +18,29 @@ import (
 
 // decoders are the functions that make values of bytes. A function that mentions one is a parser.
 var decoders = []string{
-	"json.Unmarshal", "json.NewDecoder", "jsontext.NewDecoder", "kjson.UnmarshalStrict", "kjson.UnmarshalCaseSensitivePreserveInts", "utiljson.Unmarshal",
-	"protojson.Unmarshal", "proto.Unmarshal", "yaml.Unmarshal", "yaml.UnmarshalStrict", "yaml.NewDecoder", "yaml.YAMLToJSONStrict", "configmap.Decode", "configmap.JSON",
-	"foreign.Decode", "foreign.List", "foreign.Unmarshal", "store.DecodeMetadata", "gzip.NewReader", "zlib.NewReader", "flate.NewReader", "zstd.NewReader", "tar.NewReader",
-	"zip.NewReader", "zip.OpenReader", "io.ReadAll", "gob.NewDecoder", "xml.Unmarshal", "xml.NewDecoder", "pem.Decode", "x509.ParseCertificate", "csv.NewReader",
+	"json.Unmarshal", "json.NewDecoder", "jsontext.NewDecoder", "kjson.UnmarshalStrict",
+	"kjson.UnmarshalCaseSensitivePreserveInts", "utiljson.Unmarshal",
+	"protojson.Unmarshal", "proto.Unmarshal", "yaml.Unmarshal", "yaml.UnmarshalStrict", "yaml.NewDecoder",
+	"yaml.YAMLToJSONStrict", "configmap.Decode", "configmap.JSON",
+	"foreign.Decode", "foreign.List", "foreign.Unmarshal", "store.DecodeMetadata", "gzip.NewReader", "zlib.NewReader",
+	"flate.NewReader", "zstd.NewReader", "tar.NewReader",
+	"zip.NewReader", "zip.OpenReader", "io.ReadAll", "gob.NewDecoder", "xml.Unmarshal", "xml.NewDecoder", "pem.Decode",
+	"x509.ParseCertificate", "csv.NewReader",
 }
 
 // withoutParsers are folders whose code reads no foreign bytes: it is for tests, measures or examples.
-var withoutParsers = []string{"server/test", "server/bench", "examples", "framework/conformance", "versioning/testkind", "plugins/internal/storetest", "server/internal/control/controllertest"}
+var withoutParsers = []string{"server/test", "server/bench", "examples", "framework/conformance", "versioning/testkind",
+	"plugins/internal/storetest", "server/internal/control/controllertest"}
 
 // trusted are the reasons for which a parser needs no fuzz target.
 var trusted = map[string]string{
-	"reply":   "the API server's reply to a request of this process, into a type with fields; it bounds the size, and a panic ends as an error of the object",
-	"item":    "an object that server/internal/engine/restore/object or server/internal/kube/item has validated, into a type with fields; a panic ends as an error of the item",
-	"own":     "a file that this program has written, or is a part of it",
-	"user":    "a file or option of the person who runs the command, or the answer to their request; only the command could end",
+	"reply": "the API server's reply to a request of this process, into a type with fields; it bounds the size, and a " +
+		"panic ends as an error of the object",
+	"item": "an object that server/internal/engine/restore/object or server/internal/kube/item has validated, into a " +
+		"type with fields; a panic ends as an error of the item",
+	"own": "a file that this program has written, or is a part of it",
+	"user": "a file or option of the person who runs the command, or the answer to their request; only the command " +
+		"could end",
 	"bytes":   "only unpacks or copies bytes, within a limit, for a parser that is in the table",
 	"adapter": "only calls a parser that is in the table",
 	"program": "the output of a program that this process has started, into a type with fields",
@@ -41,8 +49,8 @@ var trusted = map[string]string{
 	"kernel":  "a file that the kernel has written",
 }
 
-// TestAcceptSecurity_FuzzTargets shows that every parser of foreign bytes has a fuzz target: testdata/parsers.txt names it for each function that
-// decodes something, or the reason why there is none.
+// TestAcceptSecurity_FuzzTargets shows that every parser of foreign bytes has a fuzz target: testdata/parsers.txt names
+// it for each function that decodes something, or the reason why there is none.
 func TestAcceptSecurity_FuzzTargets(t *testing.T) {
 	t.Parallel()
 	table := readParsers(t)
@@ -51,7 +59,8 @@ func TestAcceptSecurity_FuzzTargets(t *testing.T) {
 	var wrong []string
 	for parser, calls := range found {
 		if table[parser] == "" {
-			wrong = append(wrong, fmt.Sprintf("%s calls %v: give it a fuzz target and add a line to %s: %s FOLDER.FuzzName", parser, calls, file, parser))
+			wrong = append(wrong, fmt.Sprintf("%s calls %v: give it a fuzz target and add a line to %s: %s FOLDER.FuzzName",
+				parser, calls, file, parser))
 		}
 	}
 	used := map[string]bool{}
@@ -61,7 +70,8 @@ func TestAcceptSecurity_FuzzTargets(t *testing.T) {
 		case found[parser] == nil:
 			wrong = append(wrong, fmt.Sprintf("%s decodes nothing: remove its line from %s", parser, file))
 		case without && trusted[reason] == "":
-			wrong = append(wrong, fmt.Sprintf("%s: %q is no reason; want a fuzz target, or - and one of the reasons in parsers_test.go", parser, target))
+			wrong = append(wrong, fmt.Sprintf("%s: %q is no reason; want a fuzz target, or - and one of the reasons in "+
+				"parsers_test.go", parser, target))
 		case !without && !targets[target]:
 			wrong = append(wrong, fmt.Sprintf("%s: there is no fuzz target %s", parser, target))
 		}
@@ -72,8 +82,8 @@ func TestAcceptSecurity_FuzzTargets(t *testing.T) {
 	require.Greater(t, len(used), 30)
 }
 
-// readParsers returns the table: for each parser, "FOLDER.Function" or "FOLDER.Type.Method", its fuzz target, "FOLDER.FuzzName", or a reason,
-// "-reason".
+// readParsers returns the table: for each parser, "FOLDER.Function" or "FOLDER.Type.Method", its fuzz target,
+// "FOLDER.FuzzName", or a reason, "-reason".
 func readParsers(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "parsers.txt"))
@@ -105,7 +115,8 @@ func findParsers(t *testing.T) (parsers map[string][]string, targets map[string]
 		}
 		folder := filepath.ToSlash(relative)
 		if entry.IsDir() {
-			if slices.Contains(withoutParsers, folder) || entry.Name() == "testdata" || len(entry.Name()) > 2 && strings.HasPrefix(entry.Name(), ".") {
+			if slices.Contains(withoutParsers, folder) || entry.Name() == "testdata" ||
+				len(entry.Name()) > 2 && strings.HasPrefix(entry.Name(), ".") {
 				return fs.SkipDir
 			}
 			return nil

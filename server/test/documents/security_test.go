@@ -25,15 +25,17 @@ type threat struct {
 	tests []string // names
 }
 
-// TestAcceptSecurity_ThreatModel checks that each line of the threat model names a test that exists, and that each test of an attack stands in a
-// line.
+// TestAcceptSecurity_ThreatModel checks that each line of the threat model names a test that exists, and that each test
+// of an attack stands in a line.
 func TestAcceptSecurity_ThreatModel(t *testing.T) {
 	t.Parallel()
 	model := readThreatModel(t)
 	require.NotEmpty(t, model)
 	tests := testFunctions(t)
-	for _, who := range []string{"author of a plugin", "operator", "holder of rights on", "tenant", "writer of the bucket", "workload in a backed-up pod"} {
-		require.True(t, slices.ContainsFunc(model, func(line threat) bool { return strings.Contains(line.who, who) }), "no line is about: %s", who)
+	for _, who := range []string{"author of a plugin", "operator", "holder of rights on", "tenant", "writer of the bucket",
+		"workload in a backed-up pod"} {
+		require.True(t, slices.ContainsFunc(model, func(line threat) bool { return strings.Contains(line.who, who) }),
+			"no line is about: %s", who)
 	}
 	named := map[string]bool{}
 	for _, line := range model {
@@ -50,7 +52,8 @@ func TestAcceptSecurity_ThreatModel(t *testing.T) {
 	}
 }
 
-// readThreatModel returns the lines of the tables below "## Threat model" in SECURITY.md, each of which is under the heading that says who.
+// readThreatModel returns the lines of the tables below "## Threat model" in SECURITY.md, each of which is under the
+// heading that says who.
 func readThreatModel(t *testing.T) (model []threat) {
 	t.Helper()
 	document, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
@@ -69,7 +72,8 @@ func readThreatModel(t *testing.T) (model []threat) {
 		}
 		cells := strings.Split(strings.Trim(line, "|"), "|")
 		require.Len(t, cells, 3, "%s: want what cannot be reached, because of what, and the tests: %s", who, line)
-		model = append(model, threat{who: who, limit: strings.TrimSpace(cells[0]), tests: attackTest.FindAllString(cells[2], -1)})
+		model = append(model, threat{who: who, limit: strings.TrimSpace(cells[0]),
+			tests: attackTest.FindAllString(cells[2], -1)})
 	}
 	return model
 }
@@ -92,7 +96,8 @@ func testFunctions(t *testing.T) map[string]string {
 			return err
 		}
 		for _, declaration := range file.Decls {
-			if function, ok := declaration.(*ast.FuncDecl); ok && function.Recv == nil && strings.HasPrefix(function.Name.Name, "Test") {
+			if function, ok := declaration.(*ast.FuncDecl); ok && function.Recv == nil &&
+				strings.HasPrefix(function.Name.Name, "Test") {
 				tests[function.Name.Name] = path
 			}
 		}

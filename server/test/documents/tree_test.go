@@ -12,10 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostBytes is the size of a file of the tree that a reader can still look through; framework/api.export is the largest one.
+// mostBytes is the size of a file of the tree that a reader can still look through; framework/api.export is the largest
+// one.
 const mostBytes = 2 << 20
 
-// TestNoProgramIsInTheTree looks at the files that git tracks: a program that somebody has built by hand stays in the history for ever.
+// TestNoProgramIsInTheTree looks at the files that git tracks: a program that somebody has built by hand stays in the
+// history for ever.
 func TestNoProgramIsInTheTree(t *testing.T) {
 	t.Parallel()
 	git := func(args ...string) string {
@@ -55,7 +57,9 @@ func unwanted(t *testing.T, path string) string {
 	if err != nil && n < 4 {
 		return ""
 	}
-	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90\x00", "!<arch>\n", "\x00asm"} { // of Linux, macOS, Windows, archives, WebAssembly
+	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90\x00", "!<arch>\n",
+		"\x00asm"} {
+		// of Linux, macOS, Windows, archives, WebAssembly
 		if bytes.HasPrefix(start, []byte(magic)) {
 			return "is a built program or library"
 		}

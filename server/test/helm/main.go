@@ -1,4 +1,5 @@
-// Command helm renders a chart as "helm template" does, with Helm's own library. Tests compare its output with other renderings.
+// Command helm renders a chart as "helm template" does, with Helm's own library. Tests compare its output with other
+// renderings.
 //
 // It is a module of its own, so that nothing else of the project needs Helm.
 package main

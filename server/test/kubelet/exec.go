@@ -47,10 +47,11 @@ type container struct {
 	namespace string
 }
 
-// ExecInContainer implements remotecommand.Executor. As with a container runtime, it returns when the command has exited and its
-// output is closed, also by the processes that it has left behind.
+// ExecInContainer implements remotecommand.Executor. As with a container runtime, it returns when the command has
+// exited and its output is closed, also by the processes that it has left behind.
 func (c *container) ExecInContainer(
-	ctx context.Context, pod, _, name string, command []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+	ctx context.Context, pod, _, name string, command []string, in io.Reader, out, errs io.WriteCloser, _ bool,
+	_ <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
 	dir := c.kubelet.Dir(c.namespace, pod)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -47,7 +47,8 @@ func ForTest(t testing.TB, config *rest.Config) *Kubelet {
 	return k
 }
 
-// Start registers a node and serves it until Stop. The directories of pods are in dir. config must not limit the rate of requests.
+// Start registers a node and serves it until Stop. The directories of pods are in dir. config must not limit the rate
+// of requests.
 func Start(ctx context.Context, config *rest.Config, dir string) (*Kubelet, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -95,7 +96,8 @@ func (k *Kubelet) Run(ctx context.Context, namespace, name string, ready bool) e
 	}
 	if pod.Spec.NodeName == "" {
 		err := pods.Bind(ctx, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: k.Node},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Target: corev1.ObjectReference{Kind: "Node",
+				Name: k.Node},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("bind the pod: %w", err)
@@ -114,7 +116,9 @@ func (k *Kubelet) Run(ctx context.Context, namespace, name string, ready bool) e
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: now}}
 		for _, container := range pod.Spec.Containers {
 			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-				Name: container.Name, Image: container.Image, Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+				Name: container.Name, Image: container.Image, Ready: ready, State: corev1.ContainerState{
+					Running: &corev1.ContainerStateRunning{StartedAt: now},
+				},
 			})
 		}
 		if _, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
@@ -133,7 +137,8 @@ func (k *Kubelet) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	node, err := k.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "kubelet-"}}, metav1.CreateOptions{})
+	node, err := k.client.CoreV1().Nodes().Create(ctx,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "kubelet-"}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -142,7 +147,8 @@ func (k *Kubelet) register(ctx context.Context) error {
 	status, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(port)}},
-		Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now,
+			LastTransitionTime: now}},
 	}})
 	if err != nil {
 		return err
@@ -176,14 +182,16 @@ func (k *Kubelet) beat(ctx context.Context) {
 // removePods deletes pods of the node for good that are being deleted.
 func (k *Kubelet) removePods(ctx context.Context) {
 	each(ctx, time.Second, func() error {
-		list, err := k.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.Node).String()})
+		list, err := k.client.CoreV1().Pods("").List(ctx,
+			metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.Node).String()})
 		if err != nil {
 			return err
 		}
 		var errs []error
 		for i := range list.Items {
 			if pod := &list.Items[i]; pod.DeletionTimestamp != nil {
-				errs = append(errs, k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+				errs = append(errs, k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+					metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			}
 		}
 		return errors.Join(errs...)

@@ -47,7 +47,8 @@ func pinnedPrograms() ([]program, error) {
 		major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 		minor, _, _ = strings.Cut(minor, ".")
 		const pkg = "k8s.io/component-base/version."
-		return fmt.Sprintf("-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", pkg, version, major, minor)
+		return fmt.Sprintf("-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", pkg, version, major,
+			minor)
 	}
 	version := func(version string) string { return "-X main.version=" + version }
 	const (
@@ -57,13 +58,19 @@ func pinnedPrograms() ([]program, error) {
 	list := []program{
 		{name: progEtcd, files: "etcd", module: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3",
 			stamp: func(string) string { return "" }}, // the source of etcd has its version
-		{name: progS3, files: "versitygw", module: "github.com/versity/versitygw", pkg: "github.com/versity/versitygw/cmd/versitygw",
+		{name: progS3, files: "versitygw", module: "github.com/versity/versitygw",
+			pkg:   "github.com/versity/versitygw/cmd/versitygw",
 			stamp: func(version string) string { return "-X main.Version=" + version }},
-		{name: progAPIServer, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", stamp: kubernetes},
-		{name: progKCM, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", stamp: kubernetes},
-		{name: progScheduler, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", stamp: kubernetes},
-		{name: progKubelet, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kubelet", stamp: kubernetes},
-		{name: progSnapshotController, files: "csi", module: snapshotter, pkg: snapshotter + "/cmd/snapshot-controller", stamp: version},
+		{name: progAPIServer, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
+			stamp: kubernetes},
+		{name: progKCM, files: "kubernetes", module: "k8s.io/kubernetes",
+			pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", stamp: kubernetes},
+		{name: progScheduler, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-scheduler",
+			stamp: kubernetes},
+		{name: progKubelet, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kubelet",
+			stamp: kubernetes},
+		{name: progSnapshotController, files: "csi", module: snapshotter, pkg: snapshotter + "/cmd/snapshot-controller",
+			stamp: version},
 		{name: progSnapshotter, files: "csi", module: snapshotter, pkg: snapshotter + "/cmd/csi-snapshotter", stamp: version},
 		{name: progProvisioner, files: "csi", module: provisioner, pkg: provisioner + "/cmd/csi-provisioner", stamp: version},
 	}

@@ -23,14 +23,16 @@ func TestModuleFilesPinPrograms(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]string{
-		progEtcd: "v3.7.3", progAPIServer: "v1.36.3", progKCM: "v1.36.3", progS3: "v1.8.0", progScheduler: "v1.36.3", progKubelet: "v1.36.3",
+		progEtcd: "v3.7.3", progAPIServer: "v1.36.3", progKCM: "v1.36.3", progS3: "v1.8.0", progScheduler: "v1.36.3",
+		progKubelet:            "v1.36.3",
 		progSnapshotController: "v8.7.0", progSnapshotter: "v8.7.0", progProvisioner: "v6.3.0",
 	}, versions)
 }
 
 func TestRequiredVersionReadsGoMod(t *testing.T) {
 	t.Parallel()
-	const mod = "module m\n\nreplace a.b/c => d v9.9.9\n\nrequire a.b/c v1.2.3 // indirect\n\nrequire (\n\ta.b/d v0.1.0\n)\n"
+	const mod = "module m\n\nreplace a.b/c => d v9.9.9\n\nrequire a.b/c v1.2.3 // indirect\n\nrequire (\n\ta.b/d " +
+		"v0.1.0\n)\n"
 	for module, want := range map[string]string{"a.b/c": "v1.2.3", "a.b/d": "v0.1.0"} {
 		got, err := requiredVersion(mod, module)
 		require.NoError(t, err)

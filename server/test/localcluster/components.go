@@ -156,7 +156,8 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 			name: s3, program: programs[progS3], grace: stopGrace,
 			env: append(env, "ROOT_ACCESS_KEY_ID="+e.accessKey, "ROOT_SECRET_ACCESS_KEY="+e.secretKey),
 			args: func() []string {
-				args := []string{"--quiet", "--keep-alive", "--region=" + s3Region, "--port=" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}
+				args := []string{"--quiet", "--keep-alive", "--region=" + s3Region, "--port=" +
+					net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}
 				if e.s3TLS {
 					args = append(args, "--cert="+f.cert, "--key="+f.key)
 				}
@@ -185,22 +186,24 @@ func (f files) client() (*http.Client, error) {
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}, nil
 }
 
-// csiComponents returns the controllers of the volumes of a CSI driver that listens on a socket; none without one. They have no port,
-// and count as ready when they run.
+// csiComponents returns the controllers of the volumes of a CSI driver that listens on a socket; none without one. They
+// have no port, and count as ready when they run.
 func csiComponents(programs map[string]string, f files, env []string, socket string) []*component {
 	if socket == "" {
 		return nil
 	}
 	csi := func(name, program string, args ...string) *component {
 		return &component{
-			name: name, program: programs[program], env: env, grace: stopGrace, manual: true, ready: func(context.Context) error { return nil },
-			args: append([]string{"--kubeconfig=" + f.kubeconfig, "--kube-api-qps=1000", "--kube-api-burst=2000"}, args...),
+			name: name, program: programs[program], env: env, grace: stopGrace, manual: true,
+			ready: func(context.Context) error { return nil },
+			args:  append([]string{"--kubeconfig=" + f.kubeconfig, "--kube-api-qps=1000", "--kube-api-burst=2000"}, args...),
 		}
 	}
 	return []*component{
 		csi(snapshotController, progSnapshotController, "--retry-interval-start=100ms", "--retry-interval-max=2s"),
 		csi(snapshotter, progSnapshotter, "--csi-address="+socket, "--retry-interval-start=100ms", "--retry-interval-max=2s"),
-		csi(provisioner, progProvisioner, "--csi-address="+socket, "--retry-interval-start=100ms", "--retry-interval-max=2s", "--extra-create-metadata=true"),
+		csi(provisioner, progProvisioner, "--csi-address="+socket, "--retry-interval-start=100ms", "--retry-interval-max=2s",
+			"--extra-create-metadata=true"),
 	}
 }
 

@@ -49,7 +49,8 @@ func TestRunSetsEnvironmentAndReturnsExitCode(t *testing.T) {
 		t.Skip("-short: starts a cluster")
 	}
 	root := shortDir(t)
-	out, err := launcher(t, root, "run", "--", "sh", "-c", `test -s "$KUBECONFIG" && env | grep ^LOCALCLUSTER_S3_ && exit 7`).Output()
+	out, err := launcher(t, root, "run", "--", "sh", "-c",
+		`test -s "$KUBECONFIG" && env | grep ^LOCALCLUSTER_S3_ && exit 7`).Output()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 7, exit.ExitCode(), "%s", exit.Stderr)
@@ -66,7 +67,8 @@ func TestRunRecordsClusterWhileCommandRuns(t *testing.T) {
 	}
 	root := shortDir(t)
 	file := filepath.Join(root, "cluster.json")
-	out := output(t, launcher(t, root, "run", "-record", file, "--", "sh", "-c", "! env | grep ^LOCALCLUSTER_S3_ >&2 && cat "+file))
+	out := output(t, launcher(t, root, "run", "-record", file, "--", "sh", "-c",
+		"! env | grep ^LOCALCLUSTER_S3_ >&2 && cat "+file))
 	var d description
 	require.NoError(t, json.Unmarshal([]byte(out), &d))
 	require.NotEmpty(t, d.APIServer)
@@ -90,12 +92,14 @@ func TestUpReusesClusterAndDownRemovesIt(t *testing.T) {
 	var d description
 	require.NoError(t, json.Unmarshal(data, &d))
 	sign := func(r *http.Request) { signV4(r, nil, d.S3.AccessKey, d.S3.SecretKey, d.S3.Region, time.Now()) }
-	require.NoError(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign), "the cluster must outlive the command that started it")
+	require.NoError(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign),
+		"the cluster must outlive the command that started it")
 
 	require.Equal(t, first, output(t, launcher(t, root, "up")), "a second up must find the cluster")
 	output(t, launcher(t, root, "down"))
 	requireNoClusters(t, root)
-	require.Error(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign), "the S3 server must not listen any more")
+	require.Error(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign),
+		"the S3 server must not listen any more")
 	output(t, launcher(t, root, "down"))
 }
 

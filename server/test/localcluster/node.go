@@ -67,7 +67,8 @@ func (c *cluster) nodeConfig(programs map[string]string) (node.Config, error) {
 	dir, e := c.files.node, c.endpoints
 	api, s3 := filepath.Join(dir, "api.sock"), filepath.Join(dir, "s3.sock")
 	return node.Config{
-		Name: filepath.Base(c.files.dir), Dir: dir, Logs: c.files.logs, Packages: packages, Kubelet: programs[progKubelet], Kubeconfig: c.files.kubeconfig,
+		Name: filepath.Base(c.files.dir), Dir: dir, Logs: c.files.logs, Packages: packages, Kubelet: programs[progKubelet],
+		Kubeconfig: c.files.kubeconfig,
 		Forwards: []node.Tunnel{
 			// What runs on the node without a network of its own uses the same addresses as the machine.
 			{Address: hostPort("127.0.0.1", e.apiserverPort), Socket: api},
@@ -104,8 +105,10 @@ func (c *cluster) prepareNode(programs map[string]string) error {
 	env := c.components[0].env
 	c.components = append(c.components,
 		&component{
-			name: scheduler, program: programs[progScheduler], env: env, grace: stopGrace, ready: func(context.Context) error { return nil },
-			args: []string{"--kubeconfig=" + c.files.kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"},
+			name: scheduler, program: programs[progScheduler], env: env, grace: stopGrace,
+			ready: func(context.Context) error { return nil },
+			args: []string{"--kubeconfig=" + c.files.kubeconfig, "--leader-elect=false", "--secure-port=0",
+				"--kube-api-qps=1000", "--kube-api-burst=2000"},
 		},
 		&component{
 			name: nodeName, program: launcher, env: env, grace: stopGrace, args: []string{nodeName, config.Path()},
@@ -127,7 +130,9 @@ func writeEgress(f files) error {
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
 		"egressSelections": []any{map[string]any{"name": "cluster", "connection": map[string]any{
-			"proxyProtocol": "HTTPConnect", "transport": map[string]any{"uds": map[string]any{"udsName": node.Config{Dir: f.node}.Proxy()}},
+			"proxyProtocol": "HTTPConnect", "transport": map[string]any{
+				"uds": map[string]any{"udsName": node.Config{Dir: f.node}.Proxy()},
+			},
 		}}},
 	})
 	if err != nil {
@@ -186,7 +191,8 @@ func (c *cluster) describeNode() *nodeDescription {
 		if it.name == nodeName && it.process != nil {
 			config, _ := c.nodeConfig(nil) // packagesDir has succeeded before
 			return &nodeDescription{
-				Name: config.Name, PID: it.process.cmd.Process.Pid, Kubelet: config.Kubelets(), Containerd: config.Containerd(), Ctr: config.Ctr(),
+				Name: config.Name, PID: it.process.cmd.Process.Pid, Kubelet: config.Kubelets(), Containerd: config.Containerd(),
+				Ctr:        config.Ctr(),
 				S3Endpoint: strings.Replace(c.endpoints.s3URL(), "127.0.0.1", node.Address, 1),
 			}
 		}

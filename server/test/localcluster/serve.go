@@ -132,7 +132,8 @@ type reply struct {
 func execute(ctx context.Context, c *cluster, line string) reply {
 	parts := strings.Fields(line)
 	if len(parts) != 2 {
-		return reply{Error: fmt.Sprintf("cannot parse the command %q: want a verb and a component, such as %q", line, "restart apiserver")}
+		return reply{Error: fmt.Sprintf("cannot parse the command %q: want a verb and a component, such as %q", line,
+			"restart apiserver")}
 	}
 	if err := c.do(ctx, parts[0], parts[1]); err != nil {
 		return reply{Error: err.Error()}

@@ -30,7 +30,8 @@ func signV4(r *http.Request, body []byte, accessKey, secretKey, region string, n
 	for part := range strings.SplitSeq(scope, "/") {
 		key = hmacSHA256(key, part)
 	}
-	signature := hmacSHA256(key, strings.Join([]string{"AWS4-HMAC-SHA256", stamp, scope, hex.EncodeToString(canonical[:])}, "\n"))
+	signature := hmacSHA256(key, strings.Join([]string{"AWS4-HMAC-SHA256", stamp, scope, hex.EncodeToString(canonical[:])},
+		"\n"))
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+accessKey+"/"+scope+
 		", SignedHeaders="+signed+", Signature="+hex.EncodeToString(signature))
 }

@@ -31,7 +31,8 @@ func openState(ctx context.Context) (state, *os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return state{}, nil, fmt.Errorf("creating the directory to record the cluster in: %w", err)
 	}
-	s := state{lock: filepath.Join(dir, "lock"), cluster: filepath.Join(dir, "cluster.json"), log: filepath.Join(dir, "serve.log")}
+	s := state{lock: filepath.Join(dir, "lock"), cluster: filepath.Join(dir, "cluster.json"),
+		log: filepath.Join(dir, "serve.log")}
 	lock, err := lockFile(ctx, s.lock, func() {
 		fmt.Fprintln(os.Stderr, "localcluster: waiting for another up or down")
 	})
@@ -78,7 +79,8 @@ func up(ctx context.Context, flags []string) error {
 		name, value, _ := strings.Cut(line, "=")
 		fmt.Printf("export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
 	}
-	fmt.Fprintf(os.Stderr, "# localcluster: running, logs in %s; to use it: eval \"$(localcluster up)\"; to stop it: localcluster down\n", filepath.Join(d.Dir, "logs"))
+	fmt.Fprintf(os.Stderr, "# localcluster: running, logs in %s; to use it: eval \"$(localcluster up)\"; to stop it: "+
+		"localcluster down\n", filepath.Join(d.Dir, "logs"))
 	return nil
 }
 

@@ -33,8 +33,8 @@ func (v *volumes) releaseHeld() {
 	require.NoError(v.t, os.Remove(filepath.Join(v.store, "restic", v.namespace, held, "hold")))
 }
 
-// csiDelayedBinding restores volumes of a class that makes them for pods: on the node that a scheduler has chosen for the pod that is
-// restored, or where the agents choose, if their configuration says so.
+// csiDelayedBinding restores volumes of a class that makes them for pods: on the node that a scheduler has chosen for
+// the pod that is restored, or where the agents choose, if their configuration says so.
 func csiDelayedBinding(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -58,7 +58,8 @@ func csiDelayedBinding(t *testing.T) {
 			if test.chosen {
 				v.await("it says what it waits for", func(last map[string]state) bool {
 					o := last["DataDownload/wanted"]
-					return o.phase == velerov1.LoadPhaseAccepted && strings.HasPrefix(o.message, "volume claim "+v.shop+"/wanted waits for a pod that uses it")
+					return o.phase == velerov1.LoadPhaseAccepted && strings.HasPrefix(o.message, "volume claim "+v.shop+
+						"/wanted waits for a pod that uses it")
 				})
 				node = v.nodes[len("wanted+")%2] // not the one that pods get otherwise
 				v.change(target, func() { metav1.SetMetaDataAnnotation(&target.ObjectMeta, selectedNode, node) })
@@ -74,7 +75,8 @@ func csiDelayedBinding(t *testing.T) {
 			} else {
 				require.Empty(t, pod.Spec.NodeSelector)
 				terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-				require.Contains(t, terms[0].MatchExpressions, corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}})
+				require.Contains(t, terms[0].MatchExpressions,
+					corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}})
 			}
 			v.releaseHeld()
 			done := v.awaitPhase("DataDownload/wanted", velerov1.LoadPhaseCompleted)
@@ -97,7 +99,8 @@ func csiConfiguredClaims(t *testing.T) {
 	for _, file := range []string{"hold", "data"} {
 		require.NoError(t, os.WriteFile(filepath.Join(v.dir(v.shop, "data"), file), []byte("of the user"), 0o600))
 	}
-	shallow := v.class("shallow", func(c *storagev1.StorageClass) { c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain) })
+	shallow := v.class("shallow",
+		func(c *storagev1.StorageClass) { c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain) })
 	v.configure(`{"loadConcurrency": {"globalConfig": 2}, "backupPVC": {
 		"` + csidriver.StorageClass + `": {"storageClass": "` + shallow + `", "readOnly": true, "spcNoRelabeling": true, "annotations": {"example.io/shallow": "yes"}},
 		"` + shallow + `": {"spcNoRelabeling": true}}}`)
@@ -121,7 +124,8 @@ func csiConfiguredClaims(t *testing.T) {
 	require.False(t, pod.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly)
 	require.False(t, pod.Spec.Containers[0].VolumeMounts[0].ReadOnly)
 	require.Nil(t, pod.Spec.SecurityContext.SELinuxOptions)
-	require.Contains(t, agents[0].log.String(), "backupPVC."+shallow+".spcNoRelabeling is ignored, because it needs readOnly: true")
+	require.Contains(t, agents[0].log.String(), "backupPVC."+shallow+
+		".spcNoRelabeling is ignored, because it needs readOnly: true")
 
 	for _, name := range []string{"configured", "other"} {
 		require.NoError(t, os.Remove(filepath.Join(v.dir(v.namespace, name), "hold")))

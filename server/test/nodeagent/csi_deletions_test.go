@@ -19,8 +19,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// csiDeletions deletes backups whose data was moved: while their repository is away, after their data was removed, by a server that is killed,
-// and in a cluster that knows of them from the bucket only. The data of the others stays, and is restored.
+// csiDeletions deletes backups whose data was moved: while their repository is away, after their data was removed, by a
+// server that is killed, and in a cluster that knows of them from the bucket only. The data of the others stays, and is
+// restored.
 func csiDeletions(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t, 1)
@@ -35,7 +36,8 @@ func csiDeletions(t *testing.T) {
 	}
 	for _, name := range names {
 		b := v.moving(name)
-		text := v.ended(b, func() string { return string(b.Status.Phase) }, filepath.Join("backups", name, name+"-results.gz"))
+		text := v.ended(b, func() string { return string(b.Status.Phase) },
+			filepath.Join("backups", name, name+"-results.gz"))
 		require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, text)
 	}
 	require.Len(t, v.stored(), 4)
@@ -78,7 +80,8 @@ func csiDeletions(t *testing.T) {
 	require.Equal(t, []string{far.SnapshotHandle}, v.stored())
 
 	r := &velerov1.Restore{
-		ObjectMeta: metav1.ObjectMeta{Name: "r2"}, Spec: velerov1.RestoreSpec{BackupName: "far", NamespaceMapping: map[string]string{v.shop: v.shop + "-copy"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "r2"}, Spec: velerov1.RestoreSpec{BackupName: "far",
+			NamespaceMapping: map[string]string{v.shop: v.shop + "-copy"}},
 	}
 	v.create(r)
 	text := v.ended(r, func() string { return string(r.Status.Phase) }, "restores/r2/restore-r2-results.gz")
@@ -92,7 +95,8 @@ func csiDeletions(t *testing.T) {
 	other.useRestic()
 	other.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"}, Data: v.password().Data})
 	var location velerov1.BackupStorageLocation
-	require.NoError(t, other.client.Get(t.Context(), client.ObjectKey{Namespace: other.namespace, Name: "default"}, &location))
+	require.NoError(t, other.client.Get(t.Context(), client.ObjectKey{Namespace: other.namespace, Name: "default"},
+		&location))
 	other.change(&location, func() { location.Spec.Config["path"] = filepath.Dir(v.store) })
 	other.serve("--backup-sync-period", "1s", "--default-backup-storage-location", "default")
 	copied := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: other.namespace, Name: "far"}}
@@ -114,7 +118,8 @@ func csiDeletions(t *testing.T) {
 func (v *volumes) moving(name string) *velerov1.Backup {
 	return &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{v.shop}, StorageLocation: "default", SnapshotMoveData: new(true)},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{v.shop}, StorageLocation: "default",
+			SnapshotMoveData: new(true)},
 	}
 }
 
@@ -140,7 +145,8 @@ func (v *volumes) movement(backup string) *snapshot.MovementInfo {
 
 // restic runs the program of a repository.
 func (v *volumes) restic(repository string, args ...string) (string, error) {
-	cmd := exec.CommandContext(v.t.Context(), programs.Restic(v.t), append([]string{"--repo", repository, "--no-cache"}, args...)...)
+	cmd := exec.CommandContext(v.t.Context(), programs.Restic(v.t), append([]string{"--repo", repository, "--no-cache"},
+		args...)...)
 	cmd.Env = append(os.Environ(), "RESTIC_PASSWORD="+string(v.password().Data["repository-password"]))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -150,14 +156,16 @@ func (v *volumes) restic(repository string, args ...string) (string, error) {
 func (v *volumes) password() *corev1.Secret {
 	v.t.Helper()
 	secret := &corev1.Secret{}
-	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: "velero-repo-credentials"}, secret))
+	require.NoError(v.t, v.client.Get(v.t.Context(),
+		client.ObjectKey{Namespace: v.namespace, Name: "velero-repo-credentials"}, secret))
 	return secret
 }
 
 // requestDeletion asks the server to delete a backup.
 func (v *volumes) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
 	v.t.Helper()
-	request := &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: backup + "-"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: backup}}
+	request := &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: backup + "-"},
+		Spec: velerov1.DeleteBackupRequestSpec{BackupName: backup}}
 	v.create(request)
 	return request
 }

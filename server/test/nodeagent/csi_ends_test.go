@@ -25,8 +25,8 @@ import (
 // held is a snapshot whose restores do not end while it holds them.
 const held = "held"
 
-// newHeld returns a site whose agent has the mover for tests, with a claim "data" and a repository, of which neither backups nor restores
-// end. Volumes that are made for restores are retained by their class.
+// newHeld returns a site whose agent has the mover for tests, with a claim "data" and a repository, of which neither
+// backups nor restores end. Volumes that are made for restores are retained by their class.
 func newHeld(t *testing.T, nodes int, config string) (v *volumes, retained string) {
 	t.Helper()
 	v = newVolumes(t, nodes)
@@ -43,8 +43,8 @@ func newHeld(t *testing.T, nodes int, config string) (v *volumes, retained strin
 	return v, v.class("retained", func(c *storagev1.StorageClass) { c.ReclaimPolicy = &policy })
 }
 
-// csiEndsEverywhere cancels and deletes DataUploads and DataDownloads in each phase, also when their agent was killed. Nothing is left but what the
-// user has made.
+// csiEndsEverywhere cancels and deletes DataUploads and DataDownloads in each phase, also when their agent was killed.
+// Nothing is left but what the user has made.
 func csiEndsEverywhere(t *testing.T) {
 	t.Parallel()
 	v, retained := newHeld(t, 1, `{"loadConcurrency": {"globalConfig": 6, "prepareQueueLength": 12}}`)
@@ -78,8 +78,10 @@ func csiEndsEverywhere(t *testing.T) {
 	begin(velerov1.LoadPhaseAccepted, unscheduled, "canceled", "deleted")
 	v.eventually("their volumes are being exposed", func() (bool, error) {
 		var pods corev1.PodList
-		err := v.client.List(t.Context(), &pods, client.InNamespace(v.namespace), client.HasLabels{velerov1.ExposerPodGroupLabel})
-		return len(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, unscheduled) })) == 4, err
+		err := v.client.List(t.Context(), &pods, client.InNamespace(v.namespace),
+			client.HasLabels{velerov1.ExposerPodGroupLabel})
+		return len(slices.DeleteFunc(pods.Items,
+			func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, unscheduled) })) == 4, err
 	})
 	begin(velerov1.LoadPhaseAccepted, "unready-", "canceled", "deleted")
 	begin(velerov1.LoadPhaseNew, "new-", "canceled", "deleted")
@@ -132,7 +134,8 @@ func csiEndsEverywhere(t *testing.T) {
 	}
 }
 
-// csiCanceledWhileVolumeIsMade cancels a load while its volume is being made, which its class would keep without a claim. Nothing of it is left.
+// csiCanceledWhileVolumeIsMade cancels a load while its volume is being made, which its class would keep without a
+// claim. Nothing of it is left.
 func csiCanceledWhileVolumeIsMade(t *testing.T) {
 	t.Parallel()
 	v, _ := newHeld(t, 1, `{}`)
@@ -158,7 +161,8 @@ func csiCanceledWhileVolumeIsMade(t *testing.T) {
 	v.remains(0)
 }
 
-// remains waits until the cluster has no objects of snapshots and exposed volumes but some, and as many contents as there are snapshots with one.
+// remains waits until the cluster has no objects of snapshots and exposed volumes but some, and as many contents as
+// there are snapshots with one.
 func (v *volumes) remains(contents int, some ...string) {
 	v.t.Helper()
 	var left []string
@@ -187,7 +191,8 @@ func (v *volumes) untouched() {
 	require.NoError(v.t, v.client.Create(v.t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: "of-own"},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &class, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": oneGi}},
+			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &class,
+			Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": oneGi}},
 			DataSource: &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: "own"},
 		},
 	}))
@@ -206,13 +211,15 @@ func csiPrepareTimeouts(t *testing.T) {
 	})
 	v.take("own", "data", "chosen")
 	a := v.agents()[0]
-	unready, unmade, pending, image := v.uploadOf("unready", "data"), v.uploadOf("unmade", "data"), v.uploadOf(unscheduled+"node", "data"), v.uploadOf(unscheduled+"image", "data")
+	unready, unmade, pending, image := v.uploadOf("unready", "data"), v.uploadOf("unmade", "data"), v.uploadOf(unscheduled+
+		"node", "data"), v.uploadOf(unscheduled+"image", "data")
 	unmade.Spec.CSISnapshot.StorageClass = "none-" + v.namespace
 	v.take("unready", "data", later)
 	for _, upload := range []*velerov2alpha1.DataUpload{unmade, pending, image} {
 		v.take(upload.Name, "data", "chosen")
 	}
-	absent, unused, stuck := v.downloadOf("absent", held), v.downloadOf("unused", held), v.downloadOf(unscheduled+"target", held)
+	absent, unused, stuck := v.downloadOf("absent", held), v.downloadOf("unused", held), v.downloadOf(unscheduled+"target",
+		held)
 	v.target("unused", late)
 	v.target(stuck.Name, retained)
 	v.create(unready, unmade, pending, image, absent, unused, stuck)
@@ -228,9 +235,11 @@ func csiPrepareTimeouts(t *testing.T) {
 	for _, name := range exposed[1:] {
 		v.volume(v.namespace, name)
 	}
-	pods[pending.Name].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"}}
+	pods[pending.Name].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Reason: "Unschedulable", Message: "0/1 nodes are available"}}
 	pods[image.Name].Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "holder", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
+		Name: "holder", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+			Message: "no such image"}},
 	}}
 	for _, name := range []string{pending.Name, image.Name} {
 		require.NoError(t, v.client.Status().Update(t.Context(), pods[name]))
@@ -245,12 +254,17 @@ func csiPrepareTimeouts(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseFailed: 7}, v.ends())
 	v.history.mu.Lock()
 	for key, why := range map[string]string{
-		"DataUpload/unready":              "VolumeSnapshot " + v.shop + "/unready is not ready to use",
-		"DataUpload/unmade":               "pod unmade, which exposes the volume, is not running, volume claim unmade has no volume yet",
-		"DataUpload/" + pending.Name:      "pod " + pending.Name + ", which exposes the volume, is not running, it is not scheduled: 0/1 nodes are available",
-		"DataUpload/" + image.Name:        "pod " + image.Name + ", which exposes the volume, is not running, its container waits: ImagePullBackOff no such image",
-		"DataDownload/absent":             "volume claim " + v.shop + "/absent is not restored yet",
-		"DataDownload/unused":             "volume claim " + v.shop + "/unused waits for a pod that uses it, which chooses the node of the volume; restore such a pod, or set restorePVC.ignoreDelayBinding in the ConfigMap of the node agents",
+		"DataUpload/unready": "VolumeSnapshot " + v.shop + "/unready is not ready to use",
+		"DataUpload/unmade": "pod unmade, which exposes the volume, is not running, volume claim unmade has " +
+			"no volume yet",
+		"DataUpload/" + pending.Name: "pod " + pending.Name +
+			", which exposes the volume, is not running, it is not scheduled: 0/1 nodes are available",
+		"DataUpload/" + image.Name: "pod " + image.Name +
+			", which exposes the volume, is not running, its container waits: ImagePullBackOff no such image",
+		"DataDownload/absent": "volume claim " + v.shop + "/absent is not restored yet",
+		"DataDownload/unused": "volume claim " + v.shop +
+			"/unused waits for a pod that uses it, which chooses the node of the volume; restore such a pod, or set " +
+			"restorePVC.ignoreDelayBinding in the ConfigMap of the node agents",
 		"DataDownload/" + stuck.GetName(): "pod " + stuck.Name + ", which exposes the volume, is not running",
 	} {
 		kind, _, _ := strings.Cut(key, "/")
@@ -261,8 +275,8 @@ func csiPrepareTimeouts(t *testing.T) {
 	v.untouched()
 }
 
-// csiTakenNames has loads whose volumes cannot be exposed, because the user has objects of their names, or whose target has a volume
-// already. They fail, and the objects stay.
+// csiTakenNames has loads whose volumes cannot be exposed, because the user has objects of their names, or whose target
+// has a volume already. They fail, and the objects stay.
 func csiTakenNames(t *testing.T) {
 	t.Parallel()
 	v, retained := newHeld(t, 1, `{}`)
@@ -272,18 +286,26 @@ func csiTakenNames(t *testing.T) {
 		AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: new("none"),
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": oneGi}},
 	}
-	pod := corev1.PodSpec{AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	pod := corev1.PodSpec{AutomountServiceAccountToken: new(false),
+		Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	content := v.namespace + "-content-u"
 	taken := []client.Object{
-		&corev1.PersistentVolumeClaim{ObjectMeta: meta("claim-u"), Spec: claim}, &corev1.PersistentVolumeClaim{ObjectMeta: meta("claim-d"), Spec: claim},
+		&corev1.PersistentVolumeClaim{ObjectMeta: meta("claim-u"), Spec: claim}, &corev1.PersistentVolumeClaim{
+			ObjectMeta: meta("claim-d"), Spec: claim,
+		},
 		&corev1.Pod{ObjectMeta: meta("pod-u"), Spec: pod}, &corev1.Pod{ObjectMeta: meta("pod-d"), Spec: pod},
 		&snapshotv1.VolumeSnapshot{ObjectMeta: meta("snapshot-u"), Spec: snapshotv1.VolumeSnapshotSpec{
-			Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: new("none")}, VolumeSnapshotClassName: new("chosen"),
+			Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: new("none")}, VolumeSnapshotClassName: new(
+				"chosen",
+			),
 		}},
-		&snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: content}, Spec: snapshotv1.VolumeSnapshotContentSpec{
-			Driver: csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain, Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("of the user")},
-			VolumeSnapshotRef: corev1.ObjectReference{APIVersion: "snapshot.storage.k8s.io/v1", Kind: "VolumeSnapshot", Namespace: "user", Name: "none"},
-		}},
+		&snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: content},
+			Spec: snapshotv1.VolumeSnapshotContentSpec{
+				Driver: csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
+				Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("of the user")},
+				VolumeSnapshotRef: corev1.ObjectReference{APIVersion: "snapshot.storage.k8s.io/v1", Kind: "VolumeSnapshot",
+					Namespace: "user", Name: "none"},
+			}},
 	}
 	for _, object := range taken {
 		v.eventually(object.GetName()+" is created", func() (bool, error) { // the service account of pods may not exist yet
@@ -305,13 +327,20 @@ func csiTakenNames(t *testing.T) {
 	v.awaitEnd(7)
 	v.history.mu.Lock()
 	for key, why := range map[string]string{
-		"DataUpload/claim-u":    "volume claim " + v.namespace + "/claim-u exists and does not belong to DataUpload claim-u; rename or delete it",
-		"DataUpload/pod-u":      "pod " + v.namespace + "/pod-u exists and does not belong to DataUpload pod-u; rename or delete it",
-		"DataUpload/snapshot-u": "VolumeSnapshot " + v.namespace + "/snapshot-u exists and is not of VolumeSnapshotContent " + v.namespace + "-snapshot-u; rename or delete it",
-		"DataUpload/content-u":  "VolumeSnapshotContent " + content + " exists and is not of VolumeSnapshot " + v.namespace + "/content-u; rename or delete it",
-		"DataDownload/claim-d":  "volume claim " + v.namespace + "/claim-d exists and does not belong to DataDownload claim-d; rename or delete it",
-		"DataDownload/pod-d":    "pod " + v.namespace + "/pod-d exists and does not belong to DataDownload pod-d; rename or delete it",
-		"DataDownload/bound-d":  "volume claim " + v.shop + "/bound-d is bound to volume " + bound.Name + " already, the data is not restored into it",
+		"DataUpload/claim-u": "volume claim " + v.namespace +
+			"/claim-u exists and does not belong to DataUpload claim-u; rename or delete it",
+		"DataUpload/pod-u": "pod " + v.namespace +
+			"/pod-u exists and does not belong to DataUpload pod-u; rename or delete it",
+		"DataUpload/snapshot-u": "VolumeSnapshot " + v.namespace + "/snapshot-u exists and is not of VolumeSnapshotContent " +
+			v.namespace + "-snapshot-u; rename or delete it",
+		"DataUpload/content-u": "VolumeSnapshotContent " + content + " exists and is not of VolumeSnapshot " + v.namespace +
+			"/content-u; rename or delete it",
+		"DataDownload/claim-d": "volume claim " + v.namespace +
+			"/claim-d exists and does not belong to DataDownload claim-d; rename or delete it",
+		"DataDownload/pod-d": "pod " + v.namespace +
+			"/pod-d exists and does not belong to DataDownload pod-d; rename or delete it",
+		"DataDownload/bound-d": "volume claim " + v.shop + "/bound-d is bound to volume " + bound.Name +
+			" already, the data is not restored into it",
 	} {
 		require.Equal(t, velerov1.LoadPhaseFailed, v.history.last[key].phase, key)
 		require.Contains(t, v.history.last[key].message, why)

@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// csiOfLeastPrivilege moves data there and back, removes it, and cleans up after loads that are cancelled, with a server and agents that have the rights
-// of an installation with --rbac least.
+// csiOfLeastPrivilege moves data there and back, removes it, and cleans up after loads that are cancelled, with a
+// server and agents that have the rights of an installation with --rbac least.
 func csiOfLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t, 1)
@@ -27,11 +27,14 @@ func csiOfLeastPrivilege(t *testing.T) {
 	source := v.volume(v.shop, "files").Name
 	require.NoError(t, os.WriteFile(filepath.Join(v.dir(v.shop, "files"), "data"), []byte("before"), 0o600))
 	cluster := shared.Get(t)
-	out, err := exec.CommandContext(t.Context(), programs.Build(t, "server/cmd/cleat"), "install", "--kubeconfig", cluster.Kubeconfig, "--namespace", v.namespace,
-		"--no-default-backup-location", "--no-secret", "--use-node-agent", "--features", "EnableCSI", "--rbac", "least", "--rbac-namespaces", v.shop).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), programs.Build(t, "server/cmd/cleat"), "install", "--kubeconfig",
+		cluster.Kubeconfig, "--namespace", v.namespace,
+		"--no-default-backup-location", "--no-secret", "--use-node-agent", "--features", "EnableCSI", "--rbac", "least",
+		"--rbac-namespaces", v.shop).CombinedOutput()
 	require.NoError(t, err, string(out))
 	logs := map[string]*logBuffer{
-		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"), "--volume-namespaces", v.shop)[0].log,
+		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"), "--volume-namespaces",
+			v.shop)[0].log,
 	}
 	serve := func(name string) *agent {
 		server := v.serve("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "velero"))
@@ -84,8 +87,8 @@ func csiOfLeastPrivilege(t *testing.T) {
 	}
 }
 
-// cancelExposed cancels a DataUpload and a DataDownload whose volumes are exposed on no node. The one for the restore is retained by its
-// class.
+// cancelExposed cancels a DataUpload and a DataDownload whose volumes are exposed on no node. The one for the restore
+// is retained by its class.
 func (v *volumes) cancelExposed() {
 	v.t.Helper()
 	policy := corev1.PersistentVolumeReclaimRetain

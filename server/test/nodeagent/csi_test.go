@@ -24,9 +24,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptNodeAgent_CSI moves the data of CSI snapshots to a restic repository and into another cluster, with real kubelets and controllers
-// of snapshots and volumes, and kills the exposers after each of their writes. Nothing of the snapshots and exposed volumes is left, whatever
-// happens.
+// TestAcceptNodeAgent_CSI moves the data of CSI snapshots to a restic repository and into another cluster, with real
+// kubelets and controllers of snapshots and volumes, and kills the exposers after each of their writes. Nothing of the
+// snapshots and exposed volumes is left, whatever happens.
 func TestAcceptNodeAgent_CSI(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", csiThereAndBack)
@@ -46,7 +46,8 @@ func TestAcceptNodeAgent_CSI(t *testing.T) {
 func (v *volumes) useRestic() {
 	v.t.Helper()
 	v.plugins = filepath.Join(v.t.TempDir(), "restic")
-	v.config = fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {config: {cleat.dev/restic: {program: %q}}}\n", programs.Restic(v.t))
+	v.config = fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {config: {cleat.dev/restic: {program: %q}}}\n",
+		programs.Restic(v.t))
 	programs.Copy(v.t, "plugins/restic/cmd/cleat-restic", filepath.Join(v.plugins, "cleat-restic"))
 }
 
@@ -72,14 +73,17 @@ func csiThereAndBack(t *testing.T) {
 	csiIntoAnotherCluster(t)
 }
 
-// csiIntoAnotherCluster has pods of a real kubelet write to volumes, whose data is moved to a bucket elsewhere. Then the cluster is no more.
-// Another one gets the bucket and the password of the repository, and nothing else. Its pods see the same bytes.
+// csiIntoAnotherCluster has pods of a real kubelet write to volumes, whose data is moved to a bucket elsewhere. Then
+// the cluster is no more. Another one gets the bucket and the password of the repository, and nothing else. Its pods
+// see the same bytes.
 func csiIntoAnotherCluster(t *testing.T) {
-	old := &plane{Shared: controlplane.Shared{Options: controlplane.Options{Node: true, CSISocket: filepath.Join(t.TempDir(), "csi.sock")}}}
+	old := &plane{Shared: controlplane.Shared{Options: controlplane.Options{Node: true,
+		CSISocket: filepath.Join(t.TempDir(), "csi.sock")}}}
 	t.Cleanup(func() { require.Zero(t, old.Stop()) })
 	bucket := newStorage(t, onNode.Get(t))
 	m := newMachineOn(t, old, bucket)
-	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"}, Data: map[string][]byte{"repository-password": []byte(rand.Text())}}
+	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"},
+		Data: map[string][]byte{"repository-password": []byte(rand.Text())}}
 	kept := password.DeepCopy()
 	m.create(password)
 	m.runAgent()
@@ -137,20 +141,23 @@ func csiIntoAnotherCluster(t *testing.T) {
 	n.leavesNothing(m.shop, "files")
 }
 
-// checkMoved checks what is said of the volume of the claim files, whose data, of at least size bytes, a backup has moved.
+// checkMoved checks what is said of the volume of the claim files, whose data, of at least size bytes, a backup has
+// moved.
 func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []snapshot.VolumeInfo, size int64) {
 	s.t.Helper()
 	var source corev1.PersistentVolumeClaim
 	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: shop, Name: "files"}, &source))
 	var uploads velerov2alpha1.DataUploadList
-	require.NoError(s.t, s.client.List(s.t.Context(), &uploads, client.InNamespace(s.namespace), client.MatchingLabels{velerov1.PVCUIDLabel: string(source.UID)}))
+	require.NoError(s.t, s.client.List(s.t.Context(), &uploads, client.InNamespace(s.namespace),
+		client.MatchingLabels{velerov1.PVCUIDLabel: string(source.UID)}))
 	require.Len(s.t, uploads.Items, 1)
 	upload := &uploads.Items[0]
 	operation := velerov1.ValidLabelValue("du-" + string(b.UID) + "." + string(source.UID))
 	require.Regexp(s.t, `^b-.{5}$`, upload.Name)
 	require.True(s.t, metav1.IsControlledBy(upload, b))
 	require.Equal(s.t, map[string]string{
-		velerov1.BackupNameLabel: "b", velerov1.BackupUIDLabel: string(b.UID), velerov1.PVCUIDLabel: string(source.UID), velerov1.AsyncOperationIDLabel: operation,
+		velerov1.BackupNameLabel: "b", velerov1.BackupUIDLabel: string(b.UID), velerov1.PVCUIDLabel: string(source.UID),
+		velerov1.AsyncOperationIDLabel: operation,
 	}, upload.Labels)
 	require.Equal(s.t, "cleat.dev/restic", upload.Spec.DataMover)
 	var info *snapshot.VolumeInfo
@@ -161,10 +168,13 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []snapshot.Volu
 	}
 	require.NotNil(s.t, info)
 	require.Equal(s.t, &snapshot.MovementInfo{
-		DataMover: "cleat.dev/restic", UploaderType: "restic", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot, SnapshotHandle: upload.Status.SnapshotID,
-		OperationID: operation, Size: upload.Status.Progress.TotalBytes, IncrementalSize: upload.Status.IncrementalBytes, Phase: velerov1.LoadPhaseCompleted,
+		DataMover: "cleat.dev/restic", UploaderType: "restic", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot,
+		SnapshotHandle: upload.Status.SnapshotID,
+		OperationID:    operation, Size: upload.Status.Progress.TotalBytes, IncrementalSize: upload.Status.IncrementalBytes,
+		Phase: velerov1.LoadPhaseCompleted,
 	}, info.DataMovement)
-	require.Equal(s.t, []any{true, false, snapshot.Succeeded}, []any{info.SnapshotDataMoved, info.PreserveLocalSnapshot, info.Result})
+	require.Equal(s.t, []any{true, false, snapshot.Succeeded}, []any{info.SnapshotDataMoved, info.PreserveLocalSnapshot,
+		info.Result})
 	require.NotEmpty(s.t, upload.Status.SnapshotID)
 	require.GreaterOrEqual(s.t, upload.Status.Progress.TotalBytes, size)
 }
@@ -189,7 +199,8 @@ func csiOnDirectories(t *testing.T) {
 
 	b := &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "b"},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{v.shop}, StorageLocation: "default", SnapshotMoveData: new(true), DataMover: "velero"},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{v.shop}, StorageLocation: "default",
+			SnapshotMoveData: new(true), DataMover: "velero"},
 	}
 	require.NoError(t, v.client.Create(t.Context(), b))
 	text := v.ended(b, func() string { return string(b.Status.Phase) }, "backups/b/b-results.gz")

@@ -20,9 +20,9 @@ import (
 // moverImage is the image of the data mover, as a release has it.
 const moverImage = "cleat.invalid/cleat-restic:v1"
 
-// TestAcceptNodeAgent_DaemonSet runs what "cleat install" installs, with no more than the rights of --rbac least: server and agent are pods of
-// a real kubelet, with the images, mounts, users, capabilities and service accounts of their manifests. The agent backs up files of all sorts
-// and restores them.
+// TestAcceptNodeAgent_DaemonSet runs what "cleat install" installs, with no more than the rights of --rbac least:
+// server and agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of
+// their manifests. The agent backs up files of all sorts and restores them.
 func TestAcceptNodeAgent_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -32,9 +32,11 @@ func TestAcceptNodeAgent_DaemonSet(t *testing.T) {
 	restored := m.shop + "-restored"
 	require.NoError(t, m.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: restored}}))
 	out, err := m.cleat(
-		"install", "--image", cleatImage, "--use-node-agent", "--node-agent-plugins", moverImage, "--rbac", "least", "--rbac-namespaces", m.shop+","+restored,
+		"install", "--image", cleatImage, "--use-node-agent", "--node-agent-plugins", moverImage, "--rbac", "least",
+		"--rbac-namespaces", m.shop+","+restored,
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
-		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+in.Endpoint, "--velero-pod-cpu-request", "0", "--log-level", "debug", "--wait")
+		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+
+			in.Endpoint, "--velero-pod-cpu-request", "0", "--log-level", "debug", "--wait")
 	require.NoError(t, err, out)
 
 	m.claim("data", corev1.PersistentVolumeFilesystem)
@@ -56,14 +58,16 @@ func TestAcceptNodeAgent_DaemonSet(t *testing.T) {
 	}
 }
 
-// newInstallation returns a machine without an installation, whose node has the images of one, and storage that its pods can reach.
+// newInstallation returns a machine without an installation, whose node has the images of one, and storage that its
+// pods can reach.
 func newInstallation(t *testing.T) (*machine, storage) {
 	t.Helper()
 	cluster := onNode.Get(t)
 	in := newStorage(t, cluster)
 	in.Endpoint = cluster.Node.S3Endpoint
 	s := newEmptySite(t, &onNode)
-	m := &machine{files: &files{site: s, bucket: filepath.Join(in.Dir, in.bucket)}, cluster: cluster, shop: "shop-" + s.namespace}
+	m := &machine{files: &files{site: s, bucket: filepath.Join(in.Dir, in.bucket)}, cluster: cluster, shop: "shop-" +
+		s.namespace}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for of, log := range m.logs() {
@@ -75,7 +79,8 @@ func newInstallation(t *testing.T) (*machine, storage) {
 	onNode.importImages(t)
 	require.NoError(t, m.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.shop}}))
 
-	mover, err := productImage("cleat-restic", programs.Build(t, "server/cmd/copy-plugins"), programs.Build(t, "plugins/restic/cmd/cleat-restic"), programs.Restic(t))
+	mover, err := productImage("cleat-restic", programs.Build(t, "server/cmd/copy-plugins"),
+		programs.Build(t, "plugins/restic/cmd/cleat-restic"), programs.Restic(t))
 	require.NoError(t, err)
 	require.NoError(t, pods.ImportImage(t.Context(), cluster, moverImage, mover))
 	return m, in

@@ -31,8 +31,8 @@ import (
 
 var errKilled = errors.New("the agent was killed")
 
-// mortal is the connection of an agent to the API server. The agent is killed after some writes: the last one arrives, and its reply is
-// lost.
+// mortal is the connection of an agent to the API server. The agent is killed after some writes: the last one arrives,
+// and its reply is lost.
 type mortal struct {
 	next http.RoundTripper
 	life *life
@@ -82,7 +82,8 @@ func (v *volumes) exposers(writes int64) (uploads, downloads node.Exposer, of *l
 	c, err := client.New(config, client.Options{Scheme: v.client.Scheme()})
 	require.NoError(v.t, err)
 	volumes := &expose.Volumes{
-		Cluster: &run.Cluster{Client: c, Live: c, Namespace: v.namespace}, Settings: new(settings.Settings), Agent: v.agentPod(v.nodes[0]),
+		Cluster: &run.Cluster{Client: c, Live: c, Namespace: v.namespace}, Settings: new(settings.Settings),
+		Agent:     v.agentPod(v.nodes[0]),
 		Snapshots: itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return config, nil })),
 	}
 	return expose.Uploads{Volumes: volumes}, expose.Downloads{Volumes: volumes}, of
@@ -128,7 +129,8 @@ func (v *volumes) take(name, claim, class string) *snapshotv1.VolumeSnapshot {
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: name, Labels: map[string]string{
 			velerov1.BackupUIDLabel: string(v.owning(false).GetUID()), velerov1.AsyncOperationIDLabel: operationOf(name),
 		}},
-		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim}, VolumeSnapshotClassName: &class},
+		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim},
+			VolumeSnapshotClassName: &class},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), vs))
 	return vs
@@ -153,7 +155,8 @@ func (v *volumes) downloadOf(name, snapshot string) *velerov2alpha1.DataDownload
 	return download
 }
 
-// csiUploadsOfKilledAgents kills the agent that exposes a snapshot after each of its writes. Another one goes on, or gives up.
+// csiUploadsOfKilledAgents kills the agent that exposes a snapshot after each of its writes. Another one goes on, or
+// gives up.
 func csiUploadsOfKilledAgents(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t, 1)
@@ -166,22 +169,26 @@ func csiUploadsOfKilledAgents(t *testing.T) {
 		used = writes - left.writes.Load()
 		next, _, left := v.exposers(immortal)
 		if goOn {
-			require.NoError(t, v.settle("it is exposed", left, func(ctx context.Context) error { return next.Expose(ctx, upload) }))
+			require.NoError(t, v.settle("it is exposed", left,
+				func(ctx context.Context) error { return next.Expose(ctx, upload) }))
 			pv := v.volume(v.namespace, upload.Name)
 			data, err := os.ReadFile(filepath.Join(v.plane.disks.Volume(pv.Spec.CSI.VolumeHandle), "data"))
 			require.NoError(t, err)
 			require.Equal(t, "before", string(data))
 			// The clean-up is killed, too.
 			mortal, _, left := v.exposers(writes + 1)
-			_ = v.settle("it is released or killed", left, func(ctx context.Context) error { return mortal.Release(ctx, upload, true) })
+			_ = v.settle("it is released or killed", left,
+				func(ctx context.Context) error { return mortal.Release(ctx, upload, true) })
 		}
-		require.NoError(t, v.settle("it is released", left, func(ctx context.Context) error { return next.Release(ctx, upload, false) }))
+		require.NoError(t, v.settle("it is released", left,
+			func(ctx context.Context) error { return next.Release(ctx, upload, false) }))
 		return used
 	})
 	v.leavesNothing(v.shop, "data")
 }
 
-// afterEachWrite calls attempt with the number of writes after which the agent is killed, for each number that it comes to, at once.
+// afterEachWrite calls attempt with the number of writes after which the agent is killed, for each number that it comes
+// to, at once.
 func afterEachWrite(attempt func(writes int64, other bool) (used int64)) {
 	used := attempt(immortal, false)
 	var all sync.WaitGroup
@@ -193,7 +200,8 @@ func afterEachWrite(attempt func(writes int64, other bool) (used int64)) {
 	all.Wait()
 }
 
-// csiDownloadsOfKilledAgents kills the agent that exposes a volume for a restore, and hands it over, after each of its writes.
+// csiDownloadsOfKilledAgents kills the agent that exposes a volume for a restore, and hands it over, after each of its
+// writes.
 func csiDownloadsOfKilledAgents(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t, 1)
@@ -204,15 +212,19 @@ func csiDownloadsOfKilledAgents(t *testing.T) {
 		v.create(download)
 		_, next, alive := v.exposers(immortal)
 		_, mortal, left := v.exposers(writes)
-		err := v.settle("it is exposed or killed", left, func(ctx context.Context) error { return mortal.Expose(ctx, download) })
+		err := v.settle("it is exposed or killed", left,
+			func(ctx context.Context) error { return mortal.Expose(ctx, download) })
 		killed := errors.Is(err, errKilled)
 		if killed {
-			require.NoError(t, v.settle("it is exposed", alive, func(ctx context.Context) error { return next.Expose(ctx, download) }))
+			require.NoError(t, v.settle("it is exposed", alive,
+				func(ctx context.Context) error { return next.Expose(ctx, download) }))
 		}
 		filled := v.volume(v.namespace, name)
-		require.NoError(t, os.WriteFile(filepath.Join(v.plane.disks.Volume(filled.Spec.CSI.VolumeHandle), "data"), []byte("restored"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(v.plane.disks.Volume(filled.Spec.CSI.VolumeHandle), "data"),
+			[]byte("restored"), 0o600))
 		if !killed {
-			_ = v.settle("it is handed over or killed", left, func(ctx context.Context) error { return mortal.Release(ctx, download, true) })
+			_ = v.settle("it is handed over or killed", left,
+				func(ctx context.Context) error { return mortal.Release(ctx, download, true) })
 		}
 		used = writes - left.writes.Load()
 		moved, err := next.Moved(t.Context(), download)
@@ -223,19 +235,24 @@ func csiDownloadsOfKilledAgents(t *testing.T) {
 				err := v.client.Get(t.Context(), client.ObjectKeyFromObject(target), target)
 				return err != nil, client.IgnoreNotFound(err)
 			})
-			err := v.settle("it is handed over or ends", alive, func(ctx context.Context) error { return next.Release(ctx, download, moved) })
+			err := v.settle("it is handed over or ends", alive,
+				func(ctx context.Context) error { return next.Release(ctx, download, moved) })
 			if err != nil {
 				require.ErrorContains(t, err, "was deleted")
-				require.NoError(t, v.settle("it is released", alive, func(ctx context.Context) error { return next.Release(ctx, download, false) }))
+				require.NoError(t, v.settle("it is released", alive,
+					func(ctx context.Context) error { return next.Release(ctx, download, false) }))
 			}
 			return used
 		}
-		require.NoError(t, v.settle("it is handed over", alive, func(ctx context.Context) error { return next.Release(ctx, download, true) }))
-		require.NoError(t, v.settle("that can be repeated", alive, func(ctx context.Context) error { return next.Release(ctx, download, false) }))
+		require.NoError(t, v.settle("it is handed over", alive,
+			func(ctx context.Context) error { return next.Release(ctx, download, true) }))
+		require.NoError(t, v.settle("that can be repeated", alive,
+			func(ctx context.Context) error { return next.Release(ctx, download, false) }))
 		pv := v.volume(v.shop, name)
 		require.Equal(t, filled.Name, pv.Name)
 		require.Equal(t, corev1.PersistentVolumeReclaimDelete, pv.Spec.PersistentVolumeReclaimPolicy)
-		require.Equal(t, target.Spec.Selector.MatchLabels[velerov1.DynamicPVRestoreLabel], pv.Labels[velerov1.DynamicPVRestoreLabel])
+		require.Equal(t, target.Spec.Selector.MatchLabels[velerov1.DynamicPVRestoreLabel],
+			pv.Labels[velerov1.DynamicPVRestoreLabel])
 		data, err := os.ReadFile(filepath.Join(v.plane.disks.Volume(pv.Spec.CSI.VolumeHandle), "data"))
 		require.NoError(t, err)
 		require.Equal(t, "restored", string(data))
@@ -252,8 +269,10 @@ func (v *volumes) target(name, class string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &class, VolumeMode: &mode, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": oneGi}},
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{velerov1.DynamicPVRestoreLabel: v.shop + "." + name}},
+			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &class, VolumeMode: &mode,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": oneGi}},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{velerov1.DynamicPVRestoreLabel: v.shop + "." +
+				name}},
 		},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), claim))

@@ -43,7 +43,8 @@ func TestAcceptNodeAgent_CancelEverywhere(t *testing.T) {
 	s.create(accepted)
 	s.awaitPhase("DataUpload/accepted", velerov1.LoadPhaseAccepted)
 
-	fresh := []client.Object{s.backup("new", node), s.restore("new", node, snapshot), s.upload("new"), s.download("new", snapshot)}
+	fresh := []client.Object{s.backup("new", node), s.restore("new", node, snapshot), s.upload("new"),
+		s.download("new", snapshot)}
 	s.create(fresh...)
 	s.await("all wait", func(last map[string]state) bool {
 		waiting := 0
@@ -61,8 +62,10 @@ func TestAcceptNodeAgent_CancelEverywhere(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCanceled: 7, velerov1.LoadPhaseCompleted: 1}, s.ends())
 	s.history.mu.Lock()
 	for name, want := range map[string]string{
-		"PodVolumeBackup/running": "canceled while its data was moved", "PodVolumeBackup/prepared": "canceled while it was Prepared, because spec.cancel was set",
-		"DataUpload/accepted": "canceled while it was Accepted, because spec.cancel was set", "DataDownload/new": "canceled while it was New, because spec.cancel was set",
+		"PodVolumeBackup/running":  "canceled while its data was moved",
+		"PodVolumeBackup/prepared": "canceled while it was Prepared, because spec.cancel was set",
+		"DataUpload/accepted":      "canceled while it was Accepted, because spec.cancel was set",
+		"DataDownload/new":         "canceled while it was New, because spec.cancel was set",
 	} {
 		require.Equal(t, want, s.history.last[name].message)
 	}
@@ -72,8 +75,8 @@ func TestAcceptNodeAgent_CancelEverywhere(t *testing.T) {
 	s.awaitPhase("PodVolumeBackup/after", velerov1.LoadPhaseCompleted)
 }
 
-// TestAcceptNodeAgent_Orphans has an agent end the loads of others that do not return, at once if their node is gone, and leave alone those of
-// which nobody knows that.
+// TestAcceptNodeAgent_Orphans has an agent end the loads of others that do not return, at once if their node is gone,
+// and leave alone those of which nobody knows that.
 func TestAcceptNodeAgent_Orphans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -86,7 +89,8 @@ func TestAcceptNodeAgent_Orphans(t *testing.T) {
 	recent.Status.LoadStatus, recent.Status.AcceptedByNode = of(velerov1.LoadPhaseAccepted), s.nodes[1]
 	recent.Status.AcceptedTimestamp = &metav1.Time{Time: time.Now()}
 	foreign.Status, foreign.Spec.DataMover = accepted.Status, "velero"
-	prepared, running, slow := s.backup("prepared", s.nodes[1]), s.backup("running", s.nodes[1]), s.backup("slow", s.nodes[1])
+	prepared, running, slow := s.backup("prepared", s.nodes[1]), s.backup("running", s.nodes[1]), s.backup("slow",
+		s.nodes[1])
 	prepared.Status.LoadStatus, prepared.Spec.Node = of(velerov1.LoadPhasePrepared), "gone"
 	running.Status.LoadStatus, running.Spec.Node = of(velerov1.LoadPhaseInProgress), "gone"
 	slow.Status.LoadStatus = of(velerov1.LoadPhaseInProgress)
@@ -96,7 +100,8 @@ func TestAcceptNodeAgent_Orphans(t *testing.T) {
 	s.agent(s.nodes[0])
 	for _, object := range lost {
 		kind, phase, _ := strings.Cut(object.GetName(), "-")
-		end := s.awaitPhase(map[string]string{"pvb": "PodVolumeBackup", "pvr": "PodVolumeRestore", "du": "DataUpload", "dd": "DataDownload"}[kind]+"/"+object.GetName(), velerov1.LoadPhaseFailed)
+		end := s.awaitPhase(map[string]string{"pvb": "PodVolumeBackup", "pvr": "PodVolumeRestore", "du": "DataUpload",
+			"dd": "DataDownload"}[kind]+"/"+object.GetName(), velerov1.LoadPhaseFailed)
 		want := "node gone, which had its volume, does not exist any more"
 		if strings.HasPrefix(kind, "d") && phase == "accepted" {
 			want = "node gone, whose agent has accepted it, does not exist any more"
@@ -104,7 +109,8 @@ func TestAcceptNodeAgent_Orphans(t *testing.T) {
 		require.Equal(t, want, end.message, object.GetName())
 	}
 	for key, want := range map[string]string{
-		"DataUpload/accepted":      "timeout on preparing DataUpload: the agent of node " + s.nodes[1] + ", which has accepted it, did not do it within 30m0s and is away",
+		"DataUpload/accepted": "timeout on preparing DataUpload: the agent of node " + s.nodes[1] +
+			", which has accepted it, did not do it within 30m0s and is away",
 		"PodVolumeBackup/prepared": "node gone, which had its volume, does not exist any more",
 		"PodVolumeBackup/running":  "node gone, which had its volume, does not exist any more",
 	} {
@@ -112,20 +118,24 @@ func TestAcceptNodeAgent_Orphans(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { // events are sent in the background
 		var events eventsv1.EventList
-		return s.client.List(t.Context(), &events, client.InNamespace(s.namespace)) == nil && slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
-			return e.Regarding.Name == "running" && e.Reason == "Failed" && e.Note == "node gone, which had its volume, does not exist any more"
-		})
+		return s.client.List(t.Context(), &events, client.InNamespace(s.namespace)) == nil &&
+			slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+				return e.Regarding.Name == "running" && e.Reason == "Failed" &&
+					e.Note == "node gone, which had its volume, does not exist any more"
+			})
 	}, patience, 100*time.Millisecond)
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	for key, phase := range map[string]velerov1.LoadPhase{
-		"DataUpload/recent": velerov1.LoadPhaseAccepted, "DataUpload/foreign": velerov1.LoadPhaseAccepted, "PodVolumeBackup/slow": velerov1.LoadPhaseInProgress,
+		"DataUpload/recent": velerov1.LoadPhaseAccepted, "DataUpload/foreign": velerov1.LoadPhaseAccepted,
+		"PodVolumeBackup/slow": velerov1.LoadPhaseInProgress,
 	} {
 		require.Equal(t, phase, s.history.last[key].phase, key)
 	}
 }
 
-// TestAcceptNodeAgent_LostNode backs up a pod whose node is deleted before its agent has done anything. The backup ends soon, and says why.
+// TestAcceptNodeAgent_LostNode backs up a pod whose node is deleted before its agent has done anything. The backup ends
+// soon, and says why.
 func TestAcceptNodeAgent_LostNode(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 2)
@@ -134,7 +144,8 @@ func TestAcceptNodeAgent_LostNode(t *testing.T) {
 	f.run(pod, nil)
 	f.agent(f.nodes[1])
 	f.serve()
-	f.create(&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}}})
+	f.create(&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}}})
 	f.retry("volumes are backed up", func(ctx context.Context) error {
 		if loads := f.loadsOf(ctx, "b"); len(loads) < 2 {
 			return fmt.Errorf("there are %d PodVolumeBackups", len(loads))
@@ -144,7 +155,8 @@ func TestAcceptNodeAgent_LostNode(t *testing.T) {
 	require.NoError(t, f.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: db.Spec.NodeName}}))
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, f.ended("b").Status.Phase)
 	// The server says the same in other words if it has seen before the agents that the pod of the agent is gone, too.
-	gone := "(node " + db.Spec.NodeName + ", which had its volume, does not exist any more|no node agent runs on node " + db.Spec.NodeName + ")"
+	gone := "(node " + db.Spec.NodeName + ", which had its volume, does not exist any more|no node agent runs on node " +
+		db.Spec.NodeName + ")"
 	for _, load := range f.loadsOf(t.Context(), "b") {
 		require.Equal(t, velerov1.LoadPhaseFailed, load.Status.Phase)
 		require.Regexp(t, gone, load.Status.Message)
@@ -155,7 +167,8 @@ func TestAcceptNodeAgent_LostNode(t *testing.T) {
 // lost returns loads of all kinds in all phases in which a node has them, which have just begun on one.
 func (s *site) lost(node string) (lost []client.Object) {
 	at := &metav1.Time{Time: time.Now()}
-	phases := []velerov1.LoadPhase{velerov1.LoadPhaseAccepted, velerov1.LoadPhasePrepared, velerov1.LoadPhaseInProgress, velerov1.LoadPhaseCanceling}
+	phases := []velerov1.LoadPhase{velerov1.LoadPhaseAccepted, velerov1.LoadPhasePrepared, velerov1.LoadPhaseInProgress,
+		velerov1.LoadPhaseCanceling}
 	fresh := s.backup("pvb-new", s.nodes[1])
 	fresh.Spec.Node = node
 	lost = append(lost, fresh)
@@ -164,7 +177,8 @@ func (s *site) lost(node string) (lost []client.Object) {
 		pvb, pvr := s.backup("pvb"+name, s.nodes[1]), s.restore("pvr"+name, s.nodes[1], "snapshot")
 		du, dd := s.upload("du"+name), s.download("dd"+name, "snapshot")
 		pvb.Spec.Node, pvr.Status.Node, du.Status.AcceptedByNode, dd.Status.AcceptedByNode = node, node, node, node
-		pvb.Status.LoadStatus, pvr.Status.LoadStatus, du.Status.LoadStatus, dd.Status.LoadStatus = status, status, status, status
+		pvb.Status.LoadStatus, pvr.Status.LoadStatus, du.Status.LoadStatus, dd.Status.LoadStatus = status, status, status,
+			status
 		if phase != velerov1.LoadPhaseAccepted {
 			du.Status.Node, dd.Status.Node = node, node
 		}
@@ -235,8 +249,8 @@ func (g *gate) wrote(what string) {
 	}
 }
 
-// TestAcceptNodeAgent_KillEverywhere kills an agent after each of its writes, before it knows that the write was stored. The next one takes
-// every load to its end, and only one that was InProgress fails.
+// TestAcceptNodeAgent_KillEverywhere kills an agent after each of its writes, before it knows that the write was
+// stored. The next one takes every load to its end, and only one that was InProgress fails.
 func TestAcceptNodeAgent_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const all = 14 // more than the writes of the first load
@@ -282,7 +296,8 @@ func TestAcceptNodeAgent_KillEverywhere(t *testing.T) {
 			end := s.history.last["PodVolumeBackup/"+name]
 			s.history.mu.Unlock()
 			if end.phase == velerov1.LoadPhaseFailed {
-				require.True(t, strings.HasPrefix(end.message, "the agent of node "+node+" was stopped or killed while it moved the data"), end.message)
+				require.True(t, strings.HasPrefix(end.message, "the agent of node "+node+
+					" was stopped or killed while it moved the data"), end.message)
 			} else {
 				require.Equal(t, velerov1.LoadPhaseCompleted, end.phase)
 			}

@@ -56,7 +56,8 @@ func newFilesOn(t *testing.T, s *site, in storage) *files {
 	restic := programs.Restic(t)
 	s.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "cloud"},
-		StringData: map[string]string{"cloud": fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", in.AccessKey, in.SecretKey)},
+		StringData: map[string]string{"cloud": fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n",
+			in.AccessKey, in.SecretKey)},
 	}, &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Name: "objects"},
 		Spec: velerov1.BackupStorageLocationSpec{
@@ -65,8 +66,9 @@ func newFilesOn(t *testing.T, s *site, in storage) *files {
 			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: in.bucket}},
 		},
 	}, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "helper", Labels: map[string]string{"velero.io/plugin-config": "", "velero.io/pod-volume-restore": "RestoreItemAction"}},
-		Data:       map[string]string{"image": cleatImage, "cpuLimit": "200m"},
+		ObjectMeta: metav1.ObjectMeta{Name: "helper", Labels: map[string]string{"velero.io/plugin-config": "",
+			"velero.io/pod-volume-restore": "RestoreItemAction"}},
+		Data: map[string]string{"image": cleatImage, "cpuLimit": "200m"},
 	})
 	programs.Copy(t, "plugins/restic/cmd/cleat-restic", filepath.Join(s.plugins, "cleat-restic"))
 	s.environment = []string{"PATH=" + filepath.Dir(restic) + ":" + os.Getenv("PATH"), "CLEAT_STATE_DIR=" + t.TempDir()}
@@ -83,12 +85,15 @@ func (f *files) runAgent() *agent {
 // agentPodOn returns the pod by which a server knows that the agent of a node runs.
 func agentPodOn(namespace, node string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "node-agent", Labels: map[string]string{"role": "node-agent"}},
-		Spec:       corev1.PodSpec{NodeName: node, AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "node-agent",
+			Labels: map[string]string{"role": "node-agent"}},
+		Spec: corev1.PodSpec{NodeName: node, AutomountServiceAccountToken: new(false),
+			Containers: []corev1.Container{{Name: "a", Image: "a"}}},
 	}
 }
 
-// run creates a pod and has it run, with directories for its volumes: by their names the parts of the paths after "volumes/".
+// run creates a pod and has it run, with directories for its volumes: by their names the parts of the paths after
+// "volumes/".
 func (f *files) run(pod *corev1.Pod, volumes map[string]string) {
 	f.t.Helper()
 	f.retry("create pod "+pod.Name, func(ctx context.Context) error { return f.client.Create(ctx, pod) })
@@ -114,7 +119,8 @@ func (f *files) serve(args ...string) *agent {
 	base := []string{
 		"server", "--kubeconfig", f.plane.Get(f.t).Kubeconfig, "--namespace", f.namespace, "--plugin-dir", f.plugins,
 		"--metrics-address", "0", "--profiler-address", "", "--scratch-dir", f.t.TempDir(),
-		"--default-backup-storage-location", "objects", "--leader-elect=false", "--log-level", "debug", "--item-operation-sync-frequency", "1s",
+		"--default-backup-storage-location", "objects", "--leader-elect=false", "--log-level", "debug",
+		"--item-operation-sync-frequency", "1s",
 	}
 	return f.start("server", append(base, args...)...)
 }
@@ -124,7 +130,8 @@ func (f *files) cleat(args ...string) (string, error) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, programs.Build(f.t, "server/cmd/cleat"), append(args, "--kubeconfig", f.plane.Get(f.t).Kubeconfig, "--namespace", f.namespace)...)
+	cmd := exec.CommandContext(ctx, programs.Build(f.t, "server/cmd/cleat"),
+		append(args, "--kubeconfig", f.plane.Get(f.t).Kubeconfig, "--namespace", f.namespace)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -195,14 +202,18 @@ func (f *files) shop() (namespace string, db *corev1.Pod) {
 	f.claim(namespace, "data", "pv-of-"+namespace)
 	host := corev1.HostPathVolumeSource{Path: "/"}
 	db = &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db", Annotations: map[string]string{velerov1.VolumesToBackupAnnotation: "data,cache,host,gone,unused"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db",
+			Annotations: map[string]string{velerov1.VolumesToBackupAnnotation: "data,cache,host,gone,unused"}},
 		Spec: corev1.PodSpec{
 			NodeName: f.nodes[0], AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
 			Containers: []corev1.Container{{Name: "app", Image: "app", VolumeMounts: []corev1.VolumeMount{
-				{Name: "data", MountPath: "/data"}, {Name: "cache", MountPath: "/cache"}, {Name: "other", MountPath: "/other"}, {Name: "host", MountPath: "/host"},
+				{Name: "data", MountPath: "/data"}, {Name: "cache", MountPath: "/cache"}, {Name: "other", MountPath: "/other"},
+				{Name: "host", MountPath: "/host"},
 			}}},
 			Volumes: []corev1.Volume{
-				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+					ClaimName: "data",
+				}}},
 				{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 				{Name: "other", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 				{Name: "unused", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
@@ -220,7 +231,8 @@ func (f *files) shop() (namespace string, db *corev1.Pod) {
 
 func dirs(pv string) map[string]string {
 	return map[string]string{
-		"data": "kubernetes.io~csi/" + pv + "/mount", "cache": "kubernetes.io~empty-dir/cache", "other": "kubernetes.io~empty-dir/other",
+		"data": "kubernetes.io~csi/" + pv + "/mount", "cache": "kubernetes.io~empty-dir/cache",
+		"other": "kubernetes.io~empty-dir/other",
 	}
 }
 
@@ -232,7 +244,9 @@ func (f *files) claim(namespace, name, pv string) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			VolumeName: pv, StorageClassName: new("fast"), AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size},
+			VolumeName: pv, StorageClassName: new("fast"), AccessModes: modes, Resources: corev1.VolumeResourceRequirements{
+				Requests: size,
+			},
 		},
 	}
 	require.NoError(f.t, f.client.Create(f.t.Context(), claim))
@@ -240,7 +254,8 @@ func (f *files) claim(namespace, name, pv string) {
 	require.NoError(f.t, f.client.Create(f.t.Context(), volume))
 	before := claim.DeepCopy()
 	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, size, modes
-	require.NoError(f.t, f.client.Status().Patch(f.t.Context(), claim, client.MergeFrom(before))) // controllers write to the claim as well
+	// controllers write to the claim as well
+	require.NoError(f.t, f.client.Status().Patch(f.t.Context(), claim, client.MergeFrom(before)))
 }
 
 func (f *files) persistent(name string, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
@@ -250,16 +265,20 @@ func (f *files) persistent(name string, claim *corev1.PersistentVolumeClaim) *co
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
+			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+			StorageClassName:              *claim.Spec.StorageClassName,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.io", VolumeHandle: name}},
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
+				Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.io", VolumeHandle: name},
+			},
 		},
 	}
 }
 
-// admit runs a restored pod as far as its init container: it provides the volume of its claim, binds it to the node and mounts its
-// volumes.
+// admit runs a restored pod as far as its init container: it provides the volume of its claim, binds it to the node and
+// mounts its volumes.
 func (f *files) admit(namespace, name string) *corev1.Pod {
 	f.t.Helper()
 	pod := &corev1.Pod{}
@@ -273,13 +292,16 @@ func (f *files) admit(namespace, name string) *corev1.Pod {
 	require.NoError(f.t, f.client.Create(f.t.Context(), f.persistent(pv, claim)))
 	f.change(claim, func() { claim.Spec.VolumeName = pv })
 	f.mount(pod, dirs(pv))
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: f.nodes[0]}}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Target: corev1.ObjectReference{Kind: "Node", Name: f.nodes[0]}}
 	require.NoError(f.t, f.client.SubResource("binding").Create(f.t.Context(), pod, binding))
 	f.retry("the init container runs", func(ctx context.Context) error {
 		if err := f.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
-		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "restore-wait", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
+			{Name: "restore-wait", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		}
 		return f.client.Status().Update(ctx, pod)
 	})
 	return pod
@@ -290,13 +312,15 @@ func (f *files) helper(pod *corev1.Pod, dir, limit string) (string, error) {
 	f.t.Helper()
 	link := filepath.Join(f.t.TempDir(), "velero-restore-helper")
 	require.NoError(f.t, os.Symlink(programs.Build(f.t, "server/cmd/cleat"), link))
-	cmd := exec.CommandContext(f.t.Context(), link, append(pod.Spec.InitContainers[0].Args, "--volumes", f.volume(pod, dir))...)
+	cmd := exec.CommandContext(f.t.Context(), link, append(pod.Spec.InitContainers[0].Args, "--volumes",
+		f.volume(pod, dir))...)
 	cmd.Env = append(os.Environ(), "CLEAT_RESTORE_TIMEOUT="+limit)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// TestAcceptNodeAgent_FSBackup backs up the volumes of a pod from the file system, and restores them into another namespace.
+// TestAcceptNodeAgent_FSBackup backs up the volumes of a pod from the file system, and restores them into another
+// namespace.
 func TestAcceptNodeAgent_FSBackup(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -306,17 +330,20 @@ func TestAcceptNodeAgent_FSBackup(t *testing.T) {
 
 	none := f.backUp("no-agent", spec)
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, none.Status.Phase)
-	require.Contains(t, f.results("backups", "no-agent"), "has no node agents, which move the data of volumes; install them with cleat install --use-node-agent")
+	require.Contains(t, f.results("backups", "no-agent"),
+		"has no node agents, which move the data of volumes; install them with cleat install --use-node-agent")
 
 	f.runAgent()
 	b := f.backUp("b", spec)
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, f.results("backups", "b"))
 	found := f.results("backups", "b")
-	for _, warning := range []string{`names volume "gone", which the pod does not have`, "volume unused is not backed up from the file system: no container mounts it", "a hostPath belongs to the node"} {
+	for _, warning := range []string{`names volume "gone", which the pod does not have`,
+		"volume unused is not backed up from the file system: no container mounts it", "a hostPath belongs to the node"} {
 		require.Contains(t, found, warning)
 	}
 	var loads velerov1.PodVolumeBackupList
-	require.NoError(t, f.client.List(t.Context(), &loads, client.InNamespace(f.namespace), client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}))
+	require.NoError(t, f.client.List(t.Context(), &loads, client.InNamespace(f.namespace),
+		client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}))
 	require.Len(t, loads.Items, 2)
 	for _, load := range loads.Items {
 		require.True(t, strings.HasPrefix(load.Name, "b-"))
@@ -324,7 +351,8 @@ func TestAcceptNodeAgent_FSBackup(t *testing.T) {
 		require.Equal(t, "b", load.Labels[velerov1.BackupNameLabel])
 		require.Equal(t, metav1.GetControllerOf(&load).UID, b.UID)
 		require.Subset(t, load.Spec.Tags, map[string]string{
-			"backup": "b", "backup-uid": string(b.UID), "pod": "db", "pod-uid": string(db.UID), "ns": shop, "volume": load.Spec.Volume,
+			"backup": "b", "backup-uid": string(b.UID), "pod": "db", "pod-uid": string(db.UID), "ns": shop,
+			"volume": load.Spec.Volume,
 		})
 		if load.Spec.Volume == "data" {
 			require.Equal(t, "data", load.Annotations[velerov1.PVCNameAnnotation])
@@ -353,7 +381,8 @@ func TestAcceptNodeAgent_FSBackup(t *testing.T) {
 	require.Regexp(t, shop+`/db: cache \(size: 16.*\), data \(size: 15`, described)
 
 	all := f.backUp("all", velerov1.BackupSpec{
-		IncludedNamespaces: []string{shop}, DefaultVolumesToFsBackup: new(true), UploaderConfig: &velerov1.UploaderConfigForBackup{ParallelFilesUpload: 2},
+		IncludedNamespaces: []string{shop}, DefaultVolumesToFsBackup: new(true),
+		UploaderConfig: &velerov1.UploaderConfigForBackup{ParallelFilesUpload: 2},
 	})
 	require.Equal(t, velerov1.BackupPhaseCompleted, all.Status.Phase, f.results("backups", "all"))
 	f.read(&stored, "backups", "all", "all-podvolumebackups.json.gz")
@@ -391,8 +420,8 @@ func TestAcceptNodeAgent_FSBackup(t *testing.T) {
 	require.Len(t, after, len(before)-2, "the repository does not have the snapshots of the backup any more")
 }
 
-// failRestores restores volumes that cannot be restored: the snapshot of one is not there, and the pod of the other is deleted. Neither
-// the restore nor the pod waits for ever.
+// failRestores restores volumes that cannot be restored: the snapshot of one is not there, and the pod of the other is
+// deleted. Neither the restore nor the pod waits for ever.
 func (f *files) failRestores(t *testing.T, shop string) {
 	t.Helper()
 	for i, load := range f.loadsOf(t.Context(), "all") {
@@ -407,7 +436,8 @@ func (f *files) failRestores(t *testing.T, shop string) {
 	fails := func(name string) (*velerov1.Restore, *corev1.Pod) {
 		r := &velerov1.Restore{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       velerov1.RestoreSpec{BackupName: "all", NamespaceMapping: map[string]string{shop: name + "-" + f.namespace}},
+			Spec: velerov1.RestoreSpec{BackupName: "all",
+				NamespaceMapping: map[string]string{shop: name + "-" + f.namespace}},
 		}
 		f.create(r)
 		return r, f.admit(name+"-"+f.namespace, "db")
@@ -424,7 +454,8 @@ func (f *files) failRestores(t *testing.T, shop string) {
 
 	removed := &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Name: "removed"},
-		Spec:       velerov1.RestoreSpec{BackupName: "all", NamespaceMapping: map[string]string{shop: "removed-" + f.namespace}},
+		Spec: velerov1.RestoreSpec{BackupName: "all",
+			NamespaceMapping: map[string]string{shop: "removed-" + f.namespace}},
 	}
 	f.create(removed)
 	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "removed-" + f.namespace, Name: "db"}}
@@ -443,7 +474,8 @@ func (f *files) awaitFailed(r *velerov1.Restore, why string) {
 func (f *files) loadsOf(ctx context.Context, backup string) []velerov1.PodVolumeBackup {
 	f.t.Helper()
 	var list velerov1.PodVolumeBackupList
-	require.NoError(f.t, f.client.List(ctx, &list, client.InNamespace(f.namespace), client.MatchingLabels{velerov1.BackupNameLabel: backup}))
+	require.NoError(f.t, f.client.List(ctx, &list, client.InNamespace(f.namespace),
+		client.MatchingLabels{velerov1.BackupNameLabel: backup}))
 	return list.Items
 }
 
@@ -466,7 +498,8 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 	require.Equal(t, []string{string(r.UID)}, waits.Args)
 	require.Equal(t, "200m", waits.Resources.Limits.Cpu().String())
 	require.Equal(t, int64(1000), *waits.SecurityContext.RunAsUser)
-	for dir, volume := range map[string]string{"kubernetes.io~csi/pv-of-" + namespace: "mount", "kubernetes.io~empty-dir": "cache"} {
+	for dir, volume := range map[string]string{"kubernetes.io~csi/pv-of-" + namespace: "mount",
+		"kubernetes.io~empty-dir": "cache"} {
 		if volume == "cache" { // which is not restored, so that the pod does not mount it there
 			require.NoError(t, os.RemoveAll(f.volume(pod, dir+"/other")))
 		}
@@ -491,7 +524,8 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 		require.Equal(t, "content of "+volume, string(content))
 	}
 	var loads velerov1.PodVolumeRestoreList
-	require.NoError(t, f.client.List(t.Context(), &loads, client.InNamespace(f.namespace), client.MatchingLabels{velerov1.RestoreUIDLabel: string(r.UID)}))
+	require.NoError(t, f.client.List(t.Context(), &loads, client.InNamespace(f.namespace),
+		client.MatchingLabels{velerov1.RestoreUIDLabel: string(r.UID)}))
 	require.Len(t, loads.Items, 2)
 	for _, load := range loads.Items {
 		require.Equal(t, string(pod.UID), load.Labels[velerov1.PodUIDLabel])

@@ -25,8 +25,8 @@ func (s *site) volume(namespace, name string) *corev1.PersistentVolume {
 	return &pv
 }
 
-// leavesNothing waits until there are no objects of snapshots and exposed volumes any more, and the storage system has no snapshots of the
-// volume of a claim.
+// leavesNothing waits until there are no objects of snapshots and exposed volumes any more, and the storage system has
+// no snapshots of the volume of a claim.
 func (s *site) leavesNothing(namespace, claim string) {
 	s.t.Helper()
 	handle := s.volume(namespace, claim).Spec.CSI.VolumeHandle
@@ -71,8 +71,10 @@ func (s *site) left() (found []string) {
 	var maps corev1.ConfigMapList
 	require.NoError(s.t, s.client.List(ctx, &snapshots))
 	require.NoError(s.t, s.client.List(ctx, &claims, client.InNamespace(s.namespace)))
-	require.NoError(s.t, s.client.List(ctx, &pods, client.InNamespace(s.namespace), client.HasLabels{velerov1.ExposerPodGroupLabel}))
-	require.NoError(s.t, s.client.List(ctx, &maps, client.InNamespace(s.namespace), client.HasLabels{velerov1.ResourceUsageLabel}))
+	require.NoError(s.t, s.client.List(ctx, &pods, client.InNamespace(s.namespace),
+		client.HasLabels{velerov1.ExposerPodGroupLabel}))
+	require.NoError(s.t, s.client.List(ctx, &maps, client.InNamespace(s.namespace),
+		client.HasLabels{velerov1.ResourceUsageLabel}))
 	for i := range snapshots.Items {
 		if of(snapshots.Items[i].Namespace) && !releasedSoon(&snapshots.Items[i]) {
 			found = append(found, "snapshot "+snapshots.Items[i].Name)
@@ -92,8 +94,9 @@ func (s *site) left() (found []string) {
 	return found
 }
 
-// releasedSoon reports whether a deleted snapshot waits for the external-provisioner only. The provisioner keeps a snapshot while a volume is
-// created from it. When its update that ends this conflicts with another, it looks again five minutes later.
+// releasedSoon reports whether a deleted snapshot waits for the external-provisioner only. The provisioner keeps a
+// snapshot while a volume is created from it. When its update that ends this conflicts with another, it looks again
+// five minutes later.
 func releasedSoon(snapshot *snapshotv1.VolumeSnapshot) bool {
 	const provisioner = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection"
 	return snapshot.DeletionTimestamp != nil && slices.Equal(snapshot.Finalizers, []string{provisioner})

@@ -12,7 +12,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptNodeAgent_PerNodeLimits moves as many loads at once on each node as its rules say: the lowest number that matches.
+// TestAcceptNodeAgent_PerNodeLimits moves as many loads at once on each node as its rules say: the lowest number that
+// matches.
 func TestAcceptNodeAgent_PerNodeLimits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
@@ -65,9 +66,11 @@ func TestAcceptNodeAgent_Config(t *testing.T) {
 		require.Error(t, a.wait())
 		require.Contains(t, a.log.String(), want)
 	}
-	fails("ConfigMap "+s.namespace+"/missing, see --node-agent-configmap, does not exist", s.nodes[0], "--node-agent-configmap", "missing")
+	fails("ConfigMap "+s.namespace+"/missing, see --node-agent-configmap, does not exist", s.nodes[0],
+		"--node-agent-configmap", "missing")
 	s.configure(`{"prepareQueueLength": 2}`)
-	fails("prepareQueueLength is at the top level, where it has no effect; write it as loadConcurrency.prepareQueueLength", s.nodes[0])
+	fails("prepareQueueLength is at the top level, where it has no effect; write it as loadConcurrency.prepareQueueLength",
+		s.nodes[0])
 	s.configure(`{"loadConcurrency": {"globalConfig": "many"}}`)
 	fails("ConfigMap "+s.namespace+"/agents: ", s.nodes[0])
 	s.configure(`{"loadConcurrency": {"globalConfig": 2}, "podResources": {"cpuRequest": "1"}}`)
@@ -96,7 +99,8 @@ func TestAcceptNodeAgent_Moves(t *testing.T) {
 	require.Empty(t, b.Finalizers)
 	require.Empty(t, b.Labels)
 	var known velerov1.BackupRepository
-	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.namespace + "-default-restic"}, &known))
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.namespace +
+		"-default-restic"}, &known))
 	require.Equal(t, velerov1.BackupRepositoryPhaseReady, known.Status.Phase)
 
 	r := s.restore("r", node, b.Status.SnapshotID)

@@ -36,7 +36,8 @@ const (
 	cleatImage = "cleat.invalid/cleat:v1" // as a release has it, and the libraries of the restic of tests
 )
 
-// plane is a control plane with the definitions of custom resources. What its tests share is installed by the first one that needs it.
+// plane is a control plane with the definitions of custom resources. What its tests share is installed by the first one
+// that needs it.
 type plane struct {
 	controlplane.Shared
 	disks csidriver.Driver // with its files in the directory of the cluster
@@ -66,7 +67,8 @@ func (p *plane) connect(t *testing.T) client.WithWatch {
 		if err != nil {
 			return err
 		}
-		if out, err := exec.CommandContext(ctx, program, "install", "--crds-only", "--kubeconfig", cluster.Kubeconfig).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, program, "install", "--crds-only", "--kubeconfig",
+			cluster.Kubeconfig).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
@@ -99,9 +101,11 @@ func (p *plane) serveDisks(t *testing.T, c client.Client) {
 		return csidriver.Install(ctx, cluster, c)
 	})
 	class := &snapshotv1.VolumeSnapshotClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "chosen", Labels: map[string]string{velerov1.VolumeSnapshotClassKey: "true"}}, Driver: csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+		ObjectMeta: metav1.ObjectMeta{Name: "chosen", Labels: map[string]string{velerov1.VolumeSnapshotClassKey: "true"}},
+		Driver:     csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
 	}
-	retry(t, "the class of snapshots is created", func(ctx context.Context) error { // the definition may just have been installed
+	retry(t, "the class of snapshots is created", func(ctx context.Context) error {
+		// the definition may just have been installed
 		return client.IgnoreAlreadyExists(c.Create(ctx, class))
 	})
 }
@@ -133,8 +137,8 @@ func (p *plane) importImages(t *testing.T) {
 
 var absolute = regexp.MustCompile(`/\S+`)
 
-// libraries returns the files without which a program does not run, by their paths: none for a static one, such as the restic of a release.
-// Debian's is dynamic.
+// libraries returns the files without which a program does not run, by their paths: none for a static one, such as the
+// restic of a release. Debian's is dynamic.
 func libraries(program string) map[string]string {
 	files := map[string]string{}
 	out, err := exec.Command("ldd", program).Output()

@@ -21,7 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// TestAcceptReported_CasesVolumes backs up and restores pods of a real kubelet, whose volumes are of sorts that restores had trouble with.
+// TestAcceptReported_CasesVolumes backs up and restores pods of a real kubelet, whose volumes are of sorts that
+// restores had trouble with.
 func TestAcceptReported_CasesVolumes(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -56,17 +57,21 @@ func (m *machine) in(t *testing.T) *machine {
 	return &machine{files: &f, cluster: m.cluster, shop: namespace.Name}
 }
 
-// deploy runs a Deployment whose pod has an ephemeral volume with files of all sorts, and labels the persistent volume of it.
+// deploy runs a Deployment whose pod has an ephemeral volume with files of all sorts, and labels the persistent volume
+// of it.
 func (m *machine) deploy() (pod *corev1.Pod, files string) {
 	m.t.Helper()
 	spec := treePod("").Spec
 	class := csidriver.StorageClass
-	spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
-		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
-		}},
-	}}}}
+	spec.Volumes = []corev1.Volume{{Name: "scratch",
+		VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")},
+				},
+			}},
+		}}}}
 	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 	labels := map[string]string{"app": "press"}
 	require.NoError(m.t, m.client.Create(m.t.Context(), &appsv1.Deployment{
@@ -145,7 +150,8 @@ func ephemeralByFiles(m *machine) { ephemeralComesBack(m, true) }
 
 func ephemeralBySnapshot(m *machine) { ephemeralComesBack(m, false) }
 
-// ephemeralComesBack restores a pod with an ephemeral volume. The new persistent volume is as the old one, but for what says where that was.
+// ephemeralComesBack restores a pod with an ephemeral volume. The new persistent volume is as the old one, but for what
+// says where that was.
 func ephemeralComesBack(m *machine, byFiles bool) {
 	_, files := m.deploy()
 	m.takeBackup(byFiles)
@@ -156,7 +162,8 @@ func ephemeralComesBack(m *machine, byFiles bool) {
 	pod := m.onlyPod()
 	require.Equal(m.t, files, m.tree(pod, "list", "/scratch"))
 	var claim corev1.PersistentVolumeClaim
-	require.NoError(m.t, m.client.Get(m.t.Context(), client.ObjectKey{Namespace: m.shop, Name: pod.Name + "-scratch"}, &claim))
+	require.NoError(m.t, m.client.Get(m.t.Context(), client.ObjectKey{Namespace: m.shop, Name: pod.Name + "-scratch"},
+		&claim))
 	require.True(m.t, metav1.IsControlledBy(&claim, pod))
 	require.NotContains(m.t, claim.Annotations, "cleat.dev/ephemeral-volume-of")
 	pv := m.volumeOf(m.shop, claim.Name)
@@ -187,14 +194,20 @@ func retainedClaims(m *machine) {
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.shop, Name: "db"},
 		Spec: appsv1.StatefulSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
-			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-				WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec,
 			},
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
-			}}},
+			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+				WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+			},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")},
+					},
+				}}},
 		},
 	}
 	require.NoError(m.t, m.client.Create(m.t.Context(), set))
@@ -224,14 +237,17 @@ func retainedClaims(m *machine) {
 // ownApp starts a pod that runs as a user, who alone may read its volume.
 func (m *machine) ownApp(user int64) *corev1.Pod {
 	m.t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: m.shop}, Provisioner: csidriver.Name, Parameters: map[string]string{csidriver.OwnedBy: strconv.FormatInt(user, 10)}}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: m.shop}, Provisioner: csidriver.Name,
+		Parameters: map[string]string{csidriver.OwnedBy: strconv.FormatInt(user, 10)}}
 	require.NoError(m.t, m.client.Create(m.t.Context(), class))
 	m.t.Cleanup(func() { _ = m.client.Delete(context.Background(), class) })
 	require.NoError(m.t, m.client.Create(m.t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.shop, Name: "data"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class.Name,
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")},
+			},
 		},
 	}))
 	app := treePod("app")

@@ -76,13 +76,15 @@ func (f *files) opens(namespace, password string) bool {
 	if _, err := os.Stat(repository); err != nil {
 		return false
 	}
-	cmd := exec.CommandContext(f.t.Context(), programs.Restic(f.t), "--repo", repository, "--no-cache", "--no-lock", "cat", "config")
+	cmd := exec.CommandContext(f.t.Context(), programs.Restic(f.t), "--repo", repository, "--no-cache", "--no-lock", "cat",
+		"config")
 	cmd.Env = append(os.Environ(), "RESTIC_PASSWORD="+password)
 	return cmd.Run() == nil
 }
 
-// TestAcceptSecurity_Synchronised has somebody who can write to the bucket store PodVolumeBackups in all phases but the last ones: nobody
-// carries them out. Those that have ended are history, whatever they say, but of a file that is damaged nothing is taken.
+// TestAcceptSecurity_Synchronised has somebody who can write to the bucket store PodVolumeBackups in all phases but the
+// last ones: nobody carries them out. Those that have ended are history, whatever they say, but of a file that is
+// damaged nothing is taken.
 func TestAcceptSecurity_Synchronised(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -94,14 +96,20 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 		return map[string]any{
 			"apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
 			"metadata": map[string]any{
-				"name": name, "namespace": "velero", "finalizers": []string{"example.io/stays"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
-				"annotations":     map[string]string{"cleat.dev/anything": "x", "velero.io/pvc-name": "data", "example.io/any": "x"},
-				"labels":          map[string]string{"velero.io/backup-name": "of-another", "velero.io/backup-uid": "of-another", "velero.io/async-operation-id": "of-another", "velero.io/pvc-uid": "claim"},
-				"ownerReferences": []map[string]any{{"apiVersion": "v1", "kind": "Pod", "name": "db", "uid": "x", "controller": true}},
+				"name": name, "namespace": "velero", "finalizers": []string{"example.io/stays"},
+				"deletionTimestamp": "2026-01-01T00:00:00Z",
+				"annotations": map[string]string{"cleat.dev/anything": "x", "velero.io/pvc-name": "data",
+					"example.io/any": "x"},
+				"labels": map[string]string{"velero.io/backup-name": "of-another", "velero.io/backup-uid": "of-another",
+					"velero.io/async-operation-id": "of-another", "velero.io/pvc-uid": "claim"},
+				"ownerReferences": []map[string]any{{"apiVersion": "v1", "kind": "Pod", "name": "db", "uid": "x",
+					"controller": true}},
 			},
 			"spec": map[string]any{
-				"node": f.nodes[0], "pod": map[string]any{"kind": "Pod", "namespace": shop, "name": db.Name, "uid": string(db.UID)}, "volume": "data",
-				"backupStorageLocation": "elsewhere", "uploaderType": "restic", "repoIdentifier": "", "cancel": true, "tags": map[string]string{"backup": "evil"},
+				"node": f.nodes[0], "pod": map[string]any{"kind": "Pod", "namespace": shop, "name": db.Name, "uid": string(db.UID)},
+				"volume":                "data",
+				"backupStorageLocation": "elsewhere", "uploaderType": "restic", "repoIdentifier": "", "cancel": true,
+				"tags": map[string]string{"backup": "evil"},
 			},
 			"status": map[string]any{"phase": string(phase), "snapshotID": "0123456789abcdef"},
 		}
@@ -131,13 +139,15 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 			return nil
 		})
 	}
-	require.False(t, f.opens(shop, "static-passw0rd"), "an agent has copied a volume into a repository whose password is public")
+	require.False(t, f.opens(shop, "static-passw0rd"),
+		"an agent has copied a volume into a repository whose password is public")
 	require.Len(t, list.Items, 1)
 	history := list.Items[0]
 	require.Equal(t, "history", history.Name)
 	require.Empty(t, history.Finalizers)
 	require.Nil(t, history.DeletionTimestamp)
-	require.Equal(t, map[string]string{"velero.io/backup-name": "evil", "velero.io/backup-uid": string(b.UID), "velero.io/pvc-uid": "claim"}, history.Labels)
+	require.Equal(t, map[string]string{"velero.io/backup-name": "evil", "velero.io/backup-uid": string(b.UID),
+		"velero.io/pvc-uid": "claim"}, history.Labels)
 	require.Equal(t, map[string]string{"velero.io/pvc-name": "data", "example.io/any": "x"}, history.Annotations)
 	require.Len(t, history.OwnerReferences, 1)
 	require.Equal(t, b.UID, history.OwnerReferences[0].UID)
@@ -146,7 +156,8 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(f.bucket, "restic"))
 }
 
-// TestAcceptSecurity_ExpiredOnArrival has a backup of the bucket name the snapshots that repositories have of other backups.
+// TestAcceptSecurity_ExpiredOnArrival has a backup of the bucket name the snapshots that repositories have of other
+// backups.
 func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -179,7 +190,8 @@ func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	f.plantFile("evil", "volumeinfo", infos)
 	f.plant("evil", func(b *velerov1.Backup) {
 		b.UID = victim.UID
-		b.Status.StartTimestamp, b.Status.Expiration = &metav1.Time{Time: time.Now().Add(-2 * time.Hour)}, &metav1.Time{Time: time.Now().Add(-time.Hour)}
+		b.Status.StartTimestamp, b.Status.Expiration = &metav1.Time{Time: time.Now().Add(-2 * time.Hour)},
+			&metav1.Time{Time: time.Now().Add(-time.Hour)}
 	}, loads...)
 	f.retry("the expired backup is gone", func(context.Context) error {
 		if left, _ := os.ReadDir(filepath.Join(f.bucket, "backups", "evil")); len(left) > 0 {
@@ -204,7 +216,8 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, f.results("backups", "b"))
 	require.False(t, f.opens(shop, "static-passw0rd"), "the password of the repository is public")
 	var secret corev1.Secret
-	require.NoError(t, f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "velero-repo-credentials"}, &secret))
+	require.NoError(t, f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "velero-repo-credentials"},
+		&secret))
 	own := string(secret.Data["repository-password"])
 	require.True(t, f.opens(shop, own))
 	location := func() *velerov1.BackupStorageLocation {
@@ -216,21 +229,27 @@ func TestAcceptSecurity_Password(t *testing.T) {
 
 	// Whoever writes to the bucket makes a repository before the agent does.
 	trap := "trap-" + f.namespace
-	cmd := exec.CommandContext(t.Context(), programs.Restic(t), "--repo", filepath.Join(f.bucket, "restic", trap), "--no-cache", "init")
+	cmd := exec.CommandContext(t.Context(), programs.Restic(t), "--repo", filepath.Join(f.bucket, "restic", trap),
+		"--no-cache", "init")
 	cmd.Env = append(os.Environ(), "RESTIC_PASSWORD=static-passw0rd")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.NoError(t, f.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: trap}}))
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: trap, Name: "db", Annotations: map[string]string{velerov1.VolumesToBackupAnnotation: "cache"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: trap, Name: "db",
+			Annotations: map[string]string{velerov1.VolumesToBackupAnnotation: "cache"}},
 		Spec: corev1.PodSpec{
 			NodeName: f.nodes[0], AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
-			Containers: []corev1.Container{{Name: "app", Image: "app", VolumeMounts: []corev1.VolumeMount{{Name: "cache", MountPath: "/cache"}}}},
-			Volumes:    []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Containers: []corev1.Container{{Name: "app", Image: "app",
+				VolumeMounts: []corev1.VolumeMount{{Name: "cache", MountPath: "/cache"}}}},
+			Volumes: []corev1.Volume{
+				{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
 		},
 	}
 	f.run(pod, map[string]string{"cache": "kubernetes.io~empty-dir/cache"})
-	require.NoError(t, os.WriteFile(filepath.Join(f.volume(pod, "kubernetes.io~empty-dir/cache"), "file"), []byte("secret"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(f.volume(pod, "kubernetes.io~empty-dir/cache"), "file"),
+		[]byte("secret"), 0o600))
 	b = f.backUp("trapped", velerov1.BackupSpec{IncludedNamespaces: []string{trap}, StorageLocation: "objects"})
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, b.Status.Phase)
 	require.Contains(t, f.results("backups", "trapped"), "the password is wrong")
@@ -243,7 +262,8 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	f.change(&secret, func() { secret.Data["repository-password"] = []byte("static-passw0rd") })
 	again := f.serve("--store-validation-frequency=1s")
 	f.retry("the location says that the password is public", func(context.Context) error {
-		if l := location(); l.Status.Phase != velerov1.BackupStorageLocationPhaseAvailable || !strings.Contains(l.Status.Message, "which is public") {
+		if l := location(); l.Status.Phase != velerov1.BackupStorageLocationPhaseAvailable ||
+			!strings.Contains(l.Status.Message, "which is public") {
 			return fmt.Errorf("it is %s: %s", l.Status.Phase, l.Status.Message)
 		}
 		return nil

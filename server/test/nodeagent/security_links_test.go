@@ -25,9 +25,9 @@ const (
 	secretOfNode = "secret-of-the-node"
 )
 
-// TestAcceptSecurity_Links has a pod swap directories of its volume for links, without a pause, while the volume is backed up and restored by
-// restic. The links lead to files of the node, and to /proc of whoever follows them. No snapshot has anything of them, and nothing is
-// written there. CLEAT_RACE_FOR says for how long.
+// TestAcceptSecurity_Links has a pod swap directories of its volume for links, without a pause, while the volume is
+// backed up and restored by restic. The links lead to files of the node, and to /proc of whoever follows them. No
+// snapshot has anything of them, and nothing is written there. CLEAT_RACE_FOR says for how long.
 func TestAcceptSecurity_Links(t *testing.T) {
 	t.Parallel()
 	duration := 8 * time.Second
@@ -62,7 +62,8 @@ func TestAcceptSecurity_Links(t *testing.T) {
 
 	target := filepath.Join(s.root, node, string(s.pods[node].UID), "volumes/kubernetes.io~csi/pv-1/mount")
 	require.NoError(t, os.Mkdir(filepath.Join(target, "dir"), 0o755))
-	exchanges, stop := swap(t, map[string]string{filepath.Join(data, "dir"): secrets, filepath.Join(data, "process"): "/proc/self", filepath.Join(target, "dir"): plugins})
+	exchanges, stop := swap(t, map[string]string{filepath.Join(data, "dir"): secrets,
+		filepath.Join(data, "process"): "/proc/self", filepath.Join(target, "dir"): plugins})
 	rounds := 0
 	for began := time.Now(); rounds == 0 || time.Since(began) < duration; rounds++ {
 		backup, restore := fmt.Sprint("b", rounds), fmt.Sprint("r", rounds)
@@ -85,7 +86,8 @@ func TestAcceptSecurity_Links(t *testing.T) {
 	require.Equal(t, "of the pod", string(content))
 
 	var secret corev1.Secret
-	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "velero-repo-credentials"}, &secret))
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "velero-repo-credentials"},
+		&secret))
 	all := t.TempDir()
 	run := func(args ...string) {
 		cmd := exec.Command(restic, append(args, "--repo="+repository, "--no-cache", "--no-lock")...)
@@ -119,7 +121,8 @@ func fill(t *testing.T, dir, content string) {
 	}
 }
 
-// swap exchanges each directory with a link to another one, again and again, until stop is called. Then all directories are back.
+// swap exchanges each directory with a link to another one, again and again, until stop is called. Then all directories
+// are back.
 func swap(t *testing.T, links map[string]string) (exchanges *atomic.Int64, stop func()) {
 	t.Helper()
 	exchanges = &atomic.Int64{}

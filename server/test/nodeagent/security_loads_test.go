@@ -34,11 +34,15 @@ import (
 func (s *site) creator() client.Client {
 	s.t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "creator"}}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "creator"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"velero.io"}, Resources: []string{"datauploads", "datadownloads", "podvolumebackups", "podvolumerestores"}, Verbs: []string{"create"},
-	}}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "creator"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"velero.io"}, Resources: []string{"datauploads", "datadownloads", "podvolumebackups",
+				"podvolumerestores"}, Verbs: []string{"create"},
+		}}}
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "creator"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "creator"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "creator"}, RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "Role", Name: "creator",
+		},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: "creator"}},
 	}
 	for _, object := range []client.Object{account, role, binding} {
@@ -53,8 +57,8 @@ func (s *site) creator() client.Client {
 	return c
 }
 
-// TestAcceptSecurity_Loads has an account that may create loads, and nothing else, try to have foreign snapshots deleted and exposed, and
-// volumes of pods moved. The agent refuses each load, and says why.
+// TestAcceptSecurity_Loads has an account that may create loads, and nothing else, try to have foreign snapshots
+// deleted and exposed, and volumes of pods moved. The agent refuses each load, and says why.
 func TestAcceptSecurity_Loads(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t, 1)
@@ -79,32 +83,41 @@ func TestAcceptSecurity_Loads(t *testing.T) {
 	}
 	cancelled, exposing, replayed := naming("cancelled"), naming("exposing"), naming("replayed")
 	cancelled.Spec.Cancel = true
-	replayed.Labels, replayed.Annotations, replayed.OwnerReferences = genuine.Labels, genuine.Annotations, genuine.OwnerReferences
+	replayed.Labels, replayed.Annotations, replayed.OwnerReferences = genuine.Labels, genuine.Annotations,
+		genuine.OwnerReferences
 	replayed.Spec.Cancel = true
 	written := naming("written")
 	written.Labels, written.OwnerReferences = genuine.Labels, genuine.OwnerReferences
-	written.Status.Phase, written.Status.AcceptedByNode, written.Status.Node = velerov1.LoadPhaseInProgress, v.nodes[0], v.nodes[0]
+	written.Status.Phase, written.Status.AcceptedByNode, written.Status.Node = velerov1.LoadPhaseInProgress, v.nodes[0],
+		v.nodes[0]
 	nobodys := v.backup("nobodys", v.nodes[0])
 	nobodys.Namespace = v.namespace
 	for _, load := range []client.Object{cancelled, exposing, replayed, written, nobodys} {
 		require.NoError(t, attacker.Create(t.Context(), load))
 	}
-	for _, key := range []string{"DataUpload/cancelled", "DataUpload/exposing", "DataUpload/replayed", "DataUpload/written", "PodVolumeBackup/nobodys"} {
-		require.Contains(t, v.awaitPhase(key, velerov1.LoadPhaseFailed).message, "refused: it was not created for a backup or restore of this server", key)
+	for _, key := range []string{"DataUpload/cancelled", "DataUpload/exposing", "DataUpload/replayed",
+		"DataUpload/written", "PodVolumeBackup/nobodys"} {
+		require.Contains(t, v.awaitPhase(key, velerov1.LoadPhaseFailed).message,
+			"refused: it was not created for a backup or restore of this server", key)
 	}
-	require.ErrorContains(t, attacker.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName}, new(corev1.Secret)), "forbidden")
+	require.ErrorContains(t, attacker.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName},
+		new(corev1.Secret)), "forbidden")
 
-	// Signed ones of a backup that has ended, of a snapshot of another backup, and of volumes that come from objects of the cluster.
+	// Signed ones of a backup that has ended, of a snapshot of another backup, and of volumes that come from objects of
+	// the cluster.
 	ended := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "ended"}}
 	require.NoError(t, v.client.Create(t.Context(), ended))
-	require.NoError(t, v.client.Patch(t.Context(), ended, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Completed"}}`))))
+	require.NoError(t, v.client.Patch(t.Context(), ended, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"phase":"Completed"}}`))))
 	late, foreign := v.backup("late", v.nodes[0]), naming("foreign")
 	require.NoError(t, loads.Sign(t.Context(), v.client, ended, late))
 	require.NoError(t, v.client.Create(t.Context(), late))
-	require.Contains(t, v.awaitPhase("PodVolumeBackup/late", velerov1.LoadPhaseFailed).message, `Backup ended is "Completed"`)
+	require.Contains(t, v.awaitPhase("PodVolumeBackup/late", velerov1.LoadPhaseFailed).message,
+		`Backup ended is "Completed"`)
 	foreign.Labels = map[string]string{velerov1.AsyncOperationIDLabel: "of-foreign"}
 	v.create(foreign)
-	require.Contains(t, v.awaitPhase("DataUpload/foreign", velerov1.LoadPhaseFailed).message, "was not taken for this load")
+	require.Contains(t, v.awaitPhase("DataUpload/foreign", velerov1.LoadPhaseFailed).message,
+		"was not taken for this load")
 	v.neverMoves()
 
 	now := new(snapshotv1.VolumeSnapshot)
@@ -112,11 +125,14 @@ func TestAcceptSecurity_Loads(t *testing.T) {
 	require.Nil(t, now.DeletionTimestamp)
 	require.Equal(t, important.UID, now.UID)
 	content := new(snapshotv1.VolumeSnapshotContent)
-	require.NoError(t, v.client.Get(t.Context(), client.ObjectKey{Name: *now.Status.BoundVolumeSnapshotContentName}, content))
+	require.NoError(t, v.client.Get(t.Context(), client.ObjectKey{Name: *now.Status.BoundVolumeSnapshotContentName},
+		content))
 	require.Equal(t, snapshotv1.VolumeSnapshotContentRetain, content.Spec.DeletionPolicy)
 	for _, load := range []string{"cancelled", "exposing", "replayed", "written", "foreign"} {
-		for _, made := range []client.Object{new(corev1.PersistentVolumeClaim), new(corev1.Pod), new(snapshotv1.VolumeSnapshot)} {
-			require.Error(t, v.client.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: load}, made), "nothing was made for it")
+		for _, made := range []client.Object{new(corev1.PersistentVolumeClaim), new(corev1.Pod),
+			new(snapshotv1.VolumeSnapshot)} {
+			require.Error(t, v.client.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: load}, made),
+				"nothing was made for it")
 		}
 	}
 
@@ -134,7 +150,8 @@ func (v *volumes) important() *snapshotv1.VolumeSnapshot {
 	claim, class := "data", v.snapshotClassOf(snapshotv1.VolumeSnapshotContentRetain)
 	vs := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: "important"},
-		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim}, VolumeSnapshotClassName: &class},
+		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim},
+			VolumeSnapshotClassName: &class},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), vs))
 	v.eventually("the snapshot is ready", func() (bool, error) {
@@ -147,23 +164,30 @@ func (v *volumes) important() *snapshotv1.VolumeSnapshot {
 // snapshotClassOf creates a class of snapshots with a deletion policy.
 func (v *volumes) snapshotClassOf(policy snapshotv1.DeletionPolicy) string {
 	v.t.Helper()
-	class := &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-kept"}, Driver: csidriver.Name, DeletionPolicy: policy}
+	class := &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-kept"}, Driver: csidriver.Name,
+		DeletionPolicy: policy}
 	require.NoError(v.t, v.client.Create(v.t.Context(), class))
 	v.t.Cleanup(func() { _ = v.client.Delete(context.Background(), class) })
 	return class.Name
 }
 
-// neverMoves has the agent refuse loads of the volumes of a pod that come from objects of the cluster, although they are signed.
+// neverMoves has the agent refuse loads of the volumes of a pod that come from objects of the cluster, although they
+// are signed.
 func (v *volumes) neverMoves() {
 	v.t.Helper()
-	v.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}})
+	v.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}})
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
 		Spec: corev1.PodSpec{
-			NodeName: v.nodes[0], AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "app", Image: "app"}},
+			NodeName: v.nodes[0], AutomountServiceAccountToken: new(false), Containers: []corev1.Container{
+				{Name: "app", Image: "app"},
+			},
 			Volumes: []corev1.Volume{
 				{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret"}}},
-				{Name: "map", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "map"}}}},
+				{Name: "map", VolumeSource: corev1.VolumeSource{
+					ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "map"}},
+				}},
 				{Name: "projected", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
 					ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"},
 				}}}}},
@@ -178,15 +202,18 @@ func (v *volumes) neverMoves() {
 		load := v.backup(pod.Spec.Volumes[i].Name, v.nodes[0])
 		load.Spec.Pod.Name, load.Spec.Pod.UID, load.Spec.Volume = pod.Name, pod.UID, load.Name
 		v.create(load)
-		require.Contains(v.t, v.awaitPhase("PodVolumeBackup/"+load.Name, velerov1.LoadPhaseFailed).message, "what is in it comes from objects of the cluster")
+		require.Contains(v.t, v.awaitPhase("PodVolumeBackup/"+load.Name, velerov1.LoadPhaseFailed).message,
+			"what is in it comes from objects of the cluster")
 	}
 }
 
-// hidesKey requires that nothing in the bucket and in the namespace shows the key of a run, or the secret from which it is derived.
+// hidesKey requires that nothing in the bucket and in the namespace shows the key of a run, or the secret from which it
+// is derived.
 func (v *volumes) hidesKey(kind string, run client.Object) {
 	v.t.Helper()
 	secret := new(corev1.Secret)
-	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName}, secret))
+	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName},
+		secret))
 	key := loadproof.Derive(signing.NewKey(secret.Data["key"]).Derive("loads"), kind, string(run.GetUID()))
 	hides := func(where string, text []byte) {
 		require.NotContains(v.t, string(text), key, where)
@@ -205,7 +232,8 @@ func (v *volumes) hidesKey(kind string, run client.Object) {
 		return err
 	}))
 	for _, list := range []client.ObjectList{
-		new(velerov1.BackupList), new(velerov1.RestoreList), new(velerov2alpha1.DataUploadList), new(velerov2alpha1.DataDownloadList), new(corev1.ConfigMapList),
+		new(velerov1.BackupList), new(velerov1.RestoreList), new(velerov2alpha1.DataUploadList),
+		new(velerov2alpha1.DataDownloadList), new(corev1.ConfigMapList),
 	} {
 		require.NoError(v.t, v.client.List(v.t.Context(), list, client.InNamespace(v.namespace)))
 		text, err := json.Marshal(list)

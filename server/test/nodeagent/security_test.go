@@ -17,8 +17,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptSecurity_Tenants has the agent of an installation for one namespace read the volume of another one: of a New load, and of ones that
-// claim to be under way. It does not, neither with the rights of --rbac least nor with all rights.
+// TestAcceptSecurity_Tenants has the agent of an installation for one namespace read the volume of another one: of a
+// New load, and of ones that claim to be under way. It does not, neither with the rights of --rbac least nor with all
+// rights.
 func TestAcceptSecurity_Tenants(t *testing.T) {
 	t.Parallel()
 	for name, least := range map[string]bool{"least privilege": true, "all rights": false} {
@@ -28,11 +29,14 @@ func TestAcceptSecurity_Tenants(t *testing.T) {
 			node := s.nodes[0]
 			shop, victim := s.tenant("shop"), s.tenant("victim")
 			cluster := s.plane.Get(t)
-			out, err := exec.CommandContext(t.Context(), programs.Build(t, "server/cmd/cleat"), "install", "--kubeconfig", cluster.Kubeconfig, "--namespace", s.namespace,
-				"--no-default-backup-location", "--no-secret", "--use-node-agent", "--rbac", "least", "--rbac-namespaces", shop.Namespace).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), programs.Build(t, "server/cmd/cleat"), "install", "--kubeconfig",
+				cluster.Kubeconfig, "--namespace", s.namespace,
+				"--no-default-backup-location", "--no-secret", "--use-node-agent", "--rbac", "least", "--rbac-namespaces",
+				shop.Namespace).CombinedOutput()
 			require.NoError(t, err, string(out))
 			var installed appsv1.DaemonSet
-			require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "node-agent"}, &installed))
+			require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "node-agent"},
+				&installed))
 			args := installed.Spec.Template.Spec.Containers[0].Args[2:]
 			if least {
 				kubeconfig := cluster.AccountKubeconfig(t, s.namespace, "node-agent")
@@ -48,9 +52,12 @@ func TestAcceptSecurity_Tenants(t *testing.T) {
 				return load
 			}
 			into := s.restore("into-victim", node, "some")
-			into.Spec.Pod = velerov1.ObjectReference{Kind: "Pod", Namespace: victim.Namespace, Name: victim.Name, UID: victim.UID}
-			s.create(of("new", victim, ""), of("accepted", victim, velerov1.LoadPhaseAccepted), of("prepared", victim, velerov1.LoadPhasePrepared), into)
-			for _, key := range []string{"PodVolumeBackup/new", "PodVolumeBackup/accepted", "PodVolumeBackup/prepared", "PodVolumeRestore/into-victim"} {
+			into.Spec.Pod = velerov1.ObjectReference{Kind: "Pod", Namespace: victim.Namespace, Name: victim.Name,
+				UID: victim.UID}
+			s.create(of("new", victim, ""), of("accepted", victim, velerov1.LoadPhaseAccepted),
+				of("prepared", victim, velerov1.LoadPhasePrepared), into)
+			for _, key := range []string{"PodVolumeBackup/new", "PodVolumeBackup/accepted", "PodVolumeBackup/prepared",
+				"PodVolumeRestore/into-victim"} {
 				found := s.awaitPhase(key, velerov1.LoadPhaseFailed)
 				require.Contains(t, found.message, `its volume is in namespace "`+victim.Namespace+`"`, key)
 			}
@@ -70,7 +77,8 @@ func (s *site) tenant(name string) *corev1.Pod {
 	s.t.Helper()
 	in := *s
 	in.namespace = name + "-" + s.namespace
-	require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in.namespace}}))
+	require.NoError(s.t, s.client.Create(s.t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in.namespace}}))
 	return in.pod("app", s.nodes[0], nil)
 }
 
@@ -83,10 +91,11 @@ func requireTenant(t *testing.T, kubeconfig, own, other string) {
 	require.NoError(t, err)
 	require.NoError(t, c.List(t.Context(), new(corev1.PodList), client.InNamespace(own)))
 	for what, err := range map[string]error{
-		"pods of all":  c.List(t.Context(), new(corev1.PodList)),
-		"pods":         c.List(t.Context(), new(corev1.PodList), client.InNamespace(other)),
-		"a pod":        c.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "app"}, new(corev1.Pod)),
-		"a claim":      c.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "claim"}, new(corev1.PersistentVolumeClaim)),
+		"pods of all": c.List(t.Context(), new(corev1.PodList)),
+		"pods":        c.List(t.Context(), new(corev1.PodList), client.InNamespace(other)),
+		"a pod":       c.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "app"}, new(corev1.Pod)),
+		"a claim": c.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "claim"},
+			new(corev1.PersistentVolumeClaim)),
 		"all claims":   c.List(t.Context(), new(corev1.PersistentVolumeClaimList)),
 		"secrets":      c.List(t.Context(), new(corev1.SecretList), client.InNamespace(other)),
 		"a pod's name": c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "app"}, new(corev1.Pod)),
@@ -95,13 +104,15 @@ func requireTenant(t *testing.T, kubeconfig, own, other string) {
 	}
 }
 
-// TestAcceptSecurity_NamesOfLoads has loads that name what cannot exist. They fail at once, and keep nobody from the only slot of the node.
+// TestAcceptSecurity_NamesOfLoads has loads that name what cannot exist. They fail at once, and keep nobody from the
+// only slot of the node.
 func TestAcceptSecurity_NamesOfLoads(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
 	node := s.nodes[0]
 	s.agents()
-	location, namespace, repository, volume := s.backup("location", node), s.backup("namespace", node), s.restore("repository", node, "some"), s.backup("volume", node)
+	location, namespace, repository, volume := s.backup("location", node), s.backup("namespace", node),
+		s.restore("repository", node, "some"), s.backup("volume", node)
 	location.Spec.BackupStorageLocation = "a/b"
 	namespace.Spec.Pod.Namespace = ".."
 	repository.Spec.SourceNamespace = "../../elsewhere"
@@ -112,7 +123,8 @@ func TestAcceptSecurity_NamesOfLoads(t *testing.T) {
 	s.create(ahead, location, namespace, repository, volume, upload)
 	for key, field := range map[string]string{
 		"PodVolumeBackup/location": "spec.backupStorageLocation", "PodVolumeBackup/namespace": "the namespace of the volume",
-		"PodVolumeRestore/repository": "the namespace of the repository", "PodVolumeBackup/volume": "spec.volume", "DataUpload/snapshot": "spec.csiSnapshot.volumeSnapshot",
+		"PodVolumeRestore/repository": "the namespace of the repository", "PodVolumeBackup/volume": "spec.volume",
+		"DataUpload/snapshot": "spec.csiSnapshot.volumeSnapshot",
 	} {
 		found := s.awaitPhase(key, velerov1.LoadPhaseFailed)
 		require.True(t, strings.HasPrefix(found.message, field+` "`), found.message)

@@ -63,7 +63,8 @@ func retry(t *testing.T, what string, request func(context.Context) error) {
 	require.NoError(t, err, "not in time: "+what)
 }
 
-// site is an installation with nodes, whose agents are processes and whose kubelets are directories, unless newMachine makes it.
+// site is an installation with nodes, whose agents are processes and whose kubelets are directories, unless newMachine
+// makes it.
 type site struct {
 	t           *testing.T
 	plane       *plane
@@ -80,7 +81,8 @@ type site struct {
 	history     *history
 	owner       types.UID // of a Restore
 	begun       map[bool]bool
-	runs        map[bool]client.Object // the Backup, and true is the Restore, to which loads that are created by hand belong
+	// the Backup, and true is the Restore, to which loads that are created by hand belong
+	runs map[bool]client.Object
 }
 
 // newSite returns a site with some nodes, each with a pod with a volume.
@@ -101,13 +103,18 @@ func newSite(t *testing.T, nodes int) *site {
 	}, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "claim"},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			VolumeName: "pv-1", StorageClassName: new("fast"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			VolumeName: "pv-1", StorageClassName: new("fast"), AccessModes: []corev1.PersistentVolumeAccessMode{
+				corev1.ReadWriteOnce,
+			},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	})
 	for i := range nodes {
 		name := fmt.Sprintf("%s-n%d", s.namespace, i+1)
-		require.NoError(t, c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"number": strconv.Itoa(i + 1)}}}))
+		require.NoError(t, c.Create(t.Context(),
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"number": strconv.Itoa(i + 1)}}}))
 		t.Cleanup(func() { _ = c.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
 		s.nodes = append(s.nodes, name)
 		s.pods[name] = s.pod("app-"+strconv.Itoa(i+1), name, nil)
@@ -137,7 +144,8 @@ func (s *site) eventually(what string, holds func() (bool, error)) {
 // newEmptySite returns a site without locations, nodes and plugins.
 func newEmptySite(t *testing.T, p *plane) *site {
 	t.Helper()
-	s := &site{t: t, plane: p, client: p.connect(t), plugins: filepath.Join(t.TempDir(), "plugins"), pods: map[string]*corev1.Pod{}}
+	s := &site{t: t, plane: p, client: p.connect(t), plugins: filepath.Join(t.TempDir(), "plugins"),
+		pods: map[string]*corev1.Pod{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agents-"}}
 	require.NoError(t, s.client.Create(t.Context(), namespace))
 	s.namespace = namespace.Name
@@ -160,7 +168,8 @@ func isRestore(object client.Object) (restore, load bool) {
 	return false, false
 }
 
-// sign signs a load as the action that creates it, and the agent that writes its status, would. It has no effect on other objects.
+// sign signs a load as the action that creates it, and the agent that writes its status, would. It has no effect on
+// other objects.
 func (s *site) sign(object client.Object) {
 	s.t.Helper()
 	restore, load := isRestore(object)
@@ -193,8 +202,8 @@ func (s *site) create(objects ...client.Object) {
 	}
 }
 
-// pod runs a pod on a node, as far as an agent can see: with the volumes "data", an emptyDir, and "claimed", and a running init container
-// restore-wait.
+// pod runs a pod on a node, as far as an agent can see: with the volumes "data", an emptyDir, and "claimed", and a
+// running init container restore-wait.
 func (s *site) pod(name, node string, labels map[string]string) *corev1.Pod {
 	s.t.Helper()
 	pod, err := s.runPod(s.t.Context(), name, node, labels)
@@ -211,7 +220,9 @@ func (s *site) runPod(ctx context.Context, name, node string, labels map[string]
 			Containers:     []corev1.Container{{Name: "app", Image: "app"}},
 			Volumes: []corev1.Volume{
 				{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-				{Name: "claimed", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
+				{Name: "claimed", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"},
+				}},
 			},
 		},
 	}
@@ -259,7 +270,8 @@ func (s *site) backup(name, node string) *velerov1.PodVolumeBackup {
 	return &velerov1.PodVolumeBackup{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov1.PodVolumeBackupSpec{
-			Node: node, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
+			Node: node, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: pod.UID},
+			Volume:                "data",
 			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic,
 		},
 	}
@@ -274,7 +286,8 @@ func (s *site) restore(name, node, snapshot string) *velerov1.PodVolumeRestore {
 		}}},
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: pod.UID}, Volume: "claimed",
-			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot, SourceNamespace: s.namespace,
+			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot,
+			SourceNamespace: s.namespace,
 		},
 	}
 }
@@ -283,7 +296,8 @@ func (s *site) upload(name string) *velerov2alpha1.DataUpload {
 	return &velerov2alpha1.DataUpload{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov2alpha1.DataUploadSpec{
-			SnapshotType: velerov2alpha1.SnapshotTypeCSI, CSISnapshot: &velerov2alpha1.CSISnapshotSpec{VolumeSnapshot: "v", StorageClass: "fast"},
+			SnapshotType: velerov2alpha1.SnapshotTypeCSI, CSISnapshot: &velerov2alpha1.CSISnapshotSpec{VolumeSnapshot: "v",
+				StorageClass: "fast"},
 			SourcePVC: "claim", DataMover: "example.io/mover", BackupStorageLocation: "default", SourceNamespace: s.namespace,
 		},
 	}
@@ -299,7 +313,8 @@ func (s *site) download(name, snapshot string) *velerov2alpha1.DataDownload {
 	}
 }
 
-// expose runs a pod for each DataUpload and DataDownload that is Accepted, as whoever exposes CSI volumes does, until the test ends.
+// expose runs a pod for each DataUpload and DataDownload that is Accepted, as whoever exposes CSI volumes does, until
+// the test ends.
 func (s *site) expose() {
 	made := map[types.UID]bool{}
 	s.history.observe(func(o state) {
@@ -317,8 +332,10 @@ func (s *site) expose() {
 func (s *site) configure(document string) {
 	s.t.Helper()
 	s.configMap = "agents"
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.configMap}, Data: map[string]string{"any.json": document}}
-	_ = s.client.Delete(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.configMap}})
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.configMap},
+		Data: map[string]string{"any.json": document}}
+	_ = s.client.Delete(s.t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.configMap}})
 	s.create(cm)
 }
 
@@ -348,7 +365,8 @@ func (s *site) agent(node string, args ...string) *agent {
 	}
 	base := []string{
 		"node-agent", "server", "--kubeconfig", s.plane.Get(s.t).Kubeconfig, "--namespace", s.namespace, "--node-name", node,
-		"--host-pods", filepath.Join(s.root, node), "--plugin-dir", s.plugins, "--metrics-address", "0", "--profiler-address", "",
+		"--host-pods", filepath.Join(s.root, node), "--plugin-dir", s.plugins, "--metrics-address", "0", "--profiler-address",
+		"",
 		"--scratch-dir", s.t.TempDir(), "--log-level", "debug",
 	}
 	base = append(base, "--config", s.configFile())
@@ -440,7 +458,8 @@ func (s *site) watch() *history {
 		"DataUpload": new(velerov2alpha1.DataUploadList), "DataDownload": new(velerov2alpha1.DataDownloadList),
 	} {
 		require.NoError(s.t, s.client.List(s.t.Context(), list, client.InNamespace(s.namespace)))
-		w, err := s.client.Watch(s.t.Context(), list, client.InNamespace(s.namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+		w, err := s.client.Watch(s.t.Context(), list, client.InNamespace(s.namespace),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
 		require.NoError(s.t, err)
 		s.t.Cleanup(w.Stop)
 		go func() {
@@ -546,8 +565,8 @@ func (s *site) ends() map[velerov1.LoadPhase]int {
 	return ends
 }
 
-// most returns the largest number of loads for which counts holds at once, over all states in the order in which the API server stored
-// them, by key.
+// most returns the largest number of loads for which counts holds at once, over all states in the order in which the
+// API server stored them, by key.
 func (s *site) most(counts func(state) (key string, counted bool)) map[string]int {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()

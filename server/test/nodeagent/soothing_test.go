@@ -82,7 +82,8 @@ func testUnconstrained(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 2 * loads}, s.ends())
 }
 
-// testDeletions deletes loads in every phase, and edits and deletes the ledger. The places of those that are deleted go to others.
+// testDeletions deletes loads in every phase, and edits and deletes the ledger. The places of those that are deleted go
+// to others.
 func testDeletions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -98,7 +99,8 @@ func testDeletions(t *testing.T) {
 	s.awaitPhase("DataUpload/accepted", velerov1.LoadPhaseAccepted)
 	s.create(s.backup("new-1", second), s.backup("new-2", second), s.upload("new-3"))
 	s.await("all wait", func(last map[string]state) bool {
-		return last["PodVolumeBackup/new-1"].message != "" && last["PodVolumeBackup/new-2"].message != "" && last["DataUpload/new-3"].message != ""
+		return last["PodVolumeBackup/new-1"].message != "" && last["PodVolumeBackup/new-2"].message != "" &&
+			last["DataUpload/new-3"].message != ""
 	})
 	for _, object := range []client.Object{s.backup("new-1", second), s.upload("new-3"), s.upload("accepted")} {
 		object.SetNamespace(s.namespace)
@@ -134,7 +136,8 @@ func testExternalPolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	programs.Copy(t, "examples/load-budget", filepath.Join(s.plugins, "load-budget"))
-	s.config = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: example.cleat.dev/class-budget, config: {classes: {fast: {loads: 1}}, default: {loads: 3}}}}\n"
+	s.config = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: example.cleat.dev/class-budget, config: " +
+		"{classes: {fast: {loads: 1}}, default: {loads: 3}}}}\n"
 	const loads = 8
 	for i := range loads {
 		claimed := s.backup(fmt.Sprintf("fast-%d", i), s.nodes[i%2]) // only its claim says that it is of class fast
@@ -158,8 +161,8 @@ func testExternalPolicy(t *testing.T) {
 	s.requireReason("storage class fast has a budget of 1 loads, and as many are in preparation")
 }
 
-// testBrokenPolicy names a plugin whose process dies in each call. With failurePolicy Hold, loads stay New and say why. With UseBuiltIn, the
-// built-in policy decides.
+// testBrokenPolicy names a plugin whose process dies in each call. With failurePolicy Hold, loads stay New and say why.
+// With UseBuiltIn, the built-in policy decides.
 func testBrokenPolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -168,12 +171,14 @@ func testBrokenPolicy(t *testing.T) {
 	for i := range 6 {
 		s.create(s.backup(fmt.Sprintf("b-%d", i), s.nodes[0]))
 	}
-	const broken = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: example.io/policy, failurePolicy: %s, config: {do: die}}}\n"
+	const broken = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: example.io/policy, failurePolicy: %s, " +
+		"config: {do: die}}}\n"
 	s.config = fmt.Sprintf(broken, "Hold")
 	a := s.agent(s.nodes[0])
 	s.await("all are held", func(last map[string]state) bool {
 		for _, o := range last {
-			if o.phase != velerov1.LoadPhaseNew || !strings.Contains(o.message, "held (failurePolicy: Hold): LoadSoothing(example.io/policy)") {
+			if o.phase != velerov1.LoadPhaseNew || !strings.Contains(o.message, "held (failurePolicy: Hold): "+
+				"LoadSoothing(example.io/policy)") {
 				return false
 			}
 		}

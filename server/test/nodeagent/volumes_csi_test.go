@@ -60,7 +60,8 @@ func newVolumes(t *testing.T, nodes int) *volumes {
 // class creates a storage class of the driver with the name of the shop and a suffix.
 func (v *volumes) class(suffix string, change func(*storagev1.StorageClass)) string {
 	v.t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-" + suffix}, Provisioner: csidriver.Name}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-" + suffix},
+		Provisioner: csidriver.Name}
 	change(class)
 	require.NoError(v.t, v.client.Create(v.t.Context(), class))
 	v.t.Cleanup(func() { _ = v.client.Delete(context.Background(), class) })
@@ -71,8 +72,9 @@ func (v *volumes) class(suffix string, change func(*storagev1.StorageClass)) str
 func (v *volumes) snapshotClass(readyWith string) string {
 	v.t.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{
-		ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-later"}, Driver: csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
-		Parameters: map[string]string{csidriver.ReadyWith: readyWith},
+		ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-later"}, Driver: csidriver.Name,
+		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+		Parameters:     map[string]string{csidriver.ReadyWith: readyWith},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), class))
 	v.t.Cleanup(func() { _ = v.client.Delete(context.Background(), class) })
@@ -101,8 +103,8 @@ func (v *volumes) dir(namespace, name string) string {
 // unscheduled is the beginning of the names of pods that no node takes.
 const unscheduled = "unscheduled-"
 
-// runPods schedules the pods of the site that expose volumes, when their claims are bound, and mounts the volumes as a kubelet does: until
-// the test ends. A volume is moved to where a kubelet mounts it, and the driver finds it there.
+// runPods schedules the pods of the site that expose volumes, when their claims are bound, and mounts the volumes as a
+// kubelet does: until the test ends. A volume is moved to where a kubelet mounts it, and the driver finds it there.
 func (v *volumes) runPods() {
 	ctx := v.t.Context()
 	pods, err := v.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(v.namespace))
@@ -124,7 +126,9 @@ func (v *volumes) runPods() {
 					}
 				})
 			case watch.Deleted:
-				_ = exec.Command("sh", "-c", fmt.Sprintf("for d in %s/*/%s/volumeDevices/*/*; do losetup -d $(readlink $d); done", v.root, pod.UID)).Run() // which are no block devices most of the time
+				// which are no block devices most of the time
+				_ = exec.Command("sh", "-c", fmt.Sprintf("for d in %s/*/%s/volumeDevices/*/*; do losetup -d $(readlink $d); done",
+					v.root, pod.UID)).Run()
 			}
 		}
 	})
@@ -146,7 +150,8 @@ func (v *volumes) run(ctx context.Context, pod *corev1.Pod) error {
 	pv := new(corev1.PersistentVolume)
 	for {
 		claim := new(corev1.PersistentVolumeClaim)
-		err := v.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName}, claim)
+		err := v.client.Get(ctx,
+			client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName}, claim)
 		switch {
 		case err != nil:
 		case claim.Status.Phase == corev1.ClaimBound:
@@ -168,7 +173,9 @@ func (v *volumes) run(ctx context.Context, pod *corev1.Pod) error {
 			return ctx.Err()
 		}
 	}
-	err := v.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+	err := v.client.SubResource("binding").Create(ctx, pod,
+		&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 	if err != nil {
 		return err
 	}
@@ -188,7 +195,8 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // late returns the name of the storage class of the site whose volumes are made for pods, if there is one.
 func (v *volumes) late() string { return v.shop + "-late" }
 
-// mount moves a volume of the driver to where a kubelet mounts it in a pod. The device of a block volume is one for a file in the volume.
+// mount moves a volume of the driver to where a kubelet mounts it in a pod. The device of a block volume is one for a
+// file in the volume.
 func (v *volumes) mount(pod string, pv *corev1.PersistentVolume) error {
 	volume, at := v.plane.disks.Volume(pv.Spec.CSI.VolumeHandle), filepath.Join(pod, "volumes/kubernetes.io~csi", pv.Name)
 	if err := os.MkdirAll(at, 0o755); err != nil {
@@ -206,7 +214,8 @@ func (v *volumes) mount(pod string, pv *corev1.PersistentVolume) error {
 	}
 	// A kubelet has no directory for it.
 	kept := filepath.Join(pod, "block-"+pv.Name)
-	if err := errors.Join(os.Rename(at, kept), os.RemoveAll(filepath.Dir(at)), os.Remove(volume), os.Symlink(kept, volume)); err != nil {
+	if err := errors.Join(os.Rename(at, kept), os.RemoveAll(filepath.Dir(at)), os.Remove(volume),
+		os.Symlink(kept, volume)); err != nil {
 		return err
 	}
 	at = kept
@@ -249,7 +258,9 @@ func (v *volumes) agentPod(node string) *corev1.Pod {
 		return pod
 	}
 	pod.Spec = corev1.PodSpec{
-		NodeName: node, AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "agent", Image: "cleat.invalid/cleat:1"}},
+		NodeName: node, AutomountServiceAccountToken: new(false), Containers: []corev1.Container{
+			{Name: "agent", Image: "cleat.invalid/cleat:1"},
+		},
 		Tolerations: []corev1.Toleration{{Key: "only", Operator: corev1.TolerationOpExists}},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), pod))
@@ -260,8 +271,10 @@ func (v *volumes) agentPod(node string) *corev1.Pod {
 func (v *volumes) serve(args ...string) *agent {
 	v.t.Helper()
 	base := []string{
-		"server", "--kubeconfig", shared.Get(v.t).Kubeconfig, "--namespace", v.namespace, "--metrics-address", "0", "--profiler-address", "",
-		"--scratch-dir", v.t.TempDir(), "--plugin-dir", v.plugins, "--config", v.configFile(), "--features", "EnableCSI", "--leader-elect=false",
+		"server", "--kubeconfig", shared.Get(v.t).Kubeconfig, "--namespace", v.namespace, "--metrics-address", "0",
+		"--profiler-address", "",
+		"--scratch-dir", v.t.TempDir(), "--plugin-dir", v.plugins, "--config", v.configFile(), "--features", "EnableCSI",
+		"--leader-elect=false",
 		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--backup-sync-period", "0", "--log-level", "debug",
 	}
 	return v.start("server", append(base, args...)...)

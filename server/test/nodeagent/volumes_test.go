@@ -53,7 +53,8 @@ func newMachineOn(t *testing.T, p *plane, in storage) *machine {
 	return m
 }
 
-// runAgent runs the agent of the node, and says so by a pod, as a DaemonSet does. Pods that expose volumes have its image.
+// runAgent runs the agent of the node, and says so by a pod, as a DaemonSet does. Pods that expose volumes have its
+// image.
 func (m *machine) runAgent() {
 	m.t.Helper()
 	pod := treePod("node-agent")
@@ -67,10 +68,13 @@ func (m *machine) runAgent() {
 func (m *machine) claim(name string, mode corev1.PersistentVolumeMode) {
 	m.t.Helper()
 	class := csidriver.StorageClass
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: m.shop, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &mode,
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
-	}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: m.shop, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &mode,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")},
+			},
+		}}
 	require.NoError(m.t, m.client.Create(m.t.Context(), claim))
 }
 
@@ -80,7 +84,8 @@ func treePod(name string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
-			Containers: []corev1.Container{{Name: "tree", Image: treeImage, Args: []string{"run"}, ImagePullPolicy: corev1.PullNever}},
+			Containers: []corev1.Container{{Name: "tree", Image: treeImage, Args: []string{"run"},
+				ImagePullPolicy: corev1.PullNever}},
 		},
 	}
 }
@@ -96,7 +101,8 @@ func claimed(claim string) corev1.Volume {
 func (m *machine) startPod(pod *corev1.Pod) {
 	m.t.Helper()
 	pod.Namespace = cmp.Or(pod.Namespace, m.shop)
-	m.retry("create pod "+pod.Name, func(ctx context.Context) error { return m.client.Create(ctx, pod) }) // its service account may not exist yet
+	// its service account may not exist yet
+	m.retry("create pod "+pod.Name, func(ctx context.Context) error { return m.client.Create(ctx, pod) })
 	m.running(pod)
 }
 
@@ -104,8 +110,11 @@ func (m *machine) startPod(pod *corev1.Pod) {
 func (m *machine) startApp() *corev1.Pod {
 	m.t.Helper()
 	app := treePod("app")
-	app.Spec.Volumes = []corev1.Volume{{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, claimed("data")}
-	app.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "empty", MountPath: "/empty"}, {Name: "claimed", MountPath: "/claimed"}}
+	app.Spec.Volumes = []corev1.Volume{
+		{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, claimed("data"),
+	}
+	app.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "empty", MountPath: "/empty"},
+		{Name: "claimed", MountPath: "/claimed"}}
 	m.startPod(app)
 	m.tree(app, "write", "/empty")
 	m.tree(app, "write", "/claimed")
@@ -132,7 +141,8 @@ func (m *machine) tree(pod *corev1.Pod, args ...string) string {
 // list returns what a pod sees of its files, in lines.
 func (m *machine) list(pod *corev1.Pod) []string {
 	m.t.Helper()
-	return append(strings.Split(m.tree(pod, "list", "/empty"), "\n"), strings.Split(m.tree(pod, "list", "/claimed"), "\n")...)
+	return append(strings.Split(m.tree(pod, "list", "/empty"), "\n"), strings.Split(m.tree(pod, "list", "/claimed"),
+		"\n")...)
 }
 
 // backup backs up the volumes of the shop.
@@ -180,8 +190,9 @@ func (m *machine) stored() (size int64) {
 	return size
 }
 
-// TestAcceptNodeAgent_Volumes has a pod of a real kubelet write files of all sorts to an empty volume and one of a CSI driver. They are backed up
-// twice, the namespace is deleted, and both states are restored: all that the program sees of its files is as before.
+// TestAcceptNodeAgent_Volumes has a pod of a real kubelet write files of all sorts to an empty volume and one of a CSI
+// driver. They are backed up twice, the namespace is deleted, and both states are restored: all that the program sees
+// of its files is as before.
 func TestAcceptNodeAgent_Volumes(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -1,4 +1,5 @@
-// Package pods helps tests and the demo to run pods on the node of a control plane (controlplane.Options.Node), with a real kubelet:
+// Package pods helps tests and the demo to run pods on the node of a control plane (controlplane.Options.Node), with a
+// real kubelet:
 //
 //	cluster := plane.Get(t)                                      // of controlplane.Shared{Options: controlplane.Options{Node: true}}
 //	pods.Import(ctx, cluster, "tree.invalid/tree:1", program)    // an image of a static program; nothing is pulled
@@ -7,5 +8,6 @@
 //
 // Where the machine cannot run a node, Shared.Get skips the test and says why.
 //
-// Package kubelet is something else: it pretends, so that commands of hooks can run in pods on any machine, but runs nothing of a pod.
+// Package kubelet is something else: it pretends, so that commands of hooks can run in pods on any machine, but runs
+// nothing of a pod.
 package pods

@@ -18,8 +18,11 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// Exec runs a command in the first container of a pod and returns what it has printed. One that fails is an error with what it has said.
-func Exec(ctx context.Context, cluster *controlplane.Cluster, namespace, pod string, command ...string) ([]byte, error) {
+// Exec runs a command in the first container of a pod and returns what it has printed. One that fails is an error with
+// what it has said.
+func Exec(
+	ctx context.Context, cluster *controlplane.Cluster, namespace, pod string, command ...string,
+) ([]byte, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	if err != nil {
 		return nil, err
@@ -41,9 +44,9 @@ func Exec(ctx context.Context, cluster *controlplane.Cluster, namespace, pod str
 	return stdout.Bytes(), nil
 }
 
-// OnNode returns a command that runs a program of the machine among the mounts and processes of the node, where it sees the volumes of pods in
-// /var/lib/kubelet/pods. Its network is the machine's, so that it reaches other clusters, too. It is a process group of its own, as nsenter
-// stays its parent, and ends with the node. Paths are absolute.
+// OnNode returns a command that runs a program of the machine among the mounts and processes of the node, where it sees
+// the volumes of pods in /var/lib/kubelet/pods. Its network is the machine's, so that it reaches other clusters, too.
+// It is a process group of its own, as nsenter stays its parent, and ends with the node. Paths are absolute.
 func OnNode(ctx context.Context, cluster *controlplane.Cluster, program string, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(cluster.Node.PID), "--mount", "--pid", "--", program}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)

@@ -25,8 +25,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// Import makes an image of programs, which are static, for the pods of a cluster. They are in / of the image, and the first one is what a
-// container runs. Pods need imagePullPolicy Never or IfNotPresent.
+// Import makes an image of programs, which are static, for the pods of a cluster. They are in / of the image, and the
+// first one is what a container runs. Pods need imagePullPolicy Never or IfNotPresent.
 func Import(ctx context.Context, cluster *controlplane.Cluster, reference string, programs ...string) error {
 	files := map[string]string{}
 	for _, program := range programs {
@@ -48,7 +48,8 @@ func Import(ctx context.Context, cluster *controlplane.Cluster, reference string
 	return ImportImage(ctx, cluster, reference, image)
 }
 
-// Layer returns a layer of an image, with a directory for temporary files, and with files of the machine by their paths in the image.
+// Layer returns a layer of an image, with a directory for temporary files, and with files of the machine by their paths
+// in the image.
 func Layer(files map[string]string) (v1.Layer, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
@@ -71,7 +72,10 @@ func Layer(files map[string]string) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil })
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content.Bytes())),
+			nil
+	})
 }
 
 // ImportImage makes an image available to the pods of a cluster under a reference.
@@ -90,7 +94,9 @@ func ImportImage(ctx context.Context, cluster *controlplane.Cluster, reference s
 		return err
 	}
 	ctr := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, cluster.Node.Ctr, append([]string{"--address", cluster.Node.Containerd, "--namespace", "k8s.io", "images"}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, cluster.Node.Ctr,
+			append([]string{"--address", cluster.Node.Containerd, "--namespace", "k8s.io", "images"},
+				args...)...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("import the image %s: %w: %s", reference, err, out)
 		}

@@ -22,7 +22,8 @@ var plane = controlplane.Shared{Options: controlplane.Options{Node: true}}
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// TestPodsRunOnTheNode runs a pod from an image that was made here, with a volume, a command through the API server, and its end.
+// TestPodsRunOnTheNode runs a pod from an image that was made here, with a volume, a command through the API server,
+// and its end.
 func TestPodsRunOnTheNode(t *testing.T) {
 	t.Parallel()
 	cluster := plane.Get(t)
@@ -40,7 +41,9 @@ func TestPodsRunOnTheNode(t *testing.T) {
 				Name: "tree", Image: image, Args: []string{"run"}, ImagePullPolicy: corev1.PullNever,
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 			}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Volumes: []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -66,7 +69,8 @@ func TestPodsRunOnTheNode(t *testing.T) {
 
 	volume := filepath.Join("pods", string(pod.UID), "volumes/kubernetes.io~empty-dir/data")
 	require.FileExists(t, filepath.Join(cluster.Node.Kubelet, volume, "large"))
-	onNode, err := pods.OnNode(t.Context(), cluster, programs.Build(t, "server/test/pods/testdata/tree"), "list", filepath.Join("/var/lib/kubelet", volume)).CombinedOutput()
+	onNode, err := pods.OnNode(t.Context(), cluster, programs.Build(t, "server/test/pods/testdata/tree"), "list",
+		filepath.Join("/var/lib/kubelet", volume)).CombinedOutput()
 	require.NoError(t, err, "%s", onNode)
 	require.Equal(t, string(listed), string(onNode), "the node must see what the pod does")
 

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 )
 
-// cached returns the path of a program that the go command does not build. build builds it in an empty directory and returns
-// its path there; it is called when a file that inputs match, patterns relative to the root of this module, has changed since, or
-// the text of version. Nobody may change the program.
+// cached returns the path of a program that the go command does not build. build builds it in an empty directory and
+// returns its path there; it is called when a file that inputs match, patterns relative to the root of this module, has
+// changed since, or the text of version. Nobody may change the program.
 func cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -65,15 +65,18 @@ func cached(name, version string, inputs []string, build func(dir string) (strin
 	return path, os.Rename(path+".part", path)
 }
 
-// NodePlugin returns the path of the plugin in JavaScript, which build builds in an empty directory. Nobody may change it.
+// NodePlugin returns the path of the plugin in JavaScript, which build builds in an empty directory. Nobody may change
+// it.
 func NodePlugin(build func(ctx context.Context, dir string) (string, error)) (string, error) {
 	node, err := exec.Command("node", "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("node --version: %w", err)
 	}
 	inputs := []string{
-		"examples/node-plugin/*.mjs", "examples/node-plugin/*.json", "examples/node-plugin/.npmrc", "examples/node-plugin/host/*.proto",
+		"examples/node-plugin/*.mjs", "examples/node-plugin/*.json", "examples/node-plugin/.npmrc",
+		"examples/node-plugin/host/*.proto",
 		"proto/*/*/*.proto", "proto/*/*/*/*.proto",
 	}
-	return cached("node-plugin", string(node), inputs, func(dir string) (string, error) { return build(context.Background(), dir) })
+	return cached("node-plugin", string(node), inputs,
+		func(dir string) (string, error) { return build(context.Background(), dir) })
 }

@@ -72,14 +72,15 @@ func Write(t testing.TB, path string, content []byte) {
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
 }
 
-// BuildModule returns the path of the program in the root of another module in this tree, a directory relative to the root of
-// this module. The rest is as with Build.
+// BuildModule returns the path of the program in the root of another module in this tree, a directory relative to the
+// root of this module. The rest is as with Build.
 func BuildModule(dir string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
-	b := tree{root: root, dir: filepath.Join(root, filepath.FromSlash(dir)), env: []string{"GOWORK=off", "GOFLAGS=-mod=readonly"}}
+	b := tree{root: root, dir: filepath.Join(root, filepath.FromSlash(dir)),
+		env: []string{"GOWORK=off", "GOFLAGS=-mod=readonly"}}
 	return b.link(dir, ".")
 }
 
@@ -89,7 +90,8 @@ func Link(pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := tree{root: root, dir: root, env: []string{"CGO_ENABLED=0"}} // static, as in releases: it may run in an image that has nothing else
+	// static, as in releases: it may run in an image that has nothing else
+	b := tree{root: root, dir: root, env: []string{"CGO_ENABLED=0"}}
 	return b.link(pkg, "./"+filepath.ToSlash(pkg))
 }
 
@@ -100,8 +102,8 @@ type tree struct {
 	env  []string // in addition to that of the test
 }
 
-// run runs the go command in the directory of the module. With Cmd.Dir, os/exec would look at that directory, whose time changes with
-// every page in it.
+// run runs the go command in the directory of the module. With Cmd.Dir, os/exec would look at that directory, whose
+// time changes with every page in it.
 func (b tree) run(args ...string) ([]byte, error) {
 	cmd := exec.Command("go", append([]string{"-C", b.dir}, args...)...)
 	cmd.Env = append(os.Environ(), b.env...)
@@ -114,15 +116,17 @@ func (b tree) run(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// link links the program of pkg, unless it is up to date, which the go command finds out. A lock keeps other processes from starting
-// it meanwhile. With -trimpath, what is compiled serves all directories, and with -s, linking takes two thirds of the time.
+// link links the program of pkg, unless it is up to date, which the go command finds out. A lock keeps other processes
+// from starting it meanwhile. With -trimpath, what is compiled serves all directories, and with -s, linking takes two
+// thirds of the time.
 func (b tree) link(name, pkg string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(b.root))
-	dir := filepath.Join(cache, "cleat", "test-programs", hex.EncodeToString(sum[:8]), strings.ReplaceAll(filepath.ToSlash(name), "/", "_"))
+	dir := filepath.Join(cache, "cleat", "test-programs", hex.EncodeToString(sum[:8]),
+		strings.ReplaceAll(filepath.ToSlash(name), "/", "_"))
 	lock, err := lockDir(dir)
 	if err != nil {
 		return "", err

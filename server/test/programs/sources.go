@@ -19,10 +19,10 @@ const files = `{{if not .Standard}}{{$dir := .Dir}}{{$dir}}{{range .GoFiles}}
 {{$dir}}/{{.}}{{end}}{{range .EmbedFiles}}
 {{$dir}}/{{.}}{{end}}{{end}}`
 
-// Depend makes the results of the running tests depend on the source of packages, patterns relative to the root of this module, and
-// of all that they import. The go command keeps the results of tests for as long as their own source and the files at which
-// they have looked are the same. It does not know what other processes read, such as a go command that a test runs.
-// Build and its like do this for the programs that they build.
+// Depend makes the results of the running tests depend on the source of packages, patterns relative to the root of this
+// module, and of all that they import. The go command keeps the results of tests for as long as their own source and
+// the files at which they have looked are the same. It does not know what other processes read, such as a go command
+// that a test runs. Build and its like do this for the programs that they build.
 func Depend(t testing.TB, packages ...string) {
 	t.Helper()
 	root, err := moduleRoot()

@@ -11,14 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestResultsAreKeptUntilTheSourceChanges runs the tests of a module, which run a program of that module, after changes of the program.
+// TestResultsAreKeptUntilTheSourceChanges runs the tests of a module, which run a program of that module, after changes
+// of the program.
 func TestResultsAreKeptUntilTheSourceChanges(t *testing.T) {
 	t.Parallel()
 	m := newModule(t)
-	const word, text = "package word\n\nimport _ \"embed\"\n\nconst Word = %q\n\n//go:embed embedded/text\nvar Text string\n", "embedded"
+	const word, text = "package word\n\nimport _ \"embed\"\n\nconst Word = %q\n\n//go:embed embedded/text\nvar Text " +
+		"string\n", "embedded"
 	m.write("word/word.go", fmt.Sprintf(word, "imported"))
 	m.write("word/embedded/text", text)
-	m.write("says/main.go", "package main\n\nimport \"example.io/m/word\"\n\nfunc main() { print(word.Word, \" \", word.Text) }\n")
+	m.write("says/main.go", "package main\n\nimport \"example.io/m/word\"\n\nfunc main() { print(word.Word, \" \", "+
+		"word.Text) }\n")
 	m.test("first", "server/test/programs", `programs.Build(t, "says")`)
 	m.test("second", "framework/plugintest", `plugintest.Build(t, "../says")`)
 
@@ -71,7 +74,8 @@ func (m *module) write(name, text string) {
 	require.NoError(m.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// test adds a package with a test that runs the program that the expression build builds, with a package of this module.
+// test adds a package with a test that runs the program that the expression build builds, with a package of this
+// module.
 func (m *module) test(name, with, build string) {
 	m.t.Helper()
 	m.packages = append(m.packages, "./"+name)

@@ -36,9 +36,9 @@ type movers struct {
 	vendor  *vendor
 }
 
-// Movers backs up, deletes, restores and compares the data of claims with both data movers of the examples, each of which takes
-// the claims of a label. It shows the progress with "cleat operations -w", and kills the controller of one mover on the way.
-// The custom resource definitions and the location are those that Run has installed. The claims stay.
+// Movers backs up, deletes, restores and compares the data of claims with both data movers of the examples, each of
+// which takes the claims of a label. It shows the progress with "cleat operations -w", and kills the controller of one
+// mover on the way. The custom resource definitions and the location are those that Run has installed. The claims stay.
 func Movers(ctx context.Context, o Options) (err error) {
 	m := &movers{narrator: &narrator{out: o.Out, start: time.Now()}, site: o.Site}
 	m.site.PluginDir = o.Movers
@@ -99,7 +99,8 @@ func (m *movers) thereAndBack(ctx context.Context) error {
 	}
 
 	name := m.volumes.namespace
-	m.step("backing up %d claims with %d MB; the controller is killed on the way, and another one takes over", len(m.volumes.tiers()), m.volumes.size()>>20)
+	m.step("backing up %d claims with %d MB; the controller is killed on the way, and another one takes over",
+		len(m.volumes.tiers()), m.volumes.size()>>20)
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.killOnTheWay(both) })
 	group.Go(func() error {
@@ -143,18 +144,19 @@ func (m *movers) watched(ctx context.Context, kind schema.GroupVersionResource, 
 
 // killOnTheWay kills the controller when it has moved a part of the data, and starts another one.
 func (m *movers) killOnTheWay(ctx context.Context) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		all, err := m.dynamic.Resource(transfers).Namespace(Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		var done int64
-		for i := range all.Items {
-			moved, _, _ := unstructured.NestedInt64(all.Items[i].Object, "status", "bytesDone")
-			done += moved
-		}
-		return done > 0, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			all, err := m.dynamic.Resource(transfers).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, err
+			}
+			var done int64
+			for i := range all.Items {
+				moved, _, _ := unstructured.NestedInt64(all.Items[i].Object, "status", "bytesDone")
+				done += moved
+			}
+			return done > 0, nil
+		})
 	if err != nil {
 		return fmt.Errorf("the data mover has moved nothing: %w; its log:\n%s", err, m.vendor.log())
 	}

@@ -64,8 +64,8 @@ type loadState struct {
 	message string
 }
 
-// watched runs a command, and prints a line whenever the number of loads in some phase changes. It returns an error unless the command has
-// moved each volume.
+// watched runs a command, and prints a line whenever the number of loads in some phase changes. It returns an error
+// unless the command has moved each volume.
 func (p *podVolumes) watched(ctx context.Context, list func() ([]loadState, error), command ...string) error {
 	p.step("cleat %s", strings.Join(command, " "))
 	ended := make(chan error, 1)
@@ -116,7 +116,8 @@ func summary(states []loadState) (line string, completed int) {
 	}
 	var parts []string
 	for _, phase := range []velerov1.LoadPhase{
-		velerov1.LoadPhaseCompleted, velerov1.LoadPhaseInProgress, velerov1.LoadPhasePrepared, velerov1.LoadPhaseAccepted, velerov1.LoadPhaseNew,
+		velerov1.LoadPhaseCompleted, velerov1.LoadPhaseInProgress, velerov1.LoadPhasePrepared, velerov1.LoadPhaseAccepted,
+		velerov1.LoadPhaseNew,
 		velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled,
 	} {
 		if count[phase] > 0 {

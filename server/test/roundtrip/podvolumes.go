@@ -49,10 +49,12 @@ type podVolumes struct {
 	namespace string
 }
 
-// PodVolumes has pods, which run, write files to their volumes. They are backed up, no more than two volumes in preparation at once, and again
-// when some files have changed. Then the namespace is deleted and restored, and all that the pods see of their files is compared.
+// PodVolumes has pods, which run, write files to their volumes. They are backed up, no more than two volumes in
+// preparation at once, and again when some files have changed. Then the namespace is deleted and restored, and all that
+// the pods see of their files is compared.
 func PodVolumes(ctx context.Context, o PodVolumeOptions) (err error) {
-	p := &podVolumes{narrator: &narrator{out: o.Out, start: time.Now()}, PodVolumeOptions: o, namespace: o.World.Prefix + "-volumes"}
+	p := &podVolumes{narrator: &narrator{out: o.Out, start: time.Now()}, PodVolumeOptions: o, namespace: o.World.Prefix +
+		"-volumes"}
 	w, err := world.NewClient(o.Kubeconfig)
 	if err != nil {
 		return err
@@ -67,7 +69,8 @@ func PodVolumes(ctx context.Context, o PodVolumeOptions) (err error) {
 	if err := p.setUp(ctx, w); err != nil {
 		return err
 	}
-	p.step("starting the agent of node %s: two volumes may be in preparation, and one is moved at once", p.Cluster.Node.Name)
+	p.step("starting the agent of node %s: two volumes may be in preparation, and one is moved at once",
+		p.Cluster.Node.Name)
 	ctx, stop, err := p.startAgent(ctx)
 	if err != nil {
 		return err
@@ -82,12 +85,14 @@ func PodVolumes(ctx context.Context, o PodVolumeOptions) (err error) {
 	if err := p.thereAndBack(ctx); err != nil {
 		log, _ := os.ReadFile(p.log())
 		err = errors.Join(err, context.Cause(ctx))
-		return fmt.Errorf("%w; end of the agent's log:\n%s\nend of the server's log:\n%s", err, log[max(0, len(log)-4<<10):], server.Tail())
+		return fmt.Errorf("%w; end of the agent's log:\n%s\nend of the server's log:\n%s", err, log[max(0, len(log)-4<<10):],
+			server.Tail())
 	}
 	return nil
 }
 
-// setUp creates what an operator creates, and imports the images of the pods: that of the init container of restored pods has the cleat binary.
+// setUp creates what an operator creates, and imports the images of the pods: that of the init container of restored
+// pods has the cleat binary.
 func (p *podVolumes) setUp(ctx context.Context, w *world.Client) error {
 	if err := p.Install(ctx, w); err != nil {
 		return err
@@ -109,9 +114,10 @@ func (p *podVolumes) setUp(ctx context.Context, w *world.Client) error {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "node-agent"}, Data: map[string]string{
 			"node-agent.json": `{"loadConcurrency": {"globalConfig": 1, "prepareQueueLength": 2}}`,
 		}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "restore-helper", Labels: map[string]string{
-			"velero.io/plugin-config": "", "velero.io/pod-volume-restore": "RestoreItemAction",
-		}}, Data: map[string]string{"image": helperImage}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "restore-helper",
+			Labels: map[string]string{
+				"velero.io/plugin-config": "", "velero.io/pod-volume-restore": "RestoreItemAction",
+			}}, Data: map[string]string{"image": helperImage}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}},
 	} {
 		if err := p.client.Create(ctx, object); err != nil {
@@ -126,7 +132,8 @@ func (p *podVolumes) log() string { return filepath.Join(p.WorkDir, "agent.log")
 // startAgent starts the agent, and the pod by which the server knows that it runs. The context ends with the agent.
 func (p *podVolumes) startAgent(ctx context.Context) (_ context.Context, stop func(), err error) {
 	if err := p.run(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "node-agent", Labels: map[string]string{"role": "node-agent"}}, Spec: podSpec(),
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "node-agent",
+			Labels: map[string]string{"role": "node-agent"}}, Spec: podSpec(),
 	}); err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +144,8 @@ func (p *podVolumes) startAgent(ctx context.Context) (_ context.Context, stop fu
 	defer log.Close()
 	agent := pods.OnNode(context.WithoutCancel(ctx), p.Cluster, p.Cleat,
 		"node-agent", "server", "--kubeconfig", p.Kubeconfig, "--namespace", Namespace, "--node-name", p.Cluster.Node.Name,
-		"--host-pods", "/var/lib/kubelet/pods", "--plugin-dir", p.PluginDir, "--scratch-dir", p.WorkDir, "--metrics-address", "0", "--profiler-address", "",
+		"--host-pods", "/var/lib/kubelet/pods", "--plugin-dir", p.PluginDir, "--scratch-dir", p.WorkDir, "--metrics-address",
+		"0", "--profiler-address", "",
 		"--config", p.config, "--node-agent-configmap", "node-agent")
 	agent.Stdout, agent.Stderr = log, log
 	if err := agent.Start(); err != nil {
@@ -220,13 +228,14 @@ func (p *podVolumes) thereAndBack(ctx context.Context) error {
 
 // run creates a pod and waits until it runs.
 func (p *podVolumes) run(ctx context.Context, pod *corev1.Pod) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		err := p.client.Create(ctx, pod)
-		if apierrors.IsForbidden(err) { // the namespace is new and has no service account yet
-			return false, nil
-		}
-		return err == nil, err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			err := p.client.Create(ctx, pod)
+			if apierrors.IsForbidden(err) { // the namespace is new and has no service account yet
+				return false, nil
+			}
+			return err == nil, err
+		})
 	if err != nil {
 		return fmt.Errorf("create pod %s: %w", pod.Name, err)
 	}
@@ -236,7 +245,9 @@ func (p *podVolumes) run(ctx context.Context, pod *corev1.Pod) error {
 // pod returns a pod with a volume.
 func (p *podVolumes) pod(name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}, Spec: podSpec()}
-	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	}
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: treeDir}}
 	return pod
 }
@@ -244,15 +255,17 @@ func (p *podVolumes) pod(name string) *corev1.Pod {
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
-		Containers: []corev1.Container{{Name: "app", Image: treeImage, Args: []string{"run"}, ImagePullPolicy: corev1.PullNever}},
+		Containers: []corev1.Container{{Name: "app", Image: treeImage, Args: []string{"run"},
+			ImagePullPolicy: corev1.PullNever}},
 	}
 }
 
 func (p *podVolumes) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		err := p.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
-		return pod.Status.Phase == corev1.PodRunning, err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			err := p.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+			return pod.Status.Phase == corev1.PodRunning, err
+		})
 	if err != nil {
 		return fmt.Errorf("pod %s is %s: %s: %w", pod.Name, pod.Status.Phase, pod.Status.Message, err)
 	}
@@ -288,17 +301,19 @@ func (p *podVolumes) deleteNamespace(ctx context.Context, all []*corev1.Pod) err
 	if err := p.client.Delete(ctx, namespace); err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := p.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
-			return false, err
-		}
-		for _, pod := range all {
-			if _, err := os.Stat(filepath.Join(p.Cluster.Node.Kubelet, "pods", string(pod.UID))); !errors.Is(err, fs.ErrNotExist) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			if err := p.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
 				return false, err
 			}
-		}
-		return true, nil
-	})
+			for _, pod := range all {
+				if _, err := os.Stat(filepath.Join(p.Cluster.Node.Kubelet, "pods", string(pod.UID))); !errors.Is(err,
+					fs.ErrNotExist) {
+					return false, err
+				}
+			}
+			return true, nil
+		})
 }
 
 // stored returns how many bytes the bucket has.

@@ -34,8 +34,8 @@ func eight() []queued {
 	}
 }
 
-// Queue starts a server with three concurrent backups, creates eight backups of the world that Run has left in the cluster, and
-// shows them with "cleat queue -w" until all have ended.
+// Queue starts a server with three concurrent backups, creates eight backups of the world that Run has left in the
+// cluster, and shows them with "cleat queue -w" until all have ended.
 func Queue(ctx context.Context, o Options) (err error) {
 	n := &narrator{out: o.Out, start: time.Now()}
 	client, err := world.NewClient(o.Kubeconfig)
@@ -112,15 +112,16 @@ func awaitEnds(ctx context.Context, resource dynamic.ResourceInterface) error {
 
 // awaitCompleted waits until a backup or restore is Completed. It returns an error if it has ended otherwise.
 func awaitCompleted(ctx context.Context, resource dynamic.ResourceInterface, name string) error {
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		got, err := resource.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		phase, _, _ := unstructured.NestedString(got.Object, "status", "phase")
-		if strings.Contains(phase, "Failed") {
-			return false, fmt.Errorf("%s %s has ended as %s", got.GetKind(), name, phase)
-		}
-		return phase == "Completed", nil
-	})
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			got, err := resource.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			phase, _, _ := unstructured.NestedString(got.Object, "status", "phase")
+			if strings.Contains(phase, "Failed") {
+				return false, fmt.Errorf("%s %s has ended as %s", got.GetKind(), name, phase)
+			}
+			return phase == "Completed", nil
+		})
 }

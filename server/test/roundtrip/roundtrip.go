@@ -35,8 +35,8 @@ type Report struct {
 	Restore     time.Duration
 }
 
-// Run makes a round trip. Afterwards the cluster is as before, except for the custom resource definitions of velero.io and the
-// namespace "velero".
+// Run makes a round trip. Afterwards the cluster is as before, except for the custom resource definitions of velero.io
+// and the namespace "velero".
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	n := &narrator{out: o.Out, start: time.Now()}
 	client, err := world.NewClient(o.Kubeconfig)
@@ -76,7 +76,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 
 	namespaces := o.World.Prefix + "-*"
 	began := time.Now()
-	if err := o.Run(ctx, "backup", "create", o.World.Prefix, "--include-namespaces", namespaces, "--include-cluster-resources=true", "--wait"); err != nil {
+	if err := o.Run(ctx, "backup", "create", o.World.Prefix, "--include-namespaces", namespaces,
+		"--include-cluster-resources=true", "--wait"); err != nil {
 		return nil, fmt.Errorf("%w; end of the server's log:\n%s", err, server.Tail())
 	}
 	report.Backup = time.Since(began)
@@ -111,7 +112,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, nil
 }
 
-// described returns the number of items in the manifest of a backup. It returns an error unless they are those of its archive.
+// described returns the number of items in the manifest of a backup. It returns an error unless they are those of its
+// archive.
 func (o *Options) described(ctx context.Context, backup string) (int, error) {
 	dir := filepath.Join(o.S3.Dir, o.Bucket, "backups", backup)
 	archive, err := os.Open(filepath.Join(dir, backup+".tar.gz"))

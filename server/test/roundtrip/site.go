@@ -63,8 +63,8 @@ func (s *Site) Run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Install creates what an operator creates: the custom resource definitions, the namespace, the credentials and a default backup
-// storage location.
+// Install creates what an operator creates: the custom resource definitions, the namespace, the credentials and a
+// default backup storage location.
 func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	if err := s.Run(ctx, "install", "--crds-only"); err != nil {
 		return err
@@ -73,7 +73,8 @@ func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
-	credentials := fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.S3.AccessKey, s.S3.SecretKey)
+	credentials := fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.S3.AccessKey,
+		s.S3.SecretKey)
 	storage := map[string]any{"bucket": s.Bucket}
 	if s.S3.CAFile != "" {
 		ca, err := os.ReadFile(s.S3.CAFile)
@@ -86,7 +87,8 @@ func (s *Site) Install(ctx context.Context, c *world.Client) error {
 		r dynamic.ResourceInterface
 		o map[string]any
 	}{
-		{d.Resource(namespaces), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}}},
+		{d.Resource(namespaces), map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": Namespace}}},
 		{d.Resource(secrets).Namespace(Namespace), map[string]any{
 			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "cloud-credentials"},
 			"data": map[string]any{"cloud": base64.StdEncoding.EncodeToString([]byte(credentials))},
@@ -134,7 +136,8 @@ func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 		return phase == "Available" && err == nil && !at.Before(server.started.Truncate(time.Second)), nil
 	})
 	if err != nil {
-		return fmt.Errorf("backup storage location is not available: %w %s; end of the server's log:\n%s", err, message, server.Tail())
+		return fmt.Errorf("backup storage location is not available: %w %s; end of the server's log:\n%s", err, message,
+			server.Tail())
 	}
 	return nil
 }

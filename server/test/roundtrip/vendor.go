@@ -24,7 +24,8 @@ func installVendor(ctx context.Context, s *Site, dir string) (*vendor, error) {
 			"controller", "--namespace", Namespace, "--volumes", dir, "--bucket", bucket,
 			"--lease", "3s", "--pack-size", "1048576", "--bytes-per-second", "8000000",
 		},
-		env: append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "AWS_ACCESS_KEY_ID="+s.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+s.S3.SecretKey),
+		env: append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "AWS_ACCESS_KEY_ID="+s.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+
+			s.S3.SecretKey),
 	}
 	install := exec.CommandContext(ctx, v.binary, "install")
 	install.Env = v.env

@@ -32,7 +32,8 @@ func (v volumes) size() int { return len(v.tiers()) * filesPerVolume * fileSize 
 // objects returns the claims and their namespace.
 func (v volumes) objects() []world.Object {
 	object := func(resource string, o map[string]any) world.Object {
-		return world.Object{Unstructured: &unstructured.Unstructured{Object: o}, Resource: resource, Manager: "kubectl-create"}
+		return world.Object{Unstructured: &unstructured.Unstructured{Object: o}, Resource: resource,
+			Manager: "kubectl-create"}
 	}
 	all := []world.Object{object("namespaces", map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": v.namespace},

@@ -1,6 +1,7 @@
-// Package stockplugins builds plugins like those that vendors ship for Velero: with a library like Velero's and the versions of
-// go-plugin, gRPC and protobuf of several years. Each year is a separate module; the directory library is the same for all.
-// Tests run the plugins to check that such plugins work unmodified. The package imports programs only. Start reading at Build.
+// Package stockplugins builds plugins like those that vendors ship for Velero: with a library like Velero's and the
+// versions of go-plugin, gRPC and protobuf of several years. Each year is a separate module; the directory library is
+// the same for all. Tests run the plugins to check that such plugins work unmodified. The package imports programs
+// only. Start reading at Build.
 package stockplugins
 
 import (
@@ -23,7 +24,8 @@ const Tape = "tape"
 // Disks is what Build takes for a plugin with a volume snapshotter whose disks and snapshots are files.
 const Disks = "disks"
 
-// Build builds the plugin of a year, Tape or Disks, and copies it to dir. It returns the path of the copy, e.g. "stock-2020".
+// Build builds the plugin of a year, Tape or Disks, and copies it to dir. It returns the path of the copy, e.g.
+// "stock-2020".
 func Build(year, dir string) (string, error) {
 	built, err := programs.BuildModule("server/test/stockplugins/" + year)
 	if err != nil {

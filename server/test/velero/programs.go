@@ -25,7 +25,8 @@ const (
 	pluginPackage = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws"
 )
 
-// linkFlags set the version, and switch off an endpoint of controller-runtime that Velero does not use and that would take port 8080.
+// linkFlags set the version, and switch off an endpoint of controller-runtime that Velero does not use and that would
+// take port 8080.
 const linkFlags = "-s -w -X github.com/vmware-tanzu/velero/pkg/buildinfo.Version=" + Version +
 	" -X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
 
@@ -52,8 +53,8 @@ func Get(t testing.TB) *Programs {
 	return p
 }
 
-// Build returns the programs, and builds them if that has not been done. It writes what the compiler does to out. If several processes
-// call it, one builds and the others wait.
+// Build returns the programs, and builds them if that has not been done. It writes what the compiler does to out. If
+// several processes call it, one builds and the others wait.
 func Build(ctx context.Context, out io.Writer) (_ *Programs, err error) {
 	module, dir, err := locate()
 	if err != nil {
@@ -88,9 +89,11 @@ func Build(ctx context.Context, out io.Writer) (_ *Programs, err error) {
 		{built.Velero, serverPackage, linkFlags},
 	} {
 		fmt.Fprintf(out, "building %s, once\n", program.pkg)
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", program.flags, "-o", program.path, program.pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", program.flags, "-o", program.path,
+			program.pkg)
 		cmd.Dir = module
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS,
+			"GOARCH="+runtime.GOARCH)
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Run(); err != nil {
 			return nil, fmt.Errorf("build %s: %w", program.pkg, err)
@@ -103,7 +106,8 @@ func programsIn(dir string) *Programs {
 	return &Programs{Velero: filepath.Join(dir, "velero"), PluginDir: filepath.Join(dir, "plugins")}
 }
 
-// locate returns the directory of the module of the programs, and that of the programs which are built from its present content.
+// locate returns the directory of the module of the programs, and that of the programs which are built from its present
+// content.
 func locate() (module, built string, err error) {
 	root, err := moduleRoot()
 	if err != nil {

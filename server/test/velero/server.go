@@ -25,7 +25,8 @@ type Site struct {
 // Command returns a command of Velero's command line.
 func (s *Site) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.Velero, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "VELERO_NAMESPACE="+s.Namespace, "HOME="+s.WorkDir, "TMPDIR="+s.WorkDir,
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "VELERO_NAMESPACE="+s.Namespace, "HOME="+s.WorkDir,
+		"TMPDIR="+s.WorkDir,
 		"VELERO_SCRATCH_DIR="+s.WorkDir)
 	cmd.Env = append(cmd.Env, s.Environment...)
 	return cmd
@@ -97,7 +98,8 @@ func (v *Server) Stop() error {
 	}
 }
 
-// Kill kills the server and its plugins, which would not end by themselves, as the end of a container does. It waits for the server.
+// Kill kills the server and its plugins, which would not end by themselves, as the end of a container does. It waits
+// for the server.
 func (v *Server) Kill() {
 	_ = syscall.Kill(-v.PID(), syscall.SIGKILL) // there may be nothing left
 	<-v.done

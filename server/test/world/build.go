@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Label is the label of all cluster-scoped objects of a world, including its namespaces. Its value is the world's prefix.
+// Label is the label of all cluster-scoped objects of a world, including its namespaces. Its value is the world's
+// prefix.
 const Label = "world.cleat.dev/name"
 
 // Group is the API group of the world's custom resources.

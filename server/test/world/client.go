@@ -47,9 +47,9 @@ func NewClient(kubeconfig string) (*Client, error) {
 // Config returns the client's configuration, which other clients can use too.
 func (c *Client) Config() *rest.Config { return c.config }
 
-// Create creates the objects: first the cluster-scoped ones, and then, when the API server serves the custom resources and the
-// namespaces have their default service account, the others with concurrent requests. Owners are created before the objects that
-// they own. done is incremented for each object.
+// Create creates the objects: first the cluster-scoped ones, and then, when the API server serves the custom resources
+// and the namespaces have their default service account, the others with concurrent requests. Owners are created before
+// the objects that they own. done is incremented for each object.
 func (c *Client) Create(ctx context.Context, objects []Object, done *atomic.Int64) error {
 	var later [3][]Object // by depth in the owner chain
 	for _, o := range objects {
@@ -118,7 +118,8 @@ func (c *Client) owner(ctx context.Context, o Object) (*metav1.OwnerReference, e
 	if err != nil {
 		return nil, fmt.Errorf("owner %s of %s: %w", o.OwnerName, o.GetName(), err)
 	}
-	return &metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: name, UID: owner.GetUID()}, nil
+	return &metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: name,
+		UID: owner.GetUID()}, nil
 }
 
 func (c *Client) create(ctx context.Context, o Object, owner *metav1.OwnerReference) error {
@@ -143,7 +144,8 @@ func (c *Client) create(ctx context.Context, o Object, owner *metav1.OwnerRefere
 	if err != nil {
 		return fmt.Errorf("patch of %s: %w", o.GetName(), err)
 	}
-	if _, err = r.Patch(ctx, u.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: o.CoManager}); err != nil {
+	if _, err = r.Patch(ctx, u.GetName(), types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: o.CoManager}); err != nil {
 		return fmt.Errorf("patch %s %s/%s: %w", o.GetKind(), o.GetNamespace(), o.GetName(), err)
 	}
 	return nil

@@ -45,7 +45,8 @@ func clusterScoped(s Spec) []Object {
 // crd returns a custom resource definition with a status subresource and a spec without a schema.
 func crd(kind string) Object {
 	singular := strings.ToLower(kind)
-	return object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", singular+"s."+Group, fields{
+	return object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", singular+"s."+
+		Group, fields{
 		"spec": fields{
 			"group": Group,
 			"scope": "Namespaced",

@@ -28,8 +28,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s was %v, is %v", d.Object, d.Path, d.Before, d.After)
 }
 
-// Compare returns the differences between two snapshots, sorted, except for those that a restore legitimately makes; see
-// normalise.
+// Compare returns the differences between two snapshots, sorted, except for those that a restore legitimately makes;
+// see normalise.
 func Compare(before, after Snapshot) []Difference {
 	var out []Difference
 	for _, k := range slices.Sorted(maps.Keys(before)) {
@@ -95,8 +95,8 @@ func normalise(o *unstructured.Unstructured) map[string]any {
 	return u.Object
 }
 
-// owners formats field ownership without the parts that legitimately differ: times, owners of the status, controllers, and the
-// ownership of the fields that normalise removes.
+// owners formats field ownership without the parts that legitimately differ: times, owners of the status, controllers,
+// and the ownership of the fields that normalise removes.
 func owners(entries []metav1.ManagedFieldsEntry) any {
 	var out []string
 	for _, e := range entries {

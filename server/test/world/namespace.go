@@ -74,7 +74,8 @@ func configuration(s Spec, n int, ns string) []Object {
 		object("v1", "ConfigMap", "configmaps", ns, "binary", fields{
 			"binaryData": fields{"bytes": base64.StdEncoding.EncodeToString([]byte{0, 1, 2, 0xff, 0xfe})}, "immutable": true,
 		}),
-		configMap(ns, "text", fields{"html": "<b>&amp; \u2028 \"quotes\" \\ back</b>", "utf8": "日本語 ✓ é", "control": "tab\tnl\n"}),
+		configMap(ns, "text", fields{"html": "<b>&amp; \u2028 \"quotes\" \\ back</b>", "utf8": "日本語 ✓ é",
+			"control": "tab\tnl\n"}),
 	)
 	for i := range s.Secrets {
 		value := base64.StdEncoding.EncodeToString([]byte(noise(n*500+i, 64+(i*13)%512)))
@@ -97,13 +98,15 @@ func network(s Spec, ns string) []Object {
 	out := []Object{
 		object("v1", "Service", "services", ns, "web", spec(nil)),
 		object("v1", "Service", "services", ns, "headless", spec(fields{"clusterIP": "None"})),
-		object("v1", "Service", "services", ns, "outside", fields{"spec": fields{"type": "ExternalName", "externalName": "example.org"}}),
+		object("v1", "Service", "services", ns, "outside",
+			fields{"spec": fields{"type": "ExternalName", "externalName": "example.org"}}),
 		object("v1", "Service", "services", ns, "by-hand", fields{"spec": fields{"ports": port}}),
 		object("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", ns, "by-hand-1", fields{
 			"addressType": "IPv4",
 			"endpoints":   []any{fields{"addresses": []any{"192.0.2.10"}}},
 			"ports":       []any{fields{"name": "http", "port": int64(8080), "protocol": "TCP"}},
-		}).labelled("kubernetes.io/service-name", "by-hand").labelled("endpointslice.kubernetes.io/managed-by", "world.cleat.dev"),
+		}).labelled("kubernetes.io/service-name", "by-hand").labelled("endpointslice.kubernetes.io/managed-by",
+			"world.cleat.dev"),
 		object("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", ns, "deny-all", fields{
 			"spec": fields{"podSelector": fields{}, "policyTypes": []any{"Ingress"}},
 		}),
@@ -153,7 +156,8 @@ func workloads(s Spec, ns string) []Object {
 			"spec": fields{"replicas": int64(0), "selector": selector("idle"), "template": template("idle", "")},
 		}).managedBy("argocd-controller", true),
 		object("apps/v1", "StatefulSet", "statefulsets", ns, "db", fields{
-			"spec": fields{"replicas": int64(1), "serviceName": "headless", "selector": selector("db"), "template": template("db", "")},
+			"spec": fields{"replicas": int64(1), "serviceName": "headless", "selector": selector("db"),
+				"template": template("db", "")},
 		}),
 		object("apps/v1", "DaemonSet", "daemonsets", ns, "agent", fields{
 			"spec": fields{"selector": selector("agent"), "template": template("agent", "")},
@@ -188,7 +192,9 @@ func custom(ns string) []Object {
 	out := []Object{object(version, "Team", "teams", ns, "core", fields{"spec": fields{"lead": "ada", "budget": 12.5}})}
 	for a := range 3 {
 		app := fmt.Sprintf("app-%d", a)
-		out = append(out, object(version, "App", "apps", ns, app, fields{"spec": fields{"tier": int64(a)}}).ownedBy("teams/core"))
+		out = append(out, object(version, "App", "apps", ns, app, fields{"spec": fields{"tier": int64(a)}}).ownedBy(
+			"teams/core",
+		))
 		for c := range 2 {
 			out = append(out, object(version, "Component", "components", ns, fmt.Sprintf("%s-part-%d", app, c), fields{
 				"spec": fields{"nested": fields{"list": []any{int64(1), "two", nil, true, fields{}}}},

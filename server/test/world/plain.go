@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Plain returns the namespaces of s and perNamespace objects in each of them that no controller changes: half of them config maps
-// of about 1 KiB, a third secrets, the rest roles and bindings.
+// Plain returns the namespaces of s and perNamespace objects in each of them that no controller changes: half of them
+// config maps of about 1 KiB, a third secrets, the rest roles and bindings.
 func Plain(s Spec, perNamespace int) []Object {
 	var out []Object
 	for n := range s.Namespaces {
@@ -47,8 +47,8 @@ func Plain(s Spec, perNamespace int) []Object {
 	return out
 }
 
-// CreateBare creates objects as fast as possible, as a baseline for benchmarks: the namespaces first, and then one POST per
-// object from the given number of workers, without decoding the responses.
+// CreateBare creates objects as fast as possible, as a baseline for benchmarks: the namespaces first, and then one POST
+// per object from the given number of workers, without decoding the responses.
 func (c *Client) CreateBare(ctx context.Context, objects []Object, workers int) error {
 	config := rest.CopyConfig(c.config)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
@@ -68,7 +68,9 @@ func (c *Client) CreateBare(ctx context.Context, objects []Object, workers int) 
 				if err != nil {
 					return fmt.Errorf("encode %s: %w", o.GetName(), err)
 				}
-				if _, err = client.Post().AbsPath(path(o)).SetHeader("Content-Type", "application/json").Body(body).Do(gctx).Raw(); err != nil {
+				if _, err = client.Post().AbsPath(path(o)).SetHeader("Content-Type", "application/json").Body(body).Do(
+					gctx,
+				).Raw(); err != nil {
 					return fmt.Errorf("create %s %s/%s: %w", o.GetKind(), o.GetNamespace(), o.GetName(), err)
 				}
 				return nil

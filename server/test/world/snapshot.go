@@ -33,8 +33,8 @@ func key(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", gk, o.GetNamespace(), o.GetName())
 }
 
-// Snapshot reads all objects in the namespaces of the world, and the cluster-scoped objects with its label, of all kinds that
-// the API server serves. It omits objects that controllers derive from others.
+// Snapshot reads all objects in the namespaces of the world, and the cluster-scoped objects with its label, of all
+// kinds that the API server serves. It omits objects that controllers derive from others.
 func (c *Client) Snapshot(ctx context.Context, s Spec) (Snapshot, error) {
 	kinds, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
@@ -78,7 +78,9 @@ func (c *Client) Snapshot(ctx context.Context, s Spec) (Snapshot, error) {
 	return out, g.Wait()
 }
 
-func (c *Client) list(ctx context.Context, gvr schema.GroupVersionResource, namespaced bool, s Spec) ([]unstructured.Unstructured, error) {
+func (c *Client) list(
+	ctx context.Context, gvr schema.GroupVersionResource, namespaced bool, s Spec,
+) ([]unstructured.Unstructured, error) {
 	var opts metav1.ListOptions
 	if !namespaced {
 		opts.LabelSelector = Label + "=" + s.Prefix
@@ -98,8 +100,8 @@ func (c *Client) list(ctx context.Context, gvr schema.GroupVersionResource, name
 	return list.Items, nil
 }
 
-// derived reports whether a controller has derived the object from others: events, pods of workloads, and endpoints of services
-// that select pods.
+// derived reports whether a controller has derived the object from others: events, pods of workloads, and endpoints of
+// services that select pods.
 func derived(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
 	case "Event", "Endpoints":
@@ -112,8 +114,8 @@ func derived(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// Settled takes snapshots until two in a row are equal, so that controllers have finished, and returns the last. It pauses between
-// snapshots, longer on a slow machine.
+// Settled takes snapshots until two in a row are equal, so that controllers have finished, and returns the last. It
+// pauses between snapshots, longer on a slow machine.
 func (c *Client) Settled(ctx context.Context, s Spec) (Snapshot, error) {
 	began := time.Now()
 	last, err := c.Snapshot(ctx, s)

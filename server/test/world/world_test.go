@@ -40,10 +40,13 @@ func TestCompareReportsOnlyIllegitimateChanges(t *testing.T) {
 			"metadata": fields{
 				"name": "s", "namespace": "n", "uid": "u1", "resourceVersion": "1", "generation": int64(1),
 				"labels": fields{"app": "x"}, "finalizers": []any{"a/b"},
-				"managedFields": []any{fields{"manager": "helm", "operation": "Update", "apiVersion": "v1", "time": "2020-01-01T00:00:00Z",
-					"fieldsType": "FieldsV1", "fieldsV1": fields{"f:metadata": fields{"f:labels": fields{"f:app": fields{}}}, "f:spec": fields{"f:type": fields{}}}}},
+				"managedFields": []any{fields{"manager": "helm", "operation": "Update", "apiVersion": "v1",
+					"time":       "2020-01-01T00:00:00Z",
+					"fieldsType": "FieldsV1", "fieldsV1": fields{"f:metadata": fields{"f:labels": fields{"f:app": fields{}}},
+						"f:spec": fields{"f:type": fields{}}}}},
 			},
-			"spec":   fields{"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": []any{fields{"port": int64(80), "nodePort": int64(30000)}}},
+			"spec": fields{"type": "ClusterIP", "clusterIP": "10.0.0.1",
+				"ports": []any{fields{"port": int64(80), "nodePort": int64(30000)}}},
 			"status": fields{"loadBalancer": fields{}},
 		}}
 	}
@@ -56,12 +59,13 @@ func TestCompareReportsOnlyIllegitimateChanges(t *testing.T) {
 		change func(*unstructured.Unstructured)
 		want   []string
 	}{
-		"uid":            {set("u2", "metadata", "uid"), nil},
-		"version":        {set("9", "metadata", "resourceVersion"), nil},
-		"cluster IP":     {set("10.0.0.9", "spec", "clusterIP"), nil},
-		"restore label":  {set("r", "metadata", "labels", "velero.io/restore-name"), nil},
-		"status":         {set("x", "status", "phase"), nil},
-		"owner":          {func(u *unstructured.Unstructured) { u.SetOwnerReferences([]metav1.OwnerReference{{Name: "o"}}) }, nil},
+		"uid":           {set("u2", "metadata", "uid"), nil},
+		"version":       {set("9", "metadata", "resourceVersion"), nil},
+		"cluster IP":    {set("10.0.0.9", "spec", "clusterIP"), nil},
+		"restore label": {set("r", "metadata", "labels", "velero.io/restore-name"), nil},
+		"status":        {set("x", "status", "phase"), nil},
+		"owner": {func(u *unstructured.Unstructured) { u.SetOwnerReferences([]metav1.OwnerReference{{Name: "o"}}) },
+			nil},
 		"label":          {set("y", "metadata", "labels", "app"), []string{"metadata.labels.app"}},
 		"new annotation": {set("y", "metadata", "annotations", "k"), []string{"metadata.annotations"}},
 		"finalizer lost": {func(u *unstructured.Unstructured) { u.SetFinalizers(nil) }, []string{"metadata.finalizers"}},

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// StartKey returns the key for the start of an operation on item for owner, the running Backup or Restore. It is the same
-// for every attempt and differs for every other item and owner. Both are objects as JSON. It is part of the Start request.
+// StartKey returns the key for the start of an operation on item for owner, the running Backup or Restore. It is the
+// same for every attempt and differs for every other item and owner. Both are objects as JSON. It is part of the Start
+// request.
 func StartKey(owner, item []byte) (string, error) {
 	of, err := ScanObject(owner)
 	if err != nil {

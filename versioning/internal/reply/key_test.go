@@ -16,11 +16,14 @@ func TestStartKeyIdentifiesItemAndOwner(t *testing.T) {
 	)
 	seen := map[string]string{}
 	for name, test := range map[string]struct{ owner, item, want string }{
-		"an item":               {owner, item, "u-1/Deployment.apps/shop/web"},
-		"of core":               {owner, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`, "u-1/Pod/shop/web"},
-		"cluster-scoped":        {owner, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"web"}}`, "u-1/Node//web"},
-		"of another operation":  {`{"metadata":{"namespace":"velero","name":"nightly","uid":"u-2"}}`, item, "u-2/Deployment.apps/shop/web"},
-		"of one without an uid": {`{"metadata":{"namespace":"velero","name":"nightly"}}`, item, "velero/nightly/Deployment.apps/shop/web"},
+		"an item": {owner, item, "u-1/Deployment.apps/shop/web"},
+		"of core": {owner, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`,
+			"u-1/Pod/shop/web"},
+		"cluster-scoped": {owner, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"web"}}`, "u-1/Node//web"},
+		"of another operation": {`{"metadata":{"namespace":"velero","name":"nightly","uid":"u-2"}}`, item,
+			"u-2/Deployment.apps/shop/web"},
+		"of one without an uid": {`{"metadata":{"namespace":"velero","name":"nightly"}}`, item,
+			"velero/nightly/Deployment.apps/shop/web"},
 	} {
 		key, err := reply.StartKey([]byte(test.owner), []byte(test.item))
 		require.NoError(t, err, name)
@@ -28,7 +31,8 @@ func TestStartKeyIdentifiesItemAndOwner(t *testing.T) {
 		require.Empty(t, seen[key], "%s has the key of %s", name, seen[key])
 		seen[key] = name
 	}
-	changed, err := reply.StartKey([]byte(owner), []byte(`{"kind":"Deployment","apiVersion":"apps/v1beta1","metadata":{"namespace":"shop","name":"web"}}`))
+	changed, err := reply.StartKey([]byte(owner),
+		[]byte(`{"kind":"Deployment","apiVersion":"apps/v1beta1","metadata":{"namespace":"shop","name":"web"}}`))
 	require.NoError(t, err)
 	require.Equal(t, "u-1/Deployment.apps/shop/web", changed, "what the item holds, and its API's version, do not count")
 

@@ -70,7 +70,8 @@ func SameObject(sent, returned []byte) bool {
 		want, wantEnd := scanMetadata(sent, from)
 		got, gotEnd := scanMetadata(changed, from)
 		return wantEnd == to && gotEnd == len(changed) &&
-			bytes.Equal(want.namespace.of(sent), got.namespace.of(changed)) && bytes.Equal(want.name.of(sent), got.name.of(changed))
+			bytes.Equal(want.namespace.of(sent), got.namespace.of(changed)) &&
+			bytes.Equal(want.name.of(sent), got.name.of(changed))
 	default:
 		return rawitem.Valid(changed[from:])
 	}
@@ -108,8 +109,8 @@ type span struct{ from, to int }
 
 func (s span) of(raw []byte) []byte { return raw[s.from:s.to] }
 
-// identity holds the positions of the members that make an object's identity. Of members with the same name the last one
-// counts.
+// identity holds the positions of the members that make an object's identity. Of members with the same name the last
+// one counts.
 type identity struct{ apiVersion, kind, metadata span }
 
 // metadata holds the positions in an object's metadata.

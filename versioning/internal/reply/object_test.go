@@ -72,7 +72,8 @@ func TestSameObjectAgreesWithScanObject(t *testing.T) {
 		`{"metadata":{"name":"a","namespace":"n","uid":"u"},"kind":"ConfigMap","apiVersion":"v2","data":{"a":"b"}}`,
 		`{"metadata":{"name":"a","namespace":"m","uid":"u"},"kind":"Secret","apiVersion":"v2"}`,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"},"data":{"metadata":{"name":"c"}}}`,
-		`{"apiVersion":"v1","kind":"ConfigMap"}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":null}`, `{}`, ` {"kind" : "ConfigMap"} `,
+		`{"apiVersion":"v1","kind":"ConfigMap"}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":null}`, `{}`,
+		` {"kind" : "ConfigMap"} `,
 	}
 	sure := 0
 	for _, sent := range objects {
@@ -168,7 +169,8 @@ func FuzzScanObject(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":5,"kind":"Pod","metadata":[],"metadata":{"name":5,"name":"a"}}`,
 		"", "null", "{}", `{"kind":"Pod","metadata":{"name":"a"}}`, `{"metadata":{"name":"a"},"metadata":{}}`,
-		`{"a":"\\\"","kind":"x"}`, "{\"kind\":\"\xff\"}", `{"metadata":null,"apiVersion":null}`, "{\"\xff\":1,\"kind\":\"\\ud800\"}",
+		`{"a":"\\\"","kind":"x"}`, "{\"kind\":\"\xff\"}", `{"metadata":null,"apiVersion":null}`,
+		"{\"\xff\":1,\"kind\":\"\\ud800\"}",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -207,7 +209,8 @@ func decode(raw []byte) (object reply.Object, ok bool) {
 // BenchmarkSameObject measures the check of the most common replies, and the scan that any reply may need.
 func BenchmarkSameObject(b *testing.B) {
 	for _, size := range []int{1 << 10, 500 << 10} {
-		sent := []byte(`{"apiVersion":"v1","data":{"a":"` + strings.Repeat(`a \"quoted\" word\n`, size/19) + `"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`)
+		sent := []byte(`{"apiVersion":"v1","data":{"a":"` + strings.Repeat(`a \"quoted\" word\n`, size/19) +
+			`"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`)
 		answered := bytes.Replace(sent, []byte(`"labels":{`), []byte(`"labels":{"seen":"true",`), 1)
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			b.ReportAllocs()

@@ -31,8 +31,8 @@ func OperationID(received string) error {
 	return nil
 }
 
-// Progress returns the progress that a plugin reports for an operation. Its numbers are for people and are returned as they are, even if
-// they cannot be true. A time that does not exist is the zero time.
+// Progress returns the progress that a plugin reports for an operation. Its numbers are for people and are returned as
+// they are, even if they cannot be true. A time that does not exist is the zero time.
 func Progress(received *shared.OperationProgress) (framework.OperationProgress, error) {
 	if received == nil {
 		return framework.OperationProgress{}, errors.New("there is no progress in it")

@@ -16,17 +16,23 @@ func TestIdentifiersMustNameAnObject(t *testing.T) {
 		id   *shared.ResourceIdentifier
 		want string
 	}{
-		"namespaced":          {&shared.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"}, ""},
-		"cluster-scoped":      {&shared.ResourceIdentifier{Resource: "persistentvolumes", Name: "a"}, ""},
-		"RBAC has odd names":  {&shared.ResourceIdentifier{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "system:node..x"}, ""},
-		"nil":                 {nil, `additionalItems[1] ("/") must name a resource and an object`},
-		"no resource":         {&shared.ResourceIdentifier{Namespace: "n", Name: "a"}, "must name a resource"},
-		"no name":             {&shared.ResourceIdentifier{Resource: "pods", Namespace: "n"}, "must name a resource and an object"},
-		"a path as name":      {&shared.ResourceIdentifier{Resource: "pods", Name: "../../etc/passwd"}, `"../../etc/passwd" cannot be part`},
-		"parent as namespace": {&shared.ResourceIdentifier{Resource: "pods", Namespace: "..", Name: "a"}, `".." cannot be part`},
-		"a path as resource":  {&shared.ResourceIdentifier{Resource: "pods/exec", Name: "a"}, `"pods/exec" cannot be part`},
-		"a path as group":     {&shared.ResourceIdentifier{Group: "a/b", Resource: "pods", Name: "a"}, `"a/b" cannot be part`},
-		"a zero byte":         {&shared.ResourceIdentifier{Resource: "pods", Name: "a\x00b"}, "cannot be part"},
+		"namespaced": {&shared.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"},
+			""},
+		"cluster-scoped": {&shared.ResourceIdentifier{Resource: "persistentvolumes", Name: "a"}, ""},
+		"RBAC has odd names": {&shared.ResourceIdentifier{Group: "rbac.authorization.k8s.io", Resource: "clusterroles",
+			Name: "system:node..x"}, ""},
+		"nil":         {nil, `additionalItems[1] ("/") must name a resource and an object`},
+		"no resource": {&shared.ResourceIdentifier{Namespace: "n", Name: "a"}, "must name a resource"},
+		"no name": {&shared.ResourceIdentifier{Resource: "pods", Namespace: "n"},
+			"must name a resource and an object"},
+		"a path as name": {&shared.ResourceIdentifier{Resource: "pods", Name: "../../etc/passwd"},
+			`"../../etc/passwd" cannot be part`},
+		"parent as namespace": {&shared.ResourceIdentifier{Resource: "pods", Namespace: "..", Name: "a"},
+			`".." cannot be part`},
+		"a path as resource": {&shared.ResourceIdentifier{Resource: "pods/exec", Name: "a"}, `"pods/exec" cannot be part`},
+		"a path as group": {&shared.ResourceIdentifier{Group: "a/b", Resource: "pods", Name: "a"},
+			`"a/b" cannot be part`},
+		"a zero byte": {&shared.ResourceIdentifier{Resource: "pods", Name: "a\x00b"}, "cannot be part"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +44,8 @@ func TestIdentifiersMustNameAnObject(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, framework.ResourceIdentifier{
-				Group: test.id.GetGroup(), Resource: test.id.GetResource(), Namespace: test.id.GetNamespace(), Name: test.id.GetName(),
+				Group: test.id.GetGroup(), Resource: test.id.GetResource(), Namespace: test.id.GetNamespace(),
+				Name: test.id.GetName(),
 			}, got[1])
 		})
 	}

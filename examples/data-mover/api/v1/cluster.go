@@ -7,9 +7,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster returns how to reach the cluster: by the file that KUBECONFIG names, or else by the service account of the pod.
+// Cluster returns how to reach the cluster: by the file that KUBECONFIG names, or else by the service account of the
+// pod.
 func Cluster() (*rest.Config, error) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
+		nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster (KUBECONFIG, or a pod's service account): %w", err)
 	}

@@ -54,7 +54,8 @@ type DataTransferList struct {
 	Items           []DataTransfer `json:"items"`
 }
 
-// New returns a DataTransfer to be created. Its name follows from the key: whoever creates it again finds that it exists.
+// New returns a DataTransfer to be created. Its name follows from the key: whoever creates it again finds that it
+// exists.
 func New(namespace string, spec Spec) *DataTransfer {
 	return &DataTransfer{
 		ObjectMeta: metav1.ObjectMeta{

@@ -62,7 +62,8 @@ func TestAPIServerPreservesEveryField(t *testing.T) {
 		t.Parallel()
 		backups := "/apis/velero.io/v1/namespaces/" + namespace + "/backups"
 		document := []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","spec":{"ttl":"1h0m0s"}}`)
-		server.must(t, http.StatusCreated, http.MethodPost, backups, typeJSON, withMetadata(t, document, namespace, "patched"))
+		server.must(t, http.StatusCreated, http.MethodPost, backups, typeJSON,
+			withMetadata(t, document, namespace, "patched"))
 		patch := []byte(`{"status":{"phase":"Queued","queuePosition":2}}`)
 		server.must(t, http.StatusNotFound, http.MethodPatch, backups+"/patched/status", typeMergePatch, patch)
 		server.must(t, http.StatusOK, http.MethodPatch, backups+"/patched", typeMergePatch, patch)

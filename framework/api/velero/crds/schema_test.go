@@ -123,9 +123,10 @@ func expectations() map[string]expectation {
 		started     = column{Name: "Started", Type: "date", JSONPath: ".status.startTimestamp"}
 		done        = column{Name: "Bytes Done", Type: "integer", JSONPath: ".status.progress.bytesDone", Format: "int64"}
 		total       = column{Name: "Total Bytes", Type: "integer", JSONPath: ".status.progress.totalBytes", Format: "int64"}
-		incremental = column{Name: "Incremental Bytes", Type: "integer", JSONPath: ".status.incrementalBytes", Format: "int64", Priority: 10}
-		location    = column{Name: "Storage Location", Type: "string", JSONPath: ".spec.backupStorageLocation"}
-		node        = column{Name: "Node", Type: "string", JSONPath: ".status.node"}
+		incremental = column{Name: "Incremental Bytes", Type: "integer", JSONPath: ".status.incrementalBytes",
+			Format: "int64", Priority: 10}
+		location = column{Name: "Storage Location", Type: "string", JSONPath: ".spec.backupStorageLocation"}
+		node     = column{Name: "Node", Type: "string", JSONPath: ".status.node"}
 	)
 	return map[string]expectation{
 		"Backup": {

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AttemptAnnotation of a Backup or Restore is the number of its last attempt, from 1. A run that its server could not bring to
-// an end, because it was stopped or killed, is attempted again by the next server.
+// AttemptAnnotation of a Backup or Restore is the number of its last attempt, from 1. A run that its server could not
+// bring to an end, because it was stopped or killed, is attempted again by the next server.
 const AttemptAnnotation = "cleat.dev/attempt"
 
 // AttemptOf returns the number in the AttemptAnnotation of an object, or 1 if there is none.

@@ -29,9 +29,11 @@ func TestPhaseOfWhatWasCreatedWithAStatus(t *testing.T) {
 		{0, nil, v1.BackupPhaseQueued, v1.BackupPhaseQueued},
 	} {
 		meta := metav1.ObjectMeta{Generation: test.generation, DeletionTimestamp: test.deleted}
-		require.Equal(t, test.want, v1.PhaseOf(&v1.Backup{ObjectMeta: meta, Status: v1.BackupStatus{Phase: test.phase}}), test)
+		require.Equal(t, test.want, v1.PhaseOf(&v1.Backup{ObjectMeta: meta, Status: v1.BackupStatus{Phase: test.phase}}),
+			test)
 	}
-	restore := &v1.Restore{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: v1.RestoreStatus{Phase: v1.RestorePhaseFinalizing}}
+	restore := &v1.Restore{ObjectMeta: metav1.ObjectMeta{Generation: 1},
+		Status: v1.RestoreStatus{Phase: v1.RestorePhaseFinalizing}}
 	require.Equal(t, v1.RestorePhaseNew, v1.PhaseOfRestore(restore))
 	restore.Generation = 2
 	require.Equal(t, v1.RestorePhaseFinalizing, v1.PhaseOfRestore(restore))

@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DryRunAnnotation of a Backup or Restore makes it a dry run: the server finds out what it would do, and does nothing. It is set with the
-// creation, to DryRunRequested. A dry run is never in a phase in which a server works on it: it ends, and should begin, as
-// FailedValidation, so that no server and no client takes it for a backup or a restore.
+// DryRunAnnotation of a Backup or Restore makes it a dry run: the server finds out what it would do, and does nothing.
+// It is set with the creation, to DryRunRequested. A dry run is never in a phase in which a server works on it: it
+// ends, and should begin, as FailedValidation, so that no server and no client takes it for a backup or a restore.
 const DryRunAnnotation = "cleat.dev/dry-run"
 
 // Values of DryRunAnnotation.
@@ -33,8 +33,8 @@ func IsDryRun(object metav1.Object) bool {
 // AcceptAnnotation of a Backup is the dry run, as "NAME/UID", whose items it takes, and no others.
 const AcceptAnnotation = "cleat.dev/accept"
 
-// Accepts returns the name and the UID of the dry run that a backup accepts. ok is false if it accepts none; both are empty if the
-// annotation is invalid.
+// Accepts returns the name and the UID of the dry run that a backup accepts. ok is false if it accepts none; both are
+// empty if the annotation is invalid.
 func Accepts(b *Backup) (name, uid string, ok bool) {
 	value, ok := b.Annotations[AcceptAnnotation]
 	if !ok {

@@ -1,5 +1,6 @@
 package v1
 
-// FileAnnotation on a DownloadRequest for the BackupResourceList of a backup requests another file of that backup, which a manifest writer
-// has written: "manifest.json.gz". A server that does not know the annotation offers the resource list.
+// FileAnnotation on a DownloadRequest for the BackupResourceList of a backup requests another file of that backup,
+// which a manifest writer has written: "manifest.json.gz". A server that does not know the annotation offers the
+// resource list.
 const FileAnnotation = "cleat.dev/file"

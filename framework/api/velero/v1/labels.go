@@ -58,15 +58,15 @@ const (
 	// ExpiredAnnotation has when a backup has expired. It marks a DeleteBackupRequest of the server itself.
 	ExpiredAnnotation = "cleat.dev/expired"
 
-	// FilesAnnotation of a Backup has the digests of those of its files by which it is deleted, as the server has stored them. What
-	// files name that somebody else has written is not deleted outside of the bucket.
+	// FilesAnnotation of a Backup has the digests of those of its files by which it is deleted, as the server has stored
+	// them. What files name that somebody else has written is not deleted outside of the bucket.
 	FilesAnnotation = "cleat.dev/files"
 
 	// OperationsAnnotation of a Backup or Restore has the digest of its asynchronous operations. Others are not followed.
 	OperationsAnnotation = "cleat.dev/operations-digest"
 
-	// DeleteSnapshotsAnnotation of a Backup is how a user decides about what its files name outside of the bucket, when nothing proves
-	// that it belongs to the Backup: "true" has it deleted with the Backup, "false" lets it stay.
+	// DeleteSnapshotsAnnotation of a Backup is how a user decides about what its files name outside of the bucket, when
+	// nothing proves that it belongs to the Backup: "true" has it deleted with the Backup, "false" lets it stay.
 	DeleteSnapshotsAnnotation = "cleat.dev/delete-snapshots"
 
 	// PluginConfigLabel marks a ConfigMap in the server's namespace as the configuration of the

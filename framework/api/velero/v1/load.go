@@ -6,12 +6,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LoadPhase is the state of a load, which is the movement of one volume's data: of a PodVolumeBackup, PodVolumeRestore, DataUpload or
-// DataDownload. The empty phase is the same as New.
+// LoadPhase is the state of a load, which is the movement of one volume's data: of a PodVolumeBackup, PodVolumeRestore,
+// DataUpload or DataDownload. The empty phase is the same as New.
 //
 //	New -> Accepted -> Prepared -> InProgress -> Completed
 //
-// A load that does not succeed ends Failed. One that is cancelled ends Canceled, after Canceling if somebody has begun to work on it.
+// A load that does not succeed ends Failed. One that is cancelled ends Canceled, after Canceling if somebody has begun
+// to work on it.
 //
 // +kubebuilder:validation:Enum=New;Accepted;Prepared;InProgress;Canceling;Canceled;Completed;Failed
 type LoadPhase string
@@ -98,7 +99,8 @@ type LoadProgress struct {
 	BytesDone int64 `json:"bytesDone,omitempty"`
 }
 
-// Annotations of a load that describe its volume to the policy that decides when it may begin. Whoever creates the load sets them.
+// Annotations of a load that describe its volume to the policy that decides when it may begin. Whoever creates the load
+// sets them.
 const (
 	// LoadStorageClassAnnotation is the name of the storage class of the volume claim.
 	LoadStorageClassAnnotation = "cleat.dev/storage-class"
@@ -112,12 +114,13 @@ const (
 
 // Annotations that prove where a load comes from, see package framework/loadproof.
 const (
-	// LoadKeyAnnotation is the key with which the loads of a Backup or Restore are signed. Only the copy for plugins has it, never the
-	// custom resource.
+	// LoadKeyAnnotation is the key with which the loads of a Backup or Restore are signed. Only the copy for plugins has
+	// it, never the custom resource.
 	LoadKeyAnnotation = "cleat.dev/load-key"
 
-	// StoredVolumesAnnotation is, as a JSON object, which snapshot the backup has of each volume of the item that an action restores: by
-	// the name of a pod's volume, or by the name of the claim. Only the copy of the Restore for plugins has it.
+	// StoredVolumesAnnotation is, as a JSON object, which snapshot the backup has of each volume of the item that an
+	// action restores: by the name of a pod's volume, or by the name of the claim. Only the copy of the Restore for
+	// plugins has it.
 	StoredVolumesAnnotation = "cleat.dev/stored-volumes"
 
 	// LoadSignatureAnnotation of a load is the signature of whoever has created it.
@@ -127,7 +130,8 @@ const (
 	LoadStatusSignatureAnnotation = "cleat.dev/status-signature"
 )
 
-// MoverSettings returns the settings of loads of a backup, with the names of Velero; nil if there are none. c may be nil.
+// MoverSettings returns the settings of loads of a backup, with the names of Velero; nil if there are none. c may be
+// nil.
 func (c *UploaderConfigForBackup) MoverSettings() map[string]string {
 	if c == nil || c.ParallelFilesUpload <= 0 {
 		return nil
@@ -135,11 +139,12 @@ func (c *UploaderConfigForBackup) MoverSettings() map[string]string {
 	return map[string]string{"ParallelFilesUpload": strconv.Itoa(c.ParallelFilesUpload)}
 }
 
-// BuiltInDataMover is the data mover of backups that name none, and of those that name Velero's own. A DataUpload never names that,
-// because Velero's agents would move the data, too.
+// BuiltInDataMover is the data mover of backups that name none, and of those that name Velero's own. A DataUpload never
+// names that, because Velero's agents would move the data, too.
 const BuiltInDataMover = "cleat.dev/restic"
 
-// IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data mover.
+// IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
+// mover.
 func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
 
 // DataMoverFor returns the name of the data mover that moves the data of a backup whose spec.datamover is name.

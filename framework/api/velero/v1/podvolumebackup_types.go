@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodVolumeBackup requests the backup of one volume of a running pod from the file system of its node. It belongs to a Backup, and
-// remains as long as that.
+// PodVolumeBackup requests the backup of one volume of a running pod from the file system of its node. It belongs to a
+// Backup, and remains as long as that.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the backup, e.g. InProgress"

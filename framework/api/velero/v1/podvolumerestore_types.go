@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodVolumeRestore requests that the data of a PodVolumeBackup is restored into a volume of a pod, whose init container restore-wait
-// waits for it.
+// PodVolumeRestore requests that the data of a PodVolumeBackup is restored into a volume of a pod, whose init container
+// restore-wait waits for it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the restore, e.g. InProgress"

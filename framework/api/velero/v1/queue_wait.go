@@ -28,8 +28,8 @@ type QueueWait struct {
 	Since metav1.Time `json:"since"`
 }
 
-// QueueWaitOf returns the reason why the Backup waits, or nil if it has no QueueWaitAnnotation. It returns an error if the
-// annotation cannot be decoded.
+// QueueWaitOf returns the reason why the Backup waits, or nil if it has no QueueWaitAnnotation. It returns an error if
+// the annotation cannot be decoded.
 func QueueWaitOf(backup *Backup) (*QueueWait, error) {
 	text, ok := backup.Annotations[QueueWaitAnnotation]
 	if !ok {

@@ -36,7 +36,8 @@ type TypedLocalObjectReference struct {
 	Name string `json:"name"`
 }
 
-// ObjectReference names an object of any kind and namespace. Its JSON is that of the Kubernetes core type of the same name.
+// ObjectReference names an object of any kind and namespace. Its JSON is that of the Kubernetes core type of the same
+// name.
 //
 // +structType=atomic
 type ObjectReference struct {

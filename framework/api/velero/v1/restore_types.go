@@ -147,8 +147,8 @@ type RestoreSpec struct {
 	UploaderConfig *UploaderConfigForRestore `json:"uploaderConfig,omitempty"`
 }
 
-// TargetNamespace returns the namespace into which the objects of a namespace of the backup are restored. Objects outside of namespaces,
-// whose namespace is "", stay there.
+// TargetNamespace returns the namespace into which the objects of a namespace of the backup are restored. Objects
+// outside of namespaces, whose namespace is "", stay there.
 func (s *RestoreSpec) TargetNamespace(namespace string) string {
 	if mapped, ok := s.NamespaceMapping[namespace]; ok && namespace != "" {
 		return mapped

@@ -28,8 +28,8 @@ func newDecoder(tb testing.TB) runtime.Decoder {
 	return serializer.NewCodecFactory(newScheme(tb), serializer.EnableStrict).UniversalDeserializer()
 }
 
-// declaredKinds returns the kinds of the packages under test in scheme with their versions, including lists but without the meta types of
-// the group.
+// declaredKinds returns the kinds of the packages under test in scheme with their versions, including lists but without
+// the meta types of the group.
 func declaredKinds(scheme *runtime.Scheme) map[string]schema.GroupVersion {
 	kinds := make(map[string]schema.GroupVersion)
 	for _, version := range []schema.GroupVersion{v1.SchemeGroupVersion, v2alpha1.SchemeGroupVersion} {
@@ -51,8 +51,10 @@ func isOurs(goType reflect.Type) bool {
 func TestSchemeHasEveryKindAndList(t *testing.T) {
 	t.Parallel()
 	for kind, version := range map[string]string{
-		"Backup": "v1", "BackupRepository": "v1", "BackupStorageLocation": "v1", "DataDownload": "v2alpha1", "DataUpload": "v2alpha1",
-		"DeleteBackupRequest": "v1", "DownloadRequest": "v1", "PodVolumeBackup": "v1", "PodVolumeRestore": "v1", "Restore": "v1",
+		"Backup": "v1", "BackupRepository": "v1", "BackupStorageLocation": "v1", "DataDownload": "v2alpha1",
+		"DataUpload":          "v2alpha1",
+		"DeleteBackupRequest": "v1", "DownloadRequest": "v1", "PodVolumeBackup": "v1", "PodVolumeRestore": "v1",
+		"Restore":  "v1",
 		"Schedule": "v1", "ServerStatusRequest": "v1", "VolumeSnapshotLocation": "v1",
 	} {
 		declared := declaredKinds(newScheme(t))

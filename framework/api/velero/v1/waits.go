@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WaitsAnnotation of a Backup or Restore that has begun and not ended is its Waits as JSON. Without waits that have lasted for a
-// few seconds, there is none. It is an annotation for the same reason as QueueWaitAnnotation.
+// WaitsAnnotation of a Backup or Restore that has begun and not ended is its Waits as JSON. Without waits that have
+// lasted for a few seconds, there is none. It is an annotation for the same reason as QueueWaitAnnotation.
 const WaitsAnnotation = "cleat.dev/waits"
 
 // Waits is what a Backup or Restore waits for at the moment.
@@ -31,8 +31,8 @@ type Wait struct {
 	Parts int `json:"parts,omitempty"`
 }
 
-// WaitsOf returns what the Backup or Restore waits for, or nil if it has no WaitsAnnotation. It returns an error if the annotation
-// cannot be decoded.
+// WaitsOf returns what the Backup or Restore waits for, or nil if it has no WaitsAnnotation. It returns an error if the
+// annotation cannot be decoded.
 func WaitsOf(object metav1.Object) (*Waits, error) {
 	text, ok := object.GetAnnotations()[WaitsAnnotation]
 	if !ok {

@@ -6,7 +6,8 @@ import (
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// DataDownload requests that data which a DataUpload has moved into a repository is restored into a volume. It belongs to a Restore.
+// DataDownload requests that data which a DataUpload has moved into a repository is restored into a volume. It belongs
+// to a Restore.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the download, e.g. InProgress"
@@ -52,9 +53,8 @@ type DataDownloadSpec struct {
 	// BackupStorageLocation is the name of the location with the repository.
 	BackupStorageLocation string `json:"backupStorageLocation"`
 
-	// DataMover is the name of the data mover that moves the data. Empty and velero mean the built-in one of the server that
-	// has created the DataDownload.
-	// +optional
+	// DataMover is the name of the data mover that moves the data. Empty and velero mean the built-in one of the server
+	// that has created the DataDownload. +optional
 	DataMover string `json:"datamover,omitempty"`
 
 	// SnapshotID identifies the snapshot in the repository.

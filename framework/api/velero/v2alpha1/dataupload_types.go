@@ -58,9 +58,8 @@ type DataUploadSpec struct {
 	// SourcePVC is the name of the volume claim from which the snapshot was taken.
 	SourcePVC string `json:"sourcePVC"`
 
-	// DataMover is the name of the data mover that moves the data. Empty and velero mean the built-in one of the server that
-	// has created the DataUpload.
-	// +optional
+	// DataMover is the name of the data mover that moves the data. Empty and velero mean the built-in one of the server
+	// that has created the DataUpload. +optional
 	DataMover string `json:"datamover,omitempty"`
 
 	// BackupStorageLocation is the name of the location with the repository.
@@ -157,8 +156,8 @@ type DataUploadStatus struct {
 	AcceptedByNode string `json:"acceptedByNode,omitempty"`
 }
 
-// DataUploadResult is what a restore needs to know about an ended DataUpload. During a restore it is, as JSON, the value of a ConfigMap
-// whose key is the UID of the Restore.
+// DataUploadResult is what a restore needs to know about an ended DataUpload. During a restore it is, as JSON, the
+// value of a ConfigMap whose key is the UID of the Restore.
 type DataUploadResult struct {
 	// BackupStorageLocation is the name of the location with the repository.
 	BackupStorageLocation string `json:"backupStorageLocation"`

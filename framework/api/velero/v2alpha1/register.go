@@ -11,7 +11,8 @@ import (
 // SchemeGroupVersion is the group and version under which AddToScheme registers the types.
 var SchemeGroupVersion = schema.GroupVersion{Group: v1.GroupName, Version: "v2alpha1"}
 
-// AddToScheme adds the kinds of this package, their lists and the meta types of the group (list, watch and delete options) to scheme.
+// AddToScheme adds the kinds of this package, their lists and the meta types of the group (list, watch and delete
+// options) to scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&DataDownload{}, &DataDownloadList{},

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// window is how many bytes of a stream the plugin may send ahead. It is smaller than a large object, so that the plugin notices
-// when the host stops reading.
+// window is how many bytes of a stream the plugin may send ahead. It is smaller than a large object, so that the plugin
+// notices when the host stops reading.
 const window = 1 << 19
 
 // Dial opens the connection to a plugin, without a limit on the size of messages. It does not use TLS if config is nil.

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// parseHandshake parses the line that says where a plugin listens. The certificate is empty if the plugin serves without TLS.
+// parseHandshake parses the line that says where a plugin listens. The certificate is empty if the plugin serves
+// without TLS.
 func parseHandshake(line string) (network, address, certificate string, err error) {
 	fields := strings.Split(line, "|")
 	const want = `want "1|2|unix or tcp|ADDRESS|grpc|"`

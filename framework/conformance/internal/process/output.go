@@ -39,7 +39,8 @@ func (t *tail) add(line string) (crashed bool) {
 	const enough = 12
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.crashed && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")) {
+	if !t.crashed && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+		strings.HasPrefix(line, "SIGQUIT: ")) {
 		t.crashed, t.lines = true, nil
 	}
 	if len(t.lines) == enough {

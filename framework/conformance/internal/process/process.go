@@ -180,8 +180,8 @@ func (p *Process) connect(ctx context.Context, log *Output) error {
 	return nil
 }
 
-// wrote records a line of stderr. The traceback of a Go program is not recorded as log lines, nor is a line that was cut, which
-// is not JSON any more.
+// wrote records a line of stderr. The traceback of a Go program is not recorded as log lines, nor is a line that was
+// cut, which is not JSON any more.
 func (p *Process) wrote(line string, cut bool, log *Output) {
 	if goroutineLine.MatchString(line) {
 		p.Goroutines.Add(1)

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// readStdio reads the output that the process sends by go-plugin's stdio service, if it serves that. A process whose output
-// is not read blocks.
+// readStdio reads the output that the process sends by go-plugin's stdio service, if it serves that. A process whose
+// output is not read blocks.
 func (p *Process) readStdio(ctx context.Context, log *Output) {
 	stream, err := p.Conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
 	if err != nil || stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {

@@ -24,8 +24,8 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{Memory: memory, Files: int64(len(files)), Children: int64(len(group)) - 1}, err
 }
 
-// memoryIn returns the private memory of a process in bytes, swapped out or not, from its status in /proc. Memory that is mapped
-// from files is not counted: it depends on the free memory of the machine.
+// memoryIn returns the private memory of a process in bytes, swapped out or not, from its status in /proc. Memory that
+// is mapped from files is not counted: it depends on the free memory of the machine.
 func memoryIn(path string) (int64, error) {
 	status, err := os.ReadFile(path)
 	if err != nil {
@@ -70,8 +70,8 @@ func groupOf(leader int) (states []string, err error) {
 	return states, nil
 }
 
-// onlyDead reports whether all processes in the group of leader are zombies, as happens in a container whose first process is not
-// an init.
+// onlyDead reports whether all processes in the group of leader are zombies, as happens in a container whose first
+// process is not an init.
 func onlyDead(leader int) bool {
 	states, err := groupOf(leader)
 	return err == nil && !slices.ContainsFunc(states, func(state string) bool { return state != "Z" && state != "X" })

@@ -98,8 +98,8 @@ func completeSnapshot(request *queueadmissionv1.DecideRequest) error {
 	return nil
 }
 
-// parseBackups reads a list of Backups, as "kubectl get backups -o yaml" prints it. The snapshot has those that run, are ready
-// and wait, and a limit that leaves one more to be admitted. Namespaces are those that a Backup names.
+// parseBackups reads a list of Backups, as "kubectl get backups -o yaml" prints it. The snapshot has those that run,
+// are ready and wait, and a limit that leaves one more to be admitted. Namespaces are those that a Backup names.
 func parseBackups(raw []byte) (*queueadmissionv1.DecideRequest, error) {
 	var list struct {
 		Items []struct {

@@ -26,10 +26,11 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 			Name:         fmt.Sprintf("%s-%d", phase, i),
 			Namespaces:   []string{fmt.Sprintf("ns-%d", i%7), "shared"},
 			ClusterScope: queueadmissionv1.ClusterScope(i%3 + 1),
-			Labels:       map[string]string{"velero.io/schedule-name": fmt.Sprintf("every-%d", i%4), "team": fmt.Sprintf("team-%d", i%3)},
-			Annotations:  map[string]string{"example.io/priority": fmt.Sprint(i % 3)},
-			Created:      Moment(time.Duration(count-i) * time.Minute),
-			Spec:         []byte(`{"storageLocation":"default","ttl":"720h0m0s"}`),
+			Labels: map[string]string{"velero.io/schedule-name": fmt.Sprintf("every-%d", i%4),
+				"team": fmt.Sprintf("team-%d", i%3)},
+			Annotations: map[string]string{"example.io/priority": fmt.Sprint(i % 3)},
+			Created:     Moment(time.Duration(count-i) * time.Minute),
+			Spec:        []byte(`{"storageLocation":"default","ttl":"720h0m0s"}`),
 		}
 		switch i % 5 {
 		case 1:
@@ -53,12 +54,15 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 func Snapshot(plugin string, config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
 	return &queueadmissionv1.DecideRequest{
 		Plugin: plugin, Config: config, Now: Moment(0), Limit: int32(limit),
-		Running: backups("running", running, true), Ready: backups("ready", ready, false), Queued: backups("queued", queued, false),
+		Running: backups("running", running, true), Ready: backups("ready", ready, false), Queued: backups("queued", queued,
+			false),
 	}
 }
 
 // Snapshots returns queues of all sorts, the usual one first, and then the given ones.
-func Snapshots(plugin string, config []byte, given []*queueadmissionv1.DecideRequest) []*queueadmissionv1.DecideRequest {
+func Snapshots(
+	plugin string, config []byte, given []*queueadmissionv1.DecideRequest,
+) []*queueadmissionv1.DecideRequest {
 	all := []*queueadmissionv1.DecideRequest{
 		Snapshot(plugin, config, 3, 1, 1, 6),
 		Snapshot(plugin, config, 1, 0, 0, 1),

@@ -15,7 +15,8 @@ import (
 
 // Families returns all rules by family, in the order in which the rules of a plugin are checked.
 func Families() [][]suite.Rule {
-	return [][]suite.Rule{announce.Rules(), action.Rules(), operation.Rules(), storage.Rules(), mover.Rules(), policy.Rules(), end.Rules()}
+	return [][]suite.Rule{announce.Rules(), action.Rules(), operation.Rules(), storage.Rules(), mover.Rules(),
+		policy.Rules(), end.Rules()}
 }
 
 // All returns the rules of all families.

@@ -43,7 +43,8 @@ func All(items [][]byte) ([]Sample, error) {
 	}
 	var all []Sample
 	for _, one := range builtIn {
-		all = append(all, Sample{Object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short), Plural: one.Plural, Short: one.Short})
+		all = append(all, Sample{Object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short),
+			Plural: one.Plural, Short: one.Short})
 	}
 	for i, raw := range items {
 		var object map[string]any
@@ -88,8 +89,8 @@ func Plural(kind string) string {
 	return kind + "s"
 }
 
-// Made returns samples of the resources that a selector includes by name and that are not among known: of kinds that only the
-// action and its cluster know.
+// Made returns samples of the resources that a selector includes by name and that are not among known: of kinds that
+// only the action and its cluster know.
 func Made(selector *shared.ResourceSelector, known []Sample) []Sample {
 	var made []Sample
 	for _, wanted := range selector.GetIncludedResources() {
@@ -107,7 +108,8 @@ func Made(selector *shared.ResourceSelector, known []Sample) []Sample {
 			"apiVersion": cmp.Or(strings.ToLower(group), "conformance.invalid") + "/v1", "kind": kind,
 			"metadata": map[string]any{"name": "sample", "namespace": "conformance", "labels": map[string]any{"app": "sample"}},
 		}
-		made = append(made, Sample{Object: object, names: append(resourceNames(object, Plural(kind)), strings.ToLower(wanted)), Plural: Plural(kind)})
+		made = append(made, Sample{Object: object, names: append(resourceNames(object, Plural(kind)),
+			strings.ToLower(wanted)), Plural: Plural(kind)})
 	}
 	return made
 }
@@ -278,7 +280,8 @@ func Backup(name string) map[string]any {
 			"storageLocation": "default", "ttl": "720h0m0s", "includedNamespaces": []any{"*"}, "metadata": map[string]any{},
 			"hooks": map[string]any{}, "csiSnapshotTimeout": "10m0s", "itemOperationTimeout": "4h0m0s",
 		},
-		"status": map[string]any{"phase": "InProgress", "version": int64(1), "formatVersion": "1.1.0", "startTimestamp": "2026-01-02T03:04:05Z"},
+		"status": map[string]any{"phase": "InProgress", "version": int64(1), "formatVersion": "1.1.0",
+			"startTimestamp": "2026-01-02T03:04:05Z"},
 	}
 }
 

@@ -17,17 +17,27 @@ func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 		want     []string // some of them
 		not      []string
 	}{
-		"everything":          {nil, []string{"Pod conformance/sample", "PersistentVolume sample"}, nil},
-		"plural":              {&shared.ResourceSelector{IncludedResources: []string{"pods"}}, []string{"Pod conformance/sample"}, []string{"Service conformance/sample"}},
-		"with group":          {&shared.ResourceSelector{IncludedResources: []string{"deployments.apps"}}, []string{"Deployment conformance/sample"}, []string{"Pod conformance/sample"}},
-		"short":               {&shared.ResourceSelector{IncludedResources: []string{"pvc"}}, []string{"PersistentVolumeClaim conformance/sample"}, []string{"Pod conformance/sample"}},
-		"singular":            {&shared.ResourceSelector{IncludedResources: []string{"pod"}}, []string{"Pod conformance/sample"}, nil},
-		"glob":                {&shared.ResourceSelector{IncludedResources: []string{"*.apps"}}, []string{"StatefulSet conformance/sample"}, []string{"Pod conformance/sample"}},
-		"excluded":            {&shared.ResourceSelector{ExcludedResources: []string{"pods"}}, []string{"Service conformance/sample"}, []string{"Pod conformance/sample"}},
-		"a namespace":         {&shared.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, []string{"Pod in-conformance/sample"}, []string{"PersistentVolume sample"}},
-		"not a namespace":     {&shared.ResourceSelector{ExcludedNamespaces: []string{"kube-system"}}, []string{"Pod conformance/sample"}, []string{"PersistentVolume sample"}},
-		"a label":             {&shared.ResourceSelector{Selector: "app=db,tier in (a,b),owner,!gone,x!=y"}, []string{"Pod conformance/sample"}, nil},
-		"unknown resource":    {&shared.ResourceSelector{IncludedResources: []string{"widgets.example.io"}}, nil, []string{"Pod conformance/sample"}},
+		"everything": {nil, []string{"Pod conformance/sample", "PersistentVolume sample"}, nil},
+		"plural": {&shared.ResourceSelector{IncludedResources: []string{"pods"}},
+			[]string{"Pod conformance/sample"}, []string{"Service conformance/sample"}},
+		"with group": {&shared.ResourceSelector{IncludedResources: []string{"deployments.apps"}},
+			[]string{"Deployment conformance/sample"}, []string{"Pod conformance/sample"}},
+		"short": {&shared.ResourceSelector{IncludedResources: []string{"pvc"}},
+			[]string{"PersistentVolumeClaim conformance/sample"}, []string{"Pod conformance/sample"}},
+		"singular": {&shared.ResourceSelector{IncludedResources: []string{"pod"}},
+			[]string{"Pod conformance/sample"}, nil},
+		"glob": {&shared.ResourceSelector{IncludedResources: []string{"*.apps"}},
+			[]string{"StatefulSet conformance/sample"}, []string{"Pod conformance/sample"}},
+		"excluded": {&shared.ResourceSelector{ExcludedResources: []string{"pods"}},
+			[]string{"Service conformance/sample"}, []string{"Pod conformance/sample"}},
+		"a namespace": {&shared.ResourceSelector{IncludedNamespaces: []string{"in-*"}},
+			[]string{"Pod in-conformance/sample"}, []string{"PersistentVolume sample"}},
+		"not a namespace": {&shared.ResourceSelector{ExcludedNamespaces: []string{"kube-system"}},
+			[]string{"Pod conformance/sample"}, []string{"PersistentVolume sample"}},
+		"a label": {&shared.ResourceSelector{Selector: "app=db,tier in (a,b),owner,!gone,x!=y"},
+			[]string{"Pod conformance/sample"}, nil},
+		"unknown resource": {&shared.ResourceSelector{IncludedResources: []string{"widgets.example.io"}}, nil,
+			[]string{"Pod conformance/sample"}},
 		"an invalid selector": {&shared.ResourceSelector{Selector: "app=("}, nil, []string{"Pod conformance/sample"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,8 +62,9 @@ func TestSamplesAreMadeOfResourcesThatAreNotKnown(t *testing.T) {
 	require.NoError(t, err)
 	for wanted, want := range map[string]string{
 		"Pod": "", "cj": "", "CronJob.batch": "", "persistentvolumeclaim": "", "*": "", "*.example.io": "",
-		"widgets.example.io": "example.io/v1 Widget", "Widget.example.io": "example.io/v1 Widget", "policies.example.io": "example.io/v1 Policy",
-		"BackupPlan": "conformance.invalid/v1 BackupPlan", "boxes.example.io": "example.io/v1 Box",
+		"widgets.example.io": "example.io/v1 Widget", "Widget.example.io": "example.io/v1 Widget",
+		"policies.example.io": "example.io/v1 Policy",
+		"BackupPlan":          "conformance.invalid/v1 BackupPlan", "boxes.example.io": "example.io/v1 Box",
 	} {
 		selector := &shared.ResourceSelector{IncludedResources: []string{wanted}}
 		made := Made(selector, all)

@@ -14,7 +14,8 @@ const UnknownKey = "conformanceUnknown"
 
 // Unknown returns a value for UnknownKey. Its number cannot be represented as a float64.
 func Unknown() map[string]any {
-	return map[string]any{"list": []any{int64(1), 2.5, nil, "text", true}, "number": json.Number("9007199254740993"), "object": map[string]any{"empty": map[string]any{}}}
+	return map[string]any{"list": []any{int64(1), 2.5, nil, "text", true}, "number": json.Number("9007199254740993"),
+		"object": map[string]any{"empty": map[string]any{}}}
 }
 
 // SameJSON reports whether two JSON texts have the same value. Numbers are compared as they are written.

@@ -22,6 +22,7 @@ func (s *Suite) HasCluster() bool {
 func NeedsCluster(err error) bool {
 	text := strings.ToLower(status.Convert(err).Message())
 	return slices.ContainsFunc([]string{
-		"in-cluster", "kubernetes_service_host", "kubeconfig", "no configuration has been provided", "serviceaccount/token", "api server", "cluster",
+		"in-cluster", "kubernetes_service_host", "kubeconfig", "no configuration has been provided", "serviceaccount/token",
+		"api server", "cluster",
 	}, func(word string) bool { return strings.Contains(text, word) })
 }

@@ -22,7 +22,8 @@ func (s *Suite) checkConfig() error {
 	}
 	for _, address := range slices.Sorted(maps.Keys(s.Config)) {
 		if !known[address] {
-			return fmt.Errorf("%s serves no plugin %q to configure; it serves: %s", s.Target, address, strings.Join(slices.Sorted(slices.Values(names)), ", "))
+			return fmt.Errorf("%s serves no plugin %q to configure; it serves: %s", s.Target, address,
+				strings.Join(slices.Sorted(slices.Values(names)), ", "))
 		}
 	}
 	return nil
@@ -31,7 +32,8 @@ func (s *Suite) checkConfig() error {
 // Config returns the configuration of the plugin, or nil if there is none.
 func (s *Subject) Config() map[string]string { return s.configOf(s.Kind, s.Name) }
 
-// ConfigIsItsOwn reports whether the config was given for this plugin alone. Any other may be meant for a plugin of another kind.
+// ConfigIsItsOwn reports whether the config was given for this plugin alone. Any other may be meant for a plugin of
+// another kind.
 func (s *Subject) ConfigIsItsOwn() bool {
 	if s.Options.Config[s.Kind] != nil || s.Options.Config[s.Kind+"/"+s.Name] != nil {
 		return true

@@ -12,7 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 )
 
-// Host runs the target when it is needed, and starts it again when it has ended. Its methods may be called concurrently.
+// Host runs the target when it is needed, and starts it again when it has ended. Its methods may be called
+// concurrently.
 type Host struct {
 	suite *Suite
 	// Environment is added to the usual variables. It may change only while nothing runs.

@@ -44,8 +44,8 @@ func Defaults() Options {
 	}
 }
 
-// configOf returns the configuration of one plugin, or nil if there is none. What is given for a kind and a name overrides what is
-// given for the name, then for the kind, then for all.
+// configOf returns the configuration of one plugin, or nil if there is none. What is given for a kind and a name
+// overrides what is given for the name, then for the kind, then for all.
 func (o *Options) configOf(kind, name string) map[string]string {
 	var config map[string]string
 	for _, address := range []string{"", kind, name, kind + "/" + name} {

@@ -46,9 +46,9 @@ func (s *Suite) Plan(rules []Rule) []Planned {
 // pluginsAtOnce is the number of plugins that are tested at the same time.
 const pluginsAtOnce = 8
 
-// CheckAll performs all checks of a plan and returns their results in its order. The plugins of the target are tested at the same
-// time, each in a process of its own; checks that measure or end a process follow one after the other. CheckAll calls next
-// before each check.
+// CheckAll performs all checks of a plan and returns their results in its order. The plugins of the target are tested
+// at the same time, each in a process of its own; checks that measure or end a process follow one after the other.
+// CheckAll calls next before each check.
 func (s *Suite) CheckAll(ctx context.Context, plan []Planned, next func(Planned)) []Result {
 	results := make([]Result, len(plan))
 	check := func(which []int) {
@@ -94,7 +94,8 @@ func (s *Suite) Check(ctx context.Context, p Planned) Result {
 	}
 	err := p.Rule.Check(ctx, p.Subject)
 	if ctx.Err() != nil {
-		return Result{Err: errInterrupted(), Took: time.Since(began)} // the check may have mistaken the end of the context for a defect
+		// the check may have mistaken the end of the context for a defect
+		return Result{Err: errInterrupted(), Took: time.Since(began)}
 	}
 	died := p.Subject.Host.died(ctx, err)
 	if Hung(err) {

@@ -27,7 +27,8 @@ func CompileSchema(raw []byte) (*jsonschema.Schema, error) {
 	return compiler.Compile(name)
 }
 
-// FitsSchema validates a config against the schema that a plugin announces. Every config is valid if there is no schema.
+// FitsSchema validates a config against the schema that a plugin announces. Every config is valid if there is no
+// schema.
 func FitsSchema(raw, config []byte) error {
 	if len(raw) == 0 {
 		return nil

@@ -89,7 +89,8 @@ func (s *Suite) ask(ctx context.Context, conn *grpc.ClientConn) {
 	defer cancel()
 	list, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(ctx, &shared.Empty{})
 	s.Listed, s.ListErr = list.GetPlugins(), err
-	s.Info, s.InfoErr = plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx, &plugininfov1.GetPluginInfoRequest{})
+	s.Info, s.InfoErr = plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx,
+		&plugininfov1.GetPluginInfoRequest{})
 	if status.Code(s.InfoErr) == codes.Unimplemented {
 		s.Info, s.InfoErr = nil, nil
 	}

@@ -61,7 +61,8 @@ func (b *Binary) Start(ctx context.Context, l process.Launch) (*Running, error) 
 func (b *Binary) ByHand(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.Path, b.Args...)
 	cookie := hostapi.Handshake()
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cookie.MagicCookieKey+"=") })
+	cmd.Env = slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, cookie.MagicCookieKey+"=") })
 	cmd.WaitDelay = process.Patience
 	cmd.SysProcAttr = process.OwnGroup()
 	cmd.Cancel = func() error { process.KillGroup(cmd.Process); return nil }
@@ -87,7 +88,8 @@ func (i *InProcess) String() string { return "in process" }
 // Start implements Target.
 func (i *InProcess) Start(context.Context, process.Launch) (*Running, error) {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
-	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, i.Registrations...); err != nil {
+	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()},
+		i.Registrations...); err != nil {
 		return nil, err
 	}
 	healthy := health.NewServer()

@@ -10,8 +10,8 @@ import (
 // SlowCallers is the number of calls at the same time to a plugin whose calls are slow.
 const SlowCallers = 64
 
-// Each calls do with each number below n, and returns its first error. As long as a call takes less than Options.SlowCall, it
-// makes one after the other; then it makes the others at the same time.
+// Each calls do with each number below n, and returns its first error. As long as a call takes less than
+// Options.SlowCall, it makes one after the other; then it makes the others at the same time.
 func (s *Suite) Each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	for i := range n {
 		began := time.Now()
@@ -31,9 +31,9 @@ func (s *Suite) Each(ctx context.Context, n int, do func(ctx context.Context, i 
 	return nil
 }
 
-// Settled calls ask repeatedly after calls that the host has cancelled. The time at which the plugin notices the cancellation is not
-// known, so their effect may show late. The pauses grow, and are at least as long as ask takes, up to a second. It asks at least
-// twice.
+// Settled calls ask repeatedly after calls that the host has cancelled. The time at which the plugin notices the
+// cancellation is not known, so their effect may show late. The pauses grow, and are at least as long as ask takes, up
+// to a second. It asks at least twice.
 func Settled(ctx context.Context, ask func() error) error {
 	const enough = 600 * time.Millisecond
 	began := time.Now()

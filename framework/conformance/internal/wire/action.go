@@ -49,10 +49,12 @@ type ActionKind struct {
 
 	AppliesTo func(ctx context.Context, conn *grpc.ClientConn, plugin string) (*shared.ResourceSelector, error)
 	Execute   func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error)
-	Progress  func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error)
+	Progress  func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string,
+		owner []byte) (*shared.OperationProgress, error)
 	// Cancel also returns whether the plugin says that the operation is going to end.
 	Cancel func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error)
-	Ready  func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier, owner []byte) error
+	Ready  func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier,
+		owner []byte) error
 }
 
 // ActionKinds returns all kinds of actions, by their names on the wire.
@@ -101,7 +103,8 @@ func backupItemActionV1() ActionKind {
 			return got.GetResourceSelector(), err
 		},
 		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
-			got, err := client(conn).Execute(ctx, asked(q, &backupitemactionv1.ExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
+			got, err := client(conn).Execute(ctx,
+				asked(q, &backupitemactionv1.ExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{Item: got.GetItem(), Additional: got.GetAdditionalItems(), Raw: got}, err
 		},
 	}
@@ -116,17 +119,22 @@ func backupItemActionV2() ActionKind {
 			return got.GetResourceSelector(), err
 		},
 		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
-			got, err := client(conn).Execute(ctx, asked(q, &backupitemactionv2.ExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
+			got, err := client(conn).Execute(ctx,
+				asked(q, &backupitemactionv2.ExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{
-				Item: got.GetItem(), Additional: got.GetAdditionalItems(), After: got.GetPostOperationItems(), Operation: got.GetOperationID(), Raw: got,
+				Item: got.GetItem(), Additional: got.GetAdditionalItems(), After: got.GetPostOperationItems(),
+				Operation: got.GetOperationID(), Raw: got,
 			}, err
 		},
-		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error) {
-			got, err := client(conn).Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{Plugin: plugin, OperationID: operation, Backup: owner})
+		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string,
+			owner []byte) (*shared.OperationProgress, error) {
+			got, err := client(conn).Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{Plugin: plugin,
+				OperationID: operation, Backup: owner})
 			return got.GetProgress(), err
 		},
 		Cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
-			_, err := client(conn).Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{Plugin: plugin, OperationID: operation, Backup: owner})
+			_, err := client(conn).Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{Plugin: plugin,
+				OperationID: operation, Backup: owner})
 			return err == nil, err
 		},
 	}
@@ -141,17 +149,22 @@ func asyncBackupItemActionV1() ActionKind {
 			return got.GetResourceSelector(), err
 		},
 		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
-			got, err := client(conn).Start(ctx, asked(q, &asyncbackupitemactionv1.StartRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner, Key: q.Key}))
+			got, err := client(conn).Start(ctx,
+				asked(q, &asyncbackupitemactionv1.StartRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner, Key: q.Key}))
 			return &Answer{
-				Item: got.GetItem(), Additional: got.GetAdditionalItems(), After: got.GetPostOperationItems(), Operation: got.GetOperationId(), Raw: got,
+				Item: got.GetItem(), Additional: got.GetAdditionalItems(), After: got.GetPostOperationItems(),
+				Operation: got.GetOperationId(), Raw: got,
 			}, err
 		},
-		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error) {
-			got, err := client(conn).Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: plugin, OperationId: operation, Backup: owner})
+		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string,
+			owner []byte) (*shared.OperationProgress, error) {
+			got, err := client(conn).Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: plugin,
+				OperationId: operation, Backup: owner})
 			return got.GetProgress(), err
 		},
 		Cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
-			got, err := client(conn).Cancel(ctx, &asyncbackupitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation, Backup: owner})
+			got, err := client(conn).Cancel(ctx, &asyncbackupitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation,
+				Backup: owner})
 			return got.GetAck(), err
 		},
 	}
@@ -187,19 +200,24 @@ func restoreItemActionV2() ActionKind {
 				Plugin: q.Plugin, Item: q.Item, Restore: q.Owner, ItemFromBackup: q.FromBackup,
 			}))
 			return &Answer{
-				Item: got.GetItem(), Additional: got.GetAdditionalItems(), Skip: got.GetSkipRestore(), Operation: got.GetOperationID(),
-				Timeout: got.GetAdditionalItemsReadyTimeout(), Raw: got,
+				Item: got.GetItem(), Additional: got.GetAdditionalItems(), Skip: got.GetSkipRestore(),
+				Operation: got.GetOperationID(),
+				Timeout:   got.GetAdditionalItemsReadyTimeout(), Raw: got,
 			}, err
 		},
-		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error) {
-			got, err := client(conn).Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{Plugin: plugin, OperationID: operation, Restore: owner})
+		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string,
+			owner []byte) (*shared.OperationProgress, error) {
+			got, err := client(conn).Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{Plugin: plugin,
+				OperationID: operation, Restore: owner})
 			return got.GetProgress(), err
 		},
 		Cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
-			_, err := client(conn).Cancel(ctx, &restoreitemactionv2.RestoreItemActionCancelRequest{Plugin: plugin, OperationID: operation, Restore: owner})
+			_, err := client(conn).Cancel(ctx, &restoreitemactionv2.RestoreItemActionCancelRequest{Plugin: plugin,
+				OperationID: operation, Restore: owner})
 			return err == nil, err
 		},
-		Ready: func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier, owner []byte) error {
+		Ready: func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier,
+			owner []byte) error {
 			_, err := client(conn).AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
 				Plugin: plugin, Restore: owner, AdditionalItems: items,
 			})
@@ -221,15 +239,19 @@ func asyncRestoreItemActionV1() ActionKind {
 				Plugin: q.Plugin, Item: q.Item, Restore: q.Owner, ItemFromBackup: q.FromBackup, Key: q.Key,
 			}))
 			return &Answer{
-				Item: got.GetItem(), Additional: got.GetAdditionalItems(), Skip: got.GetSkipRestore(), Operation: got.GetOperationId(), Raw: got,
+				Item: got.GetItem(), Additional: got.GetAdditionalItems(), Skip: got.GetSkipRestore(),
+				Operation: got.GetOperationId(), Raw: got,
 			}, err
 		},
-		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error) {
-			got, err := client(conn).Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: plugin, OperationId: operation, Restore: owner})
+		Progress: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string,
+			owner []byte) (*shared.OperationProgress, error) {
+			got, err := client(conn).Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: plugin,
+				OperationId: operation, Restore: owner})
 			return got.GetProgress(), err
 		},
 		Cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
-			got, err := client(conn).Cancel(ctx, &asyncrestoreitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation, Restore: owner})
+			got, err := client(conn).Cancel(ctx, &asyncrestoreitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation,
+				Restore: owner})
 			return got.GetAck(), err
 		},
 	}
@@ -243,7 +265,8 @@ func deleteItemActionV1() ActionKind {
 			return got.GetResourceSelector(), err
 		},
 		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
-			got, err := client(conn).Execute(ctx, asked(q, &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
+			got, err := client(conn).Execute(ctx,
+				asked(q, &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{Raw: got}, err
 		},
 	}
@@ -257,7 +280,8 @@ func itemBlockActionV1() ActionKind {
 			return got.GetResourceSelector(), err
 		},
 		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
-			got, err := client(conn).GetRelatedItems(ctx, asked(q, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
+			got, err := client(conn).GetRelatedItems(ctx,
+				asked(q, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{Additional: got.GetRelatedItems(), Raw: got}, err
 		},
 	}

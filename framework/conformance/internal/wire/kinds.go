@@ -22,7 +22,8 @@ func VeleroKinds() []string {
 type Probe struct {
 	Method string
 	stream bool
-	begin  protowire.Number // field of the first message that holds the message with the plugin's name; 0 if the first message has the name itself
+	// field of the first message that holds the message with the plugin's name; 0 if the first message has the name itself
+	begin protowire.Number
 }
 
 // Probes returns a probe for each kind.

@@ -31,7 +31,8 @@ import (
 // allKinds returns the kinds that are served by default.
 func allKinds() []string {
 	return []string{
-		"BackupItemAction", "BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction", "AsyncBackupItemAction",
+		"BackupItemAction", "BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction",
+		"AsyncBackupItemAction",
 		"ObjectStore", "VolumeSnapshotter", "QueueAdmission", "LoadSoothing", "ManifestWriter", "DataMover",
 	}
 }
@@ -165,12 +166,16 @@ type bia1 struct {
 	p *program
 }
 
-func (s bia1) AppliesTo(ctx context.Context, _ *backupitemactionv1.BackupItemActionAppliesToRequest) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
+func (s bia1) AppliesTo(
+	ctx context.Context, _ *backupitemactionv1.BackupItemActionAppliesToRequest,
+) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
 	selector, err := s.p.action.appliesTo(ctx)
 	return &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: selector}, err
 }
 
-func (s bia1) Execute(ctx context.Context, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
+func (s bia1) Execute(
+	ctx context.Context, req *backupitemactionv1.ExecuteRequest,
+) (*backupitemactionv1.ExecuteResponse, error) {
 	got, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetBackup(), unknown: odd(req)})
 	if err != nil {
 		return nil, err
@@ -183,12 +188,16 @@ type bia2 struct {
 	p *program
 }
 
-func (s bia2) AppliesTo(ctx context.Context, _ *backupitemactionv2.BackupItemActionAppliesToRequest) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
+func (s bia2) AppliesTo(
+	ctx context.Context, _ *backupitemactionv2.BackupItemActionAppliesToRequest,
+) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
 	selector, err := s.p.action.appliesTo(ctx)
 	return &backupitemactionv2.BackupItemActionAppliesToResponse{ResourceSelector: selector}, err
 }
 
-func (s bia2) Execute(ctx context.Context, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+func (s bia2) Execute(
+	ctx context.Context, req *backupitemactionv2.ExecuteRequest,
+) (*backupitemactionv2.ExecuteResponse, error) {
 	got, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetBackup(), unknown: odd(req)})
 	if err != nil {
 		return nil, err
@@ -198,7 +207,9 @@ func (s bia2) Execute(ctx context.Context, req *backupitemactionv2.ExecuteReques
 	}, nil
 }
 
-func (s bia2) Progress(_ context.Context, req *backupitemactionv2.BackupItemActionProgressRequest) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
+func (s bia2) Progress(
+	_ context.Context, req *backupitemactionv2.BackupItemActionProgressRequest,
+) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
 	progress, err := s.p.action.progress(req.GetOperationID())
 	return &backupitemactionv2.BackupItemActionProgressResponse{Progress: progress}, err
 }
@@ -212,13 +223,18 @@ type abia1 struct {
 	p *program
 }
 
-func (s abia1) AppliesTo(ctx context.Context, _ *asyncbackupitemactionv1.AppliesToRequest) (*asyncbackupitemactionv1.AppliesToResponse, error) {
+func (s abia1) AppliesTo(
+	ctx context.Context, _ *asyncbackupitemactionv1.AppliesToRequest,
+) (*asyncbackupitemactionv1.AppliesToResponse, error) {
 	selector, err := s.p.action.appliesTo(ctx)
 	return &asyncbackupitemactionv1.AppliesToResponse{ResourceSelector: selector}, err
 }
 
-func (s abia1) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRequest) (*asyncbackupitemactionv1.StartResponse, error) {
-	got, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetBackup(), key: req.GetKey(), unknown: odd(req)})
+func (s abia1) Start(
+	ctx context.Context, req *asyncbackupitemactionv1.StartRequest,
+) (*asyncbackupitemactionv1.StartResponse, error) {
+	got, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetBackup(), key: req.GetKey(),
+		unknown: odd(req)})
 	if err != nil {
 		return nil, err
 	}
@@ -227,12 +243,16 @@ func (s abia1) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRequ
 	}, nil
 }
 
-func (s abia1) Progress(_ context.Context, req *asyncbackupitemactionv1.ProgressRequest) (*asyncbackupitemactionv1.ProgressResponse, error) {
+func (s abia1) Progress(
+	_ context.Context, req *asyncbackupitemactionv1.ProgressRequest,
+) (*asyncbackupitemactionv1.ProgressResponse, error) {
 	progress, err := s.p.action.progress(req.GetOperationId())
 	return &asyncbackupitemactionv1.ProgressResponse{Progress: progress}, err
 }
 
-func (s abia1) Cancel(_ context.Context, req *asyncbackupitemactionv1.CancelRequest) (*asyncbackupitemactionv1.CancelResponse, error) {
+func (s abia1) Cancel(
+	_ context.Context, req *asyncbackupitemactionv1.CancelRequest,
+) (*asyncbackupitemactionv1.CancelResponse, error) {
 	return &asyncbackupitemactionv1.CancelResponse{Ack: true}, s.p.action.cancel(req.GetOperationId())
 }
 
@@ -241,12 +261,16 @@ type ria2 struct {
 	p *program
 }
 
-func (s ria2) AppliesTo(ctx context.Context, _ *restoreitemactionv2.RestoreItemActionAppliesToRequest) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
+func (s ria2) AppliesTo(
+	ctx context.Context, _ *restoreitemactionv2.RestoreItemActionAppliesToRequest,
+) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
 	selector, err := s.p.action.appliesTo(ctx)
 	return &restoreitemactionv2.RestoreItemActionAppliesToResponse{ResourceSelector: selector}, err
 }
 
-func (s ria2) Execute(ctx context.Context, req *restoreitemactionv2.RestoreItemActionExecuteRequest) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
+func (s ria2) Execute(
+	ctx context.Context, req *restoreitemactionv2.RestoreItemActionExecuteRequest,
+) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
 	got, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetRestore(), unknown: odd(req)})
 	if err != nil {
 		return nil, err
@@ -256,17 +280,24 @@ func (s ria2) Execute(ctx context.Context, req *restoreitemactionv2.RestoreItemA
 	}, nil
 }
 
-func (s ria2) Progress(_ context.Context, req *restoreitemactionv2.RestoreItemActionProgressRequest) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
+func (s ria2) Progress(
+	_ context.Context, req *restoreitemactionv2.RestoreItemActionProgressRequest,
+) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
 	progress, err := s.p.action.progress(req.GetOperationID())
 	return &restoreitemactionv2.RestoreItemActionProgressResponse{Progress: progress}, err
 }
 
-func (s ria2) Cancel(_ context.Context, req *restoreitemactionv2.RestoreItemActionCancelRequest) (*emptypb.Empty, error) {
+func (s ria2) Cancel(
+	_ context.Context, req *restoreitemactionv2.RestoreItemActionCancelRequest,
+) (*emptypb.Empty, error) {
 	return &emptypb.Empty{}, s.p.action.cancel(req.GetOperationID())
 }
 
-func (s ria2) AreAdditionalItemsReady(_ context.Context, req *restoreitemactionv2.RestoreItemActionItemsReadyRequest) (*restoreitemactionv2.RestoreItemActionItemsReadyResponse, error) {
-	return &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: true}, s.p.action.ready(req.GetAdditionalItems())
+func (s ria2) AreAdditionalItemsReady(
+	_ context.Context, req *restoreitemactionv2.RestoreItemActionItemsReadyRequest,
+) (*restoreitemactionv2.RestoreItemActionItemsReadyResponse, error) {
+	return &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: true},
+		s.p.action.ready(req.GetAdditionalItems())
 }
 
 type dia1 struct {
@@ -274,12 +305,16 @@ type dia1 struct {
 	p *program
 }
 
-func (s dia1) AppliesTo(ctx context.Context, _ *deleteitemactionv1.DeleteItemActionAppliesToRequest) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
+func (s dia1) AppliesTo(
+	ctx context.Context, _ *deleteitemactionv1.DeleteItemActionAppliesToRequest,
+) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
 	selector, err := s.p.action.appliesTo(ctx)
 	return &deleteitemactionv1.DeleteItemActionAppliesToResponse{ResourceSelector: selector}, err
 }
 
-func (s dia1) Execute(ctx context.Context, req *deleteitemactionv1.DeleteItemActionExecuteRequest) (*shared.Empty, error) {
+func (s dia1) Execute(
+	ctx context.Context, req *deleteitemactionv1.DeleteItemActionExecuteRequest,
+) (*shared.Empty, error) {
 	_, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetBackup(), unknown: odd(req)})
 	return &shared.Empty{}, err
 }
@@ -289,12 +324,16 @@ type iba1 struct {
 	p *program
 }
 
-func (s iba1) AppliesTo(ctx context.Context, _ *itemblockactionv1.ItemBlockActionAppliesToRequest) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
+func (s iba1) AppliesTo(
+	ctx context.Context, _ *itemblockactionv1.ItemBlockActionAppliesToRequest,
+) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
 	selector, err := s.p.action.appliesTo(ctx)
 	return &itemblockactionv1.ItemBlockActionAppliesToResponse{ResourceSelector: selector}, err
 }
 
-func (s iba1) GetRelatedItems(ctx context.Context, req *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
+func (s iba1) GetRelatedItems(
+	ctx context.Context, req *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest,
+) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
 	got, err := s.p.action.execute(ctx, request{item: req.GetItem(), owner: req.GetBackup(), unknown: odd(req)})
 	if err != nil {
 		return nil, err

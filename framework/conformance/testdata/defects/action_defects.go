@@ -71,13 +71,23 @@ func actionDefects() map[string]defect {
 				return &shared.ResourceSelector{Selector: "app=(db"}, nil
 			}
 		}},
-		"action-item/crash":    onRequest(func(context.Context, request) error { go func() { panic("out of ideas") }(); select {} }),
-		"action-item/panicked": onRequest(func(context.Context, request) error { return status.Error(codes.Aborted, "plugin panicked: nil") }),
-		"action-item/hang":     onRequest(func(context.Context, request) error { select {} }).waiting(),
-		"action-item/silent":   onRequest(func(context.Context, request) error { return status.Error(codes.Unknown, " ") }),
-		"action-item/exit":     of("ItemBlockAction", onRequest(func(context.Context, request) error { os.Exit(7); return nil })),
+		"action-item/crash": onRequest(func(context.Context,
+			request) error {
+			go func() { panic("out of ideas") }()
+			select {}
+		}),
+		"action-item/panicked": onRequest(func(context.Context, request) error {
+			return status.Error(codes.Aborted,
+				"plugin panicked: nil")
+		}),
+		"action-item/hang":   onRequest(func(context.Context, request) error { select {} }).waiting(),
+		"action-item/silent": onRequest(func(context.Context, request) error { return status.Error(codes.Unknown, " ") }),
+		"action-item/exit": of("ItemBlockAction",
+			onRequest(func(context.Context, request) error { os.Exit(7); return nil })),
 
-		"action-reply-item/other":   onItem(func(item map[string]any) { item["metadata"].(map[string]any)["name"] = "somebody" }),
+		"action-reply-item/other": onItem(
+			func(item map[string]any) { item["metadata"].(map[string]any)["name"] = "somebody" },
+		),
 		"action-reply-item/no kind": of("RestoreItemActionV2", onItem(func(item map[string]any) { delete(item, "kind") })),
 		"action-reply-item/none":    onReply(func(_ request, got *reply) { got.item = nil }),
 		"action-reply-item/garbage": onReply(func(_ request, got *reply) { got.item = []byte("done") }),
@@ -244,7 +254,8 @@ func mixes(kind, field string) defect {
 	}}
 }
 
-// ofCaller reports whether a request is one of those of action-concurrent. The many requests of action-own-answer have another mark.
+// ofCaller reports whether a request is one of those of action-concurrent. The many requests of action-own-answer have
+// another mark.
 func ofCaller(req request) bool {
 	return bytes.Contains(req.item, []byte(`"conformance.invalid/caller":"caller`))
 }
@@ -289,7 +300,8 @@ func operationDefects() map[string]defect {
 	var calls, cancels atomic.Int64
 	return map[string]defect{
 		"operation-id/lines": onReply("RestoreItemActionV2", func(_ request, got *reply) { got.operation += "\n" }),
-		"operation-id/long":  onReply("BackupItemActionV2", func(_ request, got *reply) { got.operation += strings.Repeat("x", 1024) }),
+		"operation-id/long": onReply("BackupItemActionV2",
+			func(_ request, got *reply) { got.operation += strings.Repeat("x", 1024) }),
 		"operation-id/blank": {kind: async, along: []string{"start-other", "operation-own"}, plant: func(p *program) {
 			onReply(async, func(_ request, got *reply) { got.operation = "  " }).plant(p)
 			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
@@ -305,9 +317,10 @@ func operationDefects() map[string]defect {
 		"operation-progress/absent":   constant(nil),
 		"operation-progress/negative": constant(&shared.OperationProgress{NCompleted: -1}),
 		"operation-progress/no time":  constant(&shared.OperationProgress{Started: stamp(math.MaxInt64)}),
-		"operation-progress/error": {kind: "RestoreItemActionV2", along: []string{"operation-cancel", "operation-restart"}, plant: func(p *program) {
-			p.action.progress = func(string) (*shared.OperationProgress, error) { return nil, errors.New("who knows") }
-		}},
+		"operation-progress/error": {kind: "RestoreItemActionV2", along: []string{"operation-cancel", "operation-restart"},
+			plant: func(p *program) {
+				p.action.progress = func(string) (*shared.OperationProgress, error) { return nil, errors.New("who knows") }
+			}},
 		"operation-progress-sane/more":    constant(&shared.OperationProgress{NCompleted: 9, NTotal: 7}),
 		"operation-progress-sane/error":   constant(&shared.OperationProgress{Err: "disk full"}),
 		"operation-progress-sane/updated": constant(&shared.OperationProgress{Started: stamp(2000), Updated: stamp(1000)}),

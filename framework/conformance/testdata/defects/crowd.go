@@ -2,8 +2,8 @@ package main
 
 import "context"
 
-// crowd makes concurrent calls overlap, however slow the machine is: the call with the number first waits for the next one. Its
-// methods may be called concurrently.
+// crowd makes concurrent calls overlap, however slow the machine is: the call with the number first waits for the next
+// one. Its methods may be called concurrently.
 type crowd struct {
 	arrived chan int // number of calls so far
 	met     chan struct{}

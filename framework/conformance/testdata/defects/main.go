@@ -1,11 +1,11 @@
-// Command defects is a plugin that keeps all rules, except for one planted defect: "defects --defect RULE/VARIANT". "defects
-// --list" lists the defects. It uses gRPC directly, because framework makes many of the defects impossible.
+// Command defects is a plugin that keeps all rules, except for one planted defect: "defects --defect RULE/VARIANT".
+// "defects --list" lists the defects. It uses gRPC directly, because framework makes many of the defects impossible.
 //
 // "defects --unusual NAME" has no defect, but does something that other plugins do not; "defects --list" has these too.
 //
-// "defects --kind KIND,..." is neither. With "--slow DURATION" each call takes that long, and with "--calls FILE" a line with
-// the times of its start and end is added to the file; with "--closed" the policy admits none of the backups that the suite makes
-// up.
+// "defects --kind KIND,..." is neither. With "--slow DURATION" each call takes that long, and with "--calls FILE" a
+// line with the times of its start and end is added to the file; with "--closed" the policy admits none of the backups
+// that the suite makes up.
 package main
 
 import (
@@ -102,7 +102,8 @@ func list() {
 	var all []listed
 	for _, name := range slices.Sorted(maps.Keys(defects())) {
 		one := defects()[name]
-		all = append(all, listed{Name: name, Kind: cmp.Or(one.kind, "BackupItemAction"), Also: one.along, Waits: one.waits, Unusual: one.fine})
+		all = append(all, listed{Name: name, Kind: cmp.Or(one.kind, "BackupItemAction"), Also: one.along, Waits: one.waits,
+			Unusual: one.fine})
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(all)
 }

@@ -78,7 +78,9 @@ func (m *mover) create(folder string, r *datamoverv1.Repository) error {
 	return os.WriteFile(filepath.Join(folder, "password"), r.GetPassword(), 0o600)
 }
 
-func (s moverServer) Check(req *datamoverv1.CheckRequest, stream grpc.ServerStreamingServer[datamoverv1.CheckResponse]) error {
+func (s moverServer) Check(
+	req *datamoverv1.CheckRequest, stream grpc.ServerStreamingServer[datamoverv1.CheckResponse],
+) error {
 	folder, err := s.m.open(req.GetPlugin(), req.GetRepository())
 	created := status.Code(err) == codes.NotFound && req.GetCreate()
 	if created {
@@ -92,10 +94,14 @@ func (s moverServer) Check(req *datamoverv1.CheckRequest, stream grpc.ServerStre
 	if s.m.has("mover-create/always") {
 		created = req.GetCreate()
 	}
-	return stream.Send(&datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Result{Result: &datamoverv1.CheckResult{Created: created}}})
+	return stream.Send(&datamoverv1.CheckResponse{
+		Part: &datamoverv1.CheckResponse_Result{Result: &datamoverv1.CheckResult{Created: created}},
+	})
 }
 
-func (s moverServer) Backup(req *datamoverv1.BackupRequest, stream grpc.ServerStreamingServer[datamoverv1.BackupResponse]) error {
+func (s moverServer) Backup(
+	req *datamoverv1.BackupRequest, stream grpc.ServerStreamingServer[datamoverv1.BackupResponse],
+) error {
 	folder, err := s.m.open(req.GetPlugin(), req.GetRepository())
 	if err != nil {
 		return err
@@ -107,7 +113,9 @@ func (s moverServer) Backup(req *datamoverv1.BackupRequest, stream grpc.ServerSt
 	if s.m.has("mover-messages/activity") {
 		progress.Activity = "two\nlines"
 	}
-	if err := stream.Send(&datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Progress{Progress: progress}}); err != nil {
+	if err := stream.Send(&datamoverv1.BackupResponse{
+		Part: &datamoverv1.BackupResponse_Progress{Progress: progress},
+	}); err != nil {
 		return err
 	}
 	result, err := s.m.store(folder, req)
@@ -130,7 +138,8 @@ func (m *mover) store(folder string, req *datamoverv1.BackupRequest) (*datamover
 	}
 	sum := sha256.Sum256([]byte(req.GetKey()))
 	id := hex.EncodeToString(sum[:8])
-	if _, err := os.Stat(filepath.Join(folder, req.GetParent())); err == nil && m.has("mover-snapshots") && req.GetParent() != "" {
+	if _, err := os.Stat(filepath.Join(folder, req.GetParent())); err == nil && m.has("mover-snapshots") &&
+		req.GetParent() != "" {
 		id = req.GetParent()
 	}
 	if m.has("mover-again") && req.GetKey() == "again" {
@@ -151,7 +160,8 @@ func (m *mover) store(folder string, req *datamoverv1.BackupRequest) (*datamover
 	if _, err := os.Stat(snapshot); err == nil && req.GetAgain() {
 		return result, nil
 	}
-	if m.has("mover-cancelled") && req.GetKey() == "cancelled" && !req.GetAgain() { // what is there when it is cancelled counts as complete
+	if m.has("mover-cancelled") && req.GetKey() == "cancelled" && !req.GetAgain() {
+		// what is there when it is cancelled counts as complete
 		return result, os.MkdirAll(snapshot, 0o750)
 	}
 	part, err := os.MkdirTemp(folder, ".part-")
@@ -188,7 +198,9 @@ func (m *mover) remember(snapshot string) {
 	m.stored[snapshot] = snapshot
 }
 
-func (s moverServer) Restore(req *datamoverv1.RestoreRequest, stream grpc.ServerStreamingServer[datamoverv1.RestoreResponse]) error {
+func (s moverServer) Restore(
+	req *datamoverv1.RestoreRequest, stream grpc.ServerStreamingServer[datamoverv1.RestoreResponse],
+) error {
 	folder, err := s.m.open(req.GetPlugin(), req.GetRepository())
 	if err != nil {
 		return err
@@ -204,7 +216,9 @@ func (s moverServer) Restore(req *datamoverv1.RestoreRequest, stream grpc.Server
 	s.m.mu.Unlock()
 	switch {
 	case missing && s.m.has("mover-unknown-snapshot/nothing"):
-		return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: &datamoverv1.RestoreResult{}}})
+		return stream.Send(&datamoverv1.RestoreResponse{
+			Part: &datamoverv1.RestoreResponse_Result{Result: &datamoverv1.RestoreResult{}},
+		})
 	case missing && s.m.has("mover-unknown-snapshot/empties"):
 		_ = os.Remove(filepath.Join(req.GetVolume().GetPath(), "a"))
 		return status.Error(codes.NotFound, "no such snapshot")
@@ -226,7 +240,9 @@ func (s moverServer) Restore(req *datamoverv1.RestoreRequest, stream grpc.Server
 	if s.m.has("mover-messages/none") {
 		return nil
 	}
-	return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: &datamoverv1.RestoreResult{}}})
+	return stream.Send(&datamoverv1.RestoreResponse{
+		Part: &datamoverv1.RestoreResponse_Result{Result: &datamoverv1.RestoreResult{}},
+	})
 }
 
 // copy copies a tree and returns the size of its files.
@@ -276,7 +292,9 @@ func (m *mover) copy(from, to string) (bytes int64, err error) {
 	}))
 }
 
-func (s moverServer) Forget(req *datamoverv1.ForgetRequest, stream grpc.ServerStreamingServer[datamoverv1.ForgetResponse]) error {
+func (s moverServer) Forget(
+	req *datamoverv1.ForgetRequest, stream grpc.ServerStreamingServer[datamoverv1.ForgetResponse],
+) error {
 	folder, err := s.m.open(req.GetPlugin(), req.GetRepository())
 	if err != nil {
 		return err
@@ -299,10 +317,14 @@ func (s moverServer) Forget(req *datamoverv1.ForgetRequest, stream grpc.ServerSt
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: &datamoverv1.ForgetResult{}}})
+	return stream.Send(&datamoverv1.ForgetResponse{
+		Part: &datamoverv1.ForgetResponse_Result{Result: &datamoverv1.ForgetResult{}},
+	})
 }
 
-func (s moverServer) Maintain(req *datamoverv1.MaintainRequest, stream grpc.ServerStreamingServer[datamoverv1.MaintainResponse]) error {
+func (s moverServer) Maintain(
+	req *datamoverv1.MaintainRequest, stream grpc.ServerStreamingServer[datamoverv1.MaintainResponse],
+) error {
 	folder, err := s.m.open(req.GetPlugin(), req.GetRepository())
 	if err != nil {
 		return err
@@ -315,7 +337,9 @@ func (s moverServer) Maintain(req *datamoverv1.MaintainRequest, stream grpc.Serv
 			return err
 		}
 	}
-	return stream.Send(&datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Result{Result: &datamoverv1.MaintainResult{}}})
+	return stream.Send(&datamoverv1.MaintainResponse{
+		Part: &datamoverv1.MaintainResponse_Result{Result: &datamoverv1.MaintainResult{}},
+	})
 }
 
 // moverDefects returns defects of DataMovers.

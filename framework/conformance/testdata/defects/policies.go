@@ -41,7 +41,8 @@ func firstCome(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideRes
 			decided.Admit = append(decided.Admit, backup.GetName())
 			continue
 		}
-		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Limit", Message: "no slot is free"})
+		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Limit",
+			Message: "no slot is free"})
 	}
 	return decided, nil
 }
@@ -54,7 +55,8 @@ func closed(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideRespon
 			decided.Admit = append(decided.Admit, backup.GetName())
 			continue
 		}
-		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Closed", Message: "it is closed"})
+		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Closed",
+			Message: "it is closed"})
 	}
 	return decided, checkConfig(req.GetConfig())
 }
@@ -128,7 +130,9 @@ func describe(stream manifestStream, see func(*manifestwriterv1.Item) error, tel
 }
 
 func artifact(name string) *manifestwriterv1.WriteResponse {
-	return &manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Artifact{Artifact: &manifestwriterv1.Artifact{Name: name}}}
+	return &manifestwriterv1.WriteResponse{Part: &manifestwriterv1.WriteResponse_Artifact{
+		Artifact: &manifestwriterv1.Artifact{Name: name},
+	}}
 }
 
 func content(piece []byte) *manifestwriterv1.WriteResponse {
@@ -140,7 +144,9 @@ type queueServer struct {
 	p *program
 }
 
-func (s queueServer) Decide(_ context.Context, req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
+func (s queueServer) Decide(
+	_ context.Context, req *queueadmissionv1.DecideRequest,
+) (*queueadmissionv1.DecideResponse, error) {
 	return s.p.queue(req)
 }
 
@@ -149,7 +155,9 @@ type soothingServer struct {
 	p *program
 }
 
-func (s soothingServer) Admit(_ context.Context, req *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, error) {
+func (s soothingServer) Admit(
+	_ context.Context, req *loadsoothingv1.AdmitRequest,
+) (*loadsoothingv1.AdmitResponse, error) {
 	return s.p.soothing(req)
 }
 

@@ -24,7 +24,12 @@ type identifiers = []*pluginlisterv1.PluginIdentifier
 // processDefects returns defects of the process, whatever it serves.
 func processDefects() map[string]defect {
 	onList := func(change func(p *program, all identifiers) (identifiers, error)) defect {
-		return defect{plant: func(p *program) { p.list = func(all identifiers) (identifiers, error) { return change(p, all) } }}
+		return defect{plant: func(p *program) {
+			p.list = func(all identifiers) (identifiers,
+				error) {
+				return change(p, all)
+			}
+		}}
 	}
 	onInfo := func(change func(*plugininfov1.GetPluginInfoResponse) error) defect {
 		return defect{plant: func(p *program) {
@@ -44,7 +49,8 @@ func processDefects() map[string]defect {
 	}
 	onLimits := func(longest, stall time.Duration) defect {
 		return onAsync(func(plugin *plugininfov1.Plugin) {
-			for limit, to := range map[time.Duration]**durationpb.Duration{longest: &plugin.OperationTimeout, stall: &plugin.StallTimeout} {
+			for limit, to := range map[time.Duration]**durationpb.Duration{longest: &plugin.OperationTimeout,
+				stall: &plugin.StallTimeout} {
 				if limit != 0 {
 					*to = durationpb.New(limit)
 				}
@@ -78,7 +84,8 @@ func processDefects() map[string]defect {
 		"process-health/sick":     {plant: func(p *program) { p.health = grpc_health_v1.HealthCheckResponse_NOT_SERVING }},
 		"process-health/unserved": {plant: func(p *program) { p.health = grpc_health_v1.HealthCheckResponse_UNKNOWN }},
 		"process-unknown-method": {plant: func(p *program) {
-			p.options = append(p.options, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errors.New("what is that?") }))
+			p.options = append(p.options,
+				grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errors.New("what is that?") }))
 		}},
 		"process-shutdown": {waits: true, plant: func(p *program) { p.shutdown = func() {} }},
 		"process-sigterm":  {waits: true, plant: func(p *program) { p.onSIGTERM = func() {} }},

@@ -117,7 +117,8 @@ func (p *program) run() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	server := grpc.NewServer(append(p.options, grpc.ChainUnaryInterceptor(p.sleep, p.checkName), grpc.StreamInterceptor(p.sleepStream))...)
+	server := grpc.NewServer(append(p.options, grpc.ChainUnaryInterceptor(p.sleep, p.checkName),
+		grpc.StreamInterceptor(p.sleepStream))...)
 	pluginlisterv1.RegisterPluginListerServer(server, lister{p: p})
 	plugininfov1.RegisterPluginInfoServiceServer(server, info{p: p})
 	if p.health != grpc_health_v1.HealthCheckResponse_UNKNOWN {
@@ -127,7 +128,8 @@ func (p *program) run() {
 	}
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "plugin.GRPCController", HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Shutdown", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		Methods: []grpc.MethodDesc{{MethodName: "Shutdown", Handler: func(any, context.Context, func(any) error,
+			grpc.UnaryServerInterceptor) (any, error) {
 			p.shutdown()
 			return &emptypb.Empty{}, nil
 		}}},
@@ -151,7 +153,9 @@ func (p *program) sleep(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h
 	return handle(ctx, req)
 }
 
-func (p *program) sleepStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (p *program) sleepStream(
+	server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler,
+) error {
 	defer p.record(time.Now())
 	time.Sleep(p.slow)
 	return handle(server, stream)
@@ -174,7 +178,9 @@ func (p *program) record(began time.Time) {
 }
 
 // checkName rejects requests for other plugins.
-func (p *program) checkName(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (p *program) checkName(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (any, error) {
 	if named, ok := req.(interface{ GetPlugin() string }); ok {
 		if err := p.name(named.GetPlugin()); err != nil {
 			return nil, status.Error(codes.NotFound, err.Error())
@@ -208,7 +214,9 @@ type info struct {
 	p *program
 }
 
-func (i info) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
+func (i info) GetPluginInfo(
+	context.Context, *plugininfov1.GetPluginInfoRequest,
+) (*plugininfov1.GetPluginInfoResponse, error) {
 	answer := &plugininfov1.GetPluginInfoResponse{PluginVersion: "1.2.3"}
 	for _, kind := range i.p.kinds {
 		version := int32(1)

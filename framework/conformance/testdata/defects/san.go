@@ -81,31 +81,43 @@ type sanServer struct {
 	san *san
 }
 
-func (s sanServer) Init(_ context.Context, req *volumesnapshotterv1.VolumeSnapshotterInitRequest) (*shared.Empty, error) {
+func (s sanServer) Init(
+	_ context.Context, req *volumesnapshotterv1.VolumeSnapshotterInitRequest,
+) (*shared.Empty, error) {
 	return &shared.Empty{}, s.san.init(req.GetConfig())
 }
 
-func (s sanServer) GetVolumeID(_ context.Context, req *volumesnapshotterv1.GetVolumeIDRequest) (*volumesnapshotterv1.GetVolumeIDResponse, error) {
+func (s sanServer) GetVolumeID(
+	_ context.Context, req *volumesnapshotterv1.GetVolumeIDRequest,
+) (*volumesnapshotterv1.GetVolumeIDResponse, error) {
 	id, err := s.san.volumeID(req.GetPersistentVolume())
 	return &volumesnapshotterv1.GetVolumeIDResponse{VolumeID: id}, err
 }
 
-func (s sanServer) SetVolumeID(_ context.Context, req *volumesnapshotterv1.SetVolumeIDRequest) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
+func (s sanServer) SetVolumeID(
+	_ context.Context, req *volumesnapshotterv1.SetVolumeIDRequest,
+) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
 	volume, err := s.san.set(req.GetPersistentVolume(), req.GetVolumeID())
 	return &volumesnapshotterv1.SetVolumeIDResponse{PersistentVolume: volume}, err
 }
 
-func (s sanServer) GetVolumeInfo(_ context.Context, req *volumesnapshotterv1.GetVolumeInfoRequest) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
+func (s sanServer) GetVolumeInfo(
+	_ context.Context, req *volumesnapshotterv1.GetVolumeInfoRequest,
+) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
 	iops, err := s.san.info(req.GetVolumeID())
 	return &volumesnapshotterv1.GetVolumeInfoResponse{VolumeType: "fast", Iops: iops}, err
 }
 
-func (s sanServer) CreateSnapshot(_ context.Context, req *volumesnapshotterv1.CreateSnapshotRequest) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
+func (s sanServer) CreateSnapshot(
+	_ context.Context, req *volumesnapshotterv1.CreateSnapshotRequest,
+) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
 	id, err := s.san.snapshot(req.GetVolumeID())
 	return &volumesnapshotterv1.CreateSnapshotResponse{SnapshotID: id}, err
 }
 
-func (s sanServer) DeleteSnapshot(_ context.Context, req *volumesnapshotterv1.DeleteSnapshotRequest) (*shared.Empty, error) {
+func (s sanServer) DeleteSnapshot(
+	_ context.Context, req *volumesnapshotterv1.DeleteSnapshotRequest,
+) (*shared.Empty, error) {
 	return &shared.Empty{}, s.san.remove(req.GetSnapshotID())
 }
 
@@ -142,10 +154,19 @@ func snapshotterDefects() map[string]defect {
 				return nil
 			}
 		}),
-		"snapshotter-init":          plant(func(s *san) { s.init = func(map[string]string) error { return errors.New("never") } }),
-		"snapshotter-foreign/error": plant(func(s *san) { s.volumeID = onForeign(s.volumeID, "", errors.New("what is that?")) }),
+		"snapshotter-init": plant(
+			func(s *san) { s.init = func(map[string]string) error { return errors.New("never") } },
+		),
+		"snapshotter-foreign/error": plant(
+			func(s *san) { s.volumeID = onForeign(s.volumeID, "", errors.New("what is that?")) },
+		),
 		"snapshotter-foreign/taken": plant(func(s *san) { s.volumeID = onForeign(s.volumeID, "mine", nil) }),
-		"snapshotter-set-get/same":  plant(func(s *san) { s.set = func(raw []byte, _ string) ([]byte, error) { return raw, nil } }),
+		"snapshotter-set-get/same": plant(func(s *san) {
+			s.set = func(raw []byte, _ string) ([]byte, error) {
+				return raw,
+					nil
+			}
+		}),
 		"snapshotter-set-get/renamed": plant(func(s *san) {
 			good := s.set
 			s.set = func(raw []byte, id string) ([]byte, error) {

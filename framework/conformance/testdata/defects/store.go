@@ -183,7 +183,9 @@ func (s storeServer) PutObject(stream grpc.ClientStreamingServer[objectstorev1.P
 	return stream.SendAndClose(&shared.Empty{})
 }
 
-func (s storeServer) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes]) error {
+func (s storeServer) GetObject(
+	req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes],
+) error {
 	content, err := s.store.get(req.GetBucket(), req.GetKey())
 	if err != nil {
 		return err
@@ -197,7 +199,9 @@ func (s storeServer) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.
 	return nil
 }
 
-func (s storeServer) ObjectExists(_ context.Context, req *objectstorev1.ObjectExistsRequest) (*objectstorev1.ObjectExistsResponse, error) {
+func (s storeServer) ObjectExists(
+	_ context.Context, req *objectstorev1.ObjectExistsRequest,
+) (*objectstorev1.ObjectExistsResponse, error) {
 	exists, err := s.store.exists(req.GetBucket(), req.GetKey())
 	return &objectstorev1.ObjectExistsResponse{Exists: exists}, err
 }
@@ -206,17 +210,23 @@ func (s storeServer) DeleteObject(_ context.Context, req *objectstorev1.DeleteOb
 	return &shared.Empty{}, s.store.remove(req.GetBucket(), req.GetKey())
 }
 
-func (s storeServer) ListObjects(_ context.Context, req *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
+func (s storeServer) ListObjects(
+	_ context.Context, req *objectstorev1.ListObjectsRequest,
+) (*objectstorev1.ListObjectsResponse, error) {
 	keys, err := s.store.list(req.GetBucket(), req.GetPrefix())
 	return &objectstorev1.ListObjectsResponse{Keys: keys}, err
 }
 
-func (s storeServer) ListCommonPrefixes(_ context.Context, req *objectstorev1.ListCommonPrefixesRequest) (*objectstorev1.ListCommonPrefixesResponse, error) {
+func (s storeServer) ListCommonPrefixes(
+	_ context.Context, req *objectstorev1.ListCommonPrefixesRequest,
+) (*objectstorev1.ListCommonPrefixesResponse, error) {
 	prefixes, err := s.store.prefixes(req.GetBucket(), req.GetPrefix())
 	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: prefixes}, err
 }
 
-func (s storeServer) CreateSignedURL(_ context.Context, req *objectstorev1.CreateSignedURLRequest) (*objectstorev1.CreateSignedURLResponse, error) {
+func (s storeServer) CreateSignedURL(
+	_ context.Context, req *objectstorev1.CreateSignedURLRequest,
+) (*objectstorev1.CreateSignedURLResponse, error) {
 	signed, err := s.store.url(req.GetBucket(), req.GetKey())
 	return &objectstorev1.CreateSignedURLResponse{Url: signed}, err
 }

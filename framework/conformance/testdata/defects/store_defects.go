@@ -162,7 +162,8 @@ func storeDefects() map[string]defect {
 				folders, err := good(bucket, prefix)
 				if parent := parentOf(prefix); err == nil && len(folders) == 0 && prefix != "" {
 					folders, err = good(bucket, parent)
-					folders = slices.DeleteFunc(folders, func(folder string) bool { return !strings.HasPrefix(folder, strings.TrimSuffix(prefix, "/")) })
+					folders = slices.DeleteFunc(folders,
+						func(folder string) bool { return !strings.HasPrefix(folder, strings.TrimSuffix(prefix, "/")) })
 				}
 				return folders, err
 			}
@@ -220,7 +221,12 @@ func storeDefects() map[string]defect {
 				return good(bucket, prefix)
 			}
 		}),
-		"store-signed-url/relative": plant(func(s *store) { s.url = func(_, key string) (string, error) { return "/" + key, nil } }),
+		"store-signed-url/relative": plant(func(s *store) {
+			s.url = func(_, key string) (string, error) {
+				return "/" + key,
+					nil
+			}
+		}),
 		"store-signed-url/other": plant(func(s *store) {
 			s.url = func(_, key string) (string, error) { return "file:///nowhere/" + key, nil }
 		}),
@@ -264,7 +270,8 @@ func storeDefects() map[string]defect {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				return slices.DeleteFunc(slices.Sorted(maps.Keys(objects)), func(key string) bool { return !strings.HasPrefix(key, prefix) }), nil
+				return slices.DeleteFunc(slices.Sorted(maps.Keys(objects)),
+					func(key string) bool { return !strings.HasPrefix(key, prefix) }), nil
 			}
 			s.prefixes = func(bucket, prefix string) ([]string, error) { return foldersBelow(prefix)(s.list(bucket, prefix)) }
 			s.url = func(string, string) (string, error) { return "", errors.New("cannot do that") }

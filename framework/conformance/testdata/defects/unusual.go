@@ -21,7 +21,8 @@ import (
 // unusual returns what correct plugins do that most others do not.
 func unusual() map[string]defect {
 	all := map[string]defect{
-		"unusual store that panics before Init": {kind: "ObjectStore", plant: func(p *program) { p.store.early = errPanicked() }},
+		"unusual store that panics before Init": {kind: "ObjectStore",
+			plant: func(p *program) { p.store.early = errPanicked() }},
 		"unusual snapshotter that panics before Init": {kind: "VolumeSnapshotter", plant: func(p *program) {
 			good, goodID, ready := p.san.init, p.san.volumeID, false
 			p.san.init = func(config map[string]string) error { ready = true; return good(config) }
@@ -32,14 +33,17 @@ func unusual() map[string]defect {
 				return goodID(volume)
 			}
 		}},
-		"unusual store that works without Init": {kind: "ObjectStore", plant: func(p *program) { p.store.root = os.Getenv("EXAMPLE_ROOT") }},
+		"unusual store that works without Init": {kind: "ObjectStore",
+			plant: func(p *program) { p.store.root = os.Getenv("EXAMPLE_ROOT") }},
 		"unusual store whose folders are objects": {kind: "ObjectStore", plant: func(p *program) {
 			p.store.exists = func(bucket, key string) (bool, error) {
 				keys, err := p.store.list(bucket, key)
-				return slices.ContainsFunc(keys, func(found string) bool { return found == key || strings.HasPrefix(found, key+"/") }), err
+				return slices.ContainsFunc(keys,
+					func(found string) bool { return found == key || strings.HasPrefix(found, key+"/") }), err
 			}
 		}},
-		"unusual store whose folders outlive their objects": {kind: "ObjectStore", plant: func(p *program) { keepFolders(p.store) }},
+		"unusual store whose folders outlive their objects": {kind: "ObjectStore",
+			plant: func(p *program) { keepFolders(p.store) }},
 		"unusual store whose signed URLs lead to a network of its own": {kind: "ObjectStore", plant: func(p *program) {
 			p.store.url = func(_, key string) (string, error) { return "http://127.0.0.1:1/" + key, nil }
 		}},
@@ -53,7 +57,8 @@ func unusual() map[string]defect {
 		"unusual action whose AppliesTo needs a cluster": {plant: func(p *program) {
 			p.action.appliesTo = func(context.Context) (*shared.ResourceSelector, error) {
 				if os.Getenv("KUBECONFIG") == "" {
-					return nil, errors.New("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined")
+					return nil, errors.New("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and " +
+						"KUBERNETES_SERVICE_PORT must be defined")
 				}
 				return nil, errors.New("the kubeconfig names no context")
 			}
@@ -107,7 +112,8 @@ func keepFolders(s *store) {
 // knownFlags ends the process unless all flags are those of a server.
 func knownFlags(args []string) {
 	known := []string{
-		"unusual", "features", "log-level", "log-format", "uploader-type", "default-volumes-to-fs-backup", "plugin-dir", "namespace", "kubeconfig",
+		"unusual", "features", "log-level", "log-format", "uploader-type", "default-volumes-to-fs-backup", "plugin-dir",
+		"namespace", "kubeconfig",
 	}
 	for i := 0; i < len(args); i++ {
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(args[i], "--"), "=")

@@ -25,7 +25,8 @@ func (m *moverV2) AppliesTo(context.Context) (framework.ResourceSelector, error)
 }
 
 func (m *moverV2) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
-	id, err := m.runner.Start(ctx, operations.Key(input.Backup, input.Item), volume{input.Item.GetNamespace(), input.Item.GetName()})
+	id, err := m.runner.Start(ctx, operations.Key(input.Backup, input.Item),
+		volume{input.Item.GetNamespace(), input.Item.GetName()})
 	if err != nil {
 		return nil, err
 	}

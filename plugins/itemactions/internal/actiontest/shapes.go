@@ -42,7 +42,8 @@ func shapes(t *testing.T, text string, execute func(*unstructured.Unstructured) 
 	require.NoError(t, sample.UnmarshalJSON([]byte(text)))
 	failed := 0
 	for i := range setters(sample.Object) {
-		for _, wrong := range []any{nil, true, "text", int64(7), 1.5, []any{}, []any{nil, "x"}, map[string]any{}, map[string]any{"x": nil}} {
+		for _, wrong := range []any{nil, true, "text", int64(7), 1.5, []any{}, []any{nil, "x"}, map[string]any{},
+			map[string]any{"x": nil}} {
 			changed := sample.DeepCopy()
 			setters(changed.Object)[i](runtime.DeepCopyJSONValue(wrong))
 			if execute(changed) != nil {

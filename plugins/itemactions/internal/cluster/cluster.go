@@ -59,7 +59,8 @@ func New(config func() (*rest.Config, error)) *Cluster {
 // FromEnvironment returns the default configuration of a program: the file in KUBECONFIG, the user's own file, or the
 // service account of its pod.
 func FromEnvironment() (*rest.Config, error) {
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
+		nil).ClientConfig()
 }
 
 // ClusterRoleBindings calls visit for each ClusterRoleBinding and lists them in pages. A cluster without RBAC has none.
@@ -114,7 +115,8 @@ func (c *Cluster) ClaimsWith(ctx context.Context, namespace, label, value string
 	if err != nil {
 		return nil, err
 	}
-	list, err := clients.core.PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{label: value}.String()})
+	list, err := clients.core.PersistentVolumeClaims(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: labels.Set{label: value}.String()})
 	if err != nil {
 		return nil, fmt.Errorf("list persistent volume claims: %w", err)
 	}
@@ -141,8 +143,8 @@ func (c *Cluster) ServiceAccountExists(ctx context.Context, namespace, name stri
 	return true, nil
 }
 
-// Settings returns the data of the ConfigMap in a namespace that configures a restore item action; nil if there is none.
-// Several are an error.
+// Settings returns the data of the ConfigMap in a namespace that configures a restore item action; nil if there is
+// none. Several are an error.
 func (c *Cluster) Settings(ctx context.Context, namespace, action string) (map[string]string, error) {
 	clients, err := c.connect()
 	if err != nil {
@@ -163,7 +165,8 @@ func (c *Cluster) Settings(ctx context.Context, namespace, action string) (map[s
 		for i := range list.Items {
 			names = append(names, list.Items[i].Name)
 		}
-		return nil, fmt.Errorf("config maps %s of namespace %s all have the labels %s, want one", strings.Join(names, ", "), namespace, selector)
+		return nil, fmt.Errorf("config maps %s of namespace %s all have the labels %s, want one", strings.Join(names, ", "),
+			namespace, selector)
 	}
 }
 
@@ -248,15 +251,17 @@ func (c *Cluster) ConfigMaps(namespace string) (corev1client.ConfigMapInterface,
 	return clients.core.ConfigMaps(namespace), nil
 }
 
-// LegacyDefinition returns a CustomResourceDefinition as apiextensions.k8s.io/v1beta1 serves it; nil if the cluster does
-// not serve that version.
+// LegacyDefinition returns a CustomResourceDefinition as apiextensions.k8s.io/v1beta1 serves it; nil if the cluster
+// does not serve that version.
 func (c *Cluster) LegacyDefinition(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	clients, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
 	read := func(path ...string) ([]byte, error) {
-		return clients.core.RESTClient().Get().AbsPath(append([]string{"/apis/apiextensions.k8s.io"}, path...)...).Do(ctx).Raw()
+		return clients.core.RESTClient().Get().AbsPath(append([]string{"/apis/apiextensions.k8s.io"}, path...)...).Do(
+			ctx,
+		).Raw()
 	}
 	raw, err := read()
 	if err != nil {
@@ -266,7 +271,8 @@ func (c *Cluster) LegacyDefinition(ctx context.Context, name string) (*unstructu
 	if err := json.Unmarshal(raw, &group); err != nil {
 		return nil, fmt.Errorf("which versions of apiextensions.k8s.io the cluster serves: %w", err)
 	}
-	if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == "v1beta1" }) {
+	if !slices.ContainsFunc(group.Versions,
+		func(v metav1.GroupVersionForDiscovery) bool { return v.Version == "v1beta1" }) {
 		return nil, nil
 	}
 	if raw, err = read("v1beta1", "customresourcedefinitions", name); err != nil {
@@ -320,13 +326,15 @@ func (c *Cluster) connect() (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("how to reach the cluster: %w", err)
 	}
-	c.connected = &clients{core: core, rbac: rbac, storage: storage, snapshots: snapshots, objects: objects, dynamic: anything}
+	c.connected = &clients{core: core, rbac: rbac, storage: storage, snapshots: snapshots, objects: objects,
+		dynamic: anything}
 	return c.connected, nil
 }
 
 func newObjects(config *rest.Config, httpClient *http.Client) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), velerov1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme),
+		velerov1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme, HTTPClient: httpClient})

@@ -14,7 +14,8 @@ const (
 	longestPause = 3 * time.Second
 )
 
-// patient repeats requests while the API server does not respond, because an action that fails costs the item of a backup.
+// patient repeats requests while the API server does not respond, because an action that fails costs the item of a
+// backup.
 type patient struct {
 	next http.RoundTripper
 	long time.Duration // how long it repeats
@@ -34,7 +35,8 @@ func (p patient) RoundTrip(request *http.Request) (*http.Response, error) {
 			request.Body = body
 		}
 		response, err := p.next.RoundTrip(request)
-		away := err != nil || response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusBadGateway
+		away := err != nil || response.StatusCode == http.StatusServiceUnavailable ||
+			response.StatusCode == http.StatusBadGateway
 		if !away || once || ctx.Err() != nil || time.Since(began) > p.long {
 			return response, err
 		}

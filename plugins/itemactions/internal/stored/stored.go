@@ -8,8 +8,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Of returns the snapshots that the backup has of the volumes of an item, see velerov1.StoredVolumesAnnotation. recorded is false if the
-// server has not said that, because the backup does not.
+// Of returns the snapshots that the backup has of the volumes of an item, see velerov1.StoredVolumesAnnotation.
+// recorded is false if the server has not said that, because the backup does not.
 func Of(r *velerov1.Restore) (snapshots map[string]string, recorded bool, err error) {
 	text, recorded := r.Annotations[velerov1.StoredVolumesAnnotation]
 	if recorded {

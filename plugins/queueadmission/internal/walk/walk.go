@@ -12,7 +12,8 @@ import (
 const (
 	ReasonLimit   = "Limit"            // as many backups run or are ready as the limit allows
 	ReasonOverlap = "NamespaceOverlap" // it has a namespace in common with a backup ahead of it
-	ReasonWide    = "ClusterOverlap"   // it has no namespace but cluster-scoped objects in common with a backup ahead of it
+	// it has no namespace but cluster-scoped objects in common with a backup ahead of it
+	ReasonWide = "ClusterOverlap"
 )
 
 // The states of the backups ahead, as clauses of messages. They do not distinguish a backup that is ready from one that
@@ -25,8 +26,8 @@ const (
 )
 
 // Decide visits all queued backups in the given order. It admits each for which there is a free slot and that overlaps
-// no backup that runs, is ready, has operations that go on, or precedes it in order, whether that one waits or is admitted now. So no backup is
-// overtaken by one that would then block it, and a wide backup does not starve.
+// no backup that runs, is ready, has operations that go on, or precedes it in order, whether that one waits or is
+// admitted now. So no backup is overtaken by one that would then block it, and a wide backup does not starve.
 //
 // Two backups overlap when they have a namespace in common and rule agrees, or when rule reports that they share
 // cluster-scoped objects. The time is linear in the number of namespaces of all backups, times the number of different
@@ -87,10 +88,11 @@ func full(backup *qav1.Backup, limit int) qav1.Wait {
 // maxNamespaces is the number of common namespaces that are named; there may be thousands.
 const maxNamespaces = 8
 
-// blocks returns why backup waits for h, the nearest of those that it overlaps. It names no other: they change whenever a
-// backup ahead starts or ends, and each change is a write to every backup behind.
+// blocks returns why backup waits for h, the nearest of those that it overlaps. It names no other: they change whenever
+// a backup ahead starts or ends, and each change is a write to every backup behind.
 func (h *holder) blocks(backup *qav1.Backup) qav1.Wait {
-	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Blockers: []string{h.backup.Name}, Namespaces: common(backup, h)}
+	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Blockers: []string{h.backup.Name},
+		Namespaces: common(backup, h)}
 	switch {
 	case backup.AllNamespaces:
 		wait.Message = fmt.Sprintf("takes all namespaces, and %s %s", h.backup.Name, h.state)

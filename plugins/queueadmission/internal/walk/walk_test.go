@@ -81,7 +81,8 @@ func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 			waits: []string{"x NamespaceOverlap [s] [a]: shares namespace a with s, which runs"},
 		},
 		"one of all namespaces runs": {
-			limit: 9, running: []qav1.Backup{all(t, "r")}, queued: []qav1.Backup{named("x", "a"), named("y", "future"), named("z")},
+			limit: 9, running: []qav1.Backup{all(t, "r")}, queued: []qav1.Backup{named("x", "a"), named("y", "future"),
+				named("z")},
 			waits: []string{
 				"x NamespaceOverlap [r] [a]: r, which runs, takes all namespaces",
 				"y NamespaceOverlap [r] [future]: r, which runs, takes all namespaces",
@@ -103,12 +104,14 @@ func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 			limit: 9, running: []qav1.Backup{named("r", "a")}, queued: []qav1.Backup{all(t, "x", "a")}, admit: []string{"x"},
 		},
 		"all but those of a pattern, some of which do not exist yet": {
-			limit: 9, running: []qav1.Backup{all(t, "r", "team-*")}, queued: []qav1.Backup{named("x", "team-1"), named("y", "team-2", "c")},
+			limit: 9, running: []qav1.Backup{all(t, "r", "team-*")}, queued: []qav1.Backup{named("x", "team-1"),
+				named("y", "team-2", "c")},
 			admit: []string{"x"},
 			waits: []string{"y NamespaceOverlap [r] [c]: r, which runs, takes all namespaces"},
 		},
 		"only what belongs to no namespace": {
-			limit: 9, running: []qav1.Backup{named("r")}, queued: []qav1.Backup{named("x"), all(t, "y", "a", "b", "c")}, admit: []string{"x"},
+			limit: 9, running: []qav1.Backup{named("r")}, queued: []qav1.Backup{named("x"), all(t, "y", "a", "b", "c")},
+			admit: []string{"x"},
 			waits: []string{"y NamespaceOverlap [x] []: takes all namespaces, and x runs"},
 		},
 	}
@@ -120,7 +123,8 @@ func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 			require.Equal(t, test.admit, decision.Admit)
 			var waits, order []string
 			for _, wait := range decision.Waits {
-				waits = append(waits, fmt.Sprintf("%s %s %v %v: %s", wait.Name, wait.Reason, wait.Blockers, wait.Namespaces, wait.Message))
+				waits = append(waits, fmt.Sprintf("%s %s %v %v: %s", wait.Name, wait.Reason, wait.Blockers, wait.Namespaces,
+					wait.Message))
 				order = append(order, wait.Name)
 			}
 			require.Equal(t, test.waits, waits)
@@ -195,7 +199,8 @@ func overlapByDefinition(t *testing.T, a, b *qav1.Backup) bool {
 	if a.AllNamespaces {
 		spec, err := a.DecodeSpec()
 		require.NoError(t, err)
-		return len(b.Namespaces) == 0 || slices.ContainsFunc(b.Namespaces, func(n string) bool { return !slices.Contains(spec.ExcludedNamespaces, n) })
+		return len(b.Namespaces) == 0 ||
+			slices.ContainsFunc(b.Namespaces, func(n string) bool { return !slices.Contains(spec.ExcludedNamespaces, n) })
 	}
 	return slices.ContainsFunc(a.Namespaces, func(n string) bool { return slices.Contains(b.Namespaces, n) })
 }

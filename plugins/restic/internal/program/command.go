@@ -43,8 +43,8 @@ func Environment() []string {
 	return append(kept, "RESTIC_PROGRESS_FPS=1")
 }
 
-// Run runs a command until it has ended. If ctx ends, restic gets an interrupt, and is killed if it does not end soon. The error
-// of a command that fails is an *Error, or that of ctx.
+// Run runs a command until it has ended. If ctx ends, restic gets an interrupt, and is killed if it does not end soon.
+// The error of a command that fails is an *Error, or that of ctx.
 func (p *Program) Run(ctx context.Context, c Command) error {
 	password, forget, err := passwordFile(c.Password)
 	if err != nil {
@@ -76,7 +76,8 @@ func (p *Program) Run(ctx context.Context, c Command) error {
 		return fmt.Errorf("restic %s: %w", name(c.Args), cause)
 	}
 	if err != nil {
-		return &Error{Command: name(c.Args), Code: cmd.ProcessState.ExitCode(), State: cmd.ProcessState.String(), Lines: lines.last, Err: err}
+		return &Error{Command: name(c.Args), Code: cmd.ProcessState.ExitCode(), State: cmd.ProcessState.String(),
+			Lines: lines.last, Err: err}
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func parse(line []byte) (m Message, ok bool) {
 	return m, err == nil && m.Type != ""
 }
 
-// Err returns the error of a message of type "error". errors.Is finds fs.ErrNotExist and other errors of the system in it.
+// Err returns the error of a message of type "error". errors.Is finds fs.ErrNotExist and other errors of the system in
+// it.
 func (m Message) Err() error {
 	var cause struct {
 		Message string `json:"message"`
@@ -60,7 +61,8 @@ func (m Message) Err() error {
 	}
 	var number syscall.Errno
 	switch {
-	case cause.Message != "" && strings.Contains(cause.Message, fs.ErrNotExist.Error()), strings.Contains(cause.Message, "no such file or directory"):
+	case cause.Message != "" && strings.Contains(cause.Message, fs.ErrNotExist.Error()), strings.Contains(cause.Message,
+		"no such file or directory"):
 		return fmt.Errorf("%w (%s)", fs.ErrNotExist, cause.Message)
 	case cause.Message != "":
 		return errors.New(cause.Message)

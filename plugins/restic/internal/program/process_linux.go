@@ -16,8 +16,8 @@ import (
 // attributes has the kernel interrupt restic when this process is killed, so that it removes its lock.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT} }
 
-// passwordFile returns the path of a pipe from which a program reads a password, once. No file has it, and /proc is not needed, which a mover
-// on a node does not have. forget must be called when the program has ended.
+// passwordFile returns the path of a pipe from which a program reads a password, once. No file has it, and /proc is not
+// needed, which a mover on a node does not have. forget must be called when the program has ended.
 func passwordFile(password []byte) (path string, forget func(), err error) {
 	if err := checkPassword(password); err != nil {
 		return "", nil, err
@@ -50,7 +50,8 @@ func passwordFile(password []byte) (path string, forget func(), err error) {
 	}, nil
 }
 
-// usage returns what a process has used, or false if that cannot be known. Where there is no /proc, it is the time of the processor alone.
+// usage returns what a process has used, or false if that cannot be known. Where there is no /proc, it is the time of
+// the processor alone.
 func usage(pid int) (u Usage, known bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -84,7 +85,8 @@ func usage(pid int) (u Usage, known bool) {
 	return u, true
 }
 
-// processorClock returns the clock that counts the time of the processor that a process has used, as clock_getcpuclockid(3) does.
+// processorClock returns the clock that counts the time of the processor that a process has used, as
+// clock_getcpuclockid(3) does.
 func processorClock(pid int) int32 {
 	const shift, scheduled = 3, 2
 	return int32(^pid)<<shift | scheduled

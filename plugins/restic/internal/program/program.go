@@ -25,7 +25,8 @@ var oldest = [3]int{0, 14, 0}
 
 var versionLine = regexp.MustCompile(`^restic (\d+)\.(\d+)\.(\d+)`)
 
-// Find returns the program called name, after it has asked it for its version: a path, a file that came with the plugin, or one in PATH.
+// Find returns the program called name, after it has asked it for its version: a path, a file that came with the
+// plugin, or one in PATH.
 func Find(ctx context.Context, name string) (*Program, error) {
 	const advice = "install restic 0.14 or newer in PATH, or name it in plugins.config (key program)"
 	path, err := exec.LookPath(beside(name))
@@ -55,8 +56,8 @@ func Find(ctx context.Context, name string) (*Program, error) {
 	return p, nil
 }
 
-// beside returns the path of the program called name that came with the plugin, in the directory .cleat-restic beside it, where a host does
-// not look for plugins; or else name.
+// beside returns the path of the program called name that came with the plugin, in the directory .cleat-restic beside
+// it, where a host does not look for plugins; or else name.
 func beside(name string) string {
 	plugin := os.Args[0] // by which the host has found it; what runs may be a copy that is nowhere
 	if !filepath.IsAbs(plugin) || name != filepath.Base(name) {

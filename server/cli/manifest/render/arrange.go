@@ -130,7 +130,8 @@ func (a *arranger) placeEdges() {
 	}
 }
 
-// neighbours calls visit for each column, from the left or from the right, and passes the neighbours of a vertex in the column before.
+// neighbours calls visit for each column, from the left or from the right, and passes the neighbours of a vertex in the
+// column before.
 func (a *arranger) neighbours(fromLeft bool, visit func(column []int, before func(vertex int) []int)) {
 	for i := range a.columns {
 		if fromLeft {
@@ -255,7 +256,8 @@ func (a *arranger) draw() *picture {
 				p.lines[i] = append(p.lines[i], right, left)
 			case k < len(chain)-1:
 				p.lines[i] = append(p.lines[i], left, right)
-			case leftwards || a.vertices[v].column == a.vertices[chain[0]].column: // in one column, the edge is a loop at the right
+			case leftwards || a.vertices[v].column == a.vertices[chain[0]].column:
+				// in one column, the edge is a loop at the right
 				p.lines[i] = append(p.lines[i], right)
 			default:
 				p.lines[i] = append(p.lines[i], left)
@@ -298,5 +300,6 @@ func (a *arranger) drawAlone(p *picture) {
 
 // boxWidth returns the width of a node.
 func boxWidth(n *Node) int {
-	return charWidth*max(utf8.RuneCountInString(short(safe(n.Resource), longestText)), utf8.RuneCountInString(short(safe(n.label()), longestText))) + boxPadding
+	return charWidth*max(utf8.RuneCountInString(short(safe(n.Resource), longestText)),
+		utf8.RuneCountInString(short(safe(n.label()), longestText))) + boxPadding
 }

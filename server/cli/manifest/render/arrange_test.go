@@ -37,7 +37,8 @@ func TestBoxesAreApartAndConnected(t *testing.T) {
 			p := arrange(g)
 			for i, a := range p.boxes {
 				require.Positive(t, a.width)
-				require.True(t, a.x >= 0 && a.y >= 0 && a.x+a.width <= p.width && a.y+boxHeight <= p.height, "box %d is outside: %v of %v", i, a, p)
+				require.True(t, a.x >= 0 && a.y >= 0 && a.x+a.width <= p.width && a.y+boxHeight <= p.height,
+					"box %d is outside: %v of %v", i, a, p)
 				for k, b := range p.boxes[:i] {
 					apart := a.x+a.width <= b.x || b.x+b.width <= a.x || a.y+boxHeight <= b.y || b.y+boxHeight <= a.y
 					require.True(t, apart, "boxes %d and %d overlap: %v %v", i, k, a, b)

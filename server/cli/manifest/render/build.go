@@ -37,7 +37,8 @@ func New(o Options) *Graph {
 		}
 		if slices.ContainsFunc(cycle.Items, func(item *manifest.Item) bool { _, shown := places[item]; return shown }) {
 			if told++; told <= most {
-				g.Notes = append(g.Notes, fmt.Sprintf("A cycle of %s: %s.", count(len(cycle.Items), "item", "items"), names(cycle.Items)))
+				g.Notes = append(g.Notes, fmt.Sprintf("A cycle of %s: %s.", count(len(cycle.Items), "item", "items"),
+					names(cycle.Items)))
 			}
 		}
 	}
@@ -96,16 +97,19 @@ func (g *Graph) addEdges(o Options, places map[*manifest.Item]int) {
 		}
 	}
 	if left > 0 {
-		g.Notes = append(g.Notes, fmt.Sprintf("%s to other items of the backup left out.", count(left, "dependency", "dependencies")))
+		g.Notes = append(g.Notes, fmt.Sprintf("%s to other items of the backup left out.",
+			count(left, "dependency", "dependencies")))
 	}
 	if len(missing) > 0 {
-		g.Notes = append(g.Notes, fmt.Sprintf("%s not in the backup.", count(len(missing), "object that items depend on is", "objects that items depend on are")))
+		g.Notes = append(g.Notes, fmt.Sprintf("%s not in the backup.", count(len(missing), "object that items depend on is",
+			"objects that items depend on are")))
 	}
 	g.sort()
 }
 
 func missingNode(ref manifest.Ref) Node {
-	n := Node{Resource: cmp.Or(resourceOf(ref), "unknown"), Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Missing: true}
+	n := Node{Resource: cmp.Or(resourceOf(ref), "unknown"), Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
+		Missing: true}
 	if n.Name == "" {
 		n.Name = "uid " + ref.UID
 	}
@@ -145,18 +149,22 @@ func resourceOf(ref manifest.Ref) string {
 	return name
 }
 
-// Collapse returns the graph if it has at most limit nodes. Otherwise it returns one with a node for the items of each resource and
-// namespace or, if these are too many, of each resource, and a note says so.
+// Collapse returns the graph if it has at most limit nodes. Otherwise it returns one with a node for the items of each
+// resource and namespace or, if these are too many, of each resource, and a note says so.
 func (g *Graph) Collapse(limit int) *Graph {
 	if len(g.Nodes) <= limit {
 		return g
 	}
-	collapsed := g.group(func(n Node) Node { return Node{Resource: n.Resource, Namespace: n.Namespace, Missing: n.Missing} })
+	collapsed := g.group(func(n Node) Node {
+		return Node{Resource: n.Resource, Namespace: n.Namespace,
+			Missing: n.Missing}
+	})
 	by := "resource and namespace"
 	if len(collapsed.Nodes) > limit {
 		collapsed, by = g.group(func(n Node) Node { return Node{Resource: n.Resource, Missing: n.Missing} }), "resource"
 	}
-	collapsed.Notes = append([]string{fmt.Sprintf("%d objects are more than %d, so each box stands for those of one %s.", len(g.Nodes), limit, by)}, g.Notes...)
+	collapsed.Notes = append([]string{fmt.Sprintf("%d objects are more than %d, so each box stands for those of one %s.",
+		len(g.Nodes), limit, by)}, g.Notes...)
 	return collapsed
 }
 

@@ -43,7 +43,8 @@ func (g *Graph) Mermaid(out io.Writer) error {
 		w.line(`  n%d %s|"%s"| n%d`, e.From, arrow, mermaidText(safe(e.label())), e.To)
 	}
 	for _, class := range []struct{ name, style string }{
-		{"missing", "stroke:#c00,stroke-dasharray:4"}, {"cycle", "stroke:#c00,stroke-width:2px"}, {"asked", "stroke-width:3px"},
+		{"missing", "stroke:#c00,stroke-dasharray:4"}, {"cycle", "stroke:#c00,stroke-width:2px"}, {"asked",
+			"stroke-width:3px"},
 	} {
 		if nodes := classes[class.name]; len(nodes) > 0 {
 			w.line("  classDef %s %s", class.name, class.style)

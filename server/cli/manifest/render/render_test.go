@@ -30,7 +30,8 @@ func ref(group, resource, namespace, name string) manifest.Ref {
 }
 
 func controlled(group, resource, namespace, name string) manifest.Edge {
-	return manifest.Edge{Type: manifest.Controller, Strict: true, To: ref(group, resource, namespace, name), Path: "metadata.ownerReferences[0]"}
+	return manifest.Edge{Type: manifest.Controller, Strict: true, To: ref(group, resource, namespace, name),
+		Path: "metadata.ownerReferences[0]"}
 }
 
 func strict(path, group, resource, namespace, name string) manifest.Edge {
@@ -60,18 +61,22 @@ func shop() []*manifest.Item {
 		item("", "persistentvolumeclaims", "PersistentVolumeClaim", "shop", "data",
 			manifest.Edge{Type: manifest.Action, To: ref("", volume, "", "pv-1"), Plugin: "cleat.dev/pvc"},
 			strict("spec.storageClassName", "storage.k8s.io", "storageclasses", "", "fast")),
-		item("", volume, "PersistentVolume", "", "pv-1", strict("spec.storageClassName", "storage.k8s.io", "storageclasses", "", "fast")),
+		item("", volume, "PersistentVolume", "", "pv-1", strict("spec.storageClassName", "storage.k8s.io", "storageclasses",
+			"", "fast")),
 		item("storage.k8s.io", "storageclasses", "StorageClass", "", "fast"),
 	}
 }
 
-// clusterAPI returns the shape of a cluster of Cluster API, with the reference back from the cluster to its control plane: a cycle.
+// clusterAPI returns the shape of a cluster of Cluster API, with the reference back from the cluster to its control
+// plane: a cycle.
 func clusterAPI() []*manifest.Item {
 	const group, infra = "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"
 	return []*manifest.Item{
-		item(group, "clusters", "Cluster", "capi", "c", soft("spec.controlPlaneRef", "controlplane."+group, "kubeadmcontrolplanes", "capi", "c-cp"),
+		item(group, "clusters", "Cluster", "capi", "c", soft("spec.controlPlaneRef", "controlplane."+group,
+			"kubeadmcontrolplanes", "capi", "c-cp"),
 			soft("spec.infrastructureRef", infra, "dockerclusters", "capi", "c")),
-		item("controlplane."+group, "kubeadmcontrolplanes", "KubeadmControlPlane", "capi", "c-cp", controlled(group, "clusters", "capi", "c")),
+		item("controlplane."+group, "kubeadmcontrolplanes", "KubeadmControlPlane", "capi", "c-cp",
+			controlled(group, "clusters", "capi", "c")),
 		item(infra, "dockerclusters", "DockerCluster", "capi", "c",
 			manifest.Edge{Type: manifest.Owner, To: ref(group, "clusters", "capi", "c"), Path: "metadata.ownerReferences[0]"}),
 		item(group, "machinedeployments", "MachineDeployment", "capi", "c-md", controlled(group, "clusters", "capi", "c")),
@@ -167,7 +172,8 @@ func TestCollapse(t *testing.T) {
 	require.Len(t, byNamespace.Edges, 10)
 	require.Equal(t, "150 references", byNamespace.Edges[0].label())
 	require.Equal(t, "configmaps, 150 in ns-0", byNamespace.Nodes[0].title())
-	require.Equal(t, "3000 objects are more than 200, so each box stands for those of one resource and namespace.", byNamespace.Notes[0])
+	require.Equal(t, "3000 objects are more than 200, so each box stands for those of one resource and namespace.",
+		byNamespace.Notes[0])
 	byResource := g.Collapse(10)
 	require.Len(t, byResource.Nodes, 2)
 	require.Equal(t, []Edge{{From: 1, To: 0, Type: manifest.Reference, Items: 1500}}, byResource.Edges)
@@ -200,7 +206,8 @@ func wellFormed(t *testing.T, content []byte) {
 func TestForeignTextIsEscaped(t *testing.T) {
 	t.Parallel()
 	const evil = "\"];</title></script><script>alert(1)</script>\x1b[2J\u202e\n%%{init}%% `$x` \\"
-	bad := manifest.Edge{Type: evil, To: manifest.Ref{Resource: evil, Group: evil, Namespace: evil, Name: evil}, Path: evil, Plugin: evil}
+	bad := manifest.Edge{Type: evil, To: manifest.Ref{Resource: evil, Group: evil, Namespace: evil, Name: evil},
+		Path: evil, Plugin: evil}
 	items := shop()
 	items[1].Edges = []manifest.Edge{bad}
 	g := graphOf(t, items...)
@@ -238,7 +245,8 @@ func TestTreeEndsWhateverTheGraph(t *testing.T) {
 	var chain []*manifest.Item
 	for i := range length {
 		name := fmt.Sprintf("x-%04d", i)
-		chain = append(chain, item("", "pods", "Pod", "ns", name, strict("spec.next", "", "pods", "ns", fmt.Sprintf("x-%04d", i+1))))
+		chain = append(chain, item("", "pods", "Pod", "ns", name,
+			strict("spec.next", "", "pods", "ns", fmt.Sprintf("x-%04d", i+1))))
 	}
 	var out bytes.Buffer
 	require.NoError(t, graphOf(t, chain...).Tree(&out, false))
@@ -256,5 +264,6 @@ func TestTreeEndsWhateverTheGraph(t *testing.T) {
 	self := item("", "pods", "Pod", "ns", "self", strict("spec.next", "", "pods", "ns", "self"))
 	out.Reset()
 	require.NoError(t, graphOf(t, self).Tree(&out, false))
-	require.Equal(t, "pods/ns/self (in a cycle)\n└── strict reference: pods/ns/self (in a cycle; cycle) [spec.next]\nA cycle of 1 item: pods/ns/self.\n", out.String())
+	require.Equal(t, "pods/ns/self (in a cycle)\n└── strict reference: pods/ns/self (in a cycle; cycle) [spec.next]\nA "+
+		"cycle of 1 item: pods/ns/self.\n", out.String())
 }

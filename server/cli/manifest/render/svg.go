@@ -20,8 +20,10 @@ type colour struct{ fill, stroke string }
 // colourOf returns the colour of a resource, the same in all pictures.
 func colourOf(resource string) colour {
 	colours := []colour{
-		{"#e3f2fd", "#1e6fb8"}, {"#e8f5e9", "#2e7d32"}, {"#fff3e0", "#b85c00"}, {"#f3e5f5", "#7b1fa2"}, {"#e0f7fa", "#00737f"}, {"#fce4ec", "#b0124f"},
-		{"#f9fbe7", "#6b7700"}, {"#ede7f6", "#4527a0"}, {"#e0f2f1", "#00695c"}, {"#fffde7", "#8a6d00"}, {"#eceff1", "#455a64"}, {"#efebe9", "#5d4037"},
+		{"#e3f2fd", "#1e6fb8"}, {"#e8f5e9", "#2e7d32"}, {"#fff3e0", "#b85c00"}, {"#f3e5f5", "#7b1fa2"}, {"#e0f7fa",
+			"#00737f"}, {"#fce4ec", "#b0124f"},
+		{"#f9fbe7", "#6b7700"}, {"#ede7f6", "#4527a0"}, {"#e0f2f1", "#00695c"}, {"#fffde7", "#8a6d00"}, {"#eceff1",
+			"#455a64"}, {"#efebe9", "#5d4037"},
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(resource)) // a hash does not fail
@@ -44,7 +46,8 @@ func (g *Graph) svg(w *writer) {
 	for _, text := range head {
 		width = max(width, 2*margin+len(safe(text))*charWidth)
 	}
-	w.line(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`, width, above+p.height, width, above+p.height)
+	w.line(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`, width,
+		above+p.height, width, above+p.height)
 	w.line("<title>%s</title>", xmlText(safe(g.Title)))
 	w.line("<style>\n%s</style>", style)
 	w.line(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>`)
@@ -77,7 +80,8 @@ func legend(w *writer, y int) {
 		{"edge strict controller", "controller"}, {"edge strict owner", "owner"}, {"edge strict reference", "reference"},
 		{"edge strict action", "action of a plugin"}, {"edge", "soft"}, {"edge strict wrong", "cycle, or not in the backup"},
 	} {
-		w.line(`<path class="%s" d="M%d %dh28"/><text class="note" x="%d" y="%d">%s</text>`, entry.class, x, y-4, x+34, y, entry.text)
+		w.line(`<path class="%s" d="M%d %dh28"/><text class="note" x="%d" y="%d">%s</text>`, entry.class, x, y-4, x+34, y,
+			entry.text)
 		x += 34 + len(entry.text)*charWidth + 14
 	}
 }
@@ -92,7 +96,8 @@ func (g *Graph) svgEdge(w *writer, e *Edge, points []point) {
 	switch {
 	case to.Missing, from.Cycle > 0 && from.Cycle == to.Cycle:
 		classes = append(classes, "wrong")
-	case slices.Contains([]manifest.EdgeType{manifest.Controller, manifest.Owner, manifest.Reference, manifest.Action}, e.Type):
+	case slices.Contains([]manifest.EdgeType{manifest.Controller, manifest.Owner, manifest.Reference, manifest.Action},
+		e.Type):
 		classes = append(classes, string(e.Type))
 	}
 	var path strings.Builder
@@ -130,7 +135,8 @@ func svgNode(w *writer, i int, n *Node, b box) {
 	}
 	c := colourOf(n.Resource)
 	title := strings.Join(append([]string{n.title()}, n.marks()...), ", ")
-	w.line(`<g class="%s" data-node="%d" transform="translate(%d %d)"><title>%s</title>`, strings.Join(classes, " "), i, b.x, b.y, xmlText(safe(title)))
+	w.line(`<g class="%s" data-node="%d" transform="translate(%d %d)"><title>%s</title>`, strings.Join(classes, " "), i,
+		b.x, b.y, xmlText(safe(title)))
 	w.line(`<rect width="%d" height="%d" rx="5" fill="%s" stroke="%s"/>`, b.width, boxHeight, c.fill, c.stroke)
 	w.line(`<text class="resource" x="10" y="14" style="fill: %s">%s</text><text x="10" y="29">%s</text></g>`,
 		c.stroke, xmlText(short(safe(n.Resource), longestText)), xmlText(short(safe(n.label()), longestText)))

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// deepest is the number of levels of a tree. What is deeper gets a tree of its own, because a manifest may hold a chain of any length.
+// deepest is the number of levels of a tree. What is deeper gets a tree of its own, because a manifest may hold a chain
+// of any length.
 const deepest = 50
 
-// Tree writes the graph as text: below each node what it depends on or, with referrers, what depends on it. A node whose branch was
-// written before is not written again.
+// Tree writes the graph as text: below each node what it depends on or, with referrers, what depends on it. A node
+// whose branch was written before is not written again.
 func (g *Graph) Tree(out io.Writer, referrers bool) error {
 	t := &tree{graph: g, w: &writer{w: out}, below: make([][]branch, len(g.Nodes)), state: make([]state, len(g.Nodes))}
 	above := make([]int, len(g.Nodes))

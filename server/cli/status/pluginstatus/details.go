@@ -67,7 +67,8 @@ func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []se
 }
 
 func processText(p *serverreport.Process) string {
-	return fmt.Sprintf("pid %d, %s, memory %s", p.PID, layout.Count(p.Restarts, "restart"), layout.OrNone(layout.Mebibytes(p.ResidentBytes)))
+	return fmt.Sprintf("pid %d, %s, memory %s", p.PID, layout.Count(p.Restarts, "restart"),
+		layout.OrNone(layout.Mebibytes(p.ResidentBytes)))
 }
 
 // environmentText returns what the plugins of a server get of its environment.
@@ -155,6 +156,7 @@ func printFate(d *layout.Description, p *serverreport.Plugin, pairs ...[2]string
 			d.Line("A running server notices the change.")
 			return
 		}
-		d.Line("The server uses the other plugins of the file. Ask its author to repair this one; if two files offer it, remove one.")
+		d.Line("The server uses the other plugins of the file. Ask its author to repair this one; if two files offer it, " +
+			"remove one.")
 	})
 }

@@ -15,16 +15,22 @@ func somePlugins() []serverreport.Plugin {
 	process := &serverreport.Process{PID: 17, Restarts: 2, ResidentBytes: 23 << 20}
 	return []serverreport.Plugin{
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest version that both know",
-			Note: "it will be removed in v2, use version 3", File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse,
+			Reason: "newest version that both know",
+			Note:   "it will be removed in v2, use version 3", File: "/plugins/mover", PluginVersion: "1.2 (blue)",
+			FrameworkVersion: "v0.3.0", Process: process,
 		},
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed, Reason: "version 2 of the same name is used",
-			File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed,
+			Reason: "version 2 of the same name is used",
+			File:   "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
 		},
-		{Name: "velero.io/pod", Kind: "BackupItemAction", Version: 1, Status: serverreport.InUse, Reason: "newest version that both know", BuiltIn: true, File: "/cleat"},
-		{Name: "a.b/\x1b[31mred", Kind: "Foo", Version: 3, Status: serverreport.Quarantined, Reason: "bad name", File: "/plugins/red"},
-		{Status: serverreport.Quarantined, Reason: "it died:\n\tpanic: \x1b[2Jno\u00a0configuration", File: "/plugins/broken"},
+		{Name: "velero.io/pod", Kind: "BackupItemAction", Version: 1, Status: serverreport.InUse,
+			Reason: "newest version that both know", BuiltIn: true, File: "/cleat"},
+		{Name: "a.b/\x1b[31mred", Kind: "Foo", Version: 3, Status: serverreport.Quarantined, Reason: "bad name",
+			File: "/plugins/red"},
+		{Status: serverreport.Quarantined, Reason: "it died:\n\tpanic: \x1b[2Jno\u00a0configuration",
+			File: "/plugins/broken"},
 		{Status: serverreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/empty"},
 		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: serverreport.Unknown},
 	}
@@ -32,8 +38,11 @@ func somePlugins() []serverreport.Plugin {
 
 func someDetails() *serverreport.Details {
 	return &serverreport.Details{
-		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`), Problem: "one\ntwo",
-		AppliesTo: &serverreport.Selector{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
+		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(
+			`{"type":"object","properties":{"a":{"type":"string"}}}`,
+		), Problem: "one\ntwo",
+		AppliesTo: &serverreport.Selector{IncludedNamespaces: []string{"shop"},
+			IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
 	}
 }
 
@@ -53,7 +62,8 @@ func TestPluginTable(t *testing.T) {
 
 func TestPluginDocument(t *testing.T) {
 	t.Parallel()
-	list := List{status.APIVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
+	list := List{status.APIVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"},
+		somePlugins(), nil}
 	list.Items[0].Details = someDetails()
 	statustest.Golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
 	statustest.Golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })
@@ -76,7 +86,8 @@ func TestLockAndVerifyTables(t *testing.T) {
 		return (&LockChanges{
 			Lock: "/plugins/plugins.lock", Files: 2, Written: true,
 			Changes: []LockChange{
-				{"added", "a", "provides ObjectStore a.b/c"}, {"changed", "vendor/b", "other content; also provides ObjectStore a.b/\x1b[31md"}, {"removed", "c", ""},
+				{"added", "a", "provides ObjectStore a.b/c"}, {"changed", "vendor/b",
+					"other content; also provides ObjectStore a.b/\x1b[31md"}, {"removed", "c", ""},
 			},
 			Broken:  []FileProblem{{"d", "it died:\nexit status 3"}},
 			Partial: []FileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
@@ -85,7 +96,8 @@ func TestLockAndVerifyTables(t *testing.T) {
 	statustest.Golden(t, "plugin_verify.txt", func(w io.Writer) error {
 		return (&Verification{Files: []VerifiedFile{
 			{"a", FileOK, "", FileOK.ToDo()}, {"vendor/b", FileChanged, "it has another sum", FileChanged.ToDo()},
-			{"c", FileMissing, "it is not there", FileMissing.ToDo()}, {"d", FileNotLocked, "it is not in the lock", FileNotLocked.ToDo()},
+			{"c", FileMissing, "it is not there", FileMissing.ToDo()}, {"d", FileNotLocked, "it is not in the lock",
+				FileNotLocked.ToDo()},
 			{"e", FileQuarantined, "it died:\nexit status 3", FileQuarantined.ToDo()},
 		}}).Print(w)
 	})

@@ -29,7 +29,8 @@ type List struct {
 
 // NewList returns the list of the given plugins of a report.
 func NewList(r *serverreport.PluginReport, plugins []serverreport.Plugin) List {
-	return List{APIVersion: status.APIVersion, Kind: "PluginList", Directory: r.Directory, Lock: r.Lock, Order: r.Order, Items: plugins}
+	return List{APIVersion: status.APIVersion, Kind: "PluginList", Directory: r.Directory, Lock: r.Lock, Order: r.Order,
+		Items: plugins}
 }
 
 // Select returns the plugins that names refer to, or all without names. A kind that is not empty restricts them.
@@ -77,7 +78,8 @@ func noPlugin(r *serverreport.PluginReport, name, kind string) error {
 }
 
 func ofKind(p *serverreport.Plugin, kind string) bool {
-	return p.Kind != "" && (strings.EqualFold(p.Kind, kind) || strings.EqualFold(hostapi.WireKind(p.Kind, p.Version), kind))
+	return p.Kind != "" && (strings.EqualFold(p.Kind, kind) || strings.EqualFold(hostapi.WireKind(p.Kind, p.Version),
+		kind))
 }
 
 func knownKind(r *serverreport.PluginReport, kind string) bool {
@@ -112,7 +114,8 @@ func CompareForList(a, b serverreport.Plugin) int {
 		}
 		return -1
 	}
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(b.Version, a.Version), cmp.Compare(a.File, b.File))
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(b.Version, a.Version),
+		cmp.Compare(a.File, b.File))
 }
 
 // Table returns the table of "plugin get".
@@ -123,13 +126,15 @@ func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 	}
 	for i := range plugins {
 		p := &plugins[i]
-		row := []string{layout.OneLine(layout.OrNone(p.Name)), layout.OneLine(layout.OrNone(p.Kind)), layout.NumberOrNone(p.Version), statusText(p.Status), layout.OneLine(fromText(p))}
+		row := []string{layout.OneLine(layout.OrNone(p.Name)), layout.OneLine(layout.OrNone(p.Kind)),
+			layout.NumberOrNone(p.Version), statusText(p.Status), layout.OneLine(fromText(p))}
 		if wide {
 			pid, restarts, memory := "", "", ""
 			if all := p.Processes(); len(all) > 0 {
 				pid, restarts, memory = processesText(all)
 			}
-			row = append(row, layout.OrNone(layout.OneLine(p.PluginVersion)), layout.OrNone(layout.OneLine(p.FrameworkVersion)), layout.OrNone(pid), layout.OrNone(restarts), layout.OrNone(memory), why(p))
+			row = append(row, layout.OrNone(layout.OneLine(p.PluginVersion)), layout.OrNone(layout.OneLine(p.FrameworkVersion)),
+				layout.OrNone(pid), layout.OrNone(restarts), layout.OrNone(memory), why(p))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -164,7 +169,8 @@ func why(p *serverreport.Plugin) string {
 
 // PrintQuarantined writes the reasons of quarantined plugins, if there are any.
 func PrintQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
-	bad := slices.DeleteFunc(slices.Clone(plugins), func(p serverreport.Plugin) bool { return p.Status != serverreport.Quarantined })
+	bad := slices.DeleteFunc(slices.Clone(plugins),
+		func(p serverreport.Plugin) bool { return p.Status != serverreport.Quarantined })
 	if len(bad) == 0 {
 		return
 	}

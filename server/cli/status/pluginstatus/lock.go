@@ -32,7 +32,8 @@ func (c *LockChanges) Print(w io.Writer) error {
 	if len(c.Changes) > 0 {
 		t := layout.Table{Head: []string{"CHANGE", "FILE", "WHAT"}}
 		for _, change := range c.Changes {
-			t.Rows = append(t.Rows, []string{change.Change, layout.OneLine(change.File), layout.OrNone(layout.OneLine(change.What))})
+			t.Rows = append(t.Rows, []string{change.Change, layout.OneLine(change.File),
+				layout.OrNone(layout.OneLine(change.What))})
 		}
 		if err := t.Print(w); err != nil {
 			return err
@@ -66,7 +67,8 @@ func (c *LockChanges) Verdict() error {
 	case c.Absent:
 		return fmt.Errorf("there is no lock %s; run the command without --check to write it", c.Lock)
 	case !c.Written && len(c.Changes) > 0:
-		return fmt.Errorf("the lock %s does not match the directory; run the command without --check to write it anew", c.Lock)
+		return fmt.Errorf("the lock %s does not match the directory; run the command without --check to write it anew",
+			c.Lock)
 	}
 	return nil
 }
@@ -93,14 +95,16 @@ func CompareLocks(before, now *pluginlock.Lock) []LockChange {
 	for _, plugin := range now.Plugins {
 		old, was := before.Plugin(plugin.Path)
 		if !was {
-			changes = append(changes, LockChange{"added", plugin.Path, cmp.Or(providesText("provides ", plugin.Provides, nil), "provides nothing")})
+			changes = append(changes,
+				LockChange{"added", plugin.Path, cmp.Or(providesText("provides ", plugin.Provides, nil), "provides nothing")})
 			continue
 		}
 		var what []string
 		if old.SHA256 != plugin.SHA256 {
 			what = append(what, "other content")
 		}
-		what = append(what, providesText("also provides ", plugin.Provides, old.Provides), providesText("no longer provides ", old.Provides, plugin.Provides))
+		what = append(what, providesText("also provides ", plugin.Provides, old.Provides),
+			providesText("no longer provides ", old.Provides, plugin.Provides))
 		what = slices.DeleteFunc(what, func(text string) bool { return text == "" })
 		if len(what) > 0 {
 			changes = append(changes, LockChange{"changed", plugin.Path, strings.Join(what, "; ")})

@@ -47,12 +47,14 @@ func inOrder(r *serverreport.PluginReport) []OrderedAction {
 				}
 			}
 		}
-		stock := slices.SortedFunc(slices.Values(actions), func(a, b serverreport.Plugin) int { return cmp.Compare(a.Stock, b.Stock) })
+		stock := slices.SortedFunc(slices.Values(actions),
+			func(a, b serverreport.Plugin) int { return cmp.Compare(a.Stock, b.Stock) })
 		for i := range actions {
 			p := &actions[i]
 			at := slices.IndexFunc(stock, func(q serverreport.Plugin) bool { return q.Stock == p.Stock })
 			all = append(all, OrderedAction{
-				Stage: stage.Name, Place: i + 1, StockPlace: at + 1, Kind: p.Kind, Name: p.Name, File: p.File, BuiltIn: p.BuiltIn, from: fromText(p),
+				Stage: stage.Name, Place: i + 1, StockPlace: at + 1, Kind: p.Kind, Name: p.Name, File: p.File, BuiltIn: p.BuiltIn,
+				from: fromText(p),
 			})
 		}
 	}
@@ -64,7 +66,8 @@ func OrderTable(items []OrderedAction) layout.Table {
 	t := layout.Table{Head: []string{"STAGE", "PLACE", "STOCK", "NAME", "KIND", "FROM"}}
 	for _, item := range items {
 		t.Rows = append(t.Rows, []string{
-			item.Stage, strconv.Itoa(item.Place), strconv.Itoa(item.StockPlace), layout.OneLine(item.Name), item.Kind, layout.OneLine(item.from),
+			item.Stage, strconv.Itoa(item.Place), strconv.Itoa(item.StockPlace), layout.OneLine(item.Name), item.Kind,
+			layout.OneLine(item.from),
 		})
 	}
 	return t

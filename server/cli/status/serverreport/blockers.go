@@ -6,14 +6,15 @@ import (
 )
 
 const (
-	// BlockersOfAnnotation is set by the author of a ServerStatusRequest to the name of a queued Backup. The answer then has a
-	// BlockersAnnotation.
+	// BlockersOfAnnotation is set by the author of a ServerStatusRequest to the name of a queued Backup. The answer then
+	// has a BlockersAnnotation.
 	BlockersOfAnnotation = "cleat.dev/queue-blockers-of"
 	// BlockersAnnotation holds Blockers as JSON in an answered ServerStatusRequest.
 	BlockersAnnotation = "cleat.dev/queue-blockers"
 )
 
-// Blockers are all backups for which a queued backup waits, by the policy in force. The reason in the Backup names the nearest.
+// Blockers are all backups for which a queued backup waits, by the policy in force. The reason in the Backup names the
+// nearest.
 type Blockers struct {
 	Backup string   `json:"backup"`
 	Names  []string `json:"names,omitempty"` // the running ones first, then in the order of the queue

@@ -8,7 +8,8 @@ import (
 
 // FuzzReports decodes any report of a server.
 func FuzzReports(f *testing.F) {
-	for _, text := range []string{"", "null", "[null]", `{"operations":[null],"policies":[null],"blockers":[null]}`, `{"operations":null}`} {
+	for _, text := range []string{"", "null", "[null]", `{"operations":[null],"policies":[null],"blockers":[null]}`,
+		`{"operations":null}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(_ *testing.T, text string) {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// OperationsOfAnnotation is set by the author of a ServerStatusRequest to the keys of backups and restores, separated by commas
-	// (see OwnerKey), or to "" for all. The answer then has an OperationsAnnotation, and no other report.
+	// OperationsOfAnnotation is set by the author of a ServerStatusRequest to the keys of backups and restores, separated
+	// by commas (see OwnerKey), or to "" for all. The answer then has an OperationsAnnotation, and no other report.
 	OperationsOfAnnotation = "cleat.dev/operations-of"
 	// OperationsAnnotation holds Operations as JSON in an answered ServerStatusRequest.
 	OperationsAnnotation = "cleat.dev/operations"
@@ -29,8 +29,8 @@ const (
 	maxID         = 256 // bytes of an id
 )
 
-// Operations are the asynchronous operations that the server follows: those that have not ended, and those that have, as long as their
-// backup or restore waits for others.
+// Operations are the asynchronous operations that the server follows: those that have not ended, and those that have,
+// as long as their backup or restore waits for others.
 type Operations struct {
 	Time time.Time `json:"time"` // by the clock of the server
 	Summary
@@ -49,7 +49,8 @@ type OperationsOf struct {
 	Problem    string      `json:"problem,omitempty"` // why operations are missing
 }
 
-// Operation is an asynchronous operation. The numbers, times and texts are those of the plugin, whether they make sense or not.
+// Operation is an asynchronous operation. The numbers, times and texts are those of the plugin, whether they make sense
+// or not.
 type Operation struct {
 	Plugin      string    `json:"plugin"`
 	ID          string    `json:"id"`
@@ -93,13 +94,14 @@ func (o *Operation) Ended() bool { return o.Phase == "Completed" || o.Phase == "
 // OwnerKey returns the name of a backup or restore in OperationsOfAnnotation, such as "backup/nightly".
 func OwnerKey(kind, name string) string { return strings.ToLower(kind) + "/" + name }
 
-// NewOperations returns the report on the operations of owners. It counts them, and puts the open ones first. The Summary of an owner
-// counts those that are not in its list.
+// NewOperations returns the report on the operations of owners. It counts them, and puts the open ones first. The
+// Summary of an owner counts those that are not in its list.
 func NewOperations(now time.Time, owners []OperationsOf) *Operations {
 	report := &Operations{Time: now, Owners: owners}
 	for i := range owners {
 		owner := &owners[i]
-		report.Open, report.Completed, report.Failed = report.Open+owner.Open, report.Completed+owner.Completed, report.Failed+owner.Failed
+		report.Open, report.Completed, report.Failed = report.Open+owner.Open, report.Completed+
+			owner.Completed, report.Failed+owner.Failed
 		report.Silent += owner.Silent
 		slices.SortStableFunc(owner.Operations, func(a, b Operation) int { return cmp.Compare(a.rank(), b.rank()) })
 		for j := range owner.Operations {
@@ -168,8 +170,8 @@ func saturated(a, b int64) int64 {
 	}
 }
 
-// Encode returns the report as JSON for the annotation, with long texts cut. If there are too many operations, each owner has the
-// first of them; the rest is counted in Omitted.
+// Encode returns the report as JSON for the annotation, with long texts cut. If there are too many operations, each
+// owner has the first of them; the rest is counted in Omitted.
 func (r *Operations) Encode() (string, error) {
 	short := *r
 	short.Owners = slices.Clone(r.Owners[:min(maxOwners, len(r.Owners))])
@@ -241,11 +243,13 @@ func (o *Operation) shortened() Operation {
 func DecodeOperations(text string) (*Operations, error) {
 	r := &Operations{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("annotation %s of the server's answer is not a report of operations: %w", OperationsAnnotation, err)
+		return nil, fmt.Errorf("annotation %s of the server's answer is not a report of operations: %w", OperationsAnnotation,
+			err)
 	}
 	for i := range r.Owners {
 		if owner := &r.Owners[i]; owner.Kind == "" || owner.Name == "" {
-			return nil, fmt.Errorf("annotation %s of the server's answer: owners[%d] has no kind or no name", OperationsAnnotation, i)
+			return nil, fmt.Errorf("annotation %s of the server's answer: owners[%d] has no kind or no name",
+				OperationsAnnotation, i)
 		}
 	}
 	return r, nil

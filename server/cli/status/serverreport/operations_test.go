@@ -33,8 +33,10 @@ func TestOperationsFitIntoAnnotation(t *testing.T) {
 				owner := OperationsOf{Kind: "Backup", Name: fmt.Sprint(i), Problem: tt.text}
 				for j := range tt.operations {
 					o := Operation{
-						Plugin: "a.b/c", ID: fmt.Sprint(j) + tt.text, Resource: "persistentvolumeclaims", Namespace: "n", Name: fmt.Sprint(j), Phase: "Completed",
-						Done: 1, Total: 2, Units: "bytes", Description: tt.text, Error: tt.text, Trouble: tt.text, Created: time.Unix(1, 0),
+						Plugin: "a.b/c", ID: fmt.Sprint(j) + tt.text, Resource: "persistentvolumeclaims", Namespace: "n",
+						Name: fmt.Sprint(j), Phase: "Completed",
+						Done: 1, Total: 2, Units: "bytes", Description: tt.text, Error: tt.text, Trouble: tt.text, Created: time.Unix(1,
+							0),
 					}
 					if j%2 == 1 {
 						o.Phase = "New"
@@ -86,7 +88,8 @@ func TestSummary(t *testing.T) {
 	}{
 		"none": {},
 		"adds up": {
-			[]Operation{op("New", 0, 0, ""), op("InProgress", 1, 10, "bytes"), op("Completed", 10, 10, "bytes"), op("Failed", 0, 0, "")},
+			[]Operation{op("New", 0, 0, ""), op("InProgress", 1, 10, "bytes"), op("Completed", 10, 10, "bytes"),
+				op("Failed", 0, 0, "")},
 			Summary{Open: 2, Completed: 1, Failed: 1, Silent: 1, Amounts: []Amount{{"bytes", 11, 20}}},
 		},
 		"other units": {
@@ -98,7 +101,8 @@ func TestSummary(t *testing.T) {
 			Summary{Open: 3, Amounts: []Amount{{"b", 5, 0}}},
 		},
 		"lies": {
-			[]Operation{op("InProgress", math.MaxInt64, math.MaxInt64, "b"), op("InProgress", math.MaxInt64, 1, "b"), op("InProgress", math.MinInt64, math.MinInt64, "c"), op("New", math.MinInt64, 5, "c")},
+			[]Operation{op("InProgress", math.MaxInt64, math.MaxInt64, "b"), op("InProgress", math.MaxInt64, 1, "b"),
+				op("InProgress", math.MinInt64, math.MinInt64, "c"), op("New", math.MinInt64, 5, "c")},
 			Summary{Open: 4, Amounts: []Amount{{"b", math.MaxInt64, math.MaxInt64}, {"c", math.MinInt64, 0}}},
 		},
 		"a phase of the future": {[]Operation{op("Paused", 0, 0, "")}, Summary{Open: 1, Silent: 1}},
@@ -114,12 +118,16 @@ func TestSummary(t *testing.T) {
 
 func TestDecodeOperations(t *testing.T) {
 	t.Parallel()
-	read, err := DecodeOperations(`{"open":1,"owners":[{"kind":"Backup","name":"b","color":"red","operations":[{"phase":"Paused"}]}],"more":1}`)
+	read, err := DecodeOperations(
+		`{"open":1,"owners":[{"kind":"Backup","name":"b","color":"red","operations":[{"phase":"Paused"}]}],"more":1}`,
+	)
 	require.NoError(t, err)
 	require.Equal(t, "Paused", read.Owners[0].Operations[0].Phase)
 	for text, want := range map[string]string{
-		"{":                                 "annotation cleat.dev/operations of the server's answer is not a report of operations: ",
-		`{"owners":[{"kind":"Backup"}]}`:    "annotation cleat.dev/operations of the server's answer: owners[0] has no kind or no name",
+		"{": "annotation cleat.dev/operations of the server's answer is not a report of " +
+			"operations: ",
+		`{"owners":[{"kind":"Backup"}]}`: "annotation cleat.dev/operations of the server's answer: owners[0] has no " +
+			"kind or no name",
 		`{"owners":[{"name":"b"}]}`:         "owners[0] has no kind or no name",
 		`{"open":"many"}`:                   "is not a report of operations: ",
 		`{"owners":[{"operations":["o"]}]}`: "is not a report of operations: ",

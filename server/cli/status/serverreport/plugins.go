@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// Encode returns the report as JSON for the annotation. If it is too long, the reasons are cut; then the last plugins are
-// left out and counted in Omitted.
+// Encode returns the report as JSON for the annotation. If it is too long, the reasons are cut; then the last plugins
+// are left out and counted in Omitted.
 func (r *PluginReport) Encode() (string, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -49,8 +49,8 @@ type PluginReport struct {
 	Lock string `json:"lock,omitempty"`
 	// Order is the order of the actions in the configuration file; empty for the default order.
 	Order []string `json:"order,omitempty"`
-	// Environment is the rule by which plugins get the server's environment, "Complete" or "Strict". Withheld are the names of
-	// the variables that they do not get. Both are in reports with details only.
+	// Environment is the rule by which plugins get the server's environment, "Complete" or "Strict". Withheld are the
+	// names of the variables that they do not get. Both are in reports with details only.
 	Environment string   `json:"environment,omitempty"`
 	Withheld    []string `json:"withheldVariables,omitempty"`
 	// Plugins are in the order in which they run.
@@ -59,8 +59,8 @@ type PluginReport struct {
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// Matches reports whether text refers to a plugin: by its name, where "aws" stands for "velero.io/aws" as in Velero, or by
-// its file, which may be relative to the plugin directory. An empty text refers to all plugins.
+// Matches reports whether text refers to a plugin: by its name, where "aws" stands for "velero.io/aws" as in Velero, or
+// by its file, which may be relative to the plugin directory. An empty text refers to all plugins.
 func (r *PluginReport) Matches(p *Plugin, text string) bool {
 	if text == "" || p.Name == text || p.Name == "velero.io/"+text {
 		return true
@@ -93,8 +93,8 @@ func (r *PluginReport) Names() []string {
 	return names
 }
 
-// Relative returns the path of a file relative to the plugin directory, with slashes, as in a lock. It returns false for a
-// file elsewhere.
+// Relative returns the path of a file relative to the plugin directory, with slashes, as in a lock. It returns false
+// for a file elsewhere.
 func (r *PluginReport) Relative(file string) (string, bool) {
 	if r.Directory == "" {
 		return "", false
@@ -175,7 +175,8 @@ type Details struct {
 	Locked       bool            `json:"locked"`           // the lock contains the file with this sum
 	ConfigSchema json.RawMessage `json:"configSchema,omitempty"`
 	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use or available
-	// OperationTimeout and StallTimeout are what the author of an action declares for its operations, as Go writes durations: "4h0m0s".
+	// OperationTimeout and StallTimeout are what the author of an action declares for its operations, as Go writes
+	// durations: "4h0m0s".
 	OperationTimeout string `json:"operationTimeout,omitempty"`
 	StallTimeout     string `json:"stallTimeout,omitempty"`
 	Problem          string `json:"problem,omitempty"` // why some details are missing

@@ -31,7 +31,8 @@ func DecodePlugins(text string) (*PluginReport, error) {
 	}
 	for i, p := range r.Plugins {
 		if p.Status == "" {
-			return nil, fmt.Errorf("annotation %s of the server's answer: plugins[%d] (%s %s) has no status", PluginsAnnotation, i, p.Kind, p.Name)
+			return nil, fmt.Errorf("annotation %s of the server's answer: plugins[%d] (%s %s) has no status", PluginsAnnotation,
+				i, p.Kind, p.Name)
 		}
 	}
 	return r, nil

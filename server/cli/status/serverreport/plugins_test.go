@@ -14,11 +14,13 @@ import (
 func TestReportMatchesNameOrFile(t *testing.T) {
 	t.Parallel()
 	r := &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{
-		{Name: "velero.io/aws", File: "/plugins/vendor/aws"}, {Name: "a.b/c", File: "/plugins/c"}, {File: "/plugins/broken"}, {Name: "x.y/z"},
+		{Name: "velero.io/aws", File: "/plugins/vendor/aws"}, {Name: "a.b/c", File: "/plugins/c"}, {File: "/plugins/broken"},
+		{Name: "x.y/z"},
 	}}
 	for text, want := range map[string][]int{
-		"velero.io/aws": {0}, "aws": {0}, "vendor/aws": {0}, "/plugins/vendor/aws": {0}, "a.b/c": {1}, "c": {1}, "broken": {2},
-		"b": nil, "": {0, 1, 2, 3}, ".": nil, "../plugins/c": {1},
+		"velero.io/aws": {0}, "aws": {0}, "vendor/aws": {0}, "/plugins/vendor/aws": {0}, "a.b/c": {1}, "c": {1},
+		"broken": {2},
+		"b":      nil, "": {0, 1, 2, 3}, ".": nil, "../plugins/c": {1},
 	} {
 		var got []int
 		for i := range r.Plugins {
@@ -45,7 +47,8 @@ func TestPluginReportSurvivesAnnotation(t *testing.T) {
 	want := &serverreport.PluginReport{
 		Directory: "/plugins", Lock: "/plugins/plugins.lock", Order: []string{"a.b/c", "*"},
 		Plugins: []serverreport.Plugin{{
-			Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Stock: 1, Process: &serverreport.Process{PID: 7},
+			Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Stock: 1,
+			Process: &serverreport.Process{PID: 7},
 			Details: &serverreport.Details{
 				SHA256: "ab", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object"}`), Problem: "p",
 				AppliesTo: &serverreport.Selector{IncludedResources: []string{"pods"}, LabelSelector: "a=b"},
@@ -67,7 +70,8 @@ func TestPluginReportFitsIntoAnnotation(t *testing.T) {
 	for _, count := range []int{100, 3000} {
 		r := &serverreport.PluginReport{Directory: "/plugins"}
 		for i := range count {
-			r.Plugins = append(r.Plugins, serverreport.Plugin{Name: fmt.Sprintf("a.b/%d", i), Status: serverreport.Quarantined, Reason: long})
+			r.Plugins = append(r.Plugins, serverreport.Plugin{Name: fmt.Sprintf("a.b/%d", i), Status: serverreport.Quarantined,
+				Reason: long})
 		}
 		text, err := r.Encode()
 		require.NoError(t, err)

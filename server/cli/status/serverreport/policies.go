@@ -88,11 +88,13 @@ const (
 func DecodePolicies(text string) (*PolicyReport, error) {
 	r := &PolicyReport{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("annotation %s of the server's answer is not a report of policies: %w", PoliciesAnnotation, err)
+		return nil, fmt.Errorf("annotation %s of the server's answer is not a report of policies: %w", PoliciesAnnotation,
+			err)
 	}
 	for i, status := range r.Policies {
 		if status.Kind == "" || status.Plugin == "" {
-			return nil, fmt.Errorf("annotation %s of the server's answer: policies[%d] has no kind or no plugin", PoliciesAnnotation, i)
+			return nil, fmt.Errorf("annotation %s of the server's answer: policies[%d] has no kind or no plugin",
+				PoliciesAnnotation, i)
 		}
 	}
 	return r, nil

@@ -12,7 +12,8 @@ func TestPolicyReportFitsIntoAnnotation(t *testing.T) {
 	t.Parallel()
 	r := &PolicyReport{ConcurrentBackups: 2}
 	for range 50 {
-		r.Policies = append(r.Policies, Policy{Kind: "ManifestWriter", Plugin: "example.io/writer", Reason: "Failed", Message: strings.Repeat("größer ", 1000), Since: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)})
+		r.Policies = append(r.Policies, Policy{Kind: "ManifestWriter", Plugin: "example.io/writer", Reason: "Failed",
+			Message: strings.Repeat("größer ", 1000), Since: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)})
 	}
 	text, err := r.Encode()
 	require.NoError(t, err)
@@ -29,8 +30,10 @@ func TestPolicyReportFitsIntoAnnotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a.b/c", read.Of("QueueAdmission").Plugin)
 	for text, want := range map[string]string{
-		"{":                              "annotation cleat.dev/policies of the server's answer is not a report of policies: ",
-		`{"policies":[{"kind":"K"}]}`:    "annotation cleat.dev/policies of the server's answer: policies[0] has no kind or no plugin",
+		"{": "annotation cleat.dev/policies of the server's answer is not a report of " +
+			"policies: ",
+		`{"policies":[{"kind":"K"}]}`: "annotation cleat.dev/policies of the server's answer: policies[0] has no kind " +
+			"or no plugin",
 		`{"concurrentBackups":"plenty"}`: "is not a report of policies: ",
 	} {
 		_, err := DecodePolicies(text)

@@ -4,7 +4,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// Stage is a stage of a backup, restore or deletion that calls actions, with their kinds in the order in which they run.
+// Stage is a stage of a backup, restore or deletion that calls actions, with their kinds in the order in which they
+// run.
 type Stage struct {
 	Name  string // "backup"
 	Kinds []string

@@ -15,9 +15,9 @@ const VeleroVersion = "v1.18.3"
 // VersionAnnotation of an answer is the version of a cleat server.
 const VersionAnnotation = "cleat.dev/version"
 
-// StatusVersion returns what a cleat server of a version answers in the field in which Velero answers its version. Velero's client
-// compares that with its own, and asks for an update of what is older: so it is the version of Velero that the server stands for, with its own
-// as the build.
+// StatusVersion returns what a cleat server of a version answers in the field in which Velero answers its version.
+// Velero's client compares that with its own, and asks for an update of what is older: so it is the version of Velero
+// that the server stands for, with its own as the build.
 func StatusVersion(own string) string {
 	words := strings.FieldsFunc(own, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -33,7 +33,8 @@ func ServerVersion(answer *velerov1.ServerStatusRequest) string {
 	return answer.Status.ServerVersion
 }
 
-// CompareVelero compares the minor release of a version of Velero with that of VeleroVersion: below 0 is older, above 0 newer.
+// CompareVelero compares the minor release of a version of Velero with that of VeleroVersion: below 0 is older, above 0
+// newer.
 func CompareVelero(version string) (int, error) {
 	if !semver.IsValid(version) {
 		return 0, fmt.Errorf("version %q of Velero: want one like %s", version, VeleroVersion)

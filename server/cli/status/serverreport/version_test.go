@@ -13,7 +13,8 @@ import (
 func TestStatusVersionIsAVersionOfVelero(t *testing.T) {
 	t.Parallel()
 	for own, want := range map[string]string{
-		"v1.2.3": "v1.18.3+cleat.v1.2.3", "dev": "v1.18.3+cleat.dev", "v0.0.0-ab+dirty": "v1.18.3+cleat.v0.0.0.ab.dirty", "a..ü b": "v1.18.3+cleat.a.b", "": "v1.18.3+cleat",
+		"v1.2.3": "v1.18.3+cleat.v1.2.3", "dev": "v1.18.3+cleat.dev", "v0.0.0-ab+dirty": "v1.18.3+cleat.v0.0.0.ab.dirty",
+		"a..ü b": "v1.18.3+cleat.a.b", "": "v1.18.3+cleat",
 	} {
 		version := StatusVersion(own)
 		require.Equal(t, want, version)
@@ -34,7 +35,8 @@ func TestServerVersionIsTheServersOwn(t *testing.T) {
 
 func TestCompareVelero(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]int{"v1.9.0": -1, "v1.17.9": -1, "v1.18.0": 0, "v1.18.9-rc.1": 0, "v1.19.0": 1, "v2.0.0": 1} {
+	for version, want := range map[string]int{"v1.9.0": -1, "v1.17.9": -1, "v1.18.0": 0, "v1.18.9-rc.1": 0, "v1.19.0": 1,
+		"v2.0.0": 1} {
 		order, err := CompareVelero(version)
 		require.NoError(t, err)
 		require.Equal(t, want, order, version)

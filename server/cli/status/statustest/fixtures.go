@@ -13,8 +13,9 @@ import (
 // InQueue returns a Backup that was created the given number of minutes before noon.
 func InQueue(name string, phase velerov1.BackupPhase, minutes int) *velerov1.Backup {
 	b := &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name, CreationTimestamp: *At(-time.Duration(minutes) * time.Minute)},
-		Status:     velerov1.BackupStatus{Phase: phase},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name,
+			CreationTimestamp: *At(-time.Duration(minutes) * time.Minute)},
+		Status: velerov1.BackupStatus{Phase: phase},
 	}
 	if phase == velerov1.BackupPhaseInProgress {
 		b.Status.StartTimestamp = At(-time.Duration(minutes-1) * time.Minute)
@@ -47,7 +48,8 @@ func Queue() []*velerov1.Backup {
 		Waiting("fourth", 4, 20, velerov1.QueueWait{Reason: "Freeze", Message: "no backups\x1b[2J before\n18:00"}),
 		Waiting("third", 3, 30, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups is reached"}),
 		Waiting("second", 2, 40, velerov1.QueueWait{
-			Reason: "NamespaceOverlap", Message: "shares namespace shop with first, which is ahead of it in the queue; in its way too: a, b, c, d",
+			Reason: "NamespaceOverlap", Message: "shares namespace shop with first, which is ahead of it in the queue; in its " +
+				"way too: a, b, c, d",
 			Blockers: []string{"first", "runs", "c", "d", "e"}, Namespaces: []string{"shop"},
 		}),
 		unreadable,
@@ -66,7 +68,8 @@ func Queue() []*velerov1.Backup {
 // Policy returns a policy that has failed since five minutes before noon for the given reason, without a replacement.
 // Without a reason it works.
 func Policy(reason string) *serverreport.Policy {
-	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: At(-5 * time.Minute).Time}
+	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold",
+		Decides: "example.io/policy", Since: At(-5 * time.Minute).Time}
 	if reason != "" {
 		status.Decides, status.Reason, status.Failures = "", reason, 3
 		status.Message = "QueueAdmission(example.io/policy): it is\ndown"

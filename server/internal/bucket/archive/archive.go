@@ -27,9 +27,10 @@ var (
 
 // IsDamage reports whether an error is about the content of an archive, so that reading it again is of no use.
 func IsDamage(err error) bool {
-	return slices.ContainsFunc([]error{ErrNotArchive, ErrTruncated, ErrCorrupt, ErrUnsafePath, ErrDuplicate, ErrLimit}, func(damage error) bool {
-		return errors.Is(err, damage)
-	})
+	return slices.ContainsFunc([]error{ErrNotArchive, ErrTruncated, ErrCorrupt, ErrUnsafePath, ErrDuplicate, ErrLimit},
+		func(damage error) bool {
+			return errors.Is(err, damage)
+		})
 }
 
 // Entry is one object in an archive.
@@ -87,7 +88,9 @@ func OpenVersions(ctx context.Context, r io.Reader, dir string, limits Limits) (
 	return openAs(ctx, r, dir, limits, map[schema.GroupResource]*versions{})
 }
 
-func openAs(ctx context.Context, r io.Reader, dir string, limits Limits, all map[schema.GroupResource]*versions) (*Archive, error) {
+func openAs(
+	ctx context.Context, r io.Reader, dir string, limits Limits, all map[schema.GroupResource]*versions,
+) (*Archive, error) {
 	spool, err := os.CreateTemp(dir, "cleat-archive-*")
 	if err != nil {
 		return nil, fmt.Errorf("make a spool file for the archive: %w", err)
@@ -126,8 +129,8 @@ func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
 	}
 }
 
-// Namespaces returns the namespaces of all objects in the archive, sorted. A namespace of which the archive has only the
-// Namespace object is not included.
+// Namespaces returns the namespaces of all objects in the archive, sorted. A namespace of which the archive has only
+// the Namespace object is not included.
 func (a *Archive) Namespaces() []string {
 	found := map[string]struct{}{}
 	for _, records := range a.index {
@@ -163,8 +166,8 @@ func (a *Archive) Versions(gr schema.GroupResource) (preferred string, others []
 	return v.preferred, slices.Sorted(maps.Keys(v.others))
 }
 
-// Use makes Items, Find and Read return the objects of a type in another version. Objects that the archive does not have in
-// that version stay as they are. It must not be called concurrently with other methods.
+// Use makes Items, Find and Read return the objects of a type in another version. Objects that the archive does not
+// have in that version stay as they are. It must not be called concurrently with other methods.
 func (a *Archive) Use(gr schema.GroupResource, version string) {
 	v := a.versions[gr]
 	if v == nil {

@@ -193,7 +193,8 @@ func TestOpenDistinguishesABrokenStreamFromABrokenArchive(t *testing.T) {
 	t.Parallel()
 	whole := packFiles(t, file{path: "resources/pods/namespaces/a/one.json", body: strings.Repeat("{}", 5000)})
 	broken := errors.New("connection reset")
-	_, err := Open(t.Context(), io.MultiReader(bytes.NewReader(whole[:20]), iotest.ErrReader(broken)), t.TempDir(), Limits{})
+	_, err := Open(t.Context(), io.MultiReader(bytes.NewReader(whole[:20]), iotest.ErrReader(broken)), t.TempDir(),
+		Limits{})
 	require.ErrorIs(t, err, broken)
 	require.NotErrorIs(t, err, ErrTruncated)
 	_, err = Open(t.Context(), iotest.ErrReader(broken), t.TempDir(), Limits{})
@@ -244,9 +245,11 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 	}{
 		{name: "0 bytes", data: nil, is: ErrNotArchive, says: []string{"0 bytes", "want a gzip-compressed tar"}},
 		{name: "1 byte", data: []byte{0x1f}, is: ErrNotArchive, says: []string{"want a gzip-compressed tar"}},
-		{name: "not gzip", data: []byte("PK\x03\x04 and so on"), is: ErrNotArchive, says: []string{"0x504b", "want a gzip-compressed tar"}},
+		{name: "not gzip", data: []byte("PK\x03\x04 and so on"), is: ErrNotArchive,
+			says: []string{"0x504b", "want a gzip-compressed tar"}},
 		{name: "plain tar", data: rawTar, is: ErrNotArchive, says: []string{"want a gzip-compressed tar"}},
-		{name: "gzip of something else", data: pack(t, bytes.Repeat([]byte("no tar at all, "), 100)), is: ErrNotArchive, says: []string{"not a tar"}},
+		{name: "gzip of something else", data: pack(t, bytes.Repeat([]byte("no tar at all, "), 100)), is: ErrNotArchive,
+			says: []string{"not a tar"}},
 		{name: "header only", data: good[:10], is: ErrTruncated, says: []string{"10 compressed bytes"}},
 		{name: "cut in the gzip header", data: good[:6], is: ErrTruncated, says: []string{"gzip header"}},
 		{name: "cut in an item", data: good[:len(good)/2], is: ErrTruncated, says: []string{podPath, "entry 2"}},
@@ -256,24 +259,38 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		{name: "flipped byte in the checksum", data: flipped(len(good) - 7), is: ErrCorrupt, says: []string{"checksum"}},
 		{name: "flipped byte in a tar header", data: pack(t, badHeader), is: ErrCorrupt, says: []string{"after entry 1"}},
 		{name: "tar cut inside whole gzip", data: pack(t, rawTar[:1500]), is: ErrTruncated},
-		{name: "path with ..", data: packFiles(t, file{path: "resources/pods/../../../etc/passwd", body: "x"}), is: ErrUnsafePath, says: []string{"entry 1", `"resources/pods/../../../etc/passwd"`, "inside the archive"}},
+		{name: "path with ..", data: packFiles(t, file{path: "resources/pods/../../../etc/passwd", body: "x"}),
+			is: ErrUnsafePath, says: []string{"entry 1", `"resources/pods/../../../etc/passwd"`, "inside the archive"}},
 		{name: "path that starts with ..", data: packFiles(t, file{path: "../x.json", body: "x"}), is: ErrUnsafePath},
-		{name: "absolute path", data: packFiles(t, file{path: "/etc/passwd", body: "x"}), is: ErrUnsafePath, says: []string{`"/etc/passwd"`, "relative"}},
-		{name: "symbolic link", data: packFiles(t, file{path: podPath, kind: tar.TypeSymlink}), is: ErrUnsafePath, says: []string{"regular files only"}},
+		{name: "absolute path", data: packFiles(t, file{path: "/etc/passwd", body: "x"}), is: ErrUnsafePath,
+			says: []string{`"/etc/passwd"`, "relative"}},
+		{name: "symbolic link", data: packFiles(t, file{path: podPath, kind: tar.TypeSymlink}), is: ErrUnsafePath,
+			says: []string{"regular files only"}},
 		{name: "directory with ..", data: packFiles(t, file{path: "../../x/", kind: tar.TypeDir}), is: ErrUnsafePath},
-		{name: "same object twice", data: packFiles(t, file{path: podPath, body: "{}"}, file{path: podPath, body: `{"a":1}`}), is: ErrDuplicate, says: []string{podPath, "once"}},
-		{name: "same object twice, spelt apart", data: packFiles(t, file{path: podPath, body: "{}"}, file{path: "./" + podPath, body: "{}"}), is: ErrDuplicate},
-		{name: "resource with a dot", data: packFiles(t, file{path: "resources/pods./cluster/x.json"}), is: ErrUnsafePath, says: []string{`"resources/pods./cluster/x.json"`, `want it spelt like "pods"`}},
-		{name: "resource in capitals", data: packFiles(t, file{path: "resources/Pods/cluster/x.json"}), is: ErrUnsafePath, says: []string{`want it spelt like "pods"`}},
-		{name: "group in capitals", data: packFiles(t, file{path: "resources/widgets.Example.com/v1/cluster/x.json"}), is: ErrUnsafePath, says: []string{`"widgets.example.com"`}},
+		{name: "same object twice", data: packFiles(t, file{path: podPath, body: "{}"}, file{path: podPath, body: `{"a":1}`}),
+			is: ErrDuplicate, says: []string{podPath, "once"}},
+		{name: "same object twice, spelt apart", data: packFiles(t, file{path: podPath, body: "{}"},
+			file{path: "./" + podPath, body: "{}"}), is: ErrDuplicate},
+		{name: "resource with a dot", data: packFiles(t, file{path: "resources/pods./cluster/x.json"}), is: ErrUnsafePath,
+			says: []string{`"resources/pods./cluster/x.json"`, `want it spelt like "pods"`}},
+		{name: "resource in capitals", data: packFiles(t, file{path: "resources/Pods/cluster/x.json"}), is: ErrUnsafePath,
+			says: []string{`want it spelt like "pods"`}},
+		{name: "group in capitals", data: packFiles(t, file{path: "resources/widgets.Example.com/v1/cluster/x.json"}),
+			is: ErrUnsafePath, says: []string{`"widgets.example.com"`}},
 		{name: "object called .", data: packFiles(t, file{path: "resources/pods/cluster/..json"}), is: ErrUnsafePath},
-		{name: "group without a resource", data: packFiles(t, file{path: "resources/.apps/cluster/x.json"}), is: ErrUnsafePath},
-		{name: "format of the future", data: packFiles(t, file{path: "metadata/version", body: "2.0.0\n"}), is: ErrNotArchive, says: []string{`"2.0.0"`, "want 1.x.y"}},
-		{name: "object too large", data: good, limits: Limits{ItemBytes: 99_999}, is: ErrLimit, says: []string{podPath, "100000 bytes", "99999"}},
+		{name: "group without a resource", data: packFiles(t, file{path: "resources/.apps/cluster/x.json"}),
+			is: ErrUnsafePath},
+		{name: "format of the future", data: packFiles(t, file{path: "metadata/version", body: "2.0.0\n"}), is: ErrNotArchive,
+			says: []string{`"2.0.0"`, "want 1.x.y"}},
+		{name: "object too large", data: good, limits: Limits{ItemBytes: 99_999}, is: ErrLimit,
+			says: []string{podPath, "100000 bytes", "99999"}},
 		{name: "too many bytes", data: good, limits: Limits{TotalBytes: 50_000}, is: ErrLimit, says: []string{"50000"}},
-		{name: "too many entries", data: good, limits: Limits{Items: 1}, is: ErrLimit, says: []string{"entry 2", "more than 1"}},
-		{name: "full disk", data: good, limits: Limits{FreeBytes: 1 << 60}, is: ErrLimit, says: []string{podPath, "bytes are free in", "larger --scratch-dir"}},
-		{name: "path too long", data: packFiles(t, file{path: "resources/pods/namespaces/a/" + strings.Repeat("x", 2000) + ".json", body: "{}"}), is: ErrLimit, says: []string{"at most 1024"}},
+		{name: "too many entries", data: good, limits: Limits{Items: 1}, is: ErrLimit,
+			says: []string{"entry 2", "more than 1"}},
+		{name: "full disk", data: good, limits: Limits{FreeBytes: 1 << 60}, is: ErrLimit,
+			says: []string{podPath, "bytes are free in", "larger --scratch-dir"}},
+		{name: "path too long", data: packFiles(t, file{path: "resources/pods/namespaces/a/" + strings.Repeat("x", 2000) +
+			".json", body: "{}"}), is: ErrLimit, says: []string{"at most 1024"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -318,19 +335,30 @@ func TestCheckComparesAnObjectWithItsPath(t *testing.T) {
 		meta item.Meta
 		want string // in the error; empty for none
 	}{
-		"same":              {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "x"}, ""},
-		"same group":        {Object{GroupResource: deployments, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "apps/v1", Namespace: "a", Name: "x"}, ""},
-		"same version":      {Object{GroupResource: pods, Version: "v1", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, ""},
-		"another version":   {Object{GroupResource: pods, Version: "v2", Name: "x"}, item.Meta{APIVersion: "v1", Kind: "Pod", Name: "x"}, `"v1 Pod x"`},
-		"path has no group": {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "apps/v1", Kind: "Pod", Name: "x"}, `"apps/v1 Pod x"`},
-		"has no group":      {Object{GroupResource: deployments, Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, `"v1 x"`},
-		"group in capitals": {Object{GroupResource: deployments, Name: "x"}, item.Meta{APIVersion: "Apps/v1", Name: "x"}, `"Apps/v1 x"`},
-		"another name":      {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "a", Name: "y"}, `"v1 a y"`},
-		"another namespace": {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "b", Name: "x"}, `"v1 b x"`},
-		"no namespace":      {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, "want the one that its path names"},
-		"a namespace":       {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "a", Name: "x"}, "want the one that its path names"},
-		"nothing":           {Object{GroupResource: pods, Name: "x"}, item.Meta{}, "want the one that its path names"},
-		"foreign bytes":     {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "v1", Name: "\x1b[2J"}, `\x1b`},
+		"same": {Object{GroupResource: pods, Namespace: "a", Name: "x"},
+			item.Meta{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "x"}, ""},
+		"same group": {Object{GroupResource: deployments, Namespace: "a", Name: "x"},
+			item.Meta{APIVersion: "apps/v1", Namespace: "a", Name: "x"}, ""},
+		"same version": {Object{GroupResource: pods, Version: "v1", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"},
+			""},
+		"another version": {Object{GroupResource: pods, Version: "v2", Name: "x"},
+			item.Meta{APIVersion: "v1", Kind: "Pod", Name: "x"}, `"v1 Pod x"`},
+		"path has no group": {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "apps/v1", Kind: "Pod",
+			Name: "x"}, `"apps/v1 Pod x"`},
+		"has no group": {Object{GroupResource: deployments, Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"},
+			`"v1 x"`},
+		"group in capitals": {Object{GroupResource: deployments, Name: "x"}, item.Meta{APIVersion: "Apps/v1", Name: "x"},
+			`"Apps/v1 x"`},
+		"another name": {Object{GroupResource: pods, Namespace: "a", Name: "x"},
+			item.Meta{APIVersion: "v1", Namespace: "a", Name: "y"}, `"v1 a y"`},
+		"another namespace": {Object{GroupResource: pods, Namespace: "a", Name: "x"},
+			item.Meta{APIVersion: "v1", Namespace: "b", Name: "x"}, `"v1 b x"`},
+		"no namespace": {Object{GroupResource: pods, Namespace: "a", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"},
+			"want the one that its path names"},
+		"a namespace": {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "v1", Namespace: "a", Name: "x"},
+			"want the one that its path names"},
+		"nothing":       {Object{GroupResource: pods, Name: "x"}, item.Meta{}, "want the one that its path names"},
+		"foreign bytes": {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "v1", Name: "\x1b[2J"}, `\x1b`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -347,8 +375,10 @@ func TestCheckComparesAnObjectWithItsPath(t *testing.T) {
 // FuzzPath proves that an object has one path only.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
-		"resources/pods/namespaces/a/x.json", "resources/deployments.apps/v1/namespaces/a/x.json", "resources/nodes/v1-preferredversion/cluster/x.json",
-		"resources/pods./cluster/x.json", "./resources//Pods/cluster/x.json", "resources/.apps/cluster/.json", "resources/../pods/cluster/x.json", "/a", "", "resources",
+		"resources/pods/namespaces/a/x.json", "resources/deployments.apps/v1/namespaces/a/x.json",
+		"resources/nodes/v1-preferredversion/cluster/x.json",
+		"resources/pods./cluster/x.json", "./resources//Pods/cluster/x.json", "resources/.apps/cluster/.json",
+		"resources/../pods/cluster/x.json", "/a", "", "resources",
 	} {
 		f.Add(path)
 	}
@@ -369,14 +399,16 @@ func FuzzPath(f *testing.F) {
 // FuzzOpen opens arbitrary data and reads every entry of the index.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte{}, true)
-	f.Add(packTar(f, file{path: "metadata/version", body: "1.1.0\n"}, file{path: "resources/pods/namespaces/a/one.json", body: "{}"}), true)
+	f.Add(packTar(f, file{path: "metadata/version", body: "1.1.0\n"}, file{path: "resources/pods/namespaces/a/one.json",
+		body: "{}"}), true)
 	f.Add(packTar(f, file{path: "../x", body: "{}"}), true)
 	f.Add(packFiles(f, file{path: "resources/pods/cluster/one.json", body: "{}"}), false)
 	f.Fuzz(func(t *testing.T, data []byte, isTar bool) {
 		if isTar {
 			data = pack(t, data)
 		}
-		a, err := Open(t.Context(), bytes.NewReader(data), t.TempDir(), Limits{TotalBytes: 1 << 20, ItemBytes: 1 << 16, Items: 1000})
+		a, err := Open(t.Context(), bytes.NewReader(data), t.TempDir(), Limits{TotalBytes: 1 << 20, ItemBytes: 1 << 16,
+			Items: 1000})
 		if err != nil {
 			return
 		}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Changes are objects that replace those of an archive, or are added to it. Their content is in a temporary file, with an index in
-// memory. The methods are safe for concurrent use, except with Close.
+// Changes are objects that replace those of an archive, or are added to it. Their content is in a temporary file, with
+// an index in memory. The methods are safe for concurrent use, except with Close.
 type Changes struct {
 	mu      sync.Mutex
 	spool   *os.File
@@ -50,7 +50,9 @@ func NewChanges(dir string) (*Changes, error) {
 }
 
 // Item adds one object, as Writer.Item does. The last one counts if an object is added again in the same version.
-func (c *Changes) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
+func (c *Changes) Item(
+	gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte,
+) error {
 	if err := checkItem(gr, version, namespace, name); err != nil {
 		return err
 	}
@@ -121,15 +123,16 @@ func (c *Changes) find(path string) (changed *change, versionDir string) {
 // at returns the version of the object that belongs into a folder.
 func (c *change) at(versionDir string) (changedVersion, bool) {
 	for _, v := range c.versions {
-		if v.preferred && (versionDir == "" || versionDir == v.version+preferredSuffix) || !v.preferred && versionDir == v.version {
+		if v.preferred && (versionDir == "" || versionDir == v.version+preferredSuffix) ||
+			!v.preferred && versionDir == v.version {
 			return v, true
 		}
 	}
 	return changedVersion{}, false
 }
 
-// outdated reports whether a folder is that of the version that the API server preferred when the archive was written, and does not
-// any more.
+// outdated reports whether a folder is that of the version that the API server preferred when the archive was written,
+// and does not any more.
 func (c *change) outdated(versionDir string) bool {
 	_, replaced := c.at("")
 	_, same := c.at(versionDir)

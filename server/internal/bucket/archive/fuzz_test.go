@@ -11,7 +11,8 @@ import (
 // FuzzRewrite walks through arbitrary data and rewrites it. What can be rewritten can be walked through.
 func FuzzRewrite(f *testing.F) {
 	f.Add([]byte{}, true)
-	f.Add(packTar(f, file{path: "metadata/version", body: "1.1.0\n"}, file{path: "resources/pods/namespaces/a/one.json", body: "{}"}), true)
+	f.Add(packTar(f, file{path: "metadata/version", body: "1.1.0\n"}, file{path: "resources/pods/namespaces/a/one.json",
+		body: "{}"}), true)
 	f.Add(packTar(f, file{path: "resources/pods/v1/namespaces/a/one.json"}), true)
 	f.Add(packFiles(f, file{path: "resources/pods/cluster/one.json", body: "{}"}), false)
 	f.Fuzz(func(t *testing.T, data []byte, isTar bool) {

@@ -9,8 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// Check returns an error unless an object with this metadata belongs where the archive has it: group, namespace and name are those of
-// the path. Whether the kind is that of the resource is known to the API server only, see discovery.Snapshot.CheckKind.
+// Check returns an error unless an object with this metadata belongs where the archive has it: group, namespace and
+// name are those of the path. Whether the kind is that of the resource is known to the API server only, see
+// discovery.Snapshot.CheckKind.
 func (e Entry) Check(meta item.Meta) error {
 	return Object{GroupResource: e.GroupResource, Namespace: e.Namespace, Name: e.Name}.Check(meta)
 }
@@ -21,9 +22,11 @@ func (o Object) Check(meta item.Meta) error {
 	if !grouped {
 		group, version = "", meta.APIVersion
 	}
-	if group == o.GroupResource.Group && (o.Version == "" || o.Version == version) && meta.Namespace == o.Namespace && meta.Name == o.Name {
+	if group == o.GroupResource.Group && (o.Version == "" || o.Version == version) && meta.Namespace == o.Namespace &&
+		meta.Name == o.Name {
 		return nil
 	}
-	named := strings.Join(slices.DeleteFunc([]string{meta.APIVersion, meta.Kind, meta.Namespace, meta.Name}, func(part string) bool { return part == "" }), " ")
+	named := strings.Join(slices.DeleteFunc([]string{meta.APIVersion, meta.Kind, meta.Namespace, meta.Name},
+		func(part string) bool { return part == "" }), " ")
 	return fmt.Errorf("it holds the object %q, want the one that its path names", shorten.Text(named, 600))
 }

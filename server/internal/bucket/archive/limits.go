@@ -13,13 +13,13 @@ type Limits struct {
 	Items int
 	// PathBytes is the length of one entry's path.
 	PathBytes int
-	// FreeBytes stay free on the disk of the spool file. They, and not how well an archive compresses, tell a decompression
-	// bomb from a backup: objects that resemble each other compress to a thousandth.
+	// FreeBytes stay free on the disk of the spool file. They, and not how well an archive compresses, tell a
+	// decompression bomb from a backup: objects that resemble each other compress to a thousandth.
 	FreeBytes int64
 }
 
-// DefaultLimits returns limits far above what a cluster can hold, so that no archive of a Writer exceeds them: an API server
-// refuses objects above 3 MiB, and the names in a path have at most 253 bytes each.
+// DefaultLimits returns limits far above what a cluster can hold, so that no archive of a Writer exceeds them: an API
+// server refuses objects above 3 MiB, and the names in a path have at most 253 bytes each.
 func DefaultLimits() Limits {
 	return Limits{
 		TotalBytes: 64 << 30,

@@ -12,12 +12,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Rewrite copies the archive that r streams to w, with changes: an entry of an object that changes is replaced where it is, and
-// objects that the archive does not have follow at its end. It keeps no more of the archive than a Writer does. It returns the objects
-// that were added. After an error, w has no complete archive; the errors are those of Open.
+// Rewrite copies the archive that r streams to w, with changes: an entry of an object that changes is replaced where it
+// is, and objects that the archive does not have follow at its end. It keeps no more of the archive than a Writer does.
+// It returns the objects that were added. After an error, w has no complete archive; the errors are those of Open.
 //
 // The same changes can be used again.
-func Rewrite(ctx context.Context, r io.Reader, w io.Writer, changes *Changes, modTime time.Time) (added []Entry, err error) {
+func Rewrite(
+	ctx context.Context, r io.Reader, w io.Writer, changes *Changes, modTime time.Time,
+) (added []Entry, err error) {
 	out, err := newWriter(w, modTime)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,8 @@ func TestRewriteReplacesInPlaceAndAddsAtTheEnd(t *testing.T) {
 		"replaced": {
 			items: []added{{podsType, "v1", true, "b", "changed, and longer than before"}},
 			bodies: map[string]string{
-				"resources/pods/namespaces/shop/b.json": "changed, and longer than before", "resources/pods/v1-preferredversion/namespaces/shop/b.json": "changed, and longer than before",
+				"resources/pods/namespaces/shop/b.json":                     "changed, and longer than before",
+				"resources/pods/v1-preferredversion/namespaces/shop/b.json": "changed, and longer than before",
 			},
 		},
 		"the last change counts": {
@@ -78,29 +79,36 @@ func TestRewriteReplacesInPlaceAndAddsAtTheEnd(t *testing.T) {
 			},
 		},
 		"added": {
-			items: []added{{podsType, "v1", true, "c", "pod c"}, {claimsType, "v1", true, "data", "new claim"}, {podsType, "v1", true, "0", "pod 0"}},
+			items: []added{{podsType, "v1", true, "c", "pod c"}, {claimsType, "v1", true, "data", "new claim"},
+				{podsType, "v1", true, "0", "pod 0"}},
 			bodies: map[string]string{
-				"resources/persistentvolumeclaims/namespaces/shop/data.json": "new claim", "resources/persistentvolumeclaims/v1-preferredversion/namespaces/shop/data.json": "new claim",
-				"resources/pods/namespaces/shop/c.json": "pod c", "resources/pods/v1-preferredversion/namespaces/shop/c.json": "pod c",
-				"resources/pods/namespaces/shop/0.json": "pod 0", "resources/pods/v1-preferredversion/namespaces/shop/0.json": "pod 0",
+				"resources/persistentvolumeclaims/namespaces/shop/data.json":                     "new claim",
+				"resources/persistentvolumeclaims/v1-preferredversion/namespaces/shop/data.json": "new claim",
+				"resources/pods/namespaces/shop/c.json":                                          "pod c",
+				"resources/pods/v1-preferredversion/namespaces/shop/c.json":                      "pod c",
+				"resources/pods/namespaces/shop/0.json":                                          "pod 0",
+				"resources/pods/v1-preferredversion/namespaces/shop/0.json":                      "pod 0",
 			},
 			more: []string{
 				"resources/pods/namespaces/shop/c.json", "resources/pods/v1-preferredversion/namespaces/shop/c.json",
 				"resources/pods/namespaces/shop/0.json", "resources/pods/v1-preferredversion/namespaces/shop/0.json",
 			},
-			added: []Entry{{GroupResource: podsType, Namespace: "shop", Name: "c"}, {GroupResource: podsType, Namespace: "shop", Name: "0"}},
+			added: []Entry{{GroupResource: podsType, Namespace: "shop", Name: "c"},
+				{GroupResource: podsType, Namespace: "shop", Name: "0"}},
 		},
 		"both versions": {
 			items: []added{{widgetsType, "v2", true, "w", "new v2"}, {widgetsType, "v1", false, "w", "new v1"}},
 			bodies: map[string]string{
-				"resources/widgets.example.io/namespaces/shop/w.json": "new v2", "resources/widgets.example.io/v2-preferredversion/namespaces/shop/w.json": "new v2",
-				"resources/widgets.example.io/v1/namespaces/shop/w.json": "new v1",
+				"resources/widgets.example.io/namespaces/shop/w.json":                     "new v2",
+				"resources/widgets.example.io/v2-preferredversion/namespaces/shop/w.json": "new v2",
+				"resources/widgets.example.io/v1/namespaces/shop/w.json":                  "new v1",
 			},
 		},
 		"another version is preferred now": {
 			items: []added{{widgetsType, "v3", true, "w", "v3"}},
 			bodies: map[string]string{
-				"resources/widgets.example.io/namespaces/shop/w.json": "v3", "resources/widgets.example.io/v3-preferredversion/namespaces/shop/w.json": "v3",
+				"resources/widgets.example.io/namespaces/shop/w.json":                     "v3",
+				"resources/widgets.example.io/v3-preferredversion/namespaces/shop/w.json": "v3",
 			},
 			more:    []string{"resources/widgets.example.io/v3-preferredversion/namespaces/shop/w.json"},
 			without: "resources/widgets.example.io/v2-preferredversion/namespaces/shop/w.json",

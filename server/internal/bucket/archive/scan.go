@@ -32,7 +32,8 @@ type scanned struct {
 // explain returns an error of reading the body, or of what was done with it, as one of the archive.
 func (e scanned) explain(err error) error { return e.in.explain(err, "in "+e.where.String()) }
 
-// scan reads the tar.gz in r to its end, verifies its checksum, and calls object for each object. It skips all other entries.
+// scan reads the tar.gz in r to its end, verifies its checksum, and calls object for each object. It skips all other
+// entries.
 func scan(ctx context.Context, r io.Reader, limits Limits, object func(scanned) error) (contents, error) {
 	src := &source{ctx: ctx, r: r}
 	buffered := bufio.NewReaderSize(src, 256<<10)
@@ -42,7 +43,8 @@ func scan(ctx context.Context, r io.Reader, limits Limits, object func(scanned) 
 	case len(head) == 0:
 		return contents{}, fmt.Errorf("%w: it is empty (0 bytes), want a gzip-compressed tar", ErrNotArchive)
 	case err != nil || head[0] != 0x1f || head[1] != 0x8b:
-		return contents{}, fmt.Errorf("%w: it does not start like gzip (starts with %#x), want a gzip-compressed tar", ErrNotArchive, head)
+		return contents{}, fmt.Errorf("%w: it does not start like gzip (starts with %#x), want a gzip-compressed tar",
+			ErrNotArchive, head)
 	}
 	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {
@@ -93,7 +95,8 @@ func (s *scanner) entry(header *tar.Header, body io.Reader) error {
 		return fmt.Errorf("%w: %s: more than %d entries", ErrLimit, where, s.limits.Items)
 	}
 	if len(header.Name) > s.limits.PathBytes {
-		return fmt.Errorf("%w: %s: path of %d bytes, at most %d are allowed", ErrLimit, where, len(header.Name), s.limits.PathBytes)
+		return fmt.Errorf("%w: %s: path of %d bytes, at most %d are allowed", ErrLimit, where, len(header.Name),
+			s.limits.PathBytes)
 	}
 	path, err := cleanPath(header.Name)
 	if err != nil {
@@ -107,7 +110,8 @@ func (s *scanner) entry(header *tar.Header, body io.Reader) error {
 		return fmt.Errorf("%w: %s: entry of type %q, want regular files only", ErrUnsafePath, where, header.Typeflag)
 	}
 	if header.Size > s.limits.ItemBytes {
-		return fmt.Errorf("%w: %s: %d bytes, at most %d are allowed for one object", ErrLimit, where, header.Size, s.limits.ItemBytes)
+		return fmt.Errorf("%w: %s: %d bytes, at most %d are allowed for one object", ErrLimit, where, header.Size,
+			s.limits.ItemBytes)
 	}
 	if path == versionPath {
 		return s.version(body, where)
@@ -120,7 +124,8 @@ func (s *scanner) entry(header *tar.Header, body io.Reader) error {
 	if !ok {
 		return nil
 	}
-	return s.object(scanned{gr: o.GroupResource, version: o.Version, namespace: o.Namespace, name: o.Name, body: body, where: where, in: s.in})
+	return s.object(scanned{gr: o.GroupResource, version: o.Version, namespace: o.Namespace, name: o.Name, body: body,
+		where: where, in: s.in})
 }
 
 // location identifies an entry in messages.

@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// source counts the compressed bytes and keeps the error of the stream, so that a broken connection is not reported as a
-// broken archive.
+// source counts the compressed bytes and keeps the error of the stream, so that a broken connection is not reported as
+// a broken archive.
 type source struct {
 	ctx  context.Context
 	r    io.Reader
@@ -45,7 +45,8 @@ func (s *source) explain(err error, where string) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fmt.Errorf("%w %s: it ends after %d compressed bytes, in the middle of its data", ErrTruncated, where, s.read)
 	case errors.Is(err, gzip.ErrChecksum):
-		return fmt.Errorf("%w %s: the checksum does not match the data, so bytes were changed since it was written", ErrCorrupt, where)
+		return fmt.Errorf("%w %s: the checksum does not match the data, so bytes were changed since it was written",
+			ErrCorrupt, where)
 	case errors.Is(err, gzip.ErrHeader), errors.As(err, &invalid), errors.As(err, &internal):
 		return fmt.Errorf("%w %s: the compressed data is invalid near byte %d", ErrCorrupt, where, s.read)
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong), errors.Is(err, tar.ErrInsecurePath):

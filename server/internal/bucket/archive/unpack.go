@@ -76,7 +76,8 @@ func (u *unpacker) checkSpace(where location) error {
 	u.checked = u.written + every
 	free, known := FreeSpace(u.archive.spool)
 	if known && free < u.limits.FreeBytes+every {
-		return fmt.Errorf("%w: %s: %d bytes are free in %s after %d bytes were unpacked, and %d are to stay free; use a larger --scratch-dir",
+		return fmt.Errorf("%w: %s: %d bytes are free in %s after %d bytes were unpacked, and %d are to stay free; use a "+
+			"larger --scratch-dir",
 			ErrLimit, where, free, filepath.Dir(u.archive.spool.Name()), u.written, u.limits.FreeBytes)
 	}
 	return nil

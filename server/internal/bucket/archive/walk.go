@@ -23,9 +23,9 @@ type Object struct {
 // Path returns the path of the object in the archive.
 func (o Object) Path() string { return ItemPath(o.GroupResource, o.Version, o.Namespace, o.Name) }
 
-// Walk calls object for each object in each of its versions, in the order of the archive, while it streams the archive in. It keeps one
-// object in memory. It validates what Open does, except that it does not find out whether an object is in the archive twice. What
-// it has read before an error is not valid.
+// Walk calls object for each object in each of its versions, in the order of the archive, while it streams the archive
+// in. It keeps one object in memory. It validates what Open does, except that it does not find out whether an object is
+// in the archive twice. What it has read before an error is not valid.
 func Walk(ctx context.Context, r io.Reader, limits Limits, object func(Object) error) error {
 	var body bytes.Buffer
 	_, err := scan(ctx, r, limits.orDefaults(), func(e scanned) error {

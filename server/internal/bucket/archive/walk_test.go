@@ -37,7 +37,8 @@ func TestWalkPassesEachObjectInEachVersionOnce(t *testing.T) {
 		found = o
 		return nil
 	}))
-	require.Equal(t, Object{GroupResource: schema.GroupResource{Resource: "namespaces"}, Name: "shop", JSON: []byte("{}")}, found)
+	require.Equal(t, Object{GroupResource: schema.GroupResource{Resource: "namespaces"}, Name: "shop", JSON: []byte("{}")},
+		found)
 }
 
 func TestWalkReportsWhatIsWrong(t *testing.T) {
@@ -52,9 +53,12 @@ func TestWalkReportsWhatIsWrong(t *testing.T) {
 		"empty":     {want: ErrNotArchive, text: "it is empty"},
 		"cut":       {archive: whole[:len(whole)-9], want: ErrTruncated},
 		"not a tar": {archive: pack(t, []byte(strings.Repeat("x", 1024))), want: ErrNotArchive},
-		"unsafe":    {archive: packFiles(t, file{path: "resources/../../x", body: "x"}), want: ErrUnsafePath, text: `entry 1, "resources/../../x"`},
-		"large":     {archive: whole, limits: Limits{ItemBytes: 6}, want: ErrLimit, text: `"resources/widgets.example.io/namespaces/shop/w.json"`},
-		"version 2": {archive: packFiles(t, file{path: "metadata/version", body: "2.0.0"}), want: ErrNotArchive, text: "want 1.x.y"},
+		"unsafe": {archive: packFiles(t, file{path: "resources/../../x", body: "x"}), want: ErrUnsafePath,
+			text: `entry 1, "resources/../../x"`},
+		"large": {archive: whole, limits: Limits{ItemBytes: 6}, want: ErrLimit,
+			text: `"resources/widgets.example.io/namespaces/shop/w.json"`},
+		"version 2": {archive: packFiles(t, file{path: "metadata/version", body: "2.0.0"}), want: ErrNotArchive,
+			text: "want 1.x.y"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

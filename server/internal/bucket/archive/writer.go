@@ -65,7 +65,8 @@ func newWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 	if err := compressor.SetConcurrency(blockSize, min(maxBlocks, 1+runtime.GOMAXPROCS(0))); err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	return &Writer{sink: out, gzip: compressor, tar: tar.NewWriter(compressor), modTime: modTime.Truncate(time.Second)}, nil
+	return &Writer{sink: out, gzip: compressor, tar: tar.NewWriter(compressor), modTime: modTime.Truncate(time.Second)},
+		nil
 }
 
 // Item writes one object: raw is its JSON in the given API version. An object in the version that the API server
@@ -74,7 +75,9 @@ func newWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 //
 // After an error about a name the archive is intact. After any other error every call fails. An error of the sink may
 // be reported by a later call of Item or by Close.
-func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
+func (a *Writer) Item(
+	gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte,
+) error {
 	if err := checkItem(gr, version, namespace, name); err != nil {
 		return err
 	}
@@ -97,7 +100,8 @@ func (a *Writer) entry(path string, body []byte) error {
 	if a.err != nil {
 		return a.err
 	}
-	if err := a.header(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: fileMode, ModTime: a.modTime}); err != nil {
+	if err := a.header(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: fileMode,
+		ModTime: a.modTime}); err != nil {
 		return err
 	}
 	if _, err := a.tar.Write(body); err != nil {

@@ -45,8 +45,8 @@ func benchItems() [][]byte {
 	return items
 }
 
-// BenchmarkArchive and BenchmarkCompressorAlone process the same 100 MB of objects. The archive holds each object twice;
-// the compressor alone gets the bytes of each object once.
+// BenchmarkArchive and BenchmarkCompressorAlone process the same 100 MB of objects. The archive holds each object
+// twice; the compressor alone gets the bytes of each object once.
 func BenchmarkArchive(b *testing.B) {
 	items := benchItems()
 	gr := schema.GroupResource{Resource: "configmaps"}

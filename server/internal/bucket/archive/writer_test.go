@@ -51,9 +51,12 @@ func TestWriterWritesVeleroLayout(t *testing.T) {
 	long := strings.Repeat("n", 253)
 	big := strings.Repeat("x", 1_000_000)
 	require.NoError(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "shop", "db-0", []byte("pod")))
-	require.NoError(t, w.Item(schema.GroupResource{Group: "apps", Resource: "deployments"}, "v1beta1", false, "shop", "web", []byte("old")))
-	require.NoError(t, w.Item(schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, "v1", true, "", "system:a", []byte(big)))
-	require.NoError(t, w.Item(schema.GroupResource{Resource: "configmaps"}, "v1", true, strings.Repeat("s", 63), long, nil))
+	require.NoError(t, w.Item(schema.GroupResource{Group: "apps", Resource: "deployments"}, "v1beta1", false, "shop",
+		"web", []byte("old")))
+	require.NoError(t, w.Item(schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, "v1",
+		true, "", "system:a", []byte(big)))
+	require.NoError(t, w.Item(schema.GroupResource{Resource: "configmaps"}, "v1", true, strings.Repeat("s", 63), long,
+		nil))
 	require.NoError(t, w.Close())
 
 	names, bodies := entries(t, out.Bytes())
@@ -194,7 +197,8 @@ func TestWriterAcceptsObjectsOfEverySize(t *testing.T) {
 	gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	want := map[string]string{"metadata/version": "1.2.0\n"}
 	// Around the sizes of tar blocks, of the longest reference, of the window and of the compressed blocks.
-	for _, about := range []int{0, 258, 512, 1024, 5000, window / 2, window - 1024, window - 512, window, blockSize, 400_000} {
+	for _, about := range []int{0, 258, 512, 1024, 5000, window / 2, window - 1024, window - 512, window, blockSize,
+		400_000} {
 		for size := max(0, about-4); size <= about+4; size++ {
 			for _, preferred := range []bool{true, false} {
 				body := make([]byte, size)

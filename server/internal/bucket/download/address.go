@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// scheme is that of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of Velero stops
-// waiting for a URL when there is one, and shows the whole of one that it cannot use. No field of a DownloadRequest holds a
-// message.
+// scheme is that of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of Velero
+// stops waiting for a URL when there is one, and shows the whole of one that it cannot use. No field of a
+// DownloadRequest holds a message.
 const scheme = "unavailable:"
 
 // noFile is the reason if the bucket does not hold the file.
@@ -34,8 +34,8 @@ func Unavailable(reason string) string {
 // NoFile returns what a DownloadRequest has in place of a URL if the bucket does not hold the file.
 func NoFile() string { return Unavailable(noFile) }
 
-// Reason returns why a DownloadRequest has no URL. missing is set if the bucket does not hold the file. ok is false if address
-// is a URL.
+// Reason returns why a DownloadRequest has no URL. missing is set if the bucket does not hold the file. ok is false if
+// address is a URL.
 func Reason(address string) (reason string, missing, ok bool) {
 	reason, ok = strings.CutPrefix(address, scheme)
 	reason = strings.TrimSpace(reason)

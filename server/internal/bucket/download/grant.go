@@ -23,7 +23,8 @@ const (
 	maxToken = 4096 // bytes; the longest names are much shorter
 )
 
-// Grant is what a URL permits: to read one file, until a time, as long as the DownloadRequest exists for which it was made.
+// Grant is what a URL permits: to read one file, until a time, as long as the DownloadRequest exists for which it was
+// made.
 type Grant struct {
 	Request string // name of the DownloadRequest
 	UID     types.UID
@@ -43,7 +44,8 @@ type payload struct {
 
 // Address returns the URL of what is granted, at a server that users reach at base. The token in it is secret.
 func (g Grant) Address(base *url.URL, key *signing.Key) string {
-	encoded, _ := json.Marshal(payload{g.Request, g.UID, g.File.Kind, g.File.Name, g.File.Artifact, g.Until.Unix()}) // strings and a number
+	// strings and a number
+	encoded, _ := json.Marshal(payload{g.Request, g.UID, g.File.Kind, g.File.Name, g.File.Artifact, g.Until.Unix()})
 	content := base64.RawURLEncoding.EncodeToString(encoded)
 	address := base.JoinPath(directory, g.Request)
 	address.RawQuery = url.Values{"token": {content + "." + key.Sign(purpose, content)}}.Encode()

@@ -16,7 +16,8 @@ import (
 func granted() Grant {
 	return Grant{
 		Request: "d", UID: "u", Until: time.Unix(1000, 0),
-		File: store.File{DownloadTarget: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog, Name: "b"}, Artifact: "x"},
+		File: store.File{DownloadTarget: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog, Name: "b"},
+			Artifact: "x"},
 	}
 }
 

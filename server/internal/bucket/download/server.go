@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// Server serves the files for which a Grant has a URL. It reads the request from the API server, so any replica can answer, also one that
-// does not lead.
+// Server serves the files for which a Grant has a URL. It reads the request from the API server, so any replica can
+// answer, also one that does not lead.
 type Server struct {
 	Client    client.Reader // reads from the API server
 	Namespace string        // of the DownloadRequests
@@ -30,8 +30,8 @@ type Server struct {
 // keyTimeout limits how long a request waits for the key, which is read once.
 const keyTimeout = 10 * time.Second
 
-// ServeHTTP implements http.Handler. The name of the request is the last element of the path. Nothing that a user sends is used before the
-// token is verified, and nothing that the request says of itself permits anything.
+// ServeHTTP implements http.Handler. The name of the request is the last element of the path. Nothing that a user sends
+// is used before the token is verified, and nothing that the request says of itself permits anything.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

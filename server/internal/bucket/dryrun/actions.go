@@ -7,8 +7,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Actions decides which actions a dry run calls: those without side effects. It counts the items for which it does not call the others.
-// A nil one is that of a real run, which calls all. It is safe for concurrent use.
+// Actions decides which actions a dry run calls: those without side effects. It counts the items for which it does not
+// call the others. A nil one is that of a real run, which calls all. It is safe for concurrent use.
 type Actions struct {
 	harmless func(action string) bool
 
@@ -21,7 +21,8 @@ func NewActions(harmless func(action string) bool) *Actions {
 	return &Actions{harmless: harmless, notCalled: map[string]int{}}
 }
 
-// MayCall reports whether to call an action for an item, and counts the item if not. Actions that start operations are never called.
+// MayCall reports whether to call an action for an item, and counts the item if not. Actions that start operations are
+// never called.
 func (a *Actions) MayCall(action interface {
 	Name() string
 	Starts() versioning.Starts

@@ -4,8 +4,8 @@ package dryrun
 type Collection struct {
 	Items     int        `json:"items"`
 	Resources []Resource `json:"resources"` // sorted, without those of which the cluster has no objects
-	// NotCalled are the actions that were not called because they may have side effects, each with the number of items that it
-	// applies to. What they would request is missing.
+	// NotCalled are the actions that were not called because they may have side effects, each with the number of items
+	// that it applies to. What they would request is missing.
 	NotCalled map[string]int `json:"notCalled,omitempty"`
 }
 

@@ -40,8 +40,8 @@ type Outcome struct {
 	Name       string  `json:"name"`
 	Outcome    Verdict `json:"outcome"`
 	Reason     string  `json:"reason,omitempty"`
-	// Unchecked means that the API server could not say whether it would accept the item, because what the item needs would
-	// be created by the same restore.
+	// Unchecked means that the API server could not say whether it would accept the item, because what the item needs
+	// would be created by the same restore.
 	Unchecked bool `json:"unchecked,omitempty"`
 	// Incomplete means that the item would be restored, but not as requested; the reason says why.
 	Incomplete bool `json:"incomplete,omitempty"`
@@ -51,8 +51,8 @@ type Outcome struct {
 type Summary struct {
 	// Items counts the items by verdict.
 	Items map[Verdict]int `json:"items"`
-	// NotCalled are the actions that were not called because they may have side effects, each with the number of items that it
-	// applies to.
+	// NotCalled are the actions that were not called because they may have side effects, each with the number of items
+	// that it applies to.
 	NotCalled map[string]int `json:"notCalled,omitempty"`
 }
 
@@ -73,7 +73,8 @@ func Describe(summary Summary) string {
 			counts = append(counts, fmt.Sprintf("%s: %d", verdict, n))
 		}
 	}
-	return "dry run: items that would be " + cmp.Or(strings.Join(counts, ", "), "restored: none") + "; nothing was restored"
+	return "dry run: items that would be " + cmp.Or(strings.Join(counts, ", "), "restored: none") +
+		"; nothing was restored"
 }
 
 // line is a line of the file of a restore: an outcome or, last, the summary.
@@ -128,8 +129,8 @@ func (w *OutcomeWriter) Close(notCalled map[string]int) (Summary, error) {
 // maxLine bounds a line: the reason may hold what a webhook has said.
 const maxLine = 4 << 20
 
-// ReadOutcomes calls use for each outcome of a file, which is not compressed any more, and returns the summary. A file without a summary at
-// its end is incomplete, which is an error.
+// ReadOutcomes calls use for each outcome of a file, which is not compressed any more, and returns the summary. A file
+// without a summary at its end is incomplete, which is an error.
 func ReadOutcomes(r io.Reader, use func(Outcome) error) (Summary, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

@@ -13,7 +13,8 @@ import (
 func TestOutcomesAreReadAsWritten(t *testing.T) {
 	t.Parallel()
 	all := []Outcome{
-		{Resource: "configmaps", APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "a", Outcome: Created, Unchecked: true},
+		{Resource: "configmaps", APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "a", Outcome: Created,
+			Unchecked: true},
 		{Resource: "namespaces", Name: "shop", Outcome: Refused, Reason: "<not wanted>"},
 	}
 	var file bytes.Buffer

@@ -13,16 +13,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
-// credentials stores the contents of Secrets as files, because object store plugins read credentials from files. A file is
-// named after a hash of its content, so changed credentials change the plugin's configuration, and unchanged ones are not
-// written again.
+// credentials stores the contents of Secrets as files, because object store plugins read credentials from files. A file
+// is named after a hash of its content, so changed credentials change the plugin's configuration, and unchanged ones
+// are not written again.
 type credentials struct {
 	dir string
 	mu  sync.Mutex
 }
 
-// file returns the path of a file with the given content, for one location. Older files of the location remain until remove is
-// called, because a plugin that restarts may need them.
+// file returns the path of a file with the given content, for one location. Older files of the location remain until
+// remove is called, because a plugin that restarts may need them.
 func (c *credentials) file(namespace, location string, content []byte) (string, error) {
 	sum := sha256.Sum256(content)
 	dir := c.locationDir(namespace, location)

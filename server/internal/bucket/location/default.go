@@ -11,8 +11,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// ensureDefault sets spec.default so that at most one location has it. If several have it, the one that was created last keeps
-// it; if none has it, the configured default location gets it.
+// ensureDefault sets spec.default so that at most one location has it. If several have it, the one that was created
+// last keeps it; if none has it, the configured default location gets it.
 func (r *Reconciler) ensureDefault(ctx context.Context, namespace string) error {
 	var list velerov1.BackupStorageLocationList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -30,7 +30,9 @@ func (r *Reconciler) ensureDefault(ctx context.Context, namespace string) error 
 }
 
 // defaultChanges returns the locations whose spec.default has to change, with the new value.
-func defaultChanges(locations []velerov1.BackupStorageLocation, preferred string) map[*velerov1.BackupStorageLocation]bool {
+func defaultChanges(
+	locations []velerov1.BackupStorageLocation, preferred string,
+) map[*velerov1.BackupStorageLocation]bool {
 	changes := map[*velerov1.BackupStorageLocation]bool{}
 	var marked []*velerov1.BackupStorageLocation
 	for i := range locations {
@@ -39,7 +41,8 @@ func defaultChanges(locations []velerov1.BackupStorageLocation, preferred string
 		}
 	}
 	if len(marked) == 0 {
-		if i := slices.IndexFunc(locations, func(l velerov1.BackupStorageLocation) bool { return l.Name == preferred }); i >= 0 {
+		if i := slices.IndexFunc(locations,
+			func(l velerov1.BackupStorageLocation) bool { return l.Name == preferred }); i >= 0 {
 			changes[&locations[i]] = true
 		}
 		return changes

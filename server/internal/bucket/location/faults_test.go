@@ -40,8 +40,8 @@ func artifacts() store.Artifacts {
 	return artifactsOf(`{"metadata":{"name":"b1","uid":"` + uid + `"}}`)
 }
 
-// pour writes to an archive until a write fails: far more than any fault of these tests permits, and then a little now and then,
-// because the upload follows at its own pace.
+// pour writes to an archive until a write fails: far more than any fault of these tests permits, and then a little now
+// and then, because the upload follows at its own pace.
 func pour(w io.Writer, until func(written int)) error {
 	noise := rand.New(rand.NewPCG(1, 2))
 	block := make([]byte, 64<<10)
@@ -117,7 +117,8 @@ func faults(t *testing.T, w *world) map[string]struct {
 		change(&spec)
 		return spec
 	}
-	w.secret(t, "wrong-credentials", "[default]\naws_access_key_id="+w.cluster.S3.AccessKey+"\naws_secret_access_key=wrong\n")
+	w.secret(t, "wrong-credentials", "[default]\naws_access_key_id="+w.cluster.S3.AccessKey+
+		"\naws_secret_access_key=wrong\n")
 	w.secret(t, "no-credentials", "hello")
 	root := t.TempDir()
 	return map[string]struct {
@@ -125,8 +126,11 @@ func faults(t *testing.T, w *world) map[string]struct {
 		want []string
 	}{
 		"missing-bucket": {changed(func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.Bucket = "no-such-bucket" }),
-			[]string{"ObjectStore(cleat.dev/s3)", `"no-such-bucket"`, w.cluster.S3.Endpoint, "create", "spec.objectStorage.bucket"}},
-		"wrong-credentials": {changed(func(s *velerov1.BackupStorageLocationSpec) { s.Credential.Name = "wrong-credentials" }),
+			[]string{"ObjectStore(cleat.dev/s3)", `"no-such-bucket"`, w.cluster.S3.Endpoint, "create",
+				"spec.objectStorage.bucket"}},
+		"wrong-credentials": {changed(
+			func(s *velerov1.BackupStorageLocationSpec) { s.Credential.Name = "wrong-credentials" },
+		),
 			[]string{"ObjectStore(cleat.dev/s3)", bucket, w.cluster.S3.Endpoint, "credentials were refused", "spec.credential"}},
 		"not-credentials": {changed(func(s *velerov1.BackupStorageLocationSpec) { s.Credential.Name = "no-credentials" }),
 			[]string{"ObjectStore(cleat.dev/s3)", `profile "default"`, "want an AWS ini file"}},
@@ -161,7 +165,8 @@ func wrongLocations(t *testing.T) {
 			t.Parallel()
 			w.location(t, name, fault.spec)
 			l := w.awaitLocation(t, name, phase(unavailable))
-			requireLine(t, l.Status.Message, append(fault.want, fmt.Sprintf("BackupStorageLocation %q is unavailable: ", name))...)
+			requireLine(t, l.Status.Message,
+				append(fault.want, fmt.Sprintf("BackupStorageLocation %q is unavailable: ", name))...)
 			require.NotContains(t, l.Status.Message, w.cluster.S3.SecretKey)
 		})
 	}
@@ -276,11 +281,13 @@ func stoppedAtCommit(t *testing.T) {
 	}}
 	err = upload.Commit(t.Context(), after)
 	require.ErrorIs(t, err, store.ErrNotCleaned, "the caller must learn that objects remain")
-	requireLine(t, err.Error(), "store velero/backups/b1/b1-", bucket, "nothing answers") // the small files are stored at the same time: any may fail first
+	// the small files are stored at the same time: any may fail first
+	requireLine(t, err.Error(), "store velero/backups/b1/b1-", bucket, "nothing answers")
 
 	require.NoError(t, w.cluster.Do(t.Context(), "start", controlplane.S3Server))
 	require.NoError(t, opened.RemovePartial(t.Context(), "b1", "another uid"))
-	require.Contains(t, objects(t, dir), "velero/backups/b1/velero-backup.json", "a backup with another uid must not be removed")
+	require.Contains(t, objects(t, dir), "velero/backups/b1/velero-backup.json",
+		"a backup with another uid must not be removed")
 	require.NoError(t, opened.RemovePartial(t.Context(), "b1", uid))
 	require.Equal(t, []string{"velero/backups/b1/b1-logs.gz"}, objects(t, dir))
 	requireBackupWorks(t, opened)
@@ -346,7 +353,8 @@ func requireFull(t *testing.T, w *world, l *velerov1.BackupStorageLocation, dir 
 	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 	err = pour(upload.Contents(), nil)
-	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", l.Spec.ObjectStorage.Bucket, "the file system is full", "free or add space")
+	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", l.Spec.ObjectStorage.Bucket, "the file system is full",
+		"free or add space")
 	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("log"), nil))
 	require.Equal(t, []string{"backups/b1/b1-logs.gz"}, objects(t, dir), "partial objects remain")
 	return opened
@@ -366,9 +374,11 @@ func pluginDies(t *testing.T) {
 	var died *calls.DiedError
 	require.ErrorAs(t, err, &died)
 	require.Equal(t, "example.io/dies", died.Plugin)
-	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", "example.io/dies", "PutObject", "exit status 7", "the tape drive is on fire")
+	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", "example.io/dies", "PutObject", "exit status 7",
+		"the tape drive is on fire")
 	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("log"), []byte(`{"status":{"phase":"Failed"}}`)))
-	require.Equal(t, []string{"backups/b1/b1-logs.gz", "backups/b1/velero-backup.json"}, objects(t, dir), "partial objects remain")
+	require.Equal(t, []string{"backups/b1/b1-logs.gz", "backups/b1/velero-backup.json"}, objects(t, dir),
+		"partial objects remain")
 }
 
 func cancelledBackup(t *testing.T) {
@@ -381,7 +391,8 @@ func cancelledBackup(t *testing.T) {
 		spec velerov1.BackupStorageLocationSpec
 		dir  string
 	}{
-		"s3": {w.s3(t, bucket), filepath.Join(w.cluster.S3.Dir, bucket)}, "file": {fileSpec, fileDir}, "process": {processSpec, processDir},
+		"s3": {w.s3(t, bucket), filepath.Join(w.cluster.S3.Dir, bucket)}, "file": {fileSpec, fileDir},
+		"process": {processSpec, processDir},
 	} {
 		opened, err := w.opener.Open(t.Context(), w.location(t, name, test.spec))
 		require.NoError(t, err)
@@ -395,7 +406,8 @@ func cancelledBackup(t *testing.T) {
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, upload.Commit(ctx, artifacts()), context.Canceled)
-		require.Eventually(t, func() bool { return len(objects(t, test.dir)) == 0 }, waitFor, tick, "partial objects remain in %s", name)
+		require.Eventually(t, func() bool { return len(objects(t, test.dir)) == 0 }, waitFor, tick,
+			"partial objects remain in %s", name)
 		requireBackupWorks(t, opened)
 	}
 }

@@ -17,7 +17,8 @@ type Host interface {
 	// ReleaseObjectStore releases the stores of a location.
 	ReleaseObjectStore(location string)
 	// VolumeSnapshotter is ObjectStore for a VolumeSnapshotLocation.
-	VolumeSnapshotter(ctx context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error)
+	VolumeSnapshotter(ctx context.Context, location, provider string,
+		config map[string]string) (volumesnapshotter.Snapshotter, error)
 	// ReleaseVolumeSnapshotter releases the plugin of a VolumeSnapshotLocation.
 	ReleaseVolumeSnapshotter(location string)
 }
@@ -26,7 +27,9 @@ type Host interface {
 type PluginHost struct{ *pluginhost.Host }
 
 // ObjectStore implements Host.
-func (h PluginHost) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+func (h PluginHost) ObjectStore(
+	ctx context.Context, location, provider string, config map[string]string,
+) (objectstore.Store, error) {
 	return pluginhost.Open(ctx, h.Host, kinds.ObjectStore(), location, provider, config)
 }
 
@@ -36,7 +39,9 @@ func (h PluginHost) ReleaseObjectStore(location string) {
 }
 
 // VolumeSnapshotter implements Host.
-func (h PluginHost) VolumeSnapshotter(ctx context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error) {
+func (h PluginHost) VolumeSnapshotter(
+	ctx context.Context, location, provider string, config map[string]string,
+) (volumesnapshotter.Snapshotter, error) {
 	return pluginhost.Open(ctx, h.Host, kinds.VolumeSnapshotter(), location, provider, config)
 }
 

@@ -24,14 +24,18 @@ func TestDefaultChanges(t *testing.T) {
 		preferred string
 		want      map[string]bool
 	}{
-		"none at all":              {preferred: "default"},
-		"none marked":              {[]velerov1.BackupStorageLocation{at("a", 1, false), at("default", 2, false)}, "default", map[string]bool{"default": true}},
+		"none at all": {preferred: "default"},
+		"none marked": {[]velerov1.BackupStorageLocation{at("a", 1, false), at("default", 2, false)}, "default",
+			map[string]bool{"default": true}},
 		"none marked or preferred": {[]velerov1.BackupStorageLocation{at("a", 1, false)}, "", nil},
 		"preferred is missing":     {[]velerov1.BackupStorageLocation{at("a", 1, false)}, "default", nil},
-		"one marked":               {[]velerov1.BackupStorageLocation{at("a", 1, true), at("default", 2, false)}, "default", nil},
-		"three marked": {[]velerov1.BackupStorageLocation{at("a", 1, true), at("b", 3, true), at("c", 2, true), at("d", 4, false)}, "a",
+		"one marked": {[]velerov1.BackupStorageLocation{at("a", 1, true), at("default", 2, false)}, "default",
+			nil},
+		"three marked": {[]velerov1.BackupStorageLocation{at("a", 1, true), at("b", 3, true), at("c", 2, true),
+			at("d", 4, false)}, "a",
 			map[string]bool{"a": false, "c": false}},
-		"of the same second": {[]velerov1.BackupStorageLocation{at("b", 1, true), at("a", 1, true)}, "", map[string]bool{"a": false}},
+		"of the same second": {[]velerov1.BackupStorageLocation{at("b", 1, true), at("a", 1, true)}, "",
+			map[string]bool{"a": false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,13 +67,17 @@ func TestDue(t *testing.T) {
 		"never validated":                 {server: time.Minute, known: true, due: true},
 		"never validated, zero frequency": {frequency: every(0), known: true, due: true},
 		"new to this process":             {server: time.Minute, last: ago(time.Second), due: true},
-		"server's default, not yet":       {server: time.Minute, last: ago(20 * time.Second), known: true, wait: 40 * time.Second},
-		"server's default, due":           {server: time.Minute, last: ago(time.Minute), known: true, due: true},
-		"own frequency, not yet":          {frequency: every(time.Hour), server: time.Minute, last: ago(time.Minute), known: true, wait: 59 * time.Minute},
-		"own frequency, due":              {frequency: every(time.Second), server: time.Minute, last: ago(time.Second), known: true, due: true},
-		"zero means never":                {frequency: every(0), server: time.Minute, last: ago(time.Hour), known: true},
-		"the server's zero means never":   {last: ago(time.Hour), known: true},
-		"negative means the server's":     {frequency: every(-1), server: time.Minute, last: ago(20 * time.Second), known: true, wait: 40 * time.Second},
+		"server's default, not yet": {server: time.Minute, last: ago(20 * time.Second), known: true,
+			wait: 40 * time.Second},
+		"server's default, due": {server: time.Minute, last: ago(time.Minute), known: true, due: true},
+		"own frequency, not yet": {frequency: every(time.Hour), server: time.Minute, last: ago(time.Minute),
+			known: true, wait: 59 * time.Minute},
+		"own frequency, due": {frequency: every(time.Second), server: time.Minute, last: ago(time.Second),
+			known: true, due: true},
+		"zero means never":              {frequency: every(0), server: time.Minute, last: ago(time.Hour), known: true},
+		"the server's zero means never": {last: ago(time.Hour), known: true},
+		"negative means the server's": {frequency: every(-1), server: time.Minute, last: ago(20 * time.Second),
+			known: true, wait: 40 * time.Second},
 		"validated in the future (clock)": {server: time.Minute, last: ago(-time.Minute), known: true, wait: 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +107,10 @@ func TestStatusMessage(t *testing.T) {
 	for name, test := range map[string]struct{ message, want string }{
 		"plain": {"bucket is missing", "bucket is missing"},
 		"Azure's dump": {
-			"rpc error: GET https://x.blob.core.windows.net/c?restype=container&sig=SeCrEt&se=2026\n-----\nRESPONSE 404: 404 The container does not exist.\nERROR CODE: ContainerNotFound\n-----\n<xml>",
-			"rpc error: GET https://x.blob.core.windows.net/c?restype=container&sig=REDACTED&se=REDACTED (ERROR CODE: ContainerNotFound)",
+			"rpc error: GET https://x.blob.core.windows.net/c?restype=container&sig=SeCrEt&se=2026\n-----\nRESPONSE 404: 404 " +
+				"The container does not exist.\nERROR CODE: ContainerNotFound\n-----\n<xml>",
+			"rpc error: GET https://x.blob.core.windows.net/c?restype=container&sig=REDACTED&se=REDACTED (ERROR CODE: " +
+				"ContainerNotFound)",
 		},
 		"a signed URL of S3": {
 			`get "http://s3/b/k?X-Amz-Credential=me&X-Amz-Signature=abc": EOF`,

@@ -10,9 +10,9 @@ import (
 // maxMessage is the maximum length of status.message in bytes.
 const maxMessage = 2048
 
-// statusMessage converts an error message for a status, which everybody in the namespace may be able to read. It removes the
-// signatures of URLs, reduces the HTTP responses of several lines that some plugins return (such as Azure's) to the first line
-// and the error code, and limits the length.
+// statusMessage converts an error message for a status, which everybody in the namespace may be able to read. It
+// removes the signatures of URLs, reduces the HTTP responses of several lines that some plugins return (such as
+// Azure's) to the first line and the error code, and limits the length.
 func statusMessage(message string) string {
 	message = signatures.ReplaceAllString(message, "${1}=REDACTED")
 	if first, rest, more := strings.Cut(message, "\n"); more {

@@ -22,14 +22,16 @@ type Opener struct {
 	warnings    warnings
 }
 
-// NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the server
-// and its plugins should have access to dir. It logs what object stores do wrong without harm, once for each location.
+// NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the
+// server and its plugins should have access to dir. It logs what object stores do wrong without harm, once for each
+// location.
 func NewOpener(reader client.Reader, host Host, dir string, log hclog.Logger) *Opener {
-	return &Opener{secrets: secrets{reader: reader}, host: host, credentials: credentials{dir: dir}, warnings: warnings{log: log}}
+	return &Opener{secrets: secrets{reader: reader}, host: host, credentials: credentials{dir: dir},
+		warnings: warnings{log: log}}
 }
 
-// Open opens a location according to its spec. The caller decides whether the location's status and access mode permit what it
-// wants to do. A store remains usable when its location or the Secrets change; Open then returns another store.
+// Open opens a location according to its spec. The caller decides whether the location's status and access mode permit
+// what it wants to do. A store remains usable when its location or the Secrets change; Open then returns another store.
 func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
 	opened, err := o.open(ctx, location)
 	if err != nil {
@@ -56,7 +58,8 @@ func (o *Opener) open(ctx context.Context, location *velerov1.BackupStorageLocat
 	return opened, nil
 }
 
-// Config returns the configuration with which the object store of a location is initialised, for a data mover that has a client of its own.
+// Config returns the configuration with which the object store of a location is initialised, for a data mover that has
+// a client of its own.
 func (o *Opener) Config(ctx context.Context, location *velerov1.BackupStorageLocation) (map[string]string, error) {
 	err := checkSpec(&location.Spec)
 	if err == nil {
@@ -68,8 +71,8 @@ func (o *Opener) Config(ctx context.Context, location *velerov1.BackupStorageLoc
 	return nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
 }
 
-// Release releases the resources of a location that was deleted. Its plugin process ends when it is idle, and its credentials
-// are removed.
+// Release releases the resources of a location that was deleted. Its plugin process ends when it is idle, and its
+// credentials are removed.
 func (o *Opener) Release(namespace, name string) error {
 	o.host.ReleaseObjectStore(key(namespace, name))
 	o.warnings.forget(key(namespace, name))
@@ -98,7 +101,8 @@ func checkSpec(spec *velerov1.BackupStorageLocationSpec) error {
 	}
 	// Names of Amazon's access points have slashes; in other names a slash starts a prefix.
 	if strings.Contains(bucket, "/") && !strings.HasPrefix(bucket, "arn:aws:s3:") {
-		return fmt.Errorf("spec.objectStorage.bucket %q must not contain a '/' (if using a prefix, put it in the prefix field instead)",
+		return fmt.Errorf("spec.objectStorage.bucket %q must not contain a '/' (if using a prefix, put it in the prefix "+
+			"field instead)",
 			storage.Bucket)
 	}
 	return nil
@@ -128,9 +132,11 @@ func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLoc
 	return config, o.addCredential(ctx, config, location.Namespace, location.Name, location.Spec.Credential)
 }
 
-// addCredential adds the path of a file with a Secret to a configuration, unless selector is nil. as is the name under which the
-// file is kept.
-func (o *Opener) addCredential(ctx context.Context, config map[string]string, namespace, as string, selector *velerov1.SecretKeySelector) error {
+// addCredential adds the path of a file with a Secret to a configuration, unless selector is nil. as is the name under
+// which the file is kept.
+func (o *Opener) addCredential(
+	ctx context.Context, config map[string]string, namespace, as string, selector *velerov1.SecretKeySelector,
+) error {
 	if selector == nil {
 		return nil
 	}

@@ -42,14 +42,18 @@ type recorder struct {
 	released           []string
 }
 
-func (r *recorder) ObjectStore(_ context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+func (r *recorder) ObjectStore(
+	_ context.Context, location, provider string, config map[string]string,
+) (objectstore.Store, error) {
 	r.location, r.provider, r.config = location, provider, maps.Clone(config)
 	return nil, nil
 }
 
 func (r *recorder) ReleaseObjectStore(location string) { r.released = append(r.released, location) }
 
-func (r *recorder) VolumeSnapshotter(_ context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error) {
+func (r *recorder) VolumeSnapshotter(
+	_ context.Context, location, provider string, config map[string]string,
+) (volumesnapshotter.Snapshotter, error) {
 	r.location, r.provider, r.config = location, provider, maps.Clone(config)
 	return nil, nil
 }
@@ -68,7 +72,8 @@ func TestSnapshotterGetsConfigAsInVelero(t *testing.T) {
 	require.ErrorContains(t, err, "open volume snapshot location default: spec.provider is empty")
 	require.Empty(t, host.location, "no plugin may be started")
 
-	vsl.Spec.Provider, vsl.Spec.Config, vsl.Spec.Credential = "aws", map[string]string{"region": "x"}, selector("creds", "cloud")
+	vsl.Spec.Provider, vsl.Spec.Config, vsl.Spec.Credential = "aws", map[string]string{"region": "x"}, selector("creds",
+		"cloud")
 	before := vsl.DeepCopy()
 	_, err = opener.OpenSnapshotter(t.Context(), vsl)
 	require.NoError(t, err)
@@ -118,13 +123,17 @@ func TestInitGetsConfigAsInVelero(t *testing.T) {
 		"slashes are trimmed": {func(s *velerov1.BackupStorageLocationSpec) {
 			s.ObjectStorage.Bucket, s.ObjectStorage.Prefix = "/bucket/", "/a/b/"
 		}, map[string]string{"region": "x", "bucket": "bucket", "prefix": "a/b"}},
-		"no config": {func(s *velerov1.BackupStorageLocationSpec) { s.Config = nil }, map[string]string{"bucket": "bucket", "prefix": ""}},
+		"no config": {func(s *velerov1.BackupStorageLocationSpec) { s.Config = nil },
+			map[string]string{"bucket": "bucket", "prefix": ""}},
 		"access point": {func(s *velerov1.BackupStorageLocationSpec) {
 			s.ObjectStorage.Bucket = "arn:aws:s3:eu-central-1:123:accesspoint/mine"
 		}, map[string]string{"region": "x", "bucket": "arn:aws:s3:eu-central-1:123:accesspoint/mine", "prefix": ""}},
 		"inline CA": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACert = []byte("PEM") },
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": "", "caCert": "PEM"}},
-		"CA of a Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACertRef = selector("ca", "ca.crt") },
+		"CA of a Secret": {func(s *velerov1.BackupStorageLocationSpec) {
+			s.ObjectStorage.CACertRef = selector("ca",
+				"ca.crt")
+		},
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": "", "caCert": "PEM of a Secret"}},
 		"keys that the host sets take precedence": {func(s *velerov1.BackupStorageLocationSpec) { s.Config["bucket"] = "other" },
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": ""}},
@@ -132,7 +141,8 @@ func TestInitGetsConfigAsInVelero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			host := &recorder{}
-			opener := location.NewOpener(secrets{"ca": {"ca.crt": []byte("PEM of a Secret")}}, host, t.TempDir(), hclog.NewNullLogger())
+			opener := location.NewOpener(secrets{"ca": {"ca.crt": []byte("PEM of a Secret")}}, host, t.TempDir(),
+				hclog.NewNullLogger())
 			l := bsl(test.spec)
 			before := l.DeepCopy()
 			_, err := opener.Open(t.Context(), l)
@@ -152,19 +162,28 @@ func TestOpenRefusesWrongSpecs(t *testing.T) {
 		spec func(*velerov1.BackupStorageLocationSpec)
 		want string
 	}{
-		"no storage":      {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage = nil }, "spec.objectStorage is missing"},
-		"no provider":     {func(s *velerov1.BackupStorageLocationSpec) { s.Provider = "" }, "spec.provider is empty"},
-		"no bucket":       {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.Bucket = "/" }, `spec.objectStorage.bucket is "/"`},
-		"slash in bucket": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.Bucket = "a/b" }, `bucket "a/b" must not contain a '/'`},
+		"no storage": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage = nil },
+			"spec.objectStorage is missing"},
+		"no provider": {func(s *velerov1.BackupStorageLocationSpec) { s.Provider = "" }, "spec.provider is empty"},
+		"no bucket": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.Bucket = "/" },
+			`spec.objectStorage.bucket is "/"`},
+		"slash in bucket": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.Bucket = "a/b" },
+			`bucket "a/b" must not contain a '/'`},
 		"two CAs": {func(s *velerov1.BackupStorageLocationSpec) {
 			s.ObjectStorage.CACert, s.ObjectStorage.CACertRef = []byte("x"), selector("creds", "cloud")
 		}, "cannot specify both caCert and caCertRef in objectStorage"},
-		"no Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("missing", "cloud") }, "spec.credential: there is no Secret ns/missing"},
+		"no Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("missing", "cloud") },
+			"spec.credential: there is no Secret ns/missing"},
 		"no key": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "aws") },
 			`spec.credential: the Secret ns/creds has no value for key "aws", its keys are ["cloud" "empty"]`},
-		"empty key":      {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "empty") }, `has no value for key "empty"`},
-		"nameless":       {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("", "") }, "want the name of a Secret and a key"},
-		"no CA's Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACertRef = selector("missing", "x") }, "spec.objectStorage.caCertRef: there is no Secret ns/missing"},
+		"empty key": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "empty") },
+			`has no value for key "empty"`},
+		"nameless": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("", "") },
+			"want the name of a Secret and a key"},
+		"no CA's Secret": {func(s *velerov1.BackupStorageLocationSpec) {
+			s.ObjectStorage.CACertRef = selector("missing",
+				"x")
+		}, "spec.objectStorage.caCertRef: there is no Secret ns/missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

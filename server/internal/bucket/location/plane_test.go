@@ -104,7 +104,8 @@ func newWorld(t *testing.T, cluster *controlplane.Cluster, namespace string) *wo
 	})
 	require.NoError(t, err)
 	t.Cleanup(w.host.Close)
-	w.opener = location.NewOpener(w.client, location.PluginHost{Host: w.host}, filepath.Join(t.TempDir(), "credentials"), hclog.NewNullLogger())
+	w.opener = location.NewOpener(w.client, location.PluginHost{Host: w.host}, filepath.Join(t.TempDir(), "credentials"),
+		hclog.NewNullLogger())
 	return w
 }
 
@@ -133,11 +134,14 @@ func (w *world) installDefinitions(t *testing.T) {
 		}, client.MatchingFields{"metadata.name": definition.GetName()})
 	}
 	// A definition is established shortly before clients can discover it.
-	require.Eventually(t, func() bool { return w.client.List(t.Context(), &velerov1.BackupStorageLocationList{}) == nil }, waitFor, tick)
+	require.Eventually(t, func() bool { return w.client.List(t.Context(), &velerov1.BackupStorageLocationList{}) == nil },
+		waitFor, tick)
 }
 
 // await watches the objects of a list and returns the first for which wanted returns true.
-func await[O client.Object](t *testing.T, c client.WithWatch, list client.ObjectList, wanted func(O) bool, options ...client.ListOption) O {
+func await[O client.Object](
+	t *testing.T, c client.WithWatch, list client.ObjectList, wanted func(O) bool, options ...client.ListOption,
+) O {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -161,7 +165,9 @@ func await[O client.Object](t *testing.T, c client.WithWatch, list client.Object
 }
 
 // location creates a location in the world's namespace.
-func (w *world) location(t *testing.T, name string, spec velerov1.BackupStorageLocationSpec) *velerov1.BackupStorageLocation {
+func (w *world) location(
+	t *testing.T, name string, spec velerov1.BackupStorageLocationSpec,
+) *velerov1.BackupStorageLocation {
 	t.Helper()
 	l := &velerov1.BackupStorageLocation{Spec: spec}
 	l.Namespace, l.Name = w.namespace, name
@@ -170,7 +176,9 @@ func (w *world) location(t *testing.T, name string, spec velerov1.BackupStorageL
 }
 
 // awaitLocation waits until wanted returns true for a location.
-func (w *world) awaitLocation(t *testing.T, name string, wanted func(*velerov1.BackupStorageLocation) bool) *velerov1.BackupStorageLocation {
+func (w *world) awaitLocation(
+	t *testing.T, name string, wanted func(*velerov1.BackupStorageLocation) bool,
+) *velerov1.BackupStorageLocation {
 	t.Helper()
 	return await(t, w.client, &velerov1.BackupStorageLocationList{}, wanted,
 		client.InNamespace(w.namespace), client.MatchingFields{"metadata.name": name})
@@ -180,7 +188,8 @@ func (w *world) awaitLocation(t *testing.T, name string, wanted func(*velerov1.B
 func (w *world) s3(t *testing.T, bucket string) velerov1.BackupStorageLocationSpec {
 	t.Helper()
 	s3 := w.cluster.S3
-	w.secret(t, "s3-credentials", fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", s3.AccessKey, s3.SecretKey))
+	w.secret(t, "s3-credentials", fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n",
+		s3.AccessKey, s3.SecretKey))
 	return velerov1.BackupStorageLocationSpec{
 		Provider:    s3store.Name,
 		Config:      map[string]string{"s3Url": s3.Endpoint, "region": s3.Region, "s3ForcePathStyle": "true"},

@@ -27,18 +27,20 @@ import (
 const (
 	// validationTimeout limits one validation. An object store that does not respond becomes Unavailable.
 	validationTimeout = time.Minute
-	// workers is the number of locations that are validated concurrently. One that does not respond must not delay the others.
+	// workers is the number of locations that are validated concurrently. One that does not respond must not delay the
+	// others.
 	workers = 4
 	// maxAsks is the number of locations whose validation can be requested before the controller has started.
 	maxAsks = 64
-	// clockSlack is the largest difference between the clocks of two servers. A time in the status that is farther in the future is not a server's.
+	// clockSlack is the largest difference between the clocks of two servers. A time in the status that is farther in the
+	// future is not a server's.
 	clockSlack = time.Minute
 	// askPause is the default of Reconciler.AskPause.
 	askPause = 5 * time.Second
 )
 
-// Reconciler validates BackupStorageLocations and writes their status. It validates a location when this process sees it for
-// the first time, when its spec has changed, when Ask requests it, and at the location's frequency.
+// Reconciler validates BackupStorageLocations and writes their status. It validates a location when this process sees
+// it for the first time, when its spec has changed, when Ask requests it, and at the location's frequency.
 type Reconciler struct {
 	Client client.Client
 	Opener *Opener
@@ -63,8 +65,8 @@ type Reconciler struct {
 	asks      chan event.TypedGenericEvent[*velerov1.BackupStorageLocation]
 }
 
-// Ask requests a validation before the next one is due, because something waits for the location or has failed to use it. It
-// does not wait, and may be called at any rate.
+// Ask requests a validation before the next one is due, because something waits for the location or has failed to use
+// it. It does not wait, and may be called at any rate.
 func (r *Reconciler) Ask(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +98,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// specChanged drops updates that only change the status, as each validation does. It cannot use the generation: the resource
-// has no status subresource, so the generation counts status changes too.
+// specChanged drops updates that only change the status, as each validation does. It cannot use the generation: the
+// resource has no status subresource, so the generation counts status changes too.
 func specChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok1 := e.ObjectOld.(*velerov1.BackupStorageLocation)
@@ -143,7 +145,8 @@ func (r *Reconciler) frequency(location *velerov1.BackupStorageLocation) time.Du
 	return r.Frequency
 }
 
-// due reports whether the location is to be validated now. If not, it returns the time until it is due; zero means never.
+// due reports whether the location is to be validated now. If not, it returns the time until it is due; zero means
+// never.
 func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency time.Duration) (time.Duration, bool) {
 	last := location.Status.LastValidationTime
 	key := client.ObjectKeyFromObject(location)
@@ -208,14 +211,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupS
 	return nil
 }
 
-// warning returns what people have to know of a location that is available: that its repositories have the public password.
+// warning returns what people have to know of a location that is available: that its repositories have the public
+// password.
 func (r *Reconciler) warning(ctx context.Context, location *velerov1.BackupStorageLocation) string {
 	if r.PublicPassword == nil {
 		return ""
 	}
 	public, err := r.PublicPassword(ctx, location)
 	if err != nil {
-		r.Log.Warn("could not find out whether the repositories of a location have the public password", "location", location.Name, "error", err)
+		r.Log.Warn("could not find out whether the repositories of a location have the public password", "location",
+			location.Name, "error", err)
 	}
 	if !public {
 		return ""

@@ -114,7 +114,10 @@ func TestOneLocationIsDefault(t *testing.T) {
 	w.location(t, "zz-newer", spec)
 	l := w.awaitLocation(t, "preferred", func(l *velerov1.BackupStorageLocation) bool { return !l.Spec.Default })
 	require.Equal(t, root, l.Spec.Config["path"], "nothing else may be changed")
-	w.awaitLocation(t, "zz-newer", func(l *velerov1.BackupStorageLocation) bool { return l.Spec.Default && l.Status.Phase == available })
+	w.awaitLocation(t, "zz-newer", func(l *velerov1.BackupStorageLocation) bool {
+		return l.Spec.Default &&
+			l.Status.Phase == available
+	})
 }
 
 func TestDeletedLocationIsReleased(t *testing.T) {

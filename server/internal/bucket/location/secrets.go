@@ -34,7 +34,8 @@ type recentSecret struct {
 // value returns the value of one key of a Secret.
 func (s *secrets) value(ctx context.Context, namespace string, selector *velerov1.SecretKeySelector) ([]byte, error) {
 	if selector.Name == "" || selector.Key == "" {
-		return nil, fmt.Errorf("want the name of a Secret and a key in it, got name %q and key %q", selector.Name, selector.Key)
+		return nil, fmt.Errorf("want the name of a Secret and a key in it, got name %q and key %q", selector.Name,
+			selector.Key)
 	}
 	data, err := s.data(ctx, client.ObjectKey{Namespace: namespace, Name: selector.Name})
 	if apierrors.IsNotFound(err) {

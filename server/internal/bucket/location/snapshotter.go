@@ -13,9 +13,11 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// OpenSnapshotter returns the plugin of a VolumeSnapshotLocation, initialised with the configuration in its spec. A snapshotter
-// remains usable when its location or the Secret changes; OpenSnapshotter then returns another one.
-func (o *Opener) OpenSnapshotter(ctx context.Context, location *velerov1.VolumeSnapshotLocation) (volumesnapshotter.Snapshotter, error) {
+// OpenSnapshotter returns the plugin of a VolumeSnapshotLocation, initialised with the configuration in its spec. A
+// snapshotter remains usable when its location or the Secret changes; OpenSnapshotter then returns another one.
+func (o *Opener) OpenSnapshotter(
+	ctx context.Context, location *velerov1.VolumeSnapshotLocation,
+) (volumesnapshotter.Snapshotter, error) {
 	opened, err := o.openSnapshotter(ctx, location)
 	if err != nil {
 		return nil, fmt.Errorf("open volume snapshot location %s: %w", location.Name, err)
@@ -23,7 +25,9 @@ func (o *Opener) OpenSnapshotter(ctx context.Context, location *velerov1.VolumeS
 	return opened, nil
 }
 
-func (o *Opener) openSnapshotter(ctx context.Context, location *velerov1.VolumeSnapshotLocation) (volumesnapshotter.Snapshotter, error) {
+func (o *Opener) openSnapshotter(
+	ctx context.Context, location *velerov1.VolumeSnapshotLocation,
+) (volumesnapshotter.Snapshotter, error) {
 	if location.Spec.Provider == "" {
 		return nil, errors.New("spec.provider is empty: want the name of a volume snapshotter plugin, such as velero.io/aws")
 	}
@@ -31,17 +35,19 @@ func (o *Opener) openSnapshotter(ctx context.Context, location *velerov1.VolumeS
 	if config == nil {
 		config = map[string]string{}
 	}
-	if err := o.addCredential(ctx, config, location.Namespace, credentialsOf(location.Name), location.Spec.Credential); err != nil {
+	if err := o.addCredential(ctx, config, location.Namespace, credentialsOf(location.Name),
+		location.Spec.Credential); err != nil {
 		return nil, err
 	}
 	return o.host.VolumeSnapshotter(ctx, key(location.Namespace, location.Name), location.Spec.Provider, config)
 }
 
-// credentialsOf returns the name under which the credentials of a VolumeSnapshotLocation are kept, which no other location can have.
+// credentialsOf returns the name under which the credentials of a VolumeSnapshotLocation are kept, which no other
+// location can have.
 func credentialsOf(location string) string { return "volume-snapshots_" + location }
 
-// SnapshotLocations releases what belongs to VolumeSnapshotLocations that were deleted: their plugin processes end when they are
-// idle, and their credentials are removed.
+// SnapshotLocations releases what belongs to VolumeSnapshotLocations that were deleted: their plugin processes end when
+// they are idle, and their credentials are removed.
 type SnapshotLocations struct {
 	Client client.Reader
 	Opener *Opener

@@ -13,10 +13,11 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// Items streams an archive in and calls add for each of its objects, with its JSON, which add must not keep. The items have what
-// origins knows of them. An object that has too many references has none.
+// Items streams an archive in and calls add for each of its objects, with its JSON, which add must not keep. The items
+// have what origins knows of them. An object that has too many references has none.
 func Items(
-	ctx context.Context, r io.Reader, table *reference.Table, origins *Origins, add func(item *manifestwriter.Item, object []byte),
+	ctx context.Context, r io.Reader, table *reference.Table, origins *Origins, add func(item *manifestwriter.Item,
+		object []byte),
 ) error {
 	return archive.Walk(ctx, r, archive.DefaultLimits(), func(o archive.Object) error {
 		of, meta, err := identify(o)
@@ -30,8 +31,8 @@ func Items(
 	})
 }
 
-// Origins is what a manifest knows of items and an archive does not: how they came into the backup, and what actions have requested for
-// them.
+// Origins is what a manifest knows of items and an archive does not: how they came into the backup, and what actions
+// have requested for them.
 type Origins struct {
 	seeds  [2]maphash.Seed
 	plain  map[string]*origin // of items for which no action has requested others, by how they came in
@@ -47,7 +48,8 @@ type origin struct {
 // NewOrigins returns Origins without items.
 func NewOrigins() *Origins {
 	return &Origins{
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, plain: map[string]*origin{}, items: map[[2]uint64]*origin{},
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, plain: map[string]*origin{},
+		items:  map[[2]uint64]*origin{},
 		posted: map[framework.ResourceIdentifier]manifest.Inclusion{},
 	}
 }
@@ -93,7 +95,8 @@ func (o *Origins) key(parts ...string) (k [2]uint64) {
 
 // addTo adds what is known of an item to it.
 func (o *Origins) addTo(item *manifestwriter.Item) {
-	id := framework.ResourceIdentifier{Group: item.Group, Resource: item.Resource, Namespace: item.Namespace, Name: item.Name}
+	id := framework.ResourceIdentifier{Group: item.Group, Resource: item.Resource, Namespace: item.Namespace,
+		Name: item.Name}
 	known := o.items[o.key(item.Group, item.Version, item.Resource, item.Namespace, item.Name)]
 	if known == nil {
 		item.Included = o.posted[id]

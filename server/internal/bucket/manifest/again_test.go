@@ -18,16 +18,22 @@ import (
 
 func TestItemsOfAnArchiveKeepTheirOrigins(t *testing.T) {
 	t.Parallel()
-	secret := manifest.Edge{Type: manifest.Action, To: manifest.Ref{Resource: "secrets", Kind: "Secret", Namespace: "shop", Name: "s"}, Plugin: "example.io/a"}
-	byAction := manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/a", Of: &manifest.Ref{Resource: "pods", Namespace: "shop", Name: "web"}}
+	secret := manifest.Edge{Type: manifest.Action, To: manifest.Ref{Resource: "secrets", Kind: "Secret", Namespace: "shop",
+		Name: "s"}, Plugin: "example.io/a"}
+	byAction := manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/a",
+		Of: &manifest.Ref{Resource: "pods", Namespace: "shop", Name: "web"}}
 	var before bytes.Buffer
-	w, err := manifest.NewWriter(&before, manifest.Header{Backup: manifest.Backup{Name: "b"}}, manifest.Options{Dir: t.TempDir()})
+	w, err := manifest.NewWriter(&before, manifest.Header{Backup: manifest.Backup{Name: "b"}},
+		manifest.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	for _, item := range []*manifest.Item{
-		{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "web", Labels: map[string]string{"old": "yes"},
-			Included: manifest.Inclusion{By: manifest.ByFilters}, Edges: []manifest.Edge{secret, {Type: manifest.Reference, To: manifest.Ref{Kind: "ConfigMap", Namespace: "shop", Name: "gone"}}}},
+		{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "web",
+			Labels:   map[string]string{"old": "yes"},
+			Included: manifest.Inclusion{By: manifest.ByFilters}, Edges: []manifest.Edge{secret,
+				{Type: manifest.Reference, To: manifest.Ref{Kind: "ConfigMap", Namespace: "shop", Name: "gone"}}}},
 		{APIVersion: "v1", Resource: "secrets", ItemKind: "Secret", Namespace: "shop", Name: "s", Included: byAction},
-		{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "other", Included: manifest.Inclusion{By: manifest.ByFilters}},
+		{APIVersion: "v1", Resource: "pods", ItemKind: "Pod", Namespace: "shop", Name: "other",
+			Included: manifest.Inclusion{By: manifest.ByFilters}},
 	} {
 		require.NoError(t, w.Add(item))
 	}
@@ -57,18 +63,20 @@ func TestItemsOfAnArchiveKeepTheirOrigins(t *testing.T) {
 	}
 	items := map[string]*manifestwriter.Item{}
 	var order []string
-	require.NoError(t, servermanifest.Items(t.Context(), bytes.NewReader(packed.Bytes()), reference.BuiltIn(), origins, func(item *manifestwriter.Item, object []byte) {
-		items[item.Name] = item
-		order = append(order, item.Name)
-		if item.Resource == "pods" {
-			require.Equal(t, objects[item.Name], string(object))
-		}
-	}))
+	require.NoError(t, servermanifest.Items(t.Context(), bytes.NewReader(packed.Bytes()), reference.BuiltIn(), origins,
+		func(item *manifestwriter.Item, object []byte) {
+			items[item.Name] = item
+			order = append(order, item.Name)
+			if item.Resource == "pods" {
+				require.Equal(t, objects[item.Name], string(object))
+			}
+		}))
 	require.Equal(t, []string{"web", "posted", "new", "other", "s"}, order)
 	require.Equal(t, map[string]string{"new": "yes"}, items["web"].Labels, "as they are in the archive")
 	require.Equal(t, manifest.Inclusion{By: manifest.ByFilters}, items["web"].Included)
 	require.Contains(t, items["web"].References, secret)
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "s"}}, items["web"].Related)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "s"}},
+		items["web"].Related)
 	var to []string
 	for _, edge := range items["web"].References {
 		to = append(to, edge.To.Name)
@@ -80,6 +88,7 @@ func TestItemsOfAnArchiveKeepTheirOrigins(t *testing.T) {
 	require.Equal(t, posted, items["posted"].Included)
 	require.Zero(t, items["new"].Included)
 
-	err = servermanifest.Items(t.Context(), bytes.NewReader(packed.Bytes()[:packed.Len()-20]), reference.BuiltIn(), origins, func(*manifestwriter.Item, []byte) {})
+	err = servermanifest.Items(t.Context(), bytes.NewReader(packed.Bytes()[:packed.Len()-20]), reference.BuiltIn(),
+		origins, func(*manifestwriter.Item, []byte) {})
 	require.True(t, archive.IsDamage(err), "%v", err)
 }

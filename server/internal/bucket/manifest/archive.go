@@ -15,15 +15,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// FromArchive writes the manifest of a backup from its archive, which may come from Velero, or from anywhere. It streams the archive
-// in, and needs no more memory than options say and one object has. Each object is in the manifest in each version that the
-// archive has; of an entry that the archive has twice, the last one counts. The manifest does not know what actions did: it lacks
-// their edges, and how the objects came into the backup.
+// FromArchive writes the manifest of a backup from its archive, which may come from Velero, or from anywhere. It
+// streams the archive in, and needs no more memory than options say and one object has. Each object is in the manifest
+// in each version that the archive has; of an entry that the archive has twice, the last one counts. The manifest does
+// not know what actions did: it lacks their edges, and how the objects came into the backup.
 //
 // header names the backup and the format of its archive. The annotations that it names are left out; nil stands for
 // manifest.OmittedByDefault. After an error, what was written is not a manifest.
 func FromArchive(
-	ctx context.Context, r io.Reader, header manifest.Header, table *reference.Table, w io.Writer, options manifest.Options,
+	ctx context.Context, r io.Reader, header manifest.Header, table *reference.Table, w io.Writer,
+	options manifest.Options,
 ) error {
 	if header.OmittedAnnotations == nil {
 		header.OmittedAnnotations = manifest.OmittedByDefault()

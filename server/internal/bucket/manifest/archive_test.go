@@ -33,7 +33,8 @@ func pack(t testing.TB, files ...file) []byte {
 	compressed := gzip.NewWriter(&packed)
 	w := tar.NewWriter(compressed)
 	for _, f := range files {
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: f.path, Mode: 0o755, Typeflag: tar.TypeReg, Size: int64(len(f.body))}))
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: f.path, Mode: 0o755, Typeflag: tar.TypeReg,
+			Size: int64(len(f.body))}))
 		_, err := io.WriteString(w, f.body)
 		require.NoError(t, err)
 	}
@@ -54,18 +55,26 @@ type object struct {
 func objects() []object {
 	const applied = `"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"c2VjcmV0\"}}"`
 	return []object{
-		{"namespaces", "v1", false, "", "shop", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"u1","labels":{"team":"a"}}}`},
-		{"pods", "v1", false, "shop", "web-0", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0","namespace":"shop","uid":"u2","labels":{"app":"web","x":""},` +
-			`"annotations":{"note":"<b>&amp;</b>",` + applied + `},` +
-			`"ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"web","uid":"u3","controller":true},` +
-			`{"apiVersion":"example.io/v1","kind":"Widget","name":"w","uid":"u4"}]},` +
-			`"spec":{"serviceAccountName":"web","volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data-web-0"}}]}}`},
-		{"secrets", "v1", false, "shop", "key", `{"metadata":{"annotations":{` + applied + `},"uid":"u5","namespace":"shop","name":"key"},"kind":"Secret","apiVersion":"v1","data":{"a":"Yg=="}}`},
-		{"statefulsets.apps", "v1", false, "shop", "web", `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web","namespace":"shop","uid":"u3"}}`},
-		{"widgets.example.io", "v2", false, "shop", "w", `{"apiVersion":"example.io/v2","kind":"Widget","metadata":{"name":"w","namespace":"shop","uid":"u4","labels":{"v":"2"}}}`},
-		{"widgets.example.io", "v1", true, "shop", "w", `{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"name":"w","namespace":"shop","uid":"u4","labels":{"v":"1"}}}`},
-		{"clusterroles.rbac.authorization.k8s.io", "v1", false, "", "system:node:x", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"system:node:x"}}`},
-		{"configmaps", "v1", false, "shop", "empty", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"empty","namespace":"shop","labels":null,"ownerReferences":[]}}`},
+		{"namespaces", "v1", false, "", "shop",
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"u1","labels":{"team":"a"}}}`},
+		{"pods", "v1", false, "shop", "web-0",
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0","namespace":"shop","uid":"u2","labels":{"app":"web","x":""},` +
+				`"annotations":{"note":"<b>&amp;</b>",` + applied + `},` +
+				`"ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"web","uid":"u3","controller":true},` +
+				`{"apiVersion":"example.io/v1","kind":"Widget","name":"w","uid":"u4"}]},` +
+				`"spec":{"serviceAccountName":"web","volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data-web-0"}}]}}`},
+		{"secrets", "v1", false, "shop", "key", `{"metadata":{"annotations":{` + applied +
+			`},"uid":"u5","namespace":"shop","name":"key"},"kind":"Secret","apiVersion":"v1","data":{"a":"Yg=="}}`},
+		{"statefulsets.apps", "v1", false, "shop", "web",
+			`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web","namespace":"shop","uid":"u3"}}`},
+		{"widgets.example.io", "v2", false, "shop", "w",
+			`{"apiVersion":"example.io/v2","kind":"Widget","metadata":{"name":"w","namespace":"shop","uid":"u4","labels":{"v":"2"}}}`},
+		{"widgets.example.io", "v1", true, "shop", "w",
+			`{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"name":"w","namespace":"shop","uid":"u4","labels":{"v":"1"}}}`},
+		{"clusterroles.rbac.authorization.k8s.io", "v1", false, "", "system:node:x",
+			`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"system:node:x"}}`},
+		{"configmaps", "v1", false, "shop", "empty",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"empty","namespace":"shop","labels":null,"ownerReferences":[]}}`},
 	}
 }
 
@@ -91,18 +100,21 @@ func archives(t testing.TB, all []object) map[string][]byte {
 	}
 	require.NoError(t, w.Close())
 	return map[string][]byte{
-		"own": own.Bytes(), "stock 1.1.0": pack(t, append(stock, later...)...), "stock 1.0.0": pack(t, old...), "without a version": pack(t, old[1:]...),
+		"own": own.Bytes(), "stock 1.1.0": pack(t, append(stock, later...)...), "stock 1.0.0": pack(t, old...),
+		"without a version": pack(t, old[1:]...),
 	}
 }
 
 func header() manifest.Header {
-	return manifest.Header{FormatVersion: "1.1.0", Backup: manifest.Backup{Name: "nightly", Namespace: "velero", UID: "b1"}}
+	return manifest.Header{FormatVersion: "1.1.0", Backup: manifest.Backup{Name: "nightly", Namespace: "velero",
+		UID: "b1"}}
 }
 
 func fromArchive(t testing.TB, packed []byte) (*manifest.Manifest, manifest.Header) {
 	t.Helper()
 	var out bytes.Buffer
-	err := servermanifest.FromArchive(t.Context(), bytes.NewReader(packed), header(), reference.BuiltIn(), &out, manifest.Options{Dir: t.TempDir()})
+	err := servermanifest.FromArchive(t.Context(), bytes.NewReader(packed), header(), reference.BuiltIn(), &out,
+		manifest.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	read, head, err := manifest.Load(&out)
 	require.NoError(t, err)
@@ -116,7 +128,8 @@ type metadata struct {
 	owners              []string
 }
 
-// readArchive reads an archive by means of its own: the metadata of each object by resource, namespace, version and name.
+// readArchive reads an archive by means of its own: the metadata of each object by resource, namespace, version and
+// name.
 func readArchive(t testing.TB, packed []byte, omitted ...string) map[string]metadata {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
@@ -175,7 +188,8 @@ func requireSame(t testing.TB, want, got map[string]metadata) {
 		g := got[path]
 		require.Equal(t, [2]string{w.kind, w.uid}, [2]string{g.kind, g.uid}, path)
 		require.True(t, maps.Equal(w.labels, g.labels), "%s: labels %v and %v", path, w.labels, g.labels)
-		require.True(t, maps.Equal(w.annotations, g.annotations), "%s: annotations %v and %v", path, w.annotations, g.annotations)
+		require.True(t, maps.Equal(w.annotations, g.annotations), "%s: annotations %v and %v", path, w.annotations,
+			g.annotations)
 		require.ElementsMatch(t, w.owners, g.owners, path)
 	}
 	for path := range got {
@@ -211,7 +225,8 @@ func TestItemIsWhatTheArchiveSays(t *testing.T) {
 	for _, o := range objects() {
 		meta, err := item.ParseMeta([]byte(o.body))
 		require.NoError(t, err)
-		made, err := servermanifest.Item(schema.ParseGroupResource(o.resource).WithVersion(o.version), []byte(o.body), meta, reference.BuiltIn())
+		made, err := servermanifest.Item(schema.ParseGroupResource(o.resource).WithVersion(o.version), []byte(o.body), meta,
+			reference.BuiltIn())
 		require.NoError(t, err)
 		sent, err := json.Marshal(made)
 		require.NoError(t, err)
@@ -235,7 +250,8 @@ func TestFromArchiveKeepsAnnotationsIfNoneAreToBeOmitted(t *testing.T) {
 	var out bytes.Buffer
 	head := header()
 	head.OmittedAnnotations = []string{}
-	require.NoError(t, servermanifest.FromArchive(t.Context(), bytes.NewReader(packed), head, reference.BuiltIn(), &out, manifest.Options{}))
+	require.NoError(t, servermanifest.FromArchive(t.Context(), bytes.NewReader(packed), head, reference.BuiltIn(), &out,
+		manifest.Options{}))
 	read, _, err := manifest.Load(&out)
 	require.NoError(t, err)
 	requireSame(t, readArchive(t, packed), readManifest(read))
@@ -256,27 +272,35 @@ func TestFromArchiveReportsWhatIsWrong(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"cut":            {packed: whole[:len(whole)/2], want: archive.ErrTruncated, text: "make a manifest from the archive of backup nightly"},
-		"nothing":        {want: archive.ErrNotArchive},
-		"way out":        {packed: pack(t, file{"resources/pods/namespaces/../a.json", "{}"}), want: archive.ErrUnsafePath},
-		"not JSON":       {packed: pack(t, file{pod, "{"}), text: `entry 1, "` + pod + `", near byte 512 of the tar: invalid JSON at byte 1`},
-		"not an object":  {packed: pack(t, file{pod, "[]"}), text: "want an object"},
-		"without a kind": {packed: pack(t, file{pod, `{"apiVersion":"v1","metadata":{"name":"a","namespace":"shop"}}`}), text: "no kind or apiVersion"},
+		"cut": {packed: whole[:len(whole)/2], want: archive.ErrTruncated,
+			text: "make a manifest from the archive of backup nightly"},
+		"nothing": {want: archive.ErrNotArchive},
+		"way out": {packed: pack(t, file{"resources/pods/namespaces/../a.json", "{}"}), want: archive.ErrUnsafePath},
+		"not JSON": {packed: pack(t, file{pod, "{"}), text: `entry 1, "` + pod +
+			`", near byte 512 of the tar: invalid JSON at byte 1`},
+		"not an object": {packed: pack(t, file{pod, "[]"}), text: "want an object"},
+		"without a kind": {packed: pack(t, file{pod, `{"apiVersion":"v1","metadata":{"name":"a","namespace":"shop"}}`}),
+			text: "no kind or apiVersion"},
 		"other name": {
-			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop"}}`}), text: `it holds the object "v1 Pod shop b", want the one that its path names`,
+			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop"}}`}),
+			text:   `it holds the object "v1 Pod shop b", want the one that its path names`,
 		},
 		"other namespace": {
-			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`}), text: `it holds the object "v1 Pod a", want the one that its path names`,
+			packed: pack(t, file{pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`}),
+			text:   `it holds the object "v1 Pod a", want the one that its path names`,
 		},
 		"other group": {
-			packed: pack(t, file{pod, `{"apiVersion":"apps/v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}), text: `it holds the object "apps/v1 Pod shop a"`,
+			packed: pack(t, file{pod, `{"apiVersion":"apps/v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}),
+			text:   `it holds the object "apps/v1 Pod shop a"`,
 		},
 		"other version": {
-			packed: pack(t, file{"resources/pods/v2/namespaces/shop/a.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}),
-			text:   `it holds the object "v1 Pod shop a"`,
+			packed: pack(t, file{"resources/pods/v2/namespaces/shop/a.json",
+				`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}),
+			text: `it holds the object "v1 Pod shop a"`,
 		},
 		"bad version": {
-			packed: pack(t, file{"resources/pods.apps/namespaces/shop/a.json", `{"apiVersion":"apps/","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}), text: "the version of item",
+			packed: pack(t, file{"resources/pods.apps/namespaces/shop/a.json",
+				`{"apiVersion":"apps/","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}`}), text: "the version of item",
 		},
 		"long name": {
 			packed: pack(t, file{"resources/pods/cluster/" + strings.Repeat("a", 2000) + ".json", "{}"}), want: archive.ErrLimit,
@@ -285,7 +309,8 @@ func TestFromArchiveReportsWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			err := servermanifest.FromArchive(t.Context(), bytes.NewReader(test.packed), header(), reference.BuiltIn(), &out, manifest.Options{})
+			err := servermanifest.FromArchive(t.Context(), bytes.NewReader(test.packed), header(), reference.BuiltIn(), &out,
+				manifest.Options{})
 			if test.want != nil {
 				require.ErrorIs(t, err, test.want)
 			}

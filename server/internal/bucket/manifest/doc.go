@@ -4,6 +4,6 @@
 //	FromArchive  archive.go   the manifest of a backup that has none
 //	Items        again.go     the items of an archive that has changed, with what its manifest knew
 //
-// The document itself is framework/manifest. The package may import server/internal/kube/item, server/internal/bucket/reference, server/internal/bucket/archive and hubs of
-// plugins. Start at item.go.
+// The document itself is framework/manifest. The package may import server/internal/kube/item,
+// server/internal/bucket/reference, server/internal/bucket/archive and hubs of plugins. Start at item.go.
 package manifest

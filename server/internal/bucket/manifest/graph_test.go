@@ -31,7 +31,8 @@ func fromYAML(t *testing.T, text []byte) *manifest.Manifest {
 	for i, o := range list {
 		raw, err := json.Marshal(bodies[i].Object)
 		require.NoError(t, err)
-		path := archive.ItemPath(schema.ParseGroupResource(o.Resource), "", o.Object.Metadata.Namespace, o.Object.Metadata.Name)
+		path := archive.ItemPath(schema.ParseGroupResource(o.Resource), "", o.Object.Metadata.Namespace,
+			o.Object.Metadata.Name)
 		files = append(files, file{path, string(raw)})
 	}
 	read, _ := fromArchive(t, pack(t, files...))

@@ -12,13 +12,16 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// Item returns what manifest writers get of an object of a backup: raw is its JSON as it is archived, in the version of its resource,
-// and meta is what item.ParseMeta reads from it. The item has the references that its fields have by the table; those of actions,
-// and how the object came into the backup, are up to the caller.
-func Item(of schema.GroupVersionResource, raw []byte, meta item.Meta, table *reference.Table) (*manifestwriter.Item, error) {
+// Item returns what manifest writers get of an object of a backup: raw is its JSON as it is archived, in the version of
+// its resource, and meta is what item.ParseMeta reads from it. The item has the references that its fields have by the
+// table; those of actions, and how the object came into the backup, are up to the caller.
+func Item(
+	of schema.GroupVersionResource, raw []byte, meta item.Meta, table *reference.Table,
+) (*manifestwriter.Item, error) {
 	made := &manifestwriter.Item{
-		Group: of.Group, Version: of.Version, Resource: of.Resource, Kind: meta.Kind, Namespace: meta.Namespace, Name: meta.Name,
-		UID: meta.UID, Labels: meta.Labels, Annotations: meta.Annotations,
+		Group: of.Group, Version: of.Version, Resource: of.Resource, Kind: meta.Kind, Namespace: meta.Namespace,
+		Name: meta.Name,
+		UID:  meta.UID, Labels: meta.Labels, Annotations: meta.Annotations,
 	}
 	for _, owner := range meta.OwnerReferences {
 		made.Owners = append(made.Owners, manifestwriter.Owner(owner))
@@ -32,7 +35,8 @@ func Item(of schema.GroupVersionResource, raw []byte, meta item.Meta, table *ref
 func Request(item *manifestwriter.Item, requested []manifest.Edge) {
 	for _, edge := range requested {
 		item.References = append(item.References, edge)
-		id := framework.ResourceIdentifier{Group: edge.To.Group, Resource: edge.To.Resource, Namespace: edge.To.Namespace, Name: edge.To.Name}
+		id := framework.ResourceIdentifier{Group: edge.To.Group, Resource: edge.To.Resource, Namespace: edge.To.Namespace,
+			Name: edge.To.Name}
 		if !slices.Contains(item.Related, id) {
 			item.Related = append(item.Related, id)
 		}
@@ -40,10 +44,13 @@ func Request(item *manifestwriter.Item, requested []manifest.Edge) {
 }
 
 // document returns an object as a manifest has it: as the built-in writer makes it of what Item returns.
-func document(of schema.GroupVersionResource, raw []byte, meta item.Meta, table *reference.Table) (*manifest.Item, error) {
+func document(
+	of schema.GroupVersionResource, raw []byte, meta item.Meta, table *reference.Table,
+) (*manifest.Item, error) {
 	made := &manifest.Item{
-		APIGroup: of.Group, APIVersion: of.Version, Resource: of.Resource, ItemKind: meta.Kind, Namespace: meta.Namespace, Name: meta.Name,
-		UID: meta.UID, Labels: meta.Labels, Annotations: meta.Annotations,
+		APIGroup: of.Group, APIVersion: of.Version, Resource: of.Resource, ItemKind: meta.Kind, Namespace: meta.Namespace,
+		Name: meta.Name,
+		UID:  meta.UID, Labels: meta.Labels, Annotations: meta.Annotations,
 	}
 	for _, owner := range meta.OwnerReferences {
 		made.AddOwner(owner.APIVersion, owner.Kind, owner.Name, owner.UID, owner.Controller)

@@ -23,25 +23,32 @@ func pod(t testing.TB) []byte {
 	p := corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "web-7d9c5b8f6-x2x4z", Namespace: "shop", UID: "5d5b6c7e-0000-4000-8000-000000000002", ResourceVersion: "12345",
-			Labels:        map[string]string{"app": "web", "pod-template-hash": "7d9c5b8f6"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", FieldsV1: fields}, {Manager: "kubelet", FieldsV1: fields}},
+			Name: "web-7d9c5b8f6-x2x4z", Namespace: "shop", UID: "5d5b6c7e-0000-4000-8000-000000000002",
+			ResourceVersion: "12345",
+			Labels:          map[string]string{"app": "web", "pod-template-hash": "7d9c5b8f6"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", FieldsV1: fields},
+				{Manager: "kubelet", FieldsV1: fields}},
 		},
 		Spec: corev1.PodSpec{ServiceAccountName: "web", Volumes: []corev1.Volume{
-			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: "data",
+			}}},
 			{Name: "settings", VolumeSource: corev1.VolumeSource{
 				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}},
 			}},
 		}},
 	}
 	for c := range 2 {
-		container := corev1.Container{Name: fmt.Sprint("c", c), Image: "registry.example.io/web:1.2.3", TerminationMessagePath: "/dev/termination-log"}
+		container := corev1.Container{Name: fmt.Sprint("c", c), Image: "registry.example.io/web:1.2.3",
+			TerminationMessagePath: "/dev/termination-log"}
 		for e := range 5 {
-			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", e), Value: "value of the variable"})
+			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", e),
+				Value: "value of the variable"})
 		}
 		p.Spec.Containers = append(p.Spec.Containers, container)
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: container.Name, Image: container.Image, ImageID: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+			Name: container.Name, Image: container.Image,
+			ImageID: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 		})
 	}
 	raw, err := json.Marshal(p)

@@ -5,8 +5,8 @@
 //	Table     table.go         the rows that apply to each resource, compiled to trees of fields
 //	Table.Of  walk.go          the references of one object, in one pass over its JSON
 //
-// Objects are foreign data: a field that does not have the type of its row, or no valid name, is not a reference, and not an
-// error.
+// Objects are foreign data: a field that does not have the type of its row, or no valid name, is not a reference, and
+// not an error.
 //
 // It may import framework/manifest, jsontext, YAML, and the group-resource type of apimachinery. Start at row.go.
 package reference

@@ -58,11 +58,13 @@ func at(texts []text, place int) text {
 // target returns the object to which a rule leads, and false if it does not lead to any.
 func (w *walker) target(a *anchor, texts []text) (to manifest.Ref, found bool) {
 	name := at(texts, a.name)
-	if !name.present || slices.ContainsFunc(a.when, func(c condition) bool { return !slices.Contains(c.values, at(texts, c.text).value) }) {
+	if !name.present || slices.ContainsFunc(a.when,
+		func(c condition) bool { return !slices.Contains(c.values, at(texts, c.text).value) }) {
 		return manifest.Ref{}, false
 	}
 	fixed := a.row.To
-	to = manifest.Ref{Group: a.to.Group, Kind: fixed.Kind, Namespace: w.namespaceOf(fixed), Name: name.value, UID: at(texts, a.uid).value}
+	to = manifest.Ref{Group: a.to.Group, Kind: fixed.Kind, Namespace: w.namespaceOf(fixed), Name: name.value,
+		UID: at(texts, a.uid).value}
 	if version := at(texts, a.apiVersion); version.value != "" {
 		group, _, named := strings.Cut(version.value, "/")
 		if to.Group = group; !named {
@@ -137,5 +139,6 @@ const maxName = 1 << 10
 
 // isName reports whether an object can have a name: it has to be a segment of a path.
 func isName(name string) bool {
-	return name != "" && len(name) <= maxName && name != "." && name != ".." && !strings.ContainsAny(name, "/%\x00") && utf8.ValidString(name)
+	return name != "" && len(name) <= maxName && name != "." && name != ".." && !strings.ContainsAny(name, "/%\x00") &&
+		utf8.ValidString(name)
 }

@@ -8,7 +8,8 @@ type node struct {
 	members map[string]*node // of an object
 	value   *node            // every other member of an object; nil if not needed
 	element *node            // every element of an array; nil if not needed
-	// text is the position of the value's text among those that are kept until the object around it ends, plus 1; 0 if not kept.
+	// text is the position of the value's text among those that are kept until the object around it ends, plus 1; 0 if not
+	// kept.
 	text  int
 	texts int       // how many texts an object keeps
 	named []*anchor // rules with the name in a text of the object
@@ -89,7 +90,8 @@ func (n *node) anchor(row *Row, name string, each []rule) *anchor {
 	}
 	fields := row.To.Fields
 	a := &anchor{
-		row: row, label: label(name), to: schema.ParseGroupResource(row.To.Resource), name: place(name), softIf: place(row.SoftIf),
+		row: row, label: label(name), to: schema.ParseGroupResource(row.To.Resource), name: place(name),
+		softIf:     place(row.SoftIf),
 		apiVersion: place(fields.APIVersion), group: place(fields.Group), kind: place(fields.Kind),
 		namespace: place(fields.Namespace), uid: place(fields.UID),
 	}

@@ -9,13 +9,14 @@ import (
 
 // Row is a field of some resources that refers to another object. It has either To or As.
 type Row struct {
-	// Resources have the field: plural and group, as in "pods" or "deployments.apps". "*.example.io" stands for all resources of
-	// a group.
+	// Resources have the field: plural and group, as in "pods" or "deployments.apps". "*.example.io" stands for all
+	// resources of a group.
 	Resources []string `yaml:"resources"`
-	// Paths lead to the name of the other object: "spec.volumes[*].persistentVolumeClaim.claimName". [*] is each element of a
-	// list, * each value of a map, and ["example.io/name"] a key that is not a plain word.
+	// Paths lead to the name of the other object: "spec.volumes[*].persistentVolumeClaim.claimName". [*] is each element
+	// of a list, * each value of a map, and ["example.io/name"] a key that is not a plain word.
 	Paths []string `yaml:"paths"`
-	// When has values of fields beside the name. A field that has none of its values is no reference; "" stands for a missing one.
+	// When has values of fields beside the name. A field that has none of its values is no reference; "" stands for a
+	// missing one.
 	When map[string][]string `yaml:"when"`
 	// To is the other object.
 	To Target `yaml:"to"`
@@ -38,8 +39,9 @@ type Target struct {
 	Namespace string `yaml:"namespace"`
 	// Fields say more about the object. What they have counts instead of Resource, Kind and Namespace.
 	Fields Fields `yaml:"fields"`
-	// PerReplica is set if the name is that of a template, from which each replica has an object of its own. It is named like a
-	// claim of a StatefulSet: the name of the template, that of the object that refers to it, and the ordinal of the replica.
+	// PerReplica is set if the name is that of a template, from which each replica has an object of its own. It is named
+	// like a claim of a StatefulSet: the name of the template, that of the object that refers to it, and the ordinal of
+	// the replica.
 	PerReplica bool `yaml:"perReplica"`
 }
 
@@ -102,7 +104,8 @@ var resource = regexp.MustCompile(`^(\*\.[a-z0-9]|[a-z0-9])[a-z0-9.-]*$`)
 func (r Row) check(report func(key, format string, args ...any)) {
 	for i, name := range r.Resources {
 		if !resource.MatchString(name) {
-			report(fmt.Sprintf("resources[%d]", i), `is %q, want a plural and a group such as "deployments.apps", or "*.apps" for all`, name)
+			report(fmt.Sprintf("resources[%d]", i),
+				`is %q, want a plural and a group such as "deployments.apps", or "*.apps" for all`, name)
 		}
 	}
 	if len(r.Resources) == 0 {
@@ -117,7 +120,8 @@ func (r Row) check(report func(key, format string, args ...any)) {
 		case err != nil:
 			report(fmt.Sprintf("paths[%d]", i), "is not a path: %v", err)
 		case p[len(p)-1].wildcard() && r.needsSiblings():
-			report(fmt.Sprintf("paths[%d]", i), "ends in *, so that there are no fields beside the name; remove when, softIf and to.fields")
+			report(fmt.Sprintf("paths[%d]", i), "ends in *, so that there are no fields beside the name; remove when, softIf "+
+				"and to.fields")
 		}
 	}
 	switch {

@@ -27,7 +27,8 @@ func rows(t testing.TB) []Row {
 	return read.References
 }
 
-// sample returns an object with one value at a path, and the path to it: [*] is the second element of a list, and * a key.
+// sample returns an object with one value at a path, and the path to it: [*] is the second element of a list, and * a
+// key.
 func sample(path []step, value any) (object any, written string) {
 	if len(path) == 0 {
 		return value, ""
@@ -73,7 +74,8 @@ func siblings(row Row, key string) (object map[string]any, to manifest.Ref) {
 	return object, to
 }
 
-// TestEachRow holds each row at each of its paths for each of its resources: with all fields that it reads, and with the name alone.
+// TestEachRow holds each row at each of its paths for each of its resources: with all fields that it reads, and with
+// the name alone.
 func TestEachRow(t *testing.T) {
 	t.Parallel()
 	for i, row := range rows(t) {
@@ -145,7 +147,8 @@ func TestPathsAreThoseOfTheAPI(t *testing.T) {
 				}
 				checked++
 				fields := row.To.Fields
-				siblings := slices.DeleteFunc([]string{fields.APIVersion, fields.Group, fields.Kind, fields.Namespace, fields.UID, row.SoftIf},
+				siblings := slices.DeleteFunc([]string{fields.APIVersion, fields.Group, fields.Kind, fields.Namespace, fields.UID,
+					row.SoftIf},
 					func(field string) bool { return field == "" })
 				for field := range row.When {
 					siblings = append(siblings, field)
@@ -162,7 +165,8 @@ func TestPathsAreThoseOfTheAPI(t *testing.T) {
 func builtInTypes() map[string][]reflect.Type {
 	types := map[string][]reflect.Type{
 		"customresourcedefinitions.apiextensions.k8s.io": {
-			reflect.TypeFor[apiextensionsv1.CustomResourceDefinition](), reflect.TypeFor[apiextensionsv1beta1.CustomResourceDefinition](),
+			reflect.TypeFor[apiextensionsv1.CustomResourceDefinition](),
+			reflect.TypeFor[apiextensionsv1beta1.CustomResourceDefinition](),
 		},
 	}
 	for gvk, of := range scheme.Scheme.AllKnownTypes() {
@@ -226,7 +230,8 @@ func TestTargetsAreResourcesWithTheirKinds(t *testing.T) {
 		plural, _, _ := strings.Cut(row.To.Resource, ".")
 		require.Contains(t, []string{guess.Resource, strings.ToLower(row.To.Kind) + "s"}, plural, "row %d", i)
 		if found := types[row.To.Resource]; found != nil {
-			require.True(t, slices.ContainsFunc(found, func(of reflect.Type) bool { return of.Name() == row.To.Kind }), "row %d", i)
+			require.True(t, slices.ContainsFunc(found, func(of reflect.Type) bool { return of.Name() == row.To.Kind }), "row %d",
+				i)
 		} else {
 			require.Contains(t, row.To.Resource, ".", "row %d", i)
 		}

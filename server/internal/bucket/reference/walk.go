@@ -17,9 +17,10 @@ import (
 // MaxEdges is how many references of one object are kept.
 const MaxEdges = 10_000
 
-// Of returns what an object of a resource refers to, which need not exist. raw is the JSON of the object; what is not needed of it is
-// not validated. Each object that is referred to has one edge, with the first field that names it; the edge is strict if one of the
-// fields makes it so. If there are more than MaxEdges, the last edge is one of type manifest.More instead.
+// Of returns what an object of a resource refers to, which need not exist. raw is the JSON of the object; what is not
+// needed of it is not validated. Each object that is referred to has one edge, with the first field that names it; the
+// edge is strict if one of the fields makes it so. If there are more than MaxEdges, the last edge is one of type
+// manifest.More instead.
 func (t *Table) Of(group, resource, namespace string, raw []byte) ([]manifest.Edge, error) {
 	w := walker{raw: raw, namespace: namespace}
 	if !t.groups[group] {
@@ -32,7 +33,8 @@ func (t *Table) Of(group, resource, namespace string, raw []byte) ([]manifest.Ed
 	if root == nil {
 		return w.edges, nil
 	}
-	w.Decoder = jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	w.Decoder = jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	switch err := w.read(root); {
 	case err == nil, errors.Is(err, errDone):
 		return w.edges, nil
@@ -44,7 +46,8 @@ func (t *Table) Of(group, resource, namespace string, raw []byte) ([]manifest.Ed
 // definition returns the edge of a custom resource to its CustomResourceDefinition.
 func definition(group, resource string) manifest.Edge {
 	return manifest.Edge{Type: manifest.Reference, Strict: true, Path: "apiVersion", To: manifest.Ref{
-		Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition", Name: resource + "." + group,
+		Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition",
+		Name: resource + "." + group,
 	}}
 }
 
@@ -171,7 +174,8 @@ func (w *walker) array(n *node) error {
 	return err
 }
 
-// skip reads the next value. To read a value that is in memory is faster than jsontext's SkipValue, which reads token by token.
+// skip reads the next value. To read a value that is in memory is faster than jsontext's SkipValue, which reads token
+// by token.
 func (w *walker) skip() error {
 	_, err := w.ReadValue()
 	return err

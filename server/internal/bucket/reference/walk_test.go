@@ -66,7 +66,8 @@ const podSpec = `
   - {name: scratch, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: fast}}}}
 `
 
-// podEdges returns the lines for podSpec at a path. What follows from an object to another one is once there, with the first path.
+// podEdges returns the lines for podSpec at a path. What follows from an object to another one is once there, with the
+// first path.
 func podEdges(at string) []string {
 	lines := []string{
 		"containers[0].env[1].valueFrom.configMapKeyRef.name -> configmaps shop/settings strict",
@@ -89,9 +90,11 @@ func TestReferencesOfPodsAndTemplates(t *testing.T) {
 	t.Parallel()
 	require.ElementsMatch(t, podEdges("spec"), ofYAML(t, BuiltIn(), "pods", "spec:"+podSpec))
 	for _, resource := range []string{
-		"deployments.apps", "daemonsets.apps", "replicasets.apps", "statefulsets.apps", "jobs.batch", "replicationcontrollers",
+		"deployments.apps", "daemonsets.apps", "replicasets.apps", "statefulsets.apps", "jobs.batch",
+		"replicationcontrollers",
 	} {
-		require.ElementsMatch(t, podEdges("spec.template.spec"), ofYAML(t, BuiltIn(), resource, "spec: {template: {spec: "+flow(t, podSpec)+"}}"), resource)
+		require.ElementsMatch(t, podEdges("spec.template.spec"), ofYAML(t, BuiltIn(), resource, "spec: {template: {spec: "+
+			flow(t, podSpec)+"}}"), resource)
 	}
 	require.ElementsMatch(t, podEdges("spec.jobTemplate.spec.template.spec"),
 		ofYAML(t, BuiltIn(), "cronjobs.batch", "spec: {jobTemplate: {spec: {template: {spec: "+flow(t, podSpec)+"}}}}"))
@@ -127,12 +130,14 @@ func TestReferencesOfObjects(t *testing.T) {
 			"statefulsets.apps", `{metadata: {name: db}, spec: {ordinals: {start: 3}, volumeClaimTemplates: [{metadata: {name: data}}]}}`,
 			[]string{"spec.volumeClaimTemplates[0].metadata.name -> persistentvolumeclaims shop/data-db-3 strict"},
 		},
-		"no replicas": {"statefulsets.apps", `{metadata: {name: db}, spec: {replicas: 0, volumeClaimTemplates: [{metadata: {name: data}}]}}`, nil},
+		"no replicas": {"statefulsets.apps",
+			`{metadata: {name: db}, spec: {replicas: 0, volumeClaimTemplates: [{metadata: {name: data}}]}}`, nil},
 		"replicas that are no number": {
 			"statefulsets.apps", `{metadata: {name: db}, spec: {replicas: two, volumeClaimTemplates: [{metadata: {name: data}}]}}`, nil,
 		},
 		"claim": {
-			"persistentvolumeclaims", `{spec: {volumeName: pv-1, storageClassName: fast, dataSourceRef: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: s}}}`,
+			"persistentvolumeclaims",
+			`{spec: {volumeName: pv-1, storageClassName: fast, dataSourceRef: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: s}}}`,
 			[]string{
 				"spec.dataSourceRef.name -> VolumeSnapshot.snapshot.storage.k8s.io shop/s strict",
 				"spec.storageClassName -> storageclasses.storage.k8s.io /fast strict",
@@ -157,14 +162,17 @@ func TestReferencesOfObjects(t *testing.T) {
 			[]string{"roleRef.name -> clusterroles.rbac.authorization.k8s.io /view strict"},
 		},
 		"autoscaler": {
-			"horizontalpodautoscalers.autoscaling", `{spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}`,
+			"horizontalpodautoscalers.autoscaling",
+			`{spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}`,
 			[]string{"spec.scaleTargetRef.name -> Deployment.apps shop/web strict"},
 		},
 		"autoscaler of the core group": {
-			"horizontalpodautoscalers.autoscaling", `{spec: {scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: web}}}`,
+			"horizontalpodautoscalers.autoscaling",
+			`{spec: {scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: web}}}`,
 			[]string{"spec.scaleTargetRef.name -> ReplicationController shop/web strict"},
 		},
-		"autoscaler of nobody knows what": {"horizontalpodautoscalers.autoscaling", `{spec: {scaleTargetRef: {name: web}}}`, nil},
+		"autoscaler of nobody knows what": {"horizontalpodautoscalers.autoscaling", `{spec: {scaleTargetRef: {name: web}}}`,
+			nil},
 		"ingress": {
 			"ingresses.networking.k8s.io",
 			`{spec: {ingressClassName: nginx, tls: [{secretName: tls}], rules: [{http: {paths: [{backend: {service: {name: a}}}, {backend: {service: {name: b}}}]}}]}}`,
@@ -187,7 +195,8 @@ func TestReferencesOfObjects(t *testing.T) {
 			},
 		},
 		"route of OpenShift": {
-			"routes.route.openshift.io", `{spec: {to: {kind: Service, name: web}, alternateBackends: [{name: old}, {kind: Other, name: x}]}}`,
+			"routes.route.openshift.io",
+			`{spec: {to: {kind: Service, name: web}, alternateBackends: [{name: old}, {kind: Other, name: x}]}}`,
 			[]string{"spec.alternateBackends[0].name -> services shop/old", "spec.to.name -> services shop/web"},
 		},
 		"webhook": {
@@ -220,8 +229,10 @@ func TestReferencesOfObjects(t *testing.T) {
 
 func TestUIDOfTheFieldIsThatOfTheReference(t *testing.T) {
 	t.Parallel()
-	edges := of(t, schema.GroupResource{Resource: "persistentvolumes"}, `{"spec":{"claimRef":{"namespace":"bank","name":"data","uid":"u1"}}}`)
-	require.Equal(t, manifest.Ref{Resource: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespace: "bank", Name: "data", UID: "u1"}, edges[0].To)
+	edges := of(t, schema.GroupResource{Resource: "persistentvolumes"},
+		`{"spec":{"claimRef":{"namespace":"bank","name":"data","uid":"u1"}}}`)
+	require.Equal(t, manifest.Ref{Resource: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespace: "bank",
+		Name: "data", UID: "u1"}, edges[0].To)
 }
 
 func table(t testing.TB, text string) *Table {
@@ -253,13 +264,15 @@ func TestAdditionalRows(t *testing.T) {
 		`spec.by["a.b"].kind -> secrets shop/kind`, `spec.by["a.b"].name -> secrets shop/n1`,
 		"spec.by.plain -> secrets shop/p", "spec.by.any -> secrets shop/v", "spec.by.other.name -> secrets shop/n2",
 	}
-	require.ElementsMatch(t, append(want, "apiVersion -> customresourcedefinitions.apiextensions.k8s.io /others.example.io strict"),
+	require.ElementsMatch(t, append(want, "apiVersion -> customresourcedefinitions.apiextensions.k8s.io "+
+		"/others.example.io strict"),
 		ofYAML(t, added, "others.example.io", object))
 	require.ElementsMatch(t, append(want,
 		"apiVersion -> customresourcedefinitions.apiextensions.k8s.io /widgets.example.io strict",
 		"spec.template.own -> configmaps /o", "spec.template.serviceAccountName -> serviceaccounts shop/sa strict",
 	), ofYAML(t, added, "widgets.example.io", object))
-	require.Equal(t, []string{"spec.template.spec.own -> configmaps /o"}, ofYAML(t, added, "deployments.apps", `{spec: {template: {spec: {own: o}}}}`),
+	require.Equal(t, []string{"spec.template.spec.own -> configmaps /o"},
+		ofYAML(t, added, "deployments.apps", `{spec: {template: {spec: {own: o}}}}`),
 		"what is added for pods holds for templates")
 	require.Empty(t, ofYAML(t, BuiltIn(), "pods", `{spec: {own: o}}`))
 }
@@ -267,7 +280,8 @@ func TestAdditionalRows(t *testing.T) {
 func TestEscapedKeysAndRepeatedMembers(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"spec.serviceAccountName -> serviceaccounts shop/b strict"},
-		told(of(t, schema.GroupResource{Resource: "pods"}, `{"spec":{"service\u0041ccountName":"a","serviceAccountName":"b"}}`)))
+		told(of(t, schema.GroupResource{Resource: "pods"},
+			`{"spec":{"service\u0041ccountName":"a","serviceAccountName":"b"}}`)))
 }
 
 func TestManyReferencesEndWithAMark(t *testing.T) {
@@ -296,7 +310,8 @@ func TestManyReferencesEndWithAMark(t *testing.T) {
 
 func TestInvalidJSONIsAnError(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{", `{"spec":{"volumes":[`, `{"spec":{"serviceAccountName":"a`, `{"spec":{1:2}}`, `{"spec":{"a" 5}}`} {
+	for _, text := range []string{"", "{", `{"spec":{"volumes":[`, `{"spec":{"serviceAccountName":"a`, `{"spec":{1:2}}`,
+		`{"spec":{"a" 5}}`} {
 		_, err := BuiltIn().Of("", "pods", "shop", []byte(text))
 		require.ErrorContains(t, err, "invalid JSON at byte", "%s", text)
 	}
@@ -304,12 +319,16 @@ func TestInvalidJSONIsAnError(t *testing.T) {
 	require.NoError(t, err, "the rest is not needed")
 }
 
-// FuzzOf verifies that the references of valid JSON can be read, whatever its shape, and that each of them names something.
+// FuzzOf verifies that the references of valid JSON can be read, whatever its shape, and that each of them names
+// something.
 func FuzzOf(f *testing.F) {
 	f.Add("", "pods", []byte(`{"spec":`+flow(f, podSpec)+`}`))
-	f.Add("apps", "statefulsets", []byte(`{"metadata":{"name":"db"},"spec":{"replicas":2,"volumeClaimTemplates":[{"metadata":{"name":"data"}}]}}`))
-	f.Add("rbac.authorization.k8s.io", "rolebindings", []byte(`{"roleRef":{"kind":"Role","name":"a"},"subjects":[{"kind":"ServiceAccount","name":"\ud800"}]}`))
-	f.Add("cluster.x-k8s.io", "machines", []byte(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"c"}},"spec":{"bootstrap":{"configRef":{"kind":"K","name":"n"}}}}`))
+	f.Add("apps", "statefulsets",
+		[]byte(`{"metadata":{"name":"db"},"spec":{"replicas":2,"volumeClaimTemplates":[{"metadata":{"name":"data"}}]}}`))
+	f.Add("rbac.authorization.k8s.io", "rolebindings",
+		[]byte(`{"roleRef":{"kind":"Role","name":"a"},"subjects":[{"kind":"ServiceAccount","name":"\ud800"}]}`))
+	f.Add("cluster.x-k8s.io", "machines",
+		[]byte(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"c"}},"spec":{"bootstrap":{"configRef":{"kind":"K","name":"n"}}}}`))
 	f.Fuzz(func(t *testing.T, group, resource string, raw []byte) {
 		_, err := item.ParseMeta(raw)
 		edges, failed := BuiltIn().Of(group, resource, "shop", raw)

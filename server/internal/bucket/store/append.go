@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// AppendBackupLog adds more, which is compressed with gzip, to the log of a backup, unless the log ends with it. The joined file is in dir
-// meanwhile, "" for the system's directory of temporary files.
+// AppendBackupLog adds more, which is compressed with gzip, to the log of a backup, unless the log ends with it. The
+// joined file is in dir meanwhile, "" for the system's directory of temporary files.
 func (s *Store) AppendBackupLog(ctx context.Context, name, dir string, more io.ReadSeeker) error {
 	return s.appendTo(ctx, name, s.layout.log, dir, more)
 }
@@ -20,7 +20,9 @@ func (s *Store) AppendRestoreLog(ctx context.Context, name, dir string, more io.
 	return s.appendTo(ctx, name, s.layout.restoreLog, dir, more)
 }
 
-func (s *Store) appendTo(ctx context.Context, name string, keyOf func(string) string, dir string, more io.ReadSeeker) (err error) {
+func (s *Store) appendTo(
+	ctx context.Context, name string, keyOf func(string) string, dir string, more io.ReadSeeker,
+) (err error) {
 	if err := checkName(name); err != nil {
 		return err
 	}

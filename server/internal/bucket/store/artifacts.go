@@ -19,8 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, compressed with gzip at the default
-// level.
+// EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, compressed with gzip at the
+// default level.
 func EncodeJSON[T any](value T) (io.ReadSeeker, error) {
 	var buffer bytes.Buffer
 	compressed := gzip.NewWriter(&buffer)
@@ -34,7 +34,9 @@ func EncodeJSON[T any](value T) (io.ReadSeeker, error) {
 }
 
 // PutJSON encodes an artifact and stores it with one of the methods of a Store that put a file of a backup or restore.
-func PutJSON[T any](ctx context.Context, put func(ctx context.Context, name string, content io.ReadSeeker) error, name string, value T) error {
+func PutJSON[T any](
+	ctx context.Context, put func(ctx context.Context, name string, content io.ReadSeeker) error, name string, value T,
+) error {
 	content, err := EncodeJSON(value)
 	if err != nil {
 		return err
@@ -42,8 +44,8 @@ func PutJSON[T any](ctx context.Context, put func(ctx context.Context, name stri
 	return put(ctx, name, content)
 }
 
-// DecodeJSON reads a file of a backup or restore that is a JSON object. It returns the zero value of T if the file does not exist, because
-// all of them are optional.
+// DecodeJSON reads a file of a backup or restore that is a JSON object. It returns the zero value of T if the file does
+// not exist, because all of them are optional.
 func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (T, error) {
 	var value T
 	body, err := s.Get(ctx, kind, name)
@@ -60,10 +62,14 @@ func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTarg
 	return value, nil
 }
 
-// DecodeList reads a file of a backup or restore that is a JSON list. It returns none if the file does not exist, or is damaged.
-func DecodeList[S ~[]E, E any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (S, error) {
+// DecodeList reads a file of a backup or restore that is a JSON list. It returns none if the file does not exist, or is
+// damaged.
+func DecodeList[S ~[]E, E any](
+	ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string,
+) (S, error) {
 	var list S
-	for element, err := range listOf[E](string(kind), name, limitsOf(kind), func() (io.ReadCloser, error) { return s.Get(ctx, kind, name) }) {
+	for element, err := range listOf[E](string(kind), name, limitsOf(kind),
+		func() (io.ReadCloser, error) { return s.Get(ctx, kind, name) }) {
 		if err != nil {
 			return nil, err
 		}
@@ -72,8 +78,8 @@ func DecodeList[S ~[]E, E any](ctx context.Context, s *Store, kind velerov1.Down
 	return list, nil
 }
 
-// PodVolumeBackups reads the list of PodVolumeBackups of a backup, which no DownloadRequest can ask for, one after the other. The last
-// pair may have an error instead. There are none if the list does not exist.
+// PodVolumeBackups reads the list of PodVolumeBackups of a backup, which no DownloadRequest can ask for, one after the
+// other. The last pair may have an error instead. There are none if the list does not exist.
 func PodVolumeBackups[E any](ctx context.Context, s *Store, name string) iter.Seq2[E, error] {
 	return listOf[E]("PodVolumeBackups", name, podVolumeLimits(), func() (io.ReadCloser, error) {
 		if err := checkName(name); err != nil {
@@ -118,7 +124,8 @@ func DecodeMetadata(metadata []byte, into any) error {
 func markDamage(err error) error {
 	_, deflate := errors.AsType[flate.CorruptInputError](err)
 	switch {
-	case deflate, errors.Is(err, foreign.ErrInvalid), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case deflate, errors.Is(err, foreign.ErrInvalid), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
@@ -135,8 +142,8 @@ func (s *Store) PutBackupMetadata(ctx context.Context, name string, metadata []b
 	return s.put(ctx, s.layout.metadata(name), bytes.NewReader(metadata))
 }
 
-// createBackupMetadata stores velero-backup.json if there is none. It replaces that of an earlier attempt of the same backup, and
-// returns ErrBackupExists for that of another one.
+// createBackupMetadata stores velero-backup.json if there is none. It replaces that of an earlier attempt of the same
+// backup, and returns ErrBackupExists for that of another one.
 func (s *Store) createBackupMetadata(ctx context.Context, name string, metadata []byte) error {
 	err := s.PutBackupMetadata(hostapi.IfAbsent(ctx), name, metadata)
 	if !errors.Is(err, versioning.ErrExists) {
@@ -161,7 +168,8 @@ func (s *Store) mustHold(ctx context.Context, name string, metadata []byte) erro
 		case !s.isSame(ctx, name, metadata):
 			return s.existsError(name)
 		case attempt == attempts:
-			return fmt.Errorf("store %s in bucket %q: another process writes it at the same time", s.layout.metadata(name), s.bucket)
+			return fmt.Errorf("store %s in bucket %q: another process writes it at the same time", s.layout.metadata(name),
+				s.bucket)
 		}
 		if err := s.PutBackupMetadata(ctx, name, metadata); err != nil {
 			return err
@@ -189,8 +197,9 @@ func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error)
 	return s.readMetadata(key, body)
 }
 
-// MetadataOfListed reads velero-backup.json as BackupMetadata does, with one call of the object store instead of two if it exists, as
-// it does for most listed backups. It is not for patient stores, which repeat the call for a file that is missing.
+// MetadataOfListed reads velero-backup.json as BackupMetadata does, with one call of the object store instead of two if
+// it exists, as it does for most listed backups. It is not for patient stores, which repeat the call for a file that is
+// missing.
 func (s *Store) MetadataOfListed(ctx context.Context, name string) (metadata []byte, err error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -278,8 +287,8 @@ func (s *Store) gunzip(ctx context.Context, key string) (io.ReadCloser, error) {
 	return &gunzipped{Reader: plain, body: body}, nil
 }
 
-// open returns the content of an object. It first checks that the object exists, because an error of the hub's GetObject
-// does not distinguish a missing object from a failure.
+// open returns the content of an object. It first checks that the object exists, because an error of the hub's
+// GetObject does not distinguish a missing object from a failure.
 func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	switch found, err := s.exists(ctx, key); {
 	case err != nil:
@@ -294,7 +303,8 @@ func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// PutBackupLog stores the log of a dry run of a backup, which is compressed with gzip. That of a backup is stored with the backup.
+// PutBackupLog stores the log of a dry run of a backup, which is compressed with gzip. That of a backup is stored with
+// the backup.
 func (s *Store) PutBackupLog(ctx context.Context, name string, log io.ReadSeeker) error {
 	return s.putNamed(ctx, name, s.layout.log, log)
 }

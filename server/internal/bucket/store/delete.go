@@ -42,10 +42,10 @@ func (s *Store) DeleteRestore(ctx context.Context, name string) error {
 	return s.deleteAll(ctx, keys)
 }
 
-// RemovePartial removes what an interrupted upload of the backup with that name and uid left behind, after the server was
-// killed or the clean-up failed as well (ErrNotCleaned). It keeps the log. If velero-backup.json has another uid, the
-// directory belongs to another backup and RemovePartial does nothing. If that file cannot be read, RemovePartial returns
-// an error. If it does not exist, nobody can restore from the directory, and RemovePartial removes its objects.
+// RemovePartial removes what an interrupted upload of the backup with that name and uid left behind, after the server
+// was killed or the clean-up failed as well (ErrNotCleaned). It keeps the log. If velero-backup.json has another uid,
+// the directory belongs to another backup and RemovePartial does nothing. If that file cannot be read, RemovePartial
+// returns an error. If it does not exist, nobody can restore from the directory, and RemovePartial removes its objects.
 func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) error {
 	if uid == "" {
 		return fmt.Errorf("remove what is left of backup %q: its uid is empty, want the metadata.uid of the Backup", name)
@@ -70,9 +70,9 @@ func (s *Store) RemoveTraces(ctx context.Context, name string, uid types.UID) er
 	return s.DeleteBackup(ctx, name)
 }
 
-// removeUnfinished removes an incomplete backup, velero-backup.json first, but keeps the log. If that file exists and is
-// not owned, the directory belongs to another backup, and removeUnfinished does nothing. It ignores the cancellation of
-// ctx. A failure is ErrNotCleaned.
+// removeUnfinished removes an incomplete backup, velero-backup.json first, but keeps the log. If that file exists and
+// is not owned, the directory belongs to another backup, and removeUnfinished does nothing. It ignores the cancellation
+// of ctx. A failure is ErrNotCleaned.
 func (s *Store) removeUnfinished(ctx context.Context, name string, owned bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -96,8 +96,8 @@ func (s *Store) removeUnfinished(ctx context.Context, name string, owned bool) e
 	return nil
 }
 
-// list returns the keys below dir. It returns an error if the object store lists any other key, because the keys are about
-// to be deleted.
+// list returns the keys below dir. It returns an error if the object store lists any other key, because the keys are
+// about to be deleted.
 func (s *Store) list(ctx context.Context, dir string) ([]string, error) {
 	keys, err := s.objects.ListObjects(ctx, s.bucket, dir)
 	if err != nil {

@@ -106,7 +106,8 @@ func TestRemovePartial(t *testing.T) {
 	t.Run("without uid is refused", func(t *testing.T) {
 		t.Parallel()
 		objects := withBackup()
-		require.ErrorContains(t, store.New(objects, "bucket", "").RemovePartial(t.Context(), "b1", ""), "want the metadata.uid")
+		require.ErrorContains(t, store.New(objects, "bucket", "").RemovePartial(t.Context(), "b1", ""),
+			"want the metadata.uid")
 		require.Empty(t, objects.calls)
 	})
 	t.Run("of nothing", func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Digests are the SHA-256 of files of a backup, as they are stored. What is kept in the cluster shows later whether somebody else has
-// written a file.
+// Digests are the SHA-256 of files of a backup, as they are stored. What is kept in the cluster shows later whether
+// somebody else has written a file.
 type Digests map[velerov1.DownloadTargetKind]string
 
 // String returns the digests as the value of an annotation.
@@ -87,7 +87,9 @@ func digestOf(content io.ReadSeeker) (string, error) {
 }
 
 // DecodeHashedList is DecodeList with the digest of the file, "" if there is none.
-func DecodeHashedList[S ~[]E, E any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (list S, digest string, err error) {
+func DecodeHashedList[S ~[]E, E any](
+	ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string,
+) (list S, digest string, err error) {
 	var body *Hashed
 	open := func() (io.ReadCloser, error) {
 		if body, err = s.Hashed(ctx, kind, name); err != nil {

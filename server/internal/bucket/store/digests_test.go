@@ -31,7 +31,8 @@ func TestDigestsAreThoseOfStoredFiles(t *testing.T) {
 	require.Equal(t, digests, store.ParseDigests(digests.String()))
 	sum := sha256.Sum256([]byte("archive"))
 	require.Equal(t, hex.EncodeToString(sum[:]), digests[velerov1.DownloadTargetKindBackupContents])
-	found, digest, err := store.DecodeHashedList[[]string](t.Context(), s, velerov1.DownloadTargetKindBackupVolumeSnapshots, "b1")
+	found, digest, err := store.DecodeHashedList[[]string](t.Context(), s,
+		velerov1.DownloadTargetKindBackupVolumeSnapshots, "b1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"one"}, found)
 	require.Equal(t, digests[velerov1.DownloadTargetKindBackupVolumeSnapshots], digest)
@@ -49,7 +50,8 @@ func TestDigestsAreThoseOfStoredFiles(t *testing.T) {
 	digest, err = contents.Digest()
 	require.NoError(t, err)
 	require.Equal(t, digest, replaced)
-	none, digest, err := store.DecodeHashedList[[]string](t.Context(), s, velerov1.DownloadTargetKindBackupItemOperations, "b1")
+	none, digest, err := store.DecodeHashedList[[]string](t.Context(), s, velerov1.DownloadTargetKindBackupItemOperations,
+		"b1")
 	require.NoError(t, err)
 	require.Empty(t, none)
 	require.Empty(t, digest)

@@ -16,13 +16,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// CheckArtifact returns an error unless a file of a manifest writer can have this name, which comes after the backup's: a name that
-// Velero or this server uses, or that people may take for the archive, is refused.
+// CheckArtifact returns an error unless a file of a manifest writer can have this name, which comes after the backup's:
+// a name that Velero or this server uses, or that people may take for the archive, is refused.
 func CheckArtifact(name string) error {
 	l := newLayout("")
 	switch {
 	case !manifestwriter.IsArtifactName(name):
-		return fmt.Errorf("%q cannot be the name of a file beside a backup, want lower-case letters, digits, \"-\", \"_\" and \".\"", name)
+		return fmt.Errorf("%q cannot be the name of a file beside a backup, want lower-case letters, digits, \"-\", \"_\" "+
+			"and \".\"", name)
 	case slices.Contains(l.backupFiles("x"), l.artifact("x", name)), strings.HasPrefix(name, "csi-"), name == metadataFile:
 		return fmt.Errorf("%s is the name of a file that each backup has; choose another name", name)
 	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
@@ -34,8 +35,8 @@ func CheckArtifact(name string) error {
 // File names a file of a backup or restore.
 type File struct {
 	velerov1.DownloadTarget
-	// Artifact, unless empty, is the name of a file of a manifest writer, or of that of a dry run. The target is the resource list of the
-	// backup or restore then.
+	// Artifact, unless empty, is the name of a file of a manifest writer, or of that of a dry run. The target is the
+	// resource list of the backup or restore then.
 	Artifact string
 }
 
@@ -47,14 +48,15 @@ func (l layout) key(file File) (string, error) {
 	case file.Kind == velerov1.DownloadTargetKindRestoreResourceList && file.Artifact == dryrun.FileName:
 		return l.restoreDryRun(file.Name), checkName(file.Name)
 	case file.Kind != velerov1.DownloadTargetKindBackupResourceList:
-		return "", fmt.Errorf("the file %s of %s is requested, want %s beside the name of a file", file.Artifact, file.Kind, velerov1.DownloadTargetKindBackupResourceList)
+		return "", fmt.Errorf("the file %s of %s is requested, want %s beside the name of a file", file.Artifact, file.Kind,
+			velerov1.DownloadTargetKindBackupResourceList)
 	}
 	return l.artifact(file.Name, file.Artifact), errors.Join(checkName(file.Name), CheckArtifact(file.Artifact))
 }
 
-// PutArtifacts stores files of manifest writers beside the archive, by their names. It is called before Commit, which makes the backup
-// visible. It stores all of them or none: after a failure it deletes them. If the bucket has another backup of that name, it returns
-// ErrBackupExists.
+// PutArtifacts stores files of manifest writers beside the archive, by their names. It is called before Commit, which
+// makes the backup visible. It stores all of them or none: after a failure it deletes them. If the bucket has another
+// backup of that name, it returns ErrBackupExists.
 func (u *Upload) PutArtifacts(ctx context.Context, uid types.UID, files map[string]io.ReadSeeker) error {
 	if err := u.store.mustNotExist(ctx, u.name); err != nil {
 		if stored, errUID := u.store.BackupUID(ctx, u.name); errUID != nil || stored != uid {
@@ -77,7 +79,8 @@ func (u *Upload) PutArtifacts(ctx context.Context, uid types.UID, files map[stri
 	return nil
 }
 
-// ReplaceArtifacts stores files of manifest writers beside the archive of a backup, by their names. After a failure, some are as they were.
+// ReplaceArtifacts stores files of manifest writers beside the archive of a backup, by their names. After a failure,
+// some are as they were.
 func (s *Store) ReplaceArtifacts(ctx context.Context, backup string, files map[string]io.ReadSeeker) error {
 	artifacts, err := s.artifacts(backup, files)
 	if err != nil {

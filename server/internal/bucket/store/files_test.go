@@ -17,11 +17,13 @@ import (
 
 func TestArtifactCannotHaveTheNameOfAnotherFile(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"manifest.json.gz", "items.jsonl", "images.parquet", "a", "csi.json", "logs", "results.gz.txt", "tar.gz.json"} {
+	for _, name := range []string{"manifest.json.gz", "items.jsonl", "images.parquet", "a", "csi.json", "logs",
+		"results.gz.txt", "tar.gz.json"} {
 		require.NoError(t, store.CheckArtifact(name), name)
 	}
 	for _, name := range []string{
-		"logs.gz", "results.gz", "resource-list.json.gz", "itemoperations.json.gz", "volumeinfo.json.gz", "podvolumebackups.json.gz",
+		"logs.gz", "results.gz", "resource-list.json.gz", "itemoperations.json.gz", "volumeinfo.json.gz",
+		"podvolumebackups.json.gz",
 		"volumesnapshots.json.gz", "csi-volumesnapshots.json.gz", "csi-volumesnapshotclasses.json.gz", "velero-backup.json",
 		"x.tar.gz", "x.tgz", "", "..", "../x", "a/b", "A", "é", "-", strings.Repeat("a", 129),
 	} {
@@ -38,9 +40,12 @@ func TestArtifactsAreStoredBesideTheArchiveAndGoWithTheBackup(t *testing.T) {
 	require.NoError(t, upload.PutArtifacts(t.Context(), "u", map[string]io.ReadSeeker{
 		"manifest.json.gz": strings.NewReader("m"), "items.jsonl": strings.NewReader("i"),
 	}))
-	require.ErrorContains(t, upload.PutArtifacts(t.Context(), "u", map[string]io.ReadSeeker{"logs.gz": strings.NewReader("x")}), "logs.gz is the name of a file")
+	require.ErrorContains(t,
+		upload.PutArtifacts(t.Context(), "u", map[string]io.ReadSeeker{"logs.gz": strings.NewReader("x")}),
+		"logs.gz is the name of a file")
 	require.NoError(t, upload.Commit(t.Context(), store.Artifacts{Metadata: []byte(`{"metadata":{"uid":"u"}}`)}))
-	require.Equal(t, []string{"p/backups/b/b-items.jsonl", "p/backups/b/b-manifest.json.gz", "p/backups/b/b.tar.gz", "p/backups/b/velero-backup.json"}, objects.keys("bucket"))
+	require.Equal(t, []string{"p/backups/b/b-items.jsonl", "p/backups/b/b-manifest.json.gz", "p/backups/b/b.tar.gz",
+		"p/backups/b/velero-backup.json"}, objects.keys("bucket"))
 
 	read, err := s.Artifact(t.Context(), "b", "manifest.json.gz")
 	require.NoError(t, err)
@@ -55,7 +60,8 @@ func TestArtifactsAreStoredBesideTheArchiveAndGoWithTheBackup(t *testing.T) {
 	require.Equal(t, "https://objects.test/bucket/p/backups/b/b-manifest.json.gz?ttl=1m0s", url)
 	for _, file := range []store.File{
 		{DownloadTarget: list, Artifact: "../x"}, {DownloadTarget: list, Artifact: "logs.gz"},
-		{DownloadTarget: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "b"}, Artifact: "manifest.json.gz"},
+		{DownloadTarget: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupContents, Name: "b"},
+			Artifact: "manifest.json.gz"},
 		{DownloadTarget: velerov1.DownloadTarget{Kind: list.Kind, Name: "../b"}, Artifact: "manifest.json.gz"},
 	} {
 		_, err := s.SignedURL(t.Context(), file, time.Minute)
@@ -74,7 +80,8 @@ func TestAbortRemovesArtifacts(t *testing.T) {
 	s := store.New(objects, "bucket", "")
 	upload, err := s.BeginBackup(t.Context(), "b", t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, upload.PutArtifacts(t.Context(), "u", map[string]io.ReadSeeker{"items.jsonl": strings.NewReader("i")}))
+	require.NoError(t, upload.PutArtifacts(t.Context(), "u",
+		map[string]io.ReadSeeker{"items.jsonl": strings.NewReader("i")}))
 	require.NoError(t, upload.Abort(t.Context(), nil, nil))
 	require.Empty(t, objects.keys("bucket"))
 }
@@ -90,7 +97,8 @@ func TestArtifactsAreStoredAllOrNone(t *testing.T) {
 	files := map[string]io.ReadSeeker{"one": strings.NewReader("1"), "two": strings.NewReader("2")}
 	require.ErrorIs(t, upload.PutArtifacts(t.Context(), "u", files), full)
 	require.Empty(t, objects.keys("bucket"))
-	require.NoError(t, upload.Commit(t.Context(), store.Artifacts{Metadata: []byte(`{"metadata":{"uid":"u"}}`)}), "the backup does without")
+	require.NoError(t, upload.Commit(t.Context(), store.Artifacts{Metadata: []byte(`{"metadata":{"uid":"u"}}`)}),
+		"the backup does without")
 	require.ErrorIs(t, s.ReplaceArtifacts(t.Context(), "b", files), full)
 }
 
@@ -105,7 +113,8 @@ func TestArtifactsOfAnotherBackupAreLeftAlone(t *testing.T) {
 	files := map[string]io.ReadSeeker{"items.jsonl": strings.NewReader("i")}
 	require.ErrorIs(t, upload.PutArtifacts(t.Context(), "u", files), store.ErrBackupExists)
 	require.Equal(t, []string{"backups/b/velero-backup.json"}, objects.keys("bucket"))
-	require.NoError(t, upload.PutArtifacts(t.Context(), "other", files), "an earlier attempt of the same backup has stored it")
+	require.NoError(t, upload.PutArtifacts(t.Context(), "other", files),
+		"an earlier attempt of the same backup has stored it")
 	upload.Leave()
 }
 

@@ -13,7 +13,8 @@ import (
 
 // FuzzFiles decodes any files of a bucket. An error is one of the content, and there is no element that is nil.
 func FuzzFiles(f *testing.F) {
-	for _, text := range []string{`[null]`, `null`, `{}`, `{"metadata":{"uid":"a"},"status":{},"status":null}`, `[{"spec":{},"status":{}}]`, `{"v1/Pod":["a/b"]}`} {
+	for _, text := range []string{`[null]`, `null`, `{}`, `{"metadata":{"uid":"a"},"status":{},"status":null}`,
+		`[{"spec":{},"status":{}}]`, `{"v1/Pod":["a/b"]}`} {
 		f.Add([]byte(text), true)
 		f.Add([]byte(text), false)
 	}

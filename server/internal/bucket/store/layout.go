@@ -79,7 +79,8 @@ func (l layout) csiVolumeSnapshotClasses(backup string) string {
 // backupFiles returns the keys of the files that a backup may have beside velero-backup.json and its artifacts.
 func (l layout) backupFiles(name string) []string {
 	return []string{
-		l.contents(name), l.log(name), l.podVolumeBackups(name), l.volumeSnapshots(name), l.itemOperations(name), l.resourceList(name),
+		l.contents(name), l.log(name), l.podVolumeBackups(name), l.volumeSnapshots(name), l.itemOperations(name),
+		l.resourceList(name),
 		l.results(name), l.volumeInfo(name), l.csiVolumeSnapshots(name), l.csiVolumeSnapshotContents(name),
 		l.csiVolumeSnapshotClasses(name),
 	}
@@ -155,7 +156,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// isLabel reports whether name is a DNS label, as almost all names are. It saves the regular expression for the names of a long list.
+// isLabel reports whether name is a DNS label, as almost all names are. It saves the regular expression for the names
+// of a long list.
 func isLabel(name string) bool {
 	if len(name) == 0 || len(name) > validation.DNS1123LabelMaxLength || name[0] == '-' || name[len(name)-1] == '-' {
 		return false

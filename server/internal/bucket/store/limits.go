@@ -8,7 +8,8 @@ import (
 // depth is how deep the files of a backup may be, which is some fifteen levels in a PodVolumeBackup.
 const depth = 64
 
-// metadataLimits bound velero-backup.json. A Backup comes from etcd, whose limit is 1.5 MiB; an API server takes requests of 3 MiB.
+// metadataLimits bound velero-backup.json. A Backup comes from etcd, whose limit is 1.5 MiB; an API server takes
+// requests of 3 MiB.
 func metadataLimits() foreign.Limits {
 	return foreign.Limits{Bytes: 3 << 20, Values: 50_000, Depth: depth}
 }
@@ -24,7 +25,8 @@ func limitsOf(kind velerov1.DownloadTargetKind) foreign.Limits {
 	case velerov1.DownloadTargetKindBackupItemOperations, velerov1.DownloadTargetKindRestoreItemOperations:
 		// One operation for each item, of less than 1 KiB with 20 values.
 		return foreign.Limits{Bytes: 512 << 20, Elements: 500_000, Element: 2 << 20, Values: 12_000_000, Depth: depth}
-	case velerov1.DownloadTargetKindBackupVolumeInfos, velerov1.DownloadTargetKindRestoreVolumeInfo, velerov1.DownloadTargetKindBackupVolumeSnapshots:
+	case velerov1.DownloadTargetKindBackupVolumeInfos, velerov1.DownloadTargetKindRestoreVolumeInfo,
+		velerov1.DownloadTargetKindBackupVolumeSnapshots:
 		// One for each volume, of less than 1 KiB with 40 values. A cluster has 150,000 pods at most.
 		return foreign.Limits{Bytes: 128 << 20, Elements: 150_000, Element: 256 << 10, Values: 6_000_000, Depth: depth}
 	default:

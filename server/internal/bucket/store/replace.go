@@ -9,12 +9,13 @@ import (
 	"io"
 )
 
-// ReplaceBackupContents replaces the archive of a backup. rewrite gets the archive as it is stored, compressed, and writes the new one,
-// which is stored at the same time; no file holds either. An error of rewrite or of the object store leaves the archive as it was, and so
-// does the end of the process, in object stores whose objects appear whole. It returns ErrNotFound if there is no archive.
+// ReplaceBackupContents replaces the archive of a backup. rewrite gets the archive as it is stored, compressed, and
+// writes the new one, which is stored at the same time; no file holds either. An error of rewrite or of the object
+// store leaves the archive as it was, and so does the end of the process, in object stores whose objects appear whole.
+// It returns ErrNotFound if there is no archive.
 //
-// An object store that repeats what fails calls rewrite again, with what is stored by then: if that is the new archive already, rewrite
-// must make the same of it. ReplaceBackupContents returns the digest of the new archive.
+// An object store that repeats what fails calls rewrite again, with what is stored by then: if that is the new archive
+// already, rewrite must make the same of it. ReplaceBackupContents returns the digest of the new archive.
 func (s *Store) ReplaceBackupContents(
 	ctx context.Context, name string, rewrite func(ctx context.Context, from io.Reader, to io.Writer) error,
 ) (digest string, err error) {
@@ -22,7 +23,8 @@ func (s *Store) ReplaceBackupContents(
 		return "", err
 	}
 	key := s.layout.contents(name)
-	body := &rewriting{ctx: ctx, open: func(ctx context.Context) (io.ReadCloser, error) { return s.open(ctx, key) }, rewrite: rewrite}
+	body := &rewriting{ctx: ctx, open: func(ctx context.Context) (io.ReadCloser, error) { return s.open(ctx, key) },
+		rewrite: rewrite}
 	if err := body.begin(); err != nil {
 		return "", err
 	}

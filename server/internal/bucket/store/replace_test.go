@@ -76,7 +76,8 @@ func TestArchiveStaysIfItCannotBeReplaced(t *testing.T) {
 			}
 			return nil
 		}, want: "bucket is full"},
-		"the store takes it for granted": {wrap: func(m *memory) objectstore.Store { return lazyReplace{m} }, want: "before it had read the whole archive"},
+		"the store takes it for granted": {wrap: func(m *memory) objectstore.Store { return lazyReplace{m} },
+			want: "before it had read the whole archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,11 +111,12 @@ func TestReplacementEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	objects := stored("old\n")
-	_, err := store.New(objects, "bucket", "").ReplaceBackupContents(ctx, "b1", func(ctx context.Context, _ io.Reader, _ io.Writer) error {
-		cancel()
-		<-ctx.Done()
-		return ctx.Err()
-	})
+	_, err := store.New(objects, "bucket", "").ReplaceBackupContents(ctx, "b1",
+		func(ctx context.Context, _ io.Reader, _ io.Writer) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, "old\n", objects.content("backups/b1/b1.tar.gz"))
 }

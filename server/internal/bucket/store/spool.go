@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// spool is the archive between its writer and the object store: a file that the object store reads while it is written. So the
-// writer never waits for the object store, which can read the archive again from its start when an upload has failed. The
-// reader sees the end only after finish, so that the object cannot become visible before.
+// spool is the archive between its writer and the object store: a file that the object store reads while it is written.
+// So the writer never waits for the object store, which can read the archive again from its start when an upload has
+// failed. The reader sees the end only after finish, so that the object cannot become visible before.
 type spool struct {
 	file *os.File
 
@@ -26,8 +26,8 @@ type spool struct {
 	sawEnd   bool  // the reader has, since it has last begun
 }
 
-// newSpool makes the file in dir, "" for the system's directory of temporary files. The file is unlinked at once where the system
-// allows it, so that it is removed however the process ends.
+// newSpool makes the file in dir, "" for the system's directory of temporary files. The file is unlinked at once where
+// the system allows it, so that it is removed however the process ends.
 func newSpool(dir string) (*spool, error) {
 	file, err := os.CreateTemp(dir, "cleat-upload-*")
 	if err != nil {
@@ -51,7 +51,8 @@ func (s *spool) Write(p []byte) (int, error) {
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("write the archive to a temporary file; use a --scratch-dir with space for the archives of all backups in progress: %w", err)
+		err = fmt.Errorf("write the archive to a temporary file; use a --scratch-dir with space for the archives of all "+
+			"backups in progress: %w", err)
 		s.fail(err)
 	}
 	return n, err
@@ -66,8 +67,8 @@ func (s *spool) writable() error {
 	return s.failure
 }
 
-// Read implements io.Reader for the object store. It waits for the writer. After a failure it never returns io.EOF, so that a
-// failed archive cannot be taken for a complete one.
+// Read implements io.Reader for the object store. It waits for the writer. After a failure it never returns io.EOF, so
+// that a failed archive cannot be taken for a complete one.
 func (s *spool) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

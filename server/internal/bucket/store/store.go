@@ -28,12 +28,12 @@ var (
 	ErrNotCleaned = errors.New("clean-up of the failed upload did not succeed, the bucket needs another try")
 )
 
-// cleanupTimeout bounds the clean-up after a failure. The clean-up has a context of its own, because its usual reason is
-// that the caller's context was cancelled.
+// cleanupTimeout bounds the clean-up after a failure. The clean-up has a context of its own, because its usual reason
+// is that the caller's context was cancelled.
 const cleanupTimeout = 30 * time.Second
 
-// Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for concurrent use,
-// but callers must not upload two backups of the same name at the same time.
+// Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for concurrent
+// use, but callers must not upload two backups of the same name at the same time.
 type Store struct {
 	// Warn, if set, is called with what the object store does wrong without harm. It gets the same message each time.
 	Warn func(message string)
@@ -55,8 +55,8 @@ func (s *Store) With(wrap func(objectstore.Store) objectstore.Store) *Store {
 	return &wrapped
 }
 
-// Validate checks that the bucket can be listed and that its top level has only Velero's directories. An empty bucket is
-// valid.
+// Validate checks that the bucket can be listed and that its top level has only Velero's directories. An empty bucket
+// is valid.
 func (s *Store) Validate(ctx context.Context) error {
 	dirs, err := s.directories(ctx, s.layout.root)
 	if err != nil {
@@ -71,7 +71,8 @@ func (s *Store) Validate(ctx context.Context) error {
 		count = fmt.Sprintf("%d ", len(foreign))
 		foreign = append(foreign[:3], "...")
 	}
-	text := fmt.Sprintf("Backup store contains %sinvalid top-level directories: %v", count, foreign) // clients know this start
+	// clients know this start
+	text := fmt.Sprintf("Backup store contains %sinvalid top-level directories: %v", count, foreign)
 	return errors.New(text + "; give the location a bucket or prefix of its own, or remove them (allowed are " +
 		strings.Join(topLevel(), ", ") + ")")
 }
@@ -102,8 +103,8 @@ func (s *Store) ListBackups(ctx context.Context) (names, foreign []string, err e
 	return names, foreign, nil
 }
 
-// ListPodVolumeBackups reports for each backup with a velero-backup.json whether it has a list of PodVolumeBackups. It lists all files
-// of all backups, which costs less than a call for each of many backups.
+// ListPodVolumeBackups reports for each backup with a velero-backup.json whether it has a list of PodVolumeBackups. It
+// lists all files of all backups, which costs less than a call for each of many backups.
 func (s *Store) ListPodVolumeBackups(ctx context.Context) (map[string]bool, error) {
 	keys, err := s.objects.ListObjects(ctx, s.bucket, s.layout.backups)
 	if err != nil {
@@ -156,8 +157,9 @@ func (s *Store) Download(ctx context.Context, file File) (io.ReadCloser, error) 
 	return s.open(ctx, key)
 }
 
-// directories returns the names directly below dir. As Velero does, it takes common prefixes with or without dir before the
-// name and a slash after it, and leaves dir itself out. It returns an error if the object store lists anything else.
+// directories returns the names directly below dir. As Velero does, it takes common prefixes with or without dir before
+// the name and a slash after it, and leaves dir itself out. It returns an error if the object store lists anything
+// else.
 func (s *Store) directories(ctx context.Context, dir string) ([]string, error) {
 	prefixes, err := s.objects.ListCommonPrefixes(ctx, s.bucket, dir, "/")
 	if err != nil {

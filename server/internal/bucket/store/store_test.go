@@ -70,7 +70,8 @@ func TestRestoreKeysAreThoseOfVelero(t *testing.T) {
 
 func TestNamesMustBeOneSegmentOfAKey(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", ".", "..", "a/b", "../b1", "A", "-a", "a-", "a_b", "a\x00", "a b", strings.Repeat("a", 254)} {
+	for _, name := range []string{"", ".", "..", "a/b", "../b1", "A", "-a", "a-", "a_b", "a\x00", "a b",
+		strings.Repeat("a", 254)} {
 		objects := newMemory()
 		s := store.New(objects, "bucket", "")
 		_, err := s.BeginBackup(t.Context(), name, "")
@@ -117,13 +118,17 @@ func TestValidate(t *testing.T) {
 		keys []string
 		want string // start of the message; "" is valid
 	}{
-		"empty bucket":     {},
-		"Velero's":         {keys: []string{"p/backups/b/x", "p/restores/r/x", "p/restic/x", "p/metadata/revision", "p/plugins/x", "p/kopia/ns/x"}},
+		"empty bucket": {},
+		"Velero's": {keys: []string{"p/backups/b/x", "p/restores/r/x", "p/restic/x", "p/metadata/revision",
+			"p/plugins/x", "p/kopia/ns/x"}},
 		"files at the top": {keys: []string{"p/readme"}},
 		"others elsewhere": {keys: []string{"other/x", "prefix/x"}},
-		"one foreign":      {keys: []string{"p/backups/b/x", "p/photos/x"}, want: "Backup store contains invalid top-level directories: [photos]"},
-		"three foreign":    {keys: []string{"p/a/x", "p/a/y", "p/a/z/x"}, want: "Backup store contains invalid top-level directories: [a]"},
-		"many foreign":     {keys: []string{"p/a/x", "p/b/x", "p/c/x", "p/d/x"}, want: "Backup store contains 4 invalid top-level directories: ["},
+		"one foreign": {keys: []string{"p/backups/b/x", "p/photos/x"},
+			want: "Backup store contains invalid top-level directories: [photos]"},
+		"three foreign": {keys: []string{"p/a/x", "p/a/y", "p/a/z/x"},
+			want: "Backup store contains invalid top-level directories: [a]"},
+		"many foreign": {keys: []string{"p/a/x", "p/b/x", "p/c/x", "p/d/x"},
+			want: "Backup store contains 4 invalid top-level directories: ["},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,11 +168,14 @@ func TestDirectoriesAreTakenAsVeleroTakesThem(t *testing.T) {
 		spell func(dir, name string) string
 		warns bool
 	}{
-		"whole":                          {func(dir, name string) string { return dir + name + "/" }, false},
-		"without the slash":              {func(dir, name string) string { return dir + name }, true},
-		"without the directory":          {func(_, name string) string { return name + "/" }, true},
-		"without both":                   {func(_, name string) string { return name }, true},
-		"the directory itself among all": {func(dir, name string) string { return strings.TrimSuffix(dir+name+"/", "itself/") }, true},
+		"whole":                 {func(dir, name string) string { return dir + name + "/" }, false},
+		"without the slash":     {func(dir, name string) string { return dir + name }, true},
+		"without the directory": {func(_, name string) string { return name + "/" }, true},
+		"without both":          {func(_, name string) string { return name }, true},
+		"the directory itself among all": {func(dir, name string) string {
+			return strings.TrimSuffix(dir+name+"/",
+				"itself/")
+		}, true},
 	} {
 		for _, prefix := range []string{"", "p"} {
 			t.Run(name+", prefix "+prefix, func(t *testing.T) {

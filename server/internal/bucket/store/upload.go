@@ -31,9 +31,9 @@ type Artifacts struct {
 	Warn func(error)
 }
 
-// Upload is the upload of a backup. It streams the archive while the archive is written to a temporary file; the archive becomes
-// visible only after Commit has stored velero-backup.json. Commit, Abort or Leave ends the upload; a later Abort or Leave does
-// nothing.
+// Upload is the upload of a backup. It streams the archive while the archive is written to a temporary file; the
+// archive becomes visible only after Commit has stored velero-backup.json. Commit, Abort or Leave ends the upload; a
+// later Abort or Leave does nothing.
 type Upload struct {
 	store  *Store
 	name   string
@@ -54,9 +54,9 @@ var (
 	errShortTaken = errors.New("the object store plugin reported success before it had read the whole archive")
 )
 
-// BeginBackup starts to stream the archive of a backup, through a temporary file in dir; "" is the system's directory of
-// temporary files. The upload fails when ctx is cancelled. BeginBackup returns ErrBackupExists if the bucket has a backup of that
-// name.
+// BeginBackup starts to stream the archive of a backup, through a temporary file in dir; "" is the system's directory
+// of temporary files. The upload fails when ctx is cancelled. BeginBackup returns ErrBackupExists if the bucket has a
+// backup of that name.
 func (s *Store) BeginBackup(ctx context.Context, name, dir string) (*Upload, error) {
 	if err := s.mustNotExist(ctx, name); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (u *Upload) stream(ctx context.Context) {
 	}
 }
 
-// Contents returns the writer of the archive. Writes fail when the upload fails, when its context ends, and after Commit or
-// Abort. The writer must be used by one goroutine only.
+// Contents returns the writer of the archive. Writes fail when the upload fails, when its context ends, and after
+// Commit or Abort. The writer must be used by one goroutine only.
 func (u *Upload) Contents() io.Writer { return u.body }
 
 // ArchiveSize returns the size of the archive as far as it is written.
@@ -97,12 +97,12 @@ func (u *Upload) ArchiveSize() int64 { return u.body.written() }
 // Digests returns those of the archive and the list of snapshots after Commit.
 func (u *Upload) Digests() Digests { return u.digests }
 
-// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is stored at the same time. If storing
-// anything but the log fails, Commit removes everything that it stored except the log, even if ctx was cancelled; if the
-// removal fails as well, the error is also ErrNotCleaned. If another backup of that name has appeared in the meantime,
-// Commit changes nothing and returns ErrBackupExists. It overwrites what an earlier attempt of the same backup, of a server that
-// was stopped and goes on, has stored in the meantime; velero-backup.json is created if absent where the object store can do that,
-// and read back.
+// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is
+// stored at the same time. If storing anything but the log fails, Commit removes everything that it stored except the
+// log, even if ctx was cancelled; if the removal fails as well, the error is also ErrNotCleaned. If another backup of
+// that name has appeared in the meantime, Commit changes nothing and returns ErrBackupExists. It overwrites what an
+// earlier attempt of the same backup, of a server that was stopped and goes on, has stored in the meantime;
+// velero-backup.json is created if absent where the object store can do that, and read back.
 func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 	if !u.end() {
 		return errEnded
@@ -251,8 +251,8 @@ func (u *Upload) removeAll(ctx context.Context) error {
 }
 
 // removeArchive removes what the upload may have left if it ended before Commit stored anything. An object store whose
-// process was killed may leave a partial archive. removeArchive does nothing if the directory has the velero-backup.json
-// of another backup.
+// process was killed may leave a partial archive. removeArchive does nothing if the directory has the
+// velero-backup.json of another backup.
 func (u *Upload) removeArchive(ctx context.Context) error {
 	return u.store.removeUnfinished(ctx, u.name, false)
 }

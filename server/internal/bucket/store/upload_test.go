@@ -164,7 +164,8 @@ func TestCommitMeetsAnotherProcess(t *testing.T) {
 	t.Parallel()
 	const metadata = "backups/b1/velero-backup.json"
 	for moment, after := range map[string]string{
-		"before the upload": "", "before the commit": "exists " + metadata, "before the write": "after put backups/b1/b1-logs.gz",
+		"before the upload": "", "before the commit": "exists " +
+			metadata, "before the write": "after put backups/b1/b1-logs.gz",
 		"after the write": "after put " + metadata, "at the end": "after put backups/b1/b1-volumeinfo.json.gz",
 	} {
 		for who, other := range map[string]string{

@@ -15,9 +15,10 @@ import (
 // maxBlockers is the number of backups that Blockers names.
 const maxBlockers = 50
 
-// Blockers returns all backups for which a queued backup waits, in the order of the queue with the running ones first. The reason
-// in the Backup names the nearest only. It asks the policy about the backup alone, as if all that are ahead ran, again and again,
-// each time without those that the policy has named. It returns nil for a backup that is not queued.
+// Blockers returns all backups for which a queued backup waits, in the order of the queue with the running ones first.
+// The reason in the Backup names the nearest only. It asks the policy about the backup alone, as if all that are ahead
+// ran, again and again, each time without those that the policy has named. It returns nil for a backup that is not
+// queued.
 func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.Blockers, error) {
 	var list velerov1.BackupList
 	if err := q.List(ctx, &list, client.InNamespace(q.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -47,7 +48,8 @@ func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.B
 	for i := range ahead {
 		order = append(order, ahead[i].Name)
 	}
-	asked := &queueadmission.Snapshot{Now: snapshot.Now, Limit: len(ahead) + 1, Running: ahead, Queued: snapshot.Queued[at:]}
+	asked := &queueadmission.Snapshot{Now: snapshot.Now, Limit: len(ahead) + 1, Running: ahead,
+		Queued: snapshot.Queued[at:]}
 	found := &serverreport.Blockers{Backup: name}
 	for {
 		outcome, err := q.Admission.Decide(ctx, asked)
@@ -58,7 +60,8 @@ func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.B
 			break
 		}
 		named := outcome.Decision.Waiting[0].Blockers
-		left := slices.DeleteFunc(slices.Clone(asked.Running), func(b queueadmission.Backup) bool { return slices.Contains(named, b.Name) })
+		left := slices.DeleteFunc(slices.Clone(asked.Running),
+			func(b queueadmission.Backup) bool { return slices.Contains(named, b.Name) })
 		if len(left) == len(asked.Running) {
 			break // the policy has another reason
 		}

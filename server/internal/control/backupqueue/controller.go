@@ -40,8 +40,8 @@ const reasonUndecided = "PolicyFailed"
 
 // Controller takes Backups from New to Queued, and to ReadyToStart when the policy admits them.
 //
-// The Backups are its whole state. Each decision is made on one view of all Backups and carried out by one conditional write
-// for each Backup that changes. There is one decision at a time, made by the server that leads.
+// The Backups are its whole state. Each decision is made on one view of all Backups and carried out by one conditional
+// write for each Backup that changes. There is one decision at a time, made by the server that leads.
 type Controller struct {
 	*run.Cluster
 	Admission Admission
@@ -65,8 +65,9 @@ type Controller struct {
 	woken    atomic.Uint64 // counts the events that a decision depends on
 }
 
-// Reconcile makes one decision and carries it out. It writes the admitted backups first, then those that enter the queue, and
-// the positions of the others when Pace allows it. It stops to write positions when an event requires another decision.
+// Reconcile makes one decision and carries it out. It writes the admitted backups first, then those that enter the
+// queue, and the positions of the others when Pace allows it. It stops to write positions when an event requires
+// another decision.
 func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	q.slots.deciding.Lock()
 	defer q.slots.deciding.Unlock()
@@ -91,7 +92,8 @@ func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	started := q.Now()
-	outcome, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line.Considered(), namespaces, max(1, q.Limit), started))
+	outcome, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line.Considered(), namespaces, max(1, q.Limit),
+		started))
 	q.Metrics.decided(q.Now().Sub(started))
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
@@ -133,10 +135,13 @@ func (w *work) moves() bool {
 }
 
 // plan returns the plan for a decision. If the configured policy has failed, the waiting backups say so.
-func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
+func (q *Controller) plan(
+	line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64,
+) work {
 	if errDecide != nil {
 		failing := q.failure.describe(errDecide, woken)
-		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Exact, q.Now()), failing: failing}
+		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Exact, q.Now()),
+			failing: failing}
 	}
 	failing := q.failure.describe(outcome.Failure, woken)
 	if failing != "" {
@@ -145,7 +150,8 @@ func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmissio
 			waiting.Message = fmt.Sprintf("%s; %s decided, because of %s", waiting.Message, outcome.By, failing)
 		}
 	}
-	return work{Plan: queue.NewPlan(line, outcome.Decision, outcome.By, q.Exact, q.Now()), by: outcome.By, failing: failing}
+	return work{Plan: queue.NewPlan(line, outcome.Decision, outcome.By, q.Exact, q.Now()), by: outcome.By,
+		failing: failing}
 }
 
 // failure is the last failure of the policy.
@@ -155,8 +161,8 @@ type failure struct {
 	text   string
 }
 
-// describe returns err in one line, "" for nil. The text stays the same while the policy fails for the same reason without
-// an event in between, because a new text is written to all waiting backups.
+// describe returns err in one line, "" for nil. The text stays the same while the policy fails for the same reason
+// without an event in between, because a new text is written to all waiting backups.
 func (f *failure) describe(err error, woken uint64) string {
 	reason := policy.ReasonOf(err)
 	switch {
@@ -178,13 +184,15 @@ func soonest(times ...time.Duration) (first time.Duration) {
 	return first
 }
 
-// batch is the least number of positions that are written before an event is handled, so that all positions become right
-// even if events never cease.
+// batch is the least number of positions that are written before an event is handled, so that all positions become
+// right even if events never cease.
 const batch = 8
 
-// carryOut writes a plan. It is not done if another client has changed a backup or an event requires another decision. If
-// later is set, it leaves the positions of Queued backups to a later decision.
-func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, woken uint64, later bool) (done bool, err error) {
+// carryOut writes a plan. It is not done if another client has changed a backup or an event requires another decision.
+// If later is set, it leaves the positions of Queued backups to a later decision.
+func (q *Controller) carryOut(
+	ctx context.Context, line queue.Line, work work, woken uint64, later bool,
+) (done bool, err error) {
 	last := len(line.Queued)
 	refused := false
 	for _, b := range work.Admit {
@@ -260,7 +268,8 @@ func (q *Controller) place(ctx context.Context, p queue.Placement, work work) er
 		case work.failing != "":
 			kind, reason = corev1.EventTypeWarning, reasonUndecided
 		}
-		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s", oneLine(fmt.Sprintf("position %d in the queue: %s", p.Position, p.Wait.Message)))
+		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s",
+			oneLine(fmt.Sprintf("position %d in the queue: %s", p.Position, p.Wait.Message)))
 	}
 	if p.Announce || waitsForOther(p.Backup, &p.Wait) {
 		q.logWait(b, p.Position, &p.Wait)
@@ -269,7 +278,9 @@ func (q *Controller) place(ctx context.Context, p queue.Placement, work work) er
 }
 
 // write changes b by one conditional write and returns the new state.
-func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) (*velerov1.Backup, error) {
+func (q *Controller) write(
+	ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error,
+) (*velerov1.Backup, error) {
 	wanted := b.DeepCopy()
 	run.DropCreatedStatus(wanted)
 	if err := change(wanted); err != nil {

@@ -32,7 +32,9 @@ type faultyClient struct {
 	writes    atomic.Int64
 }
 
-func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *faultyClient) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	n := c.writes.Add(1)
 	switch left := c.left.Add(-1); {
 	case left < -1<<40: // it was never to be killed
@@ -54,7 +56,9 @@ func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch clien
 	return err
 }
 
-func (c *faultyClient) write(ctx context.Context, obj client.Object, patch client.Patch, opts []client.PatchOption) error {
+func (c *faultyClient) write(
+	ctx context.Context, obj client.Object, patch client.Patch, opts []client.PatchOption,
+) error {
 	err := c.Client.Patch(ctx, obj, patch, opts...)
 	if err == nil {
 		c.observer.wrote(obj)
@@ -62,8 +66,8 @@ func (c *faultyClient) write(ctx context.Context, obj client.Object, patch clien
 	return err
 }
 
-// streams are the watches of a queue. They can be held up, so that its cache is stale, and broken, so that it has to list
-// again.
+// streams are the watches of a queue. They can be held up, so that its cache is stale, and broken, so that it has to
+// list again.
 type streams struct {
 	mu      sync.Mutex
 	changed *sync.Cond

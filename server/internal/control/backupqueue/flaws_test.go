@@ -29,7 +29,8 @@ func flaws() map[string]flaw {
 				mu.Lock()
 				defer mu.Unlock()
 				seen := *snapshot
-				seen.Ready = slices.DeleteFunc(slices.Clone(snapshot.Ready), func(b queueadmission.Backup) bool { return !admitted[b.Name] })
+				seen.Ready = slices.DeleteFunc(slices.Clone(snapshot.Ready),
+					func(b queueadmission.Backup) bool { return !admitted[b.Name] })
 				decision, err := inner.Decide(ctx, &seen)
 				if admitted == nil {
 					admitted = map[string]bool{}
@@ -48,10 +49,14 @@ func flaws() map[string]flaw {
 		}},
 		// Breaks: no backup waits that could run.
 		"the end of a run causes no decision": {watch: ignoring(func(before, after *velerov1.Backup) bool {
-			return before != nil && after != nil && before.Status.Phase == velerov1.BackupPhaseInProgress && after.Status.Phase != velerov1.BackupPhaseInProgress
+			return before != nil && after != nil && before.Status.Phase == velerov1.BackupPhaseInProgress &&
+				after.Status.Phase != velerov1.BackupPhaseInProgress
 		})},
 		// Breaks: backups pass through all phases, and positions are 1 to n.
-		"writes of positions are lost": {client: func(_ *Controller, c client.Client) client.Client { return &forgetfulClient{Client: c} }},
+		"writes of positions are lost": {client: func(_ *Controller,
+			c client.Client) client.Client {
+			return &forgetfulClient{Client: c}
+		}},
 		// Breaks: each waiting backup has the right reason.
 		"narrow backups overtake a wide one": {admission: func(inner decider) decider {
 			return decides(func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
@@ -72,13 +77,14 @@ func flaws() map[string]flaw {
 	}
 }
 
-// TestAcceptQueue_ModelCatchesWeaknesses plants each weakness and runs the model until a rule catches it, on a real API server
-// and in memory.
+// TestAcceptQueue_ModelCatchesWeaknesses plants each weakness and runs the model until a rule catches it, on a real API
+// server and in memory.
 func TestAcceptQueue_ModelCatchesWeaknesses(t *testing.T) {
 	t.Parallel()
 	admission := newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register())
 	for name, planted := range flaws() {
-		for on, prepare := range map[string]func(*testing.T, uint64, decider, flaw) *model{"real": newModel, "in memory": newMemoryModel} {
+		for on, prepare := range map[string]func(*testing.T, uint64, decider, flaw) *model{"real": newModel,
+			"in memory": newMemoryModel} {
 			t.Run(name+", "+on, func(t *testing.T) {
 				t.Parallel()
 				const lives, steps = 400, 50 // most are caught in the first life
@@ -104,7 +110,9 @@ func (d decides) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) 
 }
 
 // ignoring hides events about Backups from the queue. before is nil for a new Backup, after for a deleted one.
-func ignoring(to func(before, after *velerov1.Backup) bool) func(*Controller, handler.EventHandler) handler.EventHandler {
+func ignoring(
+	to func(before, after *velerov1.Backup) bool,
+) func(*Controller, handler.EventHandler) handler.EventHandler {
 	backup := func(object client.Object) *velerov1.Backup { b, _ := object.(*velerov1.Backup); return b }
 	return func(_ *Controller, inner handler.EventHandler) handler.EventHandler {
 		return handler.Funcs{
@@ -183,7 +191,9 @@ type forgetfulClient struct {
 	n  int
 }
 
-func (f *forgetfulClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (f *forgetfulClient) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	b, ok := obj.(*velerov1.Backup)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,13 +207,17 @@ func (f *forgetfulClient) Patch(ctx context.Context, obj client.Object, patch cl
 // silentClient writes no reasons.
 type silentClient struct{ client.Client }
 
-func (s silentClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (s silentClient) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	obj.SetAnnotations(nil)
 	return s.Client.Patch(ctx, obj, patch, opts...)
 }
 
 // overtaking asks the policy about each queued backup alone, as if no other were ahead of it.
-func overtaking(ctx context.Context, inner decider, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+func overtaking(
+	ctx context.Context, inner decider, snapshot *queueadmission.Snapshot,
+) (*queueadmission.Decision, error) {
 	all := &queueadmission.Decision{}
 	seen := *snapshot
 	for i := range snapshot.Queued {

@@ -21,14 +21,15 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// TestAcceptHardening_Unwritable has Backups first in the queue that the API server refuses to write. The others run, a server
-// that starts does so, too, and what was refused runs when it is changed or no longer refused.
+// TestAcceptHardening_Unwritable has Backups first in the queue that the API server refuses to write. The others run, a
+// server that starts does so, too, and what was refused runs when it is changed or no longer refused.
 func TestAcceptHardening_Unwritable(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
 	stop := s.RefuseUpdates(t)
 	defer stop()
-	s.Add(t, controllertest.NewBackup("a-bad", of("ns1"), controllertest.Refused), controllertest.NewBackup("b-bad", of("ns1"), controllertest.Refused))
+	s.Add(t, controllertest.NewBackup("a-bad", of("ns1"), controllertest.Refused),
+		controllertest.NewBackup("b-bad", of("ns1"), controllertest.Refused))
 	s.Add(t, controllertest.NewBackup("c-good", of("ns1")), controllertest.NewBackup("d-good", of("ns2")))
 	metrics := s.restarted()
 	s.shows("a-bad New", "b-bad New", "c-good ReadyToStart", "d-good Queued 1")
@@ -60,11 +61,12 @@ func TestAcceptHardening_Unwritable(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.queue.Unwritable()) == 0 }, patience, 10*time.Millisecond)
 }
 
-// TestAcceptHardening_UnwritableInItsSlot has a ready and a running backup that cannot be written. Their slots go to others, which
-// overlap them, and neither starts beside those, not even with another server.
+// TestAcceptHardening_UnwritableInItsSlot has a ready and a running backup that cannot be written. Their slots go to
+// others, which overlap them, and neither starts beside those, not even with another server.
 func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
 	t.Parallel()
-	refusal := apierrors.NewForbidden(schema.GroupResource{Group: "velero.io", Resource: "backups"}, "x", errors.New("this one is not to be touched"))
+	refusal := apierrors.NewForbidden(schema.GroupResource{Group: "velero.io", Resource: "backups"}, "x",
+		errors.New("this one is not to be touched"))
 	mayStart := func(s *queueSite, name string, want bool) {
 		s.t.Helper()
 		require.Eventually(s.t, func() bool { // the queue may not have seen yet that others have ended
@@ -88,7 +90,8 @@ func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
 
 			first := s.queue.Refused(s.Backup(t, "a-bad"), refusal)
 			s.shows("a-bad "+string(phase), "b ReadyToStart", "c Queued 1")
-			require.Eventually(t, func() bool { m := measured(t, metrics); return m["unwritable"] == 1 && m["running"] == 1 }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { m := measured(t, metrics); return m["unwritable"] == 1 && m["running"] == 1 },
+				patience, 10*time.Millisecond)
 			s.hasEvent("a-bad", reasonUnwritable, "holds no slot until it can be written: ")
 			require.Greater(t, s.queue.Refused(s.Backup(t, "a-bad"), refusal), first, "the pause grows")
 			mayStart(s, "a-bad", false)
@@ -121,8 +124,8 @@ func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
 	}
 }
 
-// TestAcceptHardening_BucketAway has backups whose location is not available. They wait, without holding up others, ask for its
-// validation, and start when it is available. A backup whose location does not exist starts, in order to fail.
+// TestAcceptHardening_BucketAway has backups whose location is not available. They wait, without holding up others, ask
+// for its validation, and start when it is available. A backup whose location does not exist starts, in order to fail.
 func TestAcceptHardening_BucketAway(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 3)
@@ -136,18 +139,21 @@ func TestAcceptHardening_BucketAway(t *testing.T) {
 	in := func(location string) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) { b.Spec.StorageLocation = location }
 	}
-	s.Add(t, controllertest.NewLocation("near"), controllertest.NewLocation("far", func(l *velerov1.BackupStorageLocation) {
-		l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
-	}))
+	s.Add(t, controllertest.NewLocation("near"),
+		controllertest.NewLocation("far", func(l *velerov1.BackupStorageLocation) {
+			l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
+		}))
 	s.Add(t, controllertest.NewBackup("a-far", of("ns1")), controllertest.NewBackup("b-far", of("ns2"), in("far")))
-	s.Add(t, controllertest.NewBackup("c-near", of("ns1"), in("near")), controllertest.NewBackup("d-nowhere", of("ns3"), in("nowhere")))
+	s.Add(t, controllertest.NewBackup("c-near", of("ns1"), in("near")), controllertest.NewBackup("d-nowhere", of("ns3"),
+		in("nowhere")))
 	metrics := s.restarted()
 	s.shows("a-far Queued 1", "b-far Queued 2", "c-near ReadyToStart", "d-nowhere ReadyToStart")
 	require.Equal(t, "far", <-asked)
 	const why = "backup storage location far is Unavailable, and the backup starts when it is Available"
 	require.Equal(t, reasonLocation+": "+why, s.says("a-far"))
 	require.Equal(t, reasonLocation+": "+why, s.says("b-far"))
-	require.Eventually(t, func() bool { return measured(t, metrics)["waiting "+reasonLocation] == 2 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return measured(t, metrics)["waiting "+reasonLocation] == 2 }, patience,
+		10*time.Millisecond)
 	s.hasEvent("a-far", reasonLocation, "position 1 in the queue: "+why)
 
 	s.move("c-near", velerov1.BackupPhaseInProgress)
@@ -190,7 +196,8 @@ func TestAcceptHardening_ManyQueued(t *testing.T) {
 	t.Logf("%d writes for %d starts, each after a pause", quiet, admissions)
 	require.LessOrEqual(t, quiet, int64(admissions*12))
 
-	// Under load, positions are written only from time to time, here after the last start: less than three writes for each.
+	// Under load, positions are written only from time to time, here after the last start: less than three writes for
+	// each.
 	m.plane.stop()
 	m.pace = Pace{Quiet: patience, Late: patience}
 	m.start()
@@ -253,7 +260,8 @@ func TestPositionsAreRightSoon(t *testing.T) {
 			}
 			pending := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer pending.ShutDown()
-			s.Add(t, controllertest.NewBackup("a", of("ns")), controllertest.NewBackup("b", of("ns")), controllertest.NewBackup("c", of("ns")), controllertest.NewBackup("d", of("ns")))
+			s.Add(t, controllertest.NewBackup("a", of("ns")), controllertest.NewBackup("b", of("ns")),
+				controllertest.NewBackup("c", of("ns")), controllertest.NewBackup("d", of("ns")))
 			_, err := q.Reconcile(t.Context(), queueRequest())
 			require.NoError(t, err)
 			require.Equal(t, 2, s.Backup(t, "c").Status.QueuePosition)

@@ -26,8 +26,8 @@ type side struct {
 	events   []string // guarded by observer.mu
 }
 
-// TestMemoryAnswersAsAPIServer makes the same random requests to a real API server and to the one in memory: all requests that
-// lives make, from current and from old states. Replies and events are the same.
+// TestMemoryAnswersAsAPIServer makes the same random requests to a real API server and to the one in memory: all
+// requests that lives make, from current and from old states. Replies and events are the same.
 func TestMemoryAnswersAsAPIServer(t *testing.T) {
 	t.Parallel()
 	real := &side{observer: newObserver(queueRules{})}
@@ -36,7 +36,8 @@ func TestMemoryAnswersAsAPIServer(t *testing.T) {
 	for _, s := range sides {
 		s.kept = map[string]*velerov1.Backup{}
 		s.observer.record = func(kind watch.EventType, b *velerov1.Backup) {
-			s.events = append(s.events, fmt.Sprintf("%s %s %s %d deleted=%v", kind, b.Name, b.Status.Phase, b.Status.QueuePosition, b.DeletionTimestamp != nil))
+			s.events = append(s.events, fmt.Sprintf("%s %s %s %d deleted=%v", kind, b.Name, b.Status.Phase,
+				b.Status.QueuePosition, b.DeletionTimestamp != nil))
 		}
 	}
 	ctx, end := context.WithCancel(t.Context())

@@ -15,11 +15,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// Locations is what the queue has to know about storage locations: a backup whose location is not available waits. If the
-// location does not exist, the backup starts and fails its validation, as in Velero.
+// Locations is what the queue has to know about storage locations: a backup whose location is not available waits. If
+// the location does not exist, the backup starts and fails its validation, as in Velero.
 //
-// A backup that waits for its location keeps its position and holds up no other, not even one that overlaps it: how long the
-// location stays away is unknown.
+// A backup that waits for its location keeps its position and holds up no other, not even one that overlaps it: how
+// long the location stays away is unknown.
 type Locations struct {
 	// Default is the location of backups that name none, in a cluster in which none is marked as the default.
 	Default string
@@ -33,8 +33,8 @@ const askPause = 5 * time.Second
 // reasonLocation is the reason of backups that wait for their location.
 const reasonLocation = "LocationUnavailable"
 
-// setAside sets the backups aside whose location is not available, and asks for a validation. It returns when to ask again, 0
-// for never.
+// setAside sets the backups aside whose location is not available, and asks for a validation. It returns when to ask
+// again, 0 for never.
 func (q *Controller) setAside(ctx context.Context, line *queue.Line) (again time.Duration, err error) {
 	if q.Locations == nil {
 		return 0, nil
@@ -49,7 +49,8 @@ func (q *Controller) setAside(ctx context.Context, line *queue.Line) (again time
 		if run.LocationProblem(location) != "" {
 			// The message of the location may change with each validation, and would be written to each backup.
 			phase := cmp.Or(location.Status.Phase, "not validated yet")
-			problems[location.Name] = fmt.Sprintf("backup storage location %s is %s, and the backup starts when it is Available", location.Name, phase)
+			problems[location.Name] = fmt.Sprintf("backup storage location %s is %s, and the backup starts when it is Available",
+				location.Name, phase)
 		}
 	}
 	line.Aside = map[string]queue.Reason{}

@@ -19,7 +19,8 @@ func waitsForOther(b *velerov1.Backup, wait *velerov1.QueueWait) bool {
 
 // logWait logs why a backup waits.
 func (q *Controller) logWait(b *velerov1.Backup, position int, wait *velerov1.QueueWait) {
-	details := []any{"backup", b.Namespace + "/" + b.Name, "position", position, "reason", wait.Reason, "message", wait.Message}
+	details := []any{"backup", b.Namespace + "/" + b.Name, "position", position, "reason", wait.Reason, "message",
+		wait.Message}
 	if len(wait.Blockers) > 0 {
 		details = append(details, "for", wait.Blockers)
 	}

@@ -21,12 +21,15 @@ func TestStandingBackupsAreLoggedOnce(t *testing.T) {
 	var line queue.Line
 	for i := range 60 {
 		b := controllertest.NewBackup(fmt.Sprintf("b%02d", i))
-		placement := queue.Placement{Backup: b, Position: i + 1, Wait: velerov1.QueueWait{Reason: "NamespaceOverlap", Blockers: []string{"first"}}}
+		placement := queue.Placement{Backup: b, Position: i + 1, Wait: velerov1.QueueWait{Reason: "NamespaceOverlap",
+			Blockers: []string{"first"}}}
 		require.NoError(t, placement.Apply(b))
 		line.Queued = append(line.Queued, b)
 	}
-	moves := queue.Placement{Backup: line.Queued[1], Position: 1, Wait: velerov1.QueueWait{Reason: "NamespaceOverlap", Blockers: []string{"first"}}}
-	changes := queue.Placement{Backup: line.Queued[2], Position: 2, Wait: velerov1.QueueWait{Reason: "NamespaceOverlap", Blockers: []string{"second"}}}
+	moves := queue.Placement{Backup: line.Queued[1], Position: 1, Wait: velerov1.QueueWait{Reason: "NamespaceOverlap",
+		Blockers: []string{"first"}}}
+	changes := queue.Placement{Backup: line.Queued[2], Position: 2, Wait: velerov1.QueueWait{Reason: "NamespaceOverlap",
+		Blockers: []string{"second"}}}
 	for range 2 {
 		q.logStanding(line, queue.Plan{Admit: line.Queued[:1], Place: []queue.Placement{moves, changes}})
 	}

@@ -27,9 +27,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// memory is an API server in memory, with the caches and the work queue of one server. Everything happens in one goroutine:
-// whenever the queue reads, decides or writes, a random number of steps may come between, each of which brings an event to a
-// cache, an event to a handler, or a change by a user. So the seed determines the life.
+// memory is an API server in memory, with the caches and the work queue of one server. Everything happens in one
+// goroutine: whenever the queue reads, decides or writes, a random number of steps may come between, each of which
+// brings an event to a cache, an event to a handler, or a change by a user. So the seed determines the life.
 type memory struct {
 	model *model
 
@@ -162,7 +162,8 @@ func (p *memory) removeNamespace(name string, _ bool) {
 
 func (p *memory) emitNamespace(kind watch.EventType, name string) {
 	if p.server != nil {
-		p.server.namespaces.coming = append(p.server.namespaces.coming, change[*metav1.PartialObjectMetadata]{kind, p.namespace(name)})
+		p.server.namespaces.coming = append(p.server.namespaces.coming,
+			change[*metav1.PartialObjectMetadata]{kind, p.namespace(name)})
 	}
 }
 
@@ -198,7 +199,8 @@ func (p *memory) hold() { p.server.held = true }
 
 func (p *memory) release() { p.server.held = false }
 
-// relist replaces the coming events of Backups by those that lead to the current state directly, as after a broken watch.
+// relist replaces the coming events of Backups by those that lead to the current state directly, as after a broken
+// watch.
 func (p *memory) relist() {
 	of := &p.server.backups
 	of.coming = nil
@@ -300,7 +302,10 @@ func (i *informer[T]) take(e change[T]) {
 		i.told = append(i.told, func() { i.handler.Delete(ctx, event.DeleteEvent{Object: e.object}, i.pending) })
 	case known:
 		i.cache[name] = e.object
-		i.told = append(i.told, func() { i.handler.Update(ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: e.object}, i.pending) })
+		i.told = append(i.told, func() {
+			i.handler.Update(ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: e.object},
+				i.pending)
+		})
 	default:
 		i.cache[name] = e.object
 		i.told = append(i.told, func() { i.handler.Create(ctx, event.CreateEvent{Object: e.object}, i.pending) })
@@ -372,8 +377,8 @@ func (c *memoryClient) Get(_ context.Context, key client.ObjectKey, object clien
 	return nil
 }
 
-// Patch stores object if it was made from the current state. The real API server gets the difference, which means the same
-// then.
+// Patch stores object if it was made from the current state. The real API server gets the difference, which means the
+// same then.
 func (c *memoryClient) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
 	p := c.memory
 	p.between(true)

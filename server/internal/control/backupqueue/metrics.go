@@ -29,10 +29,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		depth:   prometheus.NewGauge(prometheus.GaugeOpts(opts("depth", "Backups that wait for their turn."))),
 		running: prometheus.NewGauge(prometheus.GaugeOpts(opts("running", "Backups that run, or are about to."))),
-		refused: prometheus.NewGauge(prometheus.GaugeOpts(opts("unwritable", "Backups that are passed over, because the API server refuses to write them."))),
-		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by reason.")), []string{"reason"}),
+		refused: prometheus.NewGauge(prometheus.GaugeOpts(opts("unwritable", "Backups that are passed over, because the "+
+			"API server refuses to write them."))),
+		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by reason.")),
+			[]string{"reason"}),
 		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "cleat", Subsystem: "queue", Name: "wait_seconds", Help: "Time from the creation of a backup to its admission.",
+			Namespace: "cleat", Subsystem: "queue", Name: "wait_seconds",
+			Help:    "Time from the creation of a backup to its admission.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400},
 		}),
 		decisions: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -63,7 +63,8 @@ func TestMetricsShowTheQueue(t *testing.T) {
 		}, 5*time.Minute, 5*time.Millisecond, "want %v, got last %v", want, &got)
 	}
 	s.shows("runs InProgress", "a-waits Queued 1", "b-starts ReadyToStart", "c-later Queued 2")
-	full := map[string]float64{"depth": 2, "running": 2, "wait_seconds": 1, "waiting NamespaceOverlap": 1, "waiting Limit": 1}
+	full := map[string]float64{"depth": 2, "running": 2, "wait_seconds": 1, "waiting NamespaceOverlap": 1,
+		"waiting Limit": 1}
 	shows(full) // though "b-starts" has not begun
 	require.Positive(t, measured(t, metrics)["decision_seconds"])
 

@@ -24,11 +24,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// model is one random sequence of steps ("life") of a queue: actions of users and of the controller of backups, and failures
-// of the server. The rules are checked after each step.
+// model is one random sequence of steps ("life") of a queue: actions of users and of the controller of backups, and
+// failures of the server. The rules are checked after each step.
 //
-// A life takes place on a real API server or on one in memory. The latter explores many more interleavings in the same time,
-// and the same seed gives the same life; likeness_test.go shows that it answers as the real one does.
+// A life takes place on a real API server or on one in memory. The latter explores many more interleavings in the same
+// time, and the same seed gives the same life; likeness_test.go shows that it answers as the real one does.
 type model struct {
 	t        *testing.T
 	plane    plane
@@ -124,7 +124,8 @@ func randomRules(random *rand.Rand) queueRules {
 // newModelOf prepares a life with some rules.
 func newModelOf(t *testing.T, rules queueRules, random *rand.Rand, admission decider, f flaw) *model {
 	t.Helper()
-	m := &model{t: t, random: random, admission: admission, flaw: f, spaces: map[string]bool{}, observer: newObserver(rules)}
+	m := &model{t: t, random: random, admission: admission, flaw: f, spaces: map[string]bool{},
+		observer: newObserver(rules)}
 	ctx, end := context.WithCancel(t.Context())
 	m.plane = newRealPlane(ctx, t, m.observer)
 	m.end = func() { m.plane.stop(); end() }
@@ -156,7 +157,8 @@ func (m *model) live(steps int) error {
 }
 
 func (m *model) report(err error) error {
-	return fmt.Errorf("%w, after:\n%s\nwith limit %d, and at the end:\n%s", err, strings.Join(m.steps, "\n"), m.observer.rules.limit, m.picture())
+	return fmt.Errorf("%w, after:\n%s\nwith limit %d, and at the end:\n%s", err, strings.Join(m.steps, "\n"),
+		m.observer.rules.limit, m.picture())
 }
 
 // picture describes every backup in one line.
@@ -164,7 +166,8 @@ func (m *model) picture() string {
 	var lines []string
 	for _, b := range m.observer.backups() {
 		lines = append(lines, fmt.Sprintf("%s %s %d %v -%v deleted=%v %s", b.Name, run.BackupPhase(b), b.Status.QueuePosition,
-			b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces, b.DeletionTimestamp != nil, b.Annotations[velerov1.QueueWaitAnnotation]))
+			b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces, b.DeletionTimestamp != nil,
+			b.Annotations[velerov1.QueueWaitAnnotation]))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -203,7 +206,8 @@ func (m *model) step() error {
 	case dice < 86:
 		m.editSpec()
 	case dice < 88:
-		m.moveOne([]velerov1.BackupPhase{"Queued", "ReadyToStart", "Completed", "FailedValidation"}[m.random.IntN(4)], velerov1.BackupPhaseNew)
+		m.moveOne([]velerov1.BackupPhase{"Queued", "ReadyToStart", "Completed", "FailedValidation"}[m.random.IntN(4)],
+			velerov1.BackupPhaseNew)
 	case dice < 89:
 		m.moveOne(velerov1.BackupPhaseQueued, velerov1.BackupPhaseDeleting)
 	case dice < 92:

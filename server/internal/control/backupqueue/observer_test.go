@@ -23,8 +23,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// observer watches every state of every Backup of a namespace in the order of the API server and checks each step of the
-// queue against the rules. It also knows when the queue is idle.
+// observer watches every state of every Backup of a namespace in the order of the API server and checks each step of
+// the queue against the rules. It also knows when the queue is idle.
 type observer struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -37,7 +37,8 @@ type observer struct {
 	broken  error // the first rule that was broken
 
 	queue *watchedQueue // nil while none runs
-	// For a life in memory. step takes a step and reports whether one was possible, unfinished reports whether users are to act.
+	// For a life in memory. step takes a step and reports whether one was possible, unfinished reports whether users are
+	// to act.
 	step       func() bool
 	unfinished func() bool
 	record     func(watch.EventType, *velerov1.Backup) // gets all events; may be nil
@@ -178,7 +179,8 @@ func (o *observer) idle() bool {
 	if o.unfinished != nil && o.unfinished() {
 		return false
 	}
-	return o.queue != nil && o.seen >= o.written && o.queue.heardAll(o.state) && o.queue.knows(o.rules.namespaces) && o.queue.quiet()
+	return o.queue != nil && o.seen >= o.written && o.queue.heardAll(o.state) && o.queue.knows(o.rules.namespaces) &&
+		o.queue.quiet()
 }
 
 // wrote records a write of the queue.
@@ -217,7 +219,8 @@ func (o *observer) await(b *velerov1.Backup) {
 	}
 }
 
-// awaitDeletion waits until the observer has seen that a backup was deleted or, unless removed is set, that it is being deleted.
+// awaitDeletion waits until the observer has seen that a backup was deleted or, unless removed is set, that it is being
+// deleted.
 func (o *observer) awaitDeletion(name string, removed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -268,7 +271,8 @@ func (w *watchedQueue) setup(mgr ctrl.Manager, f flaw) error {
 		onBackup = f.watch(w.Controller, onBackup)
 	}
 	return control.NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()).
-		Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespaceMetadata(), w.heardOf(onNamespace)).Complete(w)
+		Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespaceMetadata(),
+		w.heardOf(onNamespace)).Complete(w)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -322,7 +326,8 @@ func (w *watchedQueue) quiet() bool {
 func (w *watchedQueue) describe() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return fmt.Sprintf("got events of %d backups, running %v, again %v, woken %d, decided at %d, %d decisions", len(w.heard), w.running, w.again, w.woken.Load(), w.decidedAt, w.decisions)
+	return fmt.Sprintf("got events of %d backups, running %v, again %v, woken %d, decided at %d, %d decisions",
+		len(w.heard), w.running, w.again, w.woken.Load(), w.decidedAt, w.decisions)
 }
 
 // heardOf records events after inner has handled them.

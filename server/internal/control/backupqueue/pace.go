@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pace is when the positions of backups that are in the queue already are written. Every start of a backup changes all of
-// them, so the queue waits for a pause. The zero Pace writes them at once.
+// Pace is when the positions of backups that are in the queue already are written. Every start of a backup changes all
+// of them, so the queue waits for a pause. The zero Pace writes them at once.
 type Pace struct {
 	Quiet time.Duration // without an event
 	Late  time.Duration // from the first wrong position, if there is no pause
@@ -15,7 +15,8 @@ type Pace struct {
 // DefaultPace is the pace of a server: positions are right within a second when it is quiet and within five under load.
 func DefaultPace() Pace { return Pace{Quiet: 300 * time.Millisecond, Late: 3 * time.Second} }
 
-// backlog knows since when there are positions to write. It is lost with the process: the next one waits for a pause, too.
+// backlog knows since when there are positions to write. It is lost with the process: the next one waits for a pause,
+// too.
 type backlog struct {
 	since time.Time                 // of the first one; zero without
 	event atomic.Pointer[time.Time] // the last event; nil without

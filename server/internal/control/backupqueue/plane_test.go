@@ -83,7 +83,8 @@ func (p *realPlane) removeNamespace(name string, terminating bool) {
 	if !terminating {
 		require.NoError(p.t, p.cluster.Delete(p.t.Context(), namespace))
 	}
-	require.NoError(p.t, p.cluster.Patch(p.t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	require.NoError(p.t, p.cluster.Patch(p.t.Context(), namespace,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	for { // the namespace controller may write to it, too
 		err := p.cluster.Get(p.t.Context(), client.ObjectKeyFromObject(namespace), namespace)
 		if err == nil {

@@ -31,8 +31,8 @@ func (w *writes) Patch(ctx context.Context, o client.Object, patch client.Patch,
 	return w.Client.Patch(ctx, o, patch, opts...)
 }
 
-// A policy that changes the order each time is asked only after events. The writes that it causes do not keep the server
-// busy.
+// A policy that changes the order each time is asked only after events. The writes that it causes do not keep the
+// server busy.
 func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
@@ -42,10 +42,12 @@ func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 		written.Client = c.Client
 		return &run.Cluster{Client: &written, Live: c.Live, Namespace: c.Namespace}
 	}
-	s.admission = alone{decides(func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	s.admission = alone{decides(func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision,
+		error) {
 		decision := &queueadmission.Decision{}
 		for i := range snapshot.Queued {
-			decision.Waiting = append(decision.Waiting, queueadmission.Waiting{Name: snapshot.Queued[i].Name, Reason: "Closed", Message: "nobody starts"})
+			decision.Waiting = append(decision.Waiting, queueadmission.Waiting{Name: snapshot.Queued[i].Name, Reason: "Closed",
+				Message: "nobody starts"})
 		}
 		if len(snapshot.Queued) == 4 {
 			slices.Reverse(decision.Waiting)
@@ -62,7 +64,10 @@ func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 		for _, b := range backups {
 			names = append(names, b.Name)
 		}
-		slices.SortFunc(names, func(a, b string) int { return backups[a].Status.QueuePosition - backups[b].Status.QueuePosition })
+		slices.SortFunc(names, func(a,
+			b string) int {
+			return backups[a].Status.QueuePosition - backups[b].Status.QueuePosition
+		})
 		return names
 	}
 	settled := func() bool {
@@ -93,9 +98,11 @@ func TestFailureTextStaysUntilSomethingChanges(t *testing.T) {
 	require.Equal(t, "the calendar cannot be reached, attempt 1", f.describe(attempt(2), 1))
 	require.Equal(t, "the calendar cannot be reached, attempt 3", f.describe(attempt(3), 2), "there was an event")
 	require.Empty(t, f.describe(nil, 2))
-	died := fmt.Errorf("held: %w", &calls.DiedError{Plugin: "a.b/c", Command: "/p", During: "Decide", ExitStatus: "exit status 3", Stderr: []string{"password hunter2"}})
+	died := fmt.Errorf("held: %w", &calls.DiedError{Plugin: "a.b/c", Command: "/p", During: "Decide",
+		ExitStatus: "exit status 3", Stderr: []string{"password hunter2"}})
 	require.ErrorContains(t, died, "hunter2", "for the log")
-	require.Equal(t, "held: plugin a.b/c (/p) died during Decide: exit status 3; the log of the server has its stderr", f.describe(died, 2))
+	require.Equal(t, "held: plugin a.b/c (/p) died during Decide: exit status 3; the log of the server has its stderr",
+		f.describe(died, 2))
 	require.Empty(t, f.describe(nil, 2))
 	require.Equal(t, "it is gone", f.describe(errors.New("it is gone"), 2))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// A waiting Backup that the API server refuses to write is passed over until it has changed or a pause is over. One that is ready
-// or runs has no slot until the controller of backups tries again (slots.go).
+// A waiting Backup that the API server refuses to write is passed over until it has changed or a pause is over. One
+// that is ready or runs has no slot until the controller of backups tries again (slots.go).
 const (
 	firstRefusalPause = time.Second
 	lastRefusalPause  = 2 * time.Minute
@@ -26,8 +26,8 @@ const (
 // reasonUnwritable is the reason of Backups that cannot be written. No Backup has it, only events, metrics and reports.
 const reasonUnwritable = "Unwritable"
 
-// refusals are the Backups that the API server refuses to write. The reason cannot be written to them, so it is in an event, a
-// metric and the server's report. They are lost with the process, which asks again.
+// refusals are the Backups that the API server refuses to write. The reason cannot be written to them, so it is in an
+// event, a metric and the server's report. They are lost with the process, which asks again.
 type refusals struct {
 	mu sync.Mutex
 	of map[types.UID]*refusal
@@ -42,7 +42,8 @@ type refusal struct {
 	asked   bool      // by the current decision, or by the controller of backups
 }
 
-// refused records that a Backup could not be written, and reports it if the reason is new. It returns when to ask again.
+// refused records that a Backup could not be written, and reports it if the reason is new. It returns when to ask
+// again.
 func (q *Controller) refused(b *velerov1.Backup, err error) time.Duration {
 	text := oneLine(err.Error())
 	again, isNew := q.refusals.add(b, text, q.Now())
@@ -54,7 +55,8 @@ func (q *Controller) refused(b *velerov1.Backup, err error) time.Duration {
 		follows = "holds no slot until it can be written"
 	}
 	q.Events.Eventf(b, nil, corev1.EventTypeWarning, reasonUnwritable, "Queue", "%s", follows+": "+text)
-	q.Log.Warn("backup cannot be written", "backup", b.Namespace+"/"+b.Name, "phase", run.BackupPhase(b), "follows", follows, "error", err)
+	q.Log.Warn("backup cannot be written", "backup", b.Namespace+"/"+b.Name, "phase", run.BackupPhase(b), "follows",
+		follows, "error", err)
 	return again
 }
 
@@ -93,8 +95,8 @@ func (r *refusals) forget(uid types.UID) {
 	delete(r.of, uid)
 }
 
-// take takes the Backups out of a line that are not to be written now, or whose slots are free. It returns when to ask again, 0
-// for never, and how many it has taken out.
+// take takes the Backups out of a line that are not to be written now, or whose slots are free. It returns when to ask
+// again, 0 for never, and how many it has taken out.
 func (r *refusals) take(line *queue.Line, now time.Time) (again time.Duration, taken int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

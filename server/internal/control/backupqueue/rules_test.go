@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// This file implements the rules of the queue a second time, as simply as possible, as the reference for the tests. It shares
-// no code with the queue, only the settings.
+// This file implements the rules of the queue a second time, as simply as possible, as the reference for the tests. It
+// shares no code with the queue, only the settings.
 
 // queueRules checks the rules for a limit of running backups and the existing namespaces.
 type queueRules struct {
@@ -79,7 +79,8 @@ func before(a, b *velerov1.Backup) bool {
 		}
 		return b.Status.QueuePosition
 	}
-	return cmp.Or(cmp.Compare(position(a), position(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+	return cmp.Or(cmp.Compare(position(a), position(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // admitted checks the admission of a backup. was is its state in the queue, others are all other backups.
@@ -93,7 +94,8 @@ func (r queueRules) admitted(was *velerov1.Backup, others []*velerov1.Backup) er
 			}
 		}
 		if isQueued(other) && before(other, was) && r.overlap(was, other) {
-			return fmt.Errorf("%s (position %d) overtakes %s (position %d), which it overlaps", was.Name, was.Status.QueuePosition, other.Name, other.Status.QueuePosition)
+			return fmt.Errorf("%s (position %d) overtakes %s (position %d), which it overlaps", was.Name,
+				was.Status.QueuePosition, other.Name, other.Status.QueuePosition)
 		}
 	}
 	if slots > r.limit {
@@ -102,8 +104,8 @@ func (r queueRules) admitted(was *velerov1.Backup, others []*velerov1.Backup) er
 	return nil
 }
 
-// settled checks an idle queue: no backup waits that could run, the positions are 1 to n, and each waiting backup has the
-// right reason.
+// settled checks an idle queue: no backup waits that could run, the positions are 1 to n, and each waiting backup has
+// the right reason.
 func (r queueRules) settled(all []*velerov1.Backup) error {
 	var queued, ahead []*velerov1.Backup
 	slots := 0

@@ -23,8 +23,10 @@ func TestAcceptQueue_Scenario(t *testing.T) {
 	s.Add(t, controllertest.NewBackup("backup4", of("ns5", "ns6")))
 	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2", "backup4 Queued 3")
 	require.Equal(t, "NamespaceOverlap: shares namespace ns2 with backup1, which runs", s.says("backup2"))
-	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which is ahead of it in the queue", s.says("backup3"))
-	require.Equal(t, "NamespaceOverlap: shares namespace ns5 with backup2, which is ahead of it in the queue", s.says("backup4"))
+	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which is ahead of it in the queue",
+		s.says("backup3"))
+	require.Equal(t, "NamespaceOverlap: shares namespace ns5 with backup2, which is ahead of it in the queue",
+		s.says("backup4"))
 
 	s.Add(t, controllertest.NewBackup("backup5", of("ns8", "ns9")))
 	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2", "backup4 Queued 3", "backup5 ReadyToStart")
@@ -32,15 +34,18 @@ func TestAcceptQueue_Scenario(t *testing.T) {
 	s.move("backup5", velerov1.BackupPhaseInProgress)
 
 	s.move("backup1", velerov1.BackupPhaseWaitingForPluginOperations)
-	s.shows("backup1 WaitingForPluginOperations", "backup2 ReadyToStart", "backup3 Queued 1", "backup4 Queued 2", "backup5 InProgress")
+	s.shows("backup1 WaitingForPluginOperations", "backup2 ReadyToStart", "backup3 Queued 1", "backup4 Queued 2",
+		"backup5 InProgress")
 	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which runs", s.says("backup3"))
 
 	s.move("backup2", velerov1.BackupPhaseInProgress)
 	s.move("backup5", velerov1.BackupPhaseFailed)
-	s.shows("backup1 WaitingForPluginOperations", "backup2 InProgress", "backup3 Queued 1", "backup4 Queued 2", "backup5 Failed")
+	s.shows("backup1 WaitingForPluginOperations", "backup2 InProgress", "backup3 Queued 1", "backup4 Queued 2",
+		"backup5 Failed")
 
 	s.move("backup2", velerov1.BackupPhaseFinalizing)
-	s.shows("backup1 WaitingForPluginOperations", "backup2 Finalizing", "backup3 ReadyToStart", "backup4 ReadyToStart", "backup5 Failed")
+	s.shows("backup1 WaitingForPluginOperations", "backup2 Finalizing", "backup3 ReadyToStart", "backup4 ReadyToStart",
+		"backup5 Failed")
 }
 
 // The reason in a Backup names the nearest blocker; all of them are computed on request.
@@ -49,10 +54,12 @@ func TestBlockersAreComputedOnRequest(t *testing.T) {
 	s := newQueueSite(t, 2)
 	s.Add(t, controllertest.NewBackup("0-runs", of("ns1"), controllertest.InPhase(velerov1.BackupPhaseInProgress)))
 	s.Add(t, controllertest.NewBackup("1-waits", of("ns1", "ns2")), controllertest.NewBackup("2-other", of("ns3")))
-	s.Add(t, controllertest.NewBackup("3-waits", of("ns2", "ns4")), controllertest.NewBackup("4-last", of("ns1", "ns2", "ns3", "ns4")))
+	s.Add(t, controllertest.NewBackup("3-waits", of("ns2", "ns4")),
+		controllertest.NewBackup("4-last", of("ns1", "ns2", "ns3", "ns4")))
 	s.start()
 	s.shows("0-runs InProgress", "1-waits Queued 1", "2-other ReadyToStart", "3-waits Queued 2", "4-last Queued 3")
-	require.Equal(t, "NamespaceOverlap: shares namespaces ns2, ns4 with 3-waits, which is ahead of it in the queue", s.says("4-last"))
+	require.Equal(t, "NamespaceOverlap: shares namespaces ns2, ns4 with 3-waits, which is ahead of it in the queue",
+		s.says("4-last"))
 	for name, want := range map[string][]string{
 		"4-last": {"0-runs", "2-other", "1-waits", "3-waits"}, "3-waits": {"1-waits"}, "1-waits": {"0-runs"},
 	} {

@@ -35,8 +35,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// queueSite is a namespace of a real API server in which only the controller of the queue runs. The test takes the part of
-// the controller that runs backups.
+// queueSite is a namespace of a real API server in which only the controller of the queue runs. The test takes the part
+// of the controller that runs backups.
 type queueSite struct {
 	*controllertest.Cluster
 	t         *testing.T
@@ -60,7 +60,9 @@ type decider interface {
 type alone struct{ decider }
 
 // Decide implements Admission.
-func (a alone) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policy.Outcome[*queueadmission.Decision], error) {
+func (a alone) Decide(
+	ctx context.Context, snapshot *queueadmission.Snapshot,
+) (policy.Outcome[*queueadmission.Decision], error) {
 	decision, err := a.decider.Decide(ctx, snapshot)
 	return policy.Outcome[*queueadmission.Decision]{Decision: decision, By: "example.io/alone"}, err
 }
@@ -85,7 +87,8 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	}
 }
 
-// ofLife returns the labels of the namespaces that the queue of a test sees. The namespaces of other tests would wake it.
+// ofLife returns the labels of the namespaces that the queue of a test sees. The namespaces of other tests would wake
+// it.
 func ofLife(namespace string) map[string]string { return map[string]string{"test": namespace} }
 
 // newQueueManager returns a manager for one namespace. All its requests pass through wrap, unless it is nil.
@@ -99,7 +102,9 @@ func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc)
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return shared.Mapper, nil },
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{namespace: {}},
-			ByObject:          map[client.Object]cache.ByObject{&corev1.Namespace{}: {Label: labels.SelectorFromSet(ofLife(namespace))}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Namespace{}: {Label: labels.SelectorFromSet(ofLife(namespace))},
+			},
 		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Logger:                  logr.Discard(),
@@ -122,7 +127,8 @@ func (s *queueSite) start() {
 		Log: hclog.NewNullLogger(), Now: time.Now, Exact: queue.DefaultExact(), Locations: s.locations,
 	}
 	s.queue = q
-	require.NoError(s.t, q.Setup(control.NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
+	require.NoError(s.t, q.Setup(control.NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()),
+		s.wakes).Complete(q))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -16,9 +16,9 @@ import (
 
 // slots are the Backups that certainly hold a slot: this process has given it to them, and they could be written since.
 //
-// The phases ReadyToStart and InProgress alone do not say that. If such a Backup cannot be written, its slot is given to others,
-// which may overlap it, and after a restart nobody knows. So a Backup that is not among the slots does not start before
-// MayStart has compared it with those that are.
+// The phases ReadyToStart and InProgress alone do not say that. If such a Backup cannot be written, its slot is given
+// to others, which may overlap it, and after a restart nobody knows. So a Backup that is not among the slots does not
+// start before MayStart has compared it with those that are.
 type slots struct {
 	deciding sync.Mutex // held by decisions, which give slots, and by MayStart
 
@@ -61,9 +61,9 @@ func (s *slots) keep(line queue.Line) {
 	maps.DeleteFunc(s.given, func(uid types.UID, _ bool) bool { return !still[uid] })
 }
 
-// MayStart reports whether a ready backup may be started now, or a running one taken up, and counts its slot if so. If it is not
-// certain that the backup holds a slot, there must be one, and MayStart asks the policy whether one of the backups that certainly hold
-// the others stands in its way.
+// MayStart reports whether a ready backup may be started now, or a running one taken up, and counts its slot if so. If
+// it is not certain that the backup holds a slot, there must be one, and MayStart asks the policy whether one of the
+// backups that certainly hold the others stands in its way.
 func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, error) {
 	if q.slots.has(b.UID) {
 		return true, nil
@@ -90,7 +90,8 @@ func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, er
 		if err != nil {
 			return false, err
 		}
-		asked := queue.Line{Running: others, Operating: line.Operating, Restoring: line.Restoring, Queued: []*velerov1.Backup{b}}
+		asked := queue.Line{Running: others, Operating: line.Operating, Restoring: line.Restoring,
+			Queued: []*velerov1.Backup{b}}
 		outcome, err := q.Admission.Decide(ctx, new(queue.Resolver).Snapshot(asked, namespaces, max(1, q.Limit), q.Now()))
 		if err != nil {
 			return false, fmt.Errorf("ask whether the backup may still start: %w", err)
@@ -104,8 +105,8 @@ func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, er
 	return true, nil
 }
 
-// Refused records that a ready or running backup cannot be written, which frees its slot. It returns when to try again, which
-// requires MayStart, unless only the end of its run is to be written.
+// Refused records that a ready or running backup cannot be written, which frees its slot. It returns when to try again,
+// which requires MayStart, unless only the end of its run is to be written.
 func (q *Controller) Refused(b *velerov1.Backup, err error) time.Duration {
 	again := q.refused(b, err)
 	q.slots.lose(b.UID)

@@ -12,11 +12,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// view is the queue's view of the Backups: the cache, corrected by the queue's own writes that the cache does not show yet.
-// At the start and after a failed write, the queue reads from the API server.
+// view is the queue's view of the Backups: the cache, corrected by the queue's own writes that the cache does not show
+// yet. At the start and after a failed write, the queue reads from the API server.
 //
-// So a decision may notice the end of a backup late, with an event for the next decision, but it never takes a slot for free
-// that is not.
+// So a decision may notice the end of a backup late, with an event for the next decision, but it never takes a slot for
+// free that is not.
 type view struct {
 	writing sync.Mutex // held during a write: the event may arrive before the reply
 
@@ -29,8 +29,8 @@ type view struct {
 // known is a state that the cache may not show yet.
 type known struct {
 	*velerov1.Backup
-	// own reports whether the queue has written the state. A state that it has read may not be in the list on which it decides,
-	// so the event about it has to cause another decision.
+	// own reports whether the queue has written the state. A state that it has read may not be in the list on which it
+	// decides, so the event about it has to cause another decision.
 	own bool
 }
 
@@ -64,8 +64,8 @@ func (v *view) backups(ctx context.Context, c *run.Cluster) ([]*velerov1.Backup,
 	return backups, nil
 }
 
-// ascertain reads all Backups from the API server if necessary. It then returns the version of the list: older Backups that
-// are not in the list were deleted.
+// ascertain reads all Backups from the API server if necessary. It then returns the version of the list: older Backups
+// that are not in the list were deleted.
 func (v *view) ascertain(ctx context.Context, c *run.Cluster) (asOf string, err error) {
 	v.mu.Lock()
 	certain := v.certain

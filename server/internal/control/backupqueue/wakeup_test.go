@@ -22,7 +22,8 @@ import (
 
 // ends returns the ways in which a backup leaves its slot or the queue.
 func ends() []string {
-	return []string{"invalid", deletedQueued, "completed", deletedReady, "failed", "deleted in progress", "waits for operations"}
+	return []string{"invalid", deletedQueued, "completed", deletedReady, "failed", "deleted in progress",
+		"waits for operations"}
 }
 
 const (
@@ -30,8 +31,8 @@ const (
 	deletedReady  = "deleted when ready"
 )
 
-// TestAcceptQueue_NoLostWakeup brings 200 backups to all possible ends, without a sweep: whenever one frees its slot, in
-// whatever way, the next one gets it.
+// TestAcceptQueue_NoLostWakeup brings 200 backups to all possible ends, without a sweep: whenever one frees its slot,
+// in whatever way, the next one gets it.
 func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 	t.Parallel()
 	const backups = 200
@@ -76,8 +77,8 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 
 // leave starts a backup or brings it to its destined end. It returns how the backup left.
 //
-// A backup that is to be deleted when queued is deleted near the front. At the first look that holds for at least one: five
-// such backups had a position near the front, and at most four of them were admitted.
+// A backup that is to be deleted when queued is deleted near the front. At the first look that holds for at least one:
+// five such backups had a position near the front, and at most four of them were admitted.
 func (m *model) leave(b *velerov1.Backup, end string) string {
 	front := 5 * len(ends())
 	phase := run.BackupPhase(b)
@@ -117,7 +118,8 @@ func (m *model) leave(b *velerov1.Backup, end string) string {
 // newScene returns a model without random steps.
 func newScene(t *testing.T, limit int) *model {
 	t.Helper()
-	m := newModelOf(t, queueRules{limit: limit, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
+	m := newModelOf(t, queueRules{limit: limit, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)),
+		newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
 	m.line.conflicts = false
 	t.Cleanup(m.end)
 	return m
@@ -158,7 +160,8 @@ func TestDeletedNamespaceWakesTheQueue(t *testing.T) {
 	m.shows("first ReadyToStart", "second ReadyToStart", "third Queued")
 }
 
-// A backup that is deleted while the queue gets no events is not tried again and again, and does not block the next one.
+// A backup that is deleted while the queue gets no events is not tried again and again, and does not block the next
+// one.
 func TestBackupDeletedUnnoticedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -193,7 +196,8 @@ func TestBackupIsDeletedInEachPhase(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		m := newScene(t, 1)
 		for _, phase := range []velerov1.BackupPhase{
-			velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress,
+			velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
+			velerov1.BackupPhaseInProgress,
 			velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseCompleted,
 			velerov1.BackupPhaseFailed, velerov1.BackupPhaseFailedValidation, velerov1.BackupPhaseDeleting,
 		} {
@@ -253,7 +257,8 @@ func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	m.addOf("4-goes", "b")
 	m.addOf("5-waits", "[a]*", "a")
 	m.addOf("6-again", "c")
-	m.shows("1-ends InProgress", "2-goes ReadyToStart", "3-waits Queued", "4-goes Queued", "5-waits Queued", "6-again Queued")
+	m.shows("1-ends InProgress", "2-goes ReadyToStart", "3-waits Queued", "4-goes Queued", "5-waits Queued",
+		"6-again Queued")
 
 	m.plane.(*realPlane).streams.lose()
 	m.move(m.named("1-ends"), velerov1.BackupPhaseCompleted)
@@ -291,7 +296,8 @@ func (m *model) createMany(backups int) {
 	const hands = 8
 	var all []*velerov1.Backup
 	for i := range backups {
-		all = append(all, controllertest.NewBackup(fmt.Sprintf("b%04d", i), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.plane.name() }))
+		all = append(all, controllertest.NewBackup(fmt.Sprintf("b%04d", i),
+			func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.plane.name() }))
 	}
 	var created errgroup.Group
 	for some := range slices.Chunk(all, (backups+hands-1)/hands) {
@@ -310,13 +316,14 @@ func (m *model) createMany(backups int) {
 	}
 }
 
-// A backup that is created between the queue's list from the cache and the decision made on it gets a decision of its own, even
-// if the queue has already seen it in a list from the API server.
+// A backup that is created between the queue's list from the cache and the decision made on it gets a decision of its
+// own, even if the queue has already seen it in a list from the API server.
 func TestBackupCreatedDuringListIsNoticed(t *testing.T) {
 	t.Parallel()
-	m := newModelOf(t, queueRules{limit: 2, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{
-		client: func(_ *Controller, c client.Client) client.Client { return &slowLister{Client: c} },
-	})
+	m := newModelOf(t, queueRules{limit: 2, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)),
+		newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{
+			client: func(_ *Controller, c client.Client) client.Client { return &slowLister{Client: c} },
+		})
 	t.Cleanup(m.end)
 	m.line.conflicts = false
 	m.addOf("first", "a")

@@ -30,11 +30,16 @@ func queueRequest() reconcile.Request {
 
 // Setup adds the watches of the controller to b. wake, if not nil, sends an event when the plugins change.
 func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
-	b = b.Watches(&velerov1.Backup{}, q.onBackup()).Watches(&velerov1.Restore{}, q.onRestore()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
+	b = b.Watches(&velerov1.Backup{}, q.onBackup()).Watches(&velerov1.Restore{}, q.onRestore()).WatchesMetadata(
+		namespaceMetadata(), q.onNamespace(),
+	)
 	if q.Locations != nil {
 		b = b.Watches(&velerov1.BackupStorageLocation{}, q.onLocation())
 	}
-	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) { q.wake(pending) }}
+	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent,
+		pending requests) {
+		q.wake(pending)
+	}}
 	if wake != nil {
 		b = b.WatchesRawSource(ctrlsource.Channel(wake, onEvent))
 	}
@@ -73,13 +78,15 @@ func (q *Controller) onBackup() handler.EventHandler {
 	}
 }
 
-// onRestore requests a decision when a restore ends, or when it is known what it writes. The start of one admits nothing.
+// onRestore requests a decision when a restore ends, or when it is known what it writes. The start of one admits
+// nothing.
 func (q *Controller) onRestore() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, pending requests) {
 			before, ok := e.ObjectOld.(*velerov1.Restore)
 			after, also := e.ObjectNew.(*velerov1.Restore)
-			if ok && also && queue.Restoring(before) && (!queue.Restoring(after) || before.Annotations[queue.ScopeAnnotation] != after.Annotations[queue.ScopeAnnotation]) {
+			if ok && also && queue.Restoring(before) &&
+				(!queue.Restoring(after) || before.Annotations[queue.ScopeAnnotation] != after.Annotations[queue.ScopeAnnotation]) {
 				q.wake(pending)
 			}
 		},
@@ -109,7 +116,8 @@ func matters(before, after *velerov1.Backup) bool {
 		return true
 	case !concerns(before) && !concerns(after):
 		return false
-	case run.BackupPhase(before) != run.BackupPhase(after), (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
+	case run.BackupPhase(before) != run.BackupPhase(after),
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 		return true
 	case queue.Occupies(after):
 		return before.Annotations[queue.OccupiedAnnotation] != after.Annotations[queue.OccupiedAnnotation]

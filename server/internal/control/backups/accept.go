@@ -17,7 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// checkAccepted returns what is wrong with the dry run that a backup accepts. It has to be there, and in the same location.
+// checkAccepted returns what is wrong with the dry run that a backup accepts. It has to be there, and in the same
+// location.
 func (r *Controller) checkAccepted(ctx context.Context, b *velerov1.Backup) ([]string, error) {
 	name, uid, accepts := velerov1.Accepts(b)
 	switch {
@@ -26,7 +27,8 @@ func (r *Controller) checkAccepted(ctx context.Context, b *velerov1.Backup) ([]s
 	case velerov1.IsDryRun(b):
 		return []string{"a dry run cannot accept another dry run: remove the annotation " + velerov1.AcceptAnnotation}, nil
 	case name == "":
-		return []string{fmt.Sprintf("annotation %s is %q, want NAME/UID of a dry run", velerov1.AcceptAnnotation, b.Annotations[velerov1.AcceptAnnotation])}, nil
+		return []string{fmt.Sprintf("annotation %s is %q, want NAME/UID of a dry run", velerov1.AcceptAnnotation,
+			b.Annotations[velerov1.AcceptAnnotation])}, nil
 	}
 	if err := kubeapi.CheckName("annotation "+velerov1.AcceptAnnotation, name); err != nil {
 		return []string{err.Error()}, nil
@@ -41,7 +43,8 @@ func (r *Controller) checkAccepted(ctx context.Context, b *velerov1.Backup) ([]s
 	case accepted.Annotations[velerov1.DryRunAnnotation] != velerov1.DryRunDone:
 		return []string{fmt.Sprintf("the dry run %s has not been carried out, so it cannot be accepted", name)}, nil
 	case accepted.Spec.StorageLocation != b.Spec.StorageLocation:
-		return []string{fmt.Sprintf("the dry run %s is in backup storage location %s, and the backup in %s; they must be in the same one",
+		return []string{fmt.Sprintf("the dry run %s is in backup storage location %s, and the backup in %s; they must be "+
+			"in the same one",
 			name, accepted.Spec.StorageLocation, b.Spec.StorageLocation)}, nil
 	}
 	return nil, nil

@@ -28,8 +28,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 )
 
-// Engine collects what a backup selects and writes the archive. An error is fatal; the errors of single items are in the
-// result.
+// Engine collects what a backup selects and writes the archive. An error is fatal; the errors of single items are in
+// the result.
 type Engine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
 
 // Admissions says which backups hold the slots that their phases promise. The queue implements it.
@@ -40,8 +40,9 @@ type Admissions interface {
 	Refused(b *velerov1.Backup, err error) time.Duration
 }
 
-// Controller validates and runs backups: it takes them from ReadyToStart to the end of InProgress. A backup that another
-// process has left InProgress starts anew, under the same name and in the same slot, until its attempts are used up.
+// Controller validates and runs backups: it takes them from ReadyToStart to the end of InProgress. A backup that
+// another process has left InProgress starts anew, under the same name and in the same slot, until its attempts are
+// used up.
 type Controller struct {
 	*run.Cluster
 	Runs         *run.Runs
@@ -69,9 +70,9 @@ type Controller struct {
 	ends ends
 }
 
-// Reconcile runs a backup that is ready, or that another process has left, and returns when the run has ended. The queue admits
-// fewer backups than there are workers, so that some are left for what takes no time. An InProgress backup does not run in this
-// process: its run would occupy the request.
+// Reconcile runs a backup that is ready, or that another process has left, and returns when the run has ended. The
+// queue admits fewer backups than there are workers, so that some are left for what takes no time. An InProgress backup
+// does not run in this process: its run would occupy the request.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	log := r.Log.With("backup", req.String())
 	var b velerov1.Backup
@@ -139,7 +140,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if attempt := run.ClaimOf(&b).Attempt; attempt > 1 {
-		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the backup starts anew", attempt, r.Runs.Attempts)
+		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the backup starts anew",
+			attempt, r.Runs.Attempts)
 		log.Warn(text)
 		if r.Events != nil {
 			r.Events.Eventf(&b, nil, corev1.EventTypeWarning, "TakenUp", "Start", "%s", text)
@@ -165,8 +167,8 @@ func (r *Controller) cancelWaiting(ctx context.Context, b *velerov1.Backup, log 
 	return ctrl.Result{}, err
 }
 
-// endDeleted ends a backup that another process has left InProgress and that is deleted, but kept by the finalizer of somebody. It would hold its
-// slot for as long.
+// endDeleted ends a backup that another process has left InProgress and that is deleted, but kept by the finalizer of
+// somebody. It would hold its slot for as long.
 func (r *Controller) endDeleted(active *run.Run, b *velerov1.Backup, log hclog.Logger) error {
 	if run.BackupPhase(b) != velerov1.BackupPhaseInProgress {
 		return nil
@@ -201,8 +203,8 @@ func (r *Controller) giveBack(ctx context.Context, b *velerov1.Backup, log hclog
 	return ctrl.Result{}, nil
 }
 
-// unwritable returns err. If it says that the API server refuses to write the backup, the slot goes to another one instead, and a
-// later attempt follows.
+// unwritable returns err. If it says that the API server refuses to write the backup, the slot goes to another one
+// instead, and a later attempt follows.
 func (r *Controller) unwritable(b *velerov1.Backup, err error) (ctrl.Result, error) {
 	if r.Admissions == nil || !run.Refused(err) {
 		return ctrl.Result{}, err
@@ -210,12 +212,14 @@ func (r *Controller) unwritable(b *velerov1.Backup, err error) (ctrl.Result, err
 	return ctrl.Result{RequeueAfter: r.Admissions.Refused(b, err)}, nil
 }
 
-// start claims the backup and writes InProgress, FailedValidation, Queued if its location is not available, or Failed if all its
-// attempts were made.
+// start claims the backup and writes InProgress, FailedValidation, Queued if its location is not available, or Failed
+// if all its attempts were made.
 //
-// Whether the location is available is read from its status, in the same cache as by the queue. So the queue does not admit a
-// backup that comes back from here until the status has changed.
-func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
+// Whether the location is available is read from its status, in the same cache as by the queue. So the queue does not
+// admit a backup that comes back from here until the status has changed.
+func (r *Controller) start(
+	ctx context.Context, active *run.Run, b *velerov1.Backup,
+) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		admitted := b.DeepCopy()
 		claim, takeUp := active.Start(), run.BackupPhase(b) == velerov1.BackupPhaseInProgress
@@ -293,7 +297,10 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 }
 
 // work runs an InProgress backup and writes the phase that follows, unless the run is left to another server.
-func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) (ctrl.Result, error) {
+func (r *Controller) work(
+	active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy,
+	server hclog.Logger,
+) (ctrl.Result, error) {
 	log, err := r.LogOptions.Open("backup", b, r.Log, r.Now)
 	if err != nil {
 		return r.finish(active, b, run.FailedBackup(err, r.Now()), server)
@@ -315,9 +322,11 @@ func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov
 	return r.finish(active, b, end, server)
 }
 
-// finish writes the phase after the run. It repeats transient failures as long as the server runs. If the write fails otherwise, the
-// end is kept for another attempt.
-func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) (ctrl.Result, error) {
+// finish writes the phase after the run. It repeats transient failures as long as the server runs. If the write fails
+// otherwise, the end is kept for another attempt.
+func (r *Controller) finish(
+	active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger,
+) (ctrl.Result, error) {
 	r.ends.keep(b, end)
 	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
 		end(b)
@@ -333,7 +342,8 @@ func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*veler
 		log.Error("could not write the phase after the run; it is written later", "error", err)
 		return r.unwritable(b, fmt.Errorf("write the phase after the run: %w", err))
 	default:
-		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings, "reason", b.Status.FailureReason)
+		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings,
+			"reason", b.Status.FailureReason)
 		r.Metrics.BackupRan(b)
 	}
 	r.ends.written(b)

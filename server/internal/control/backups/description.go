@@ -18,9 +18,11 @@ type description struct {
 	files *shelf
 }
 
-// describe has the manifest writers describe a backup. The caller must call Finish or Abort, and close after that. Temporary files are in
-// dir.
-func describe(ctx context.Context, writers *policy.Manifests, session *pluginhost.Session, b *velerov1.Backup, dir string) (*description, error) {
+// describe has the manifest writers describe a backup. The caller must call Finish or Abort, and close after that.
+// Temporary files are in dir.
+func describe(
+	ctx context.Context, writers *policy.Manifests, session *pluginhost.Session, b *velerov1.Backup, dir string,
+) (*description, error) {
 	encoded, err := encodeBackup(b)
 	if err != nil {
 		return nil, err
@@ -29,8 +31,8 @@ func describe(ctx context.Context, writers *policy.Manifests, session *pluginhos
 	return &description{writers.Begin(ctx, session, encoded, files.keep), files}, nil
 }
 
-// store stores the files of the writers that did well, those of one writer with each call of put. It returns the failures of the others,
-// which are logged.
+// store stores the files of the writers that did well, those of one writer with each call of put. It returns the
+// failures of the others, which are logged.
 func (d *description) store(put func(files map[string]io.ReadSeeker) error, log hclog.Logger) (found results.Results) {
 	warnings, errs := d.Store(func(artifacts []policy.Artifact) error {
 		files := map[string]io.ReadSeeker{}

@@ -28,10 +28,11 @@ import (
 // dryRunFinalizer keeps a dry run until its files in the object storage are deleted.
 const dryRunFinalizer = "cleat.dev/dry-run"
 
-// DryRuns carries out dry runs of backups: it finds out what each would hold, stores the manifest where the files of the backup would be,
-// and deletes both some time later. A dry run that another process has left begins anew.
+// DryRuns carries out dry runs of backups: it finds out what each would hold, stores the manifest where the files of
+// the backup would be, and deletes both some time later. A dry run that another process has left begins anew.
 type DryRuns struct {
-	// Controller is as for real backups, except that it has no journals, as no operation is started, and manifests of its own.
+	// Controller is as for real backups, except that it has no journals, as no operation is started, and manifests of its
+	// own.
 	*Controller
 	// Harmless are the actions beside the built-in ones that are called.
 	Harmless []string
@@ -77,7 +78,9 @@ func (r *DryRuns) remove(ctx context.Context, b *velerov1.Backup, log hclog.Logg
 	}
 	before := b.DeepCopy()
 	controllerutil.RemoveFinalizer(b, dryRunFinalizer)
-	return client.IgnoreNotFound(r.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(
+		r.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})),
+	)
 }
 
 // removeFiles deletes the files of a dry run. It leaves those of a backup of that name alone.
@@ -164,7 +167,8 @@ func (r *DryRuns) failed(reason error) func(*velerov1.Backup) {
 	}
 }
 
-// work runs the engine and stores what it has found out. It returns the end of the dry run, nil if that is left to another server.
+// work runs the engine and stores what it has found out. It returns the end of the dry run, nil if that is left to
+// another server.
 func (r *DryRuns) work(w *work, server hclog.Logger) (end func(*velerov1.Backup)) {
 	var err error
 	if w.log, err = r.LogOptions.Open("backup", w.backup, r.Log, r.Now); err != nil {
@@ -178,7 +182,8 @@ func (r *DryRuns) work(w *work, server hclog.Logger) (end func(*velerov1.Backup)
 	result, err := r.findOut(w)
 	if err == nil {
 		return func(b *velerov1.Backup) {
-			r.ended(b, velerov1.DryRunDone, fmt.Sprintf("dry run: items that would be backed up: %d; nothing was stored; see cleat manifest ls %s",
+			r.ended(b, velerov1.DryRunDone, fmt.Sprintf("dry run: items that would be backed up: %d; nothing was stored; see "+
+				"cleat manifest ls %s",
 				result.Items, b.Name))
 			b.Status.Warnings, b.Status.Errors = result.Results.Warnings.Count(), result.Results.Errors.Count()
 			b.Status.Progress = &velerov1.BackupProgress{TotalItems: result.Items}

@@ -27,8 +27,8 @@ func (r *refusing) Refused(*velerov1.Backup, error) time.Duration {
 	return time.Minute
 }
 
-// The end of a run that the API server refuses is written later, without another run. If the backup is deleted first, its files are
-// deleted.
+// The end of a run that the API server refuses is written later, without another run. If the backup is deleted first,
+// its files are deleted.
 func TestEndOfARunIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
@@ -38,14 +38,16 @@ func TestEndOfARunIsWrittenLater(t *testing.T) {
 		b.Spec.StorageLocation = "default"
 		claim.Set(b)
 	}
-	ended, gone := controllertest.NewBackup("ended", controllertest.Refused, inProgress), controllertest.NewBackup("gone", controllertest.Refused, inProgress)
+	ended, gone := controllertest.NewBackup("ended", controllertest.Refused, inProgress), controllertest.NewBackup("gone",
+		controllertest.Refused, inProgress)
 	c.Add(t, controllertest.NewLocation("default"), ended, gone)
 	stop := c.RefuseUpdates(t)
 	defer stop()
 	var text bytes.Buffer
 	admissions := &refusing{}
 	r := newBackups(c)
-	r.Admissions, r.Stores, r.Log = admissions, controllertest.ClosedStores{}, hclog.New(&hclog.LoggerOptions{Output: &text})
+	r.Admissions, r.Stores, r.Log = admissions, controllertest.ClosedStores{},
+		hclog.New(&hclog.LoggerOptions{Output: &text})
 	r.Runs = run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()})
 	later := ctrl.Result{RequeueAfter: time.Minute}
 	for _, b := range []*velerov1.Backup{ended, gone} {

@@ -31,8 +31,8 @@ import (
 )
 
 // Finalizer takes a backup from the end of its run to the final phase and deletes the files that a failed one has left.
-// Each step can be repeated, so the next server continues after a crash. If a backup is deleted before that, no files of it stay, as
-// if it had been deleted during its run.
+// Each step can be repeated, so the next server continues after a crash. If a backup is deleted before that, no files
+// of it stay, as if it had been deleted during its run.
 type Finalizer struct {
 	*run.Cluster
 	Stores   run.Stores
@@ -44,8 +44,8 @@ type Finalizer struct {
 	// Manifests describe a backup again that has changed after its operations, with what References finds.
 	Manifests  *policy.Manifests
 	References *reference.Table
-	// Keys are those of loads, whose status can be trusted only if a node agent has signed it; nil trusts all. HasMover reports whether the
-	// node agents move data with a data mover.
+	// Keys are those of loads, whose status can be trusted only if a node agent has signed it; nil trusts all. HasMover
+	// reports whether the node agents move data with a data mover.
 	Keys     *loadkey.Keys
 	HasMover func(name string) bool
 	Logs     *run.Logs
@@ -59,9 +59,11 @@ type Finalizer struct {
 	deleted map[client.ObjectKey]*velerov1.Backup // before they were finalized; their files are still to be deleted
 }
 
-// OnDelete returns a handler that requests the deletion of the files of a backup that is deleted before it was finalized.
+// OnDelete returns a handler that requests the deletion of the files of a backup that is deleted before it was
+// finalized.
 func (r *Finalizer) OnDelete() handler.EventHandler {
-	return handler.Funcs{DeleteFunc: func(_ context.Context, e event.DeleteEvent, pending workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	return handler.Funcs{DeleteFunc: func(_ context.Context, e event.DeleteEvent,
+		pending workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		b, ok := e.Object.(*velerov1.Backup)
 		if !ok || e.DeleteStateUnknown || !isUnfinished(b) { // in an unknown state, it may have been finalized
 			return
@@ -140,7 +142,9 @@ func (r *Finalizer) forget(ctx context.Context, key client.ObjectKey, log hclog.
 }
 
 // finalize stores velero-backup.json with the final phase and then writes the phase.
-func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
+func (r *Finalizer) finalize(
+	ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger,
+) error {
 	ctx = pluginhost.ForRun(ctx, string(b.UID))
 	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: b.Status.CompletionTimestamp}
 	if status.CompletionTimestamp == nil { // Velero decides it here
@@ -169,10 +173,12 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 	return err
 }
 
-// endAnyway returns nil if a backup ends although failure keeps its last files from the object storage: the location is gone, or it
-// has refused them for too long, or holds another backup. The other files are stored. Otherwise endAnyway returns failure, for another attempt.
+// endAnyway returns nil if a backup ends although failure keeps its last files from the object storage: the location is
+// gone, or it has refused them for too long, or holds another backup. The other files are stored. Otherwise endAnyway
+// returns failure, for another attempt.
 func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure error) error {
-	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) || errors.Is(failure, panics.Err) {
+	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) ||
+		errors.Is(failure, panics.Err) {
 		return nil
 	}
 	end, err := r.GiveUp(ctx, b, r.Ask(r.Stores, b.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
@@ -212,9 +218,11 @@ func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *veler
 	return run.StoreLate(ctx, late, b.Name, r.SpoolDir, objects.AppendBackupLog)
 }
 
-// settle refreshes the archive and overwrites velero-backup.json with the backup in its final status. Each attempt writes the same, also
-// that of a server that was stopped and goes on.
-func (r *Finalizer) settle(ctx context.Context, b *velerov1.Backup, objects *store.Store, status *velerov1.BackupStatus, log hclog.Logger) error {
+// settle refreshes the archive and overwrites velero-backup.json with the backup in its final status. Each attempt
+// writes the same, also that of a server that was stopped and goes on.
+func (r *Finalizer) settle(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, status *velerov1.BackupStatus, log hclog.Logger,
+) error {
 	operations, err := r.operations(ctx, b, objects)
 	if err != nil {
 		return err
@@ -265,8 +273,11 @@ func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*vel
 }
 
 // settleVolumes records in volumeinfo what became of the CSI snapshots and of their data.
-func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger) error {
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+func (r *Finalizer) settleVolumes(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
+) error {
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+		b.Name)
 	if err != nil {
 		return err
 	}
@@ -281,13 +292,17 @@ func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objec
 	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
 }
 
-// settlePodVolumes stores the PodVolumeBackups of the backup, which have ended, and records in volumeinfo what became of them.
-func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger) error {
+// settlePodVolumes stores the PodVolumeBackups of the backup, which have ended, and records in volumeinfo what became
+// of them.
+func (r *Finalizer) settlePodVolumes(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
+) error {
 	if !snapshot.BacksUpPodVolumes(operations) {
 		return nil
 	}
 	var list velerov1.PodVolumeBackupList
-	if err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace), client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
+	if err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace),
+		client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
 		return fmt.Errorf("list the PodVolumeBackups: %w", err)
 	}
 	loads := list.Items
@@ -298,7 +313,8 @@ func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, ob
 		case err != nil:
 			return err
 		case !written:
-			log.Warn("a PodVolumeBackup with the label of the backup is left out: it was not created by the backup, or no node agent has written its status", "name", load.Name)
+			log.Warn("a PodVolumeBackup with the label of the backup is left out: it was not created by the backup, or no "+
+				"node agent has written its status", "name", load.Name)
 			continue
 		case load.Status.Phase != velerov1.LoadPhaseCompleted:
 			load.Status.SnapshotID = "" // of nothing
@@ -313,7 +329,8 @@ func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, ob
 	if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, list.Items); err != nil {
 		return err
 	}
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+		b.Name)
 	if err != nil {
 		return err
 	}
@@ -322,7 +339,9 @@ func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, ob
 }
 
 // uploads returns the DataUploads of the operations of a backup, by the ids of the operations.
-func (r *Finalizer) uploads(ctx context.Context, b *velerov1.Backup, operations []operation.Operation, log hclog.Logger) (map[string]*velerov2alpha1.DataUpload, error) {
+func (r *Finalizer) uploads(
+	ctx context.Context, b *velerov1.Backup, operations []operation.Operation, log hclog.Logger,
+) (map[string]*velerov2alpha1.DataUpload, error) {
 	uploads := map[string]*velerov2alpha1.DataUpload{}
 	for _, op := range snapshot.Movements(operations) {
 		for _, item := range op.PostOperationItems {
@@ -346,9 +365,11 @@ func (r *Finalizer) uploads(ctx context.Context, b *velerov1.Backup, operations 
 	return uploads, nil
 }
 
-// distrust makes a DataUpload failed that was not created by the backup, or whose status no node agent has written. The status of one that the
-// mover of a vendor moves is the vendor's.
-func (r *Finalizer) distrust(ctx context.Context, b *velerov1.Backup, upload *velerov2alpha1.DataUpload, log hclog.Logger) error {
+// distrust makes a DataUpload failed that was not created by the backup, or whose status no node agent has written. The
+// status of one that the mover of a vendor moves is the vendor's.
+func (r *Finalizer) distrust(
+	ctx context.Context, b *velerov1.Backup, upload *velerov2alpha1.DataUpload, log hclog.Logger,
+) error {
 	check := r.Keys.Written
 	if r.HasMover == nil || !r.HasMover(upload.Spec.DataMover) {
 		check = r.Keys.Signed
@@ -357,7 +378,8 @@ func (r *Finalizer) distrust(ctx context.Context, b *velerov1.Backup, upload *ve
 	if err != nil || proven {
 		return err
 	}
-	log.Error("the data of a volume is of no use: its DataUpload was changed, or no node agent has written its status", "dataUpload", upload.Name, "namespace", upload.Spec.SourceNamespace, "claim", upload.Spec.SourcePVC)
+	log.Error("the data of a volume is of no use: its DataUpload was changed, or no node agent has written its status",
+		"dataUpload", upload.Name, "namespace", upload.Spec.SourceNamespace, "claim", upload.Spec.SourcePVC)
 	upload.Status = velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseFailed}}
 	return nil
 }

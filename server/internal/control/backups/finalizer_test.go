@@ -27,8 +27,11 @@ func TestFinalizerEndsABackupWithoutLocation(t *testing.T) {
 			}
 		}
 	}
-	c.Add(t, controllertest.NewBackup("good", in(velerov1.BackupPhaseFinalizing)), controllertest.NewBackup("bad", in(velerov1.BackupPhaseFailed)))
-	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	c.Add(t, controllertest.NewBackup("good", in(velerov1.BackupPhaseFinalizing)),
+		controllertest.NewBackup("bad", in(velerov1.BackupPhaseFailed)))
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{},
+		Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(),
+		Now: controllertest.Noon}
 	for _, name := range []string{"good", "bad"} {
 		_, err := r.Reconcile(t.Context(), c.Request(name))
 		require.NoError(t, err)
@@ -36,7 +39,8 @@ func TestFinalizerEndsABackupWithoutLocation(t *testing.T) {
 	good := c.Backup(t, "good")
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, good.Status.Phase)
 	require.Contains(t, good.Status.FailureReason, "finalize the backup: the backup storage location does not exist: ")
-	require.Equal(t, run.Timestamp(controllertest.Noon().Add(-time.Hour)).UTC(), good.Status.CompletionTimestamp.UTC(), "each attempt writes the same")
+	require.Equal(t, run.Timestamp(controllertest.Noon().Add(-time.Hour)).UTC(), good.Status.CompletionTimestamp.UTC(),
+		"each attempt writes the same")
 	require.False(t, run.HasPartialData(c.Backup(t, "bad")))
 }
 
@@ -47,7 +51,9 @@ func TestFinalizerTriesAFailingStoreAgain(t *testing.T) {
 		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
 	}))
 	now := controllertest.Noon()
-	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{},
+		Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(),
+		Now: func() time.Time { return now }}
 	for range 3 { // however long it lasts
 		_, err := r.Reconcile(t.Context(), c.Request("b"))
 		require.ErrorContains(t, err, "the bucket is on fire")
@@ -62,8 +68,8 @@ func TestFinalizerTriesAFailingStoreAgain(t *testing.T) {
 	}
 }
 
-// The files of a backup that is deleted before it was finalized are deleted as soon as the store works. A backup that may have been
-// finalized keeps them.
+// The files of a backup that is deleted before it was finalized are deleted as soon as the store works. A backup that
+// may have been finalized keeps them.
 func TestFinalizerDeletesTheFilesOfADeletedBackup(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
@@ -83,7 +89,9 @@ func TestFinalizerDeletesTheFilesOfADeletedBackup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+			r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{},
+				Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(),
+				Now: controllertest.Noon}
 			b := controllertest.NewBackup(name, controllertest.InPhase(tt.phase), func(b *velerov1.Backup) {
 				b.Namespace, b.Spec.StorageLocation = c.Namespace, "default"
 				if tt.partial {

@@ -17,9 +17,12 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewLocation("default"),
-		controllertest.NewConfigMap("lists", map[string]string{"p": "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
-		controllertest.NewConfigMap("volumes", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]"}),
-		controllertest.NewConfigMap("star", map[string]string{"p": "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: ['*']}"}),
+		controllertest.NewConfigMap("lists", map[string]string{"p": "version: v1\nincludeExcludePolicy: " +
+			"{excludedNamespaceScopedResources: [secrets]}"}),
+		controllertest.NewConfigMap("volumes",
+			map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]"}),
+		controllertest.NewConfigMap("star", map[string]string{"p": "version: v1\nincludeExcludePolicy: " +
+			"{includedClusterScopedResources: ['*']}"}),
 	)
 	for name, tt := range map[string]struct {
 		policy string
@@ -27,28 +30,35 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 		want   string   // problem
 		rules  *resourcepolicy.Policy
 	}{
-		"none":                    {},
-		"lists":                   {policy: "lists", rules: &resourcepolicy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
-		"lists-and-old-filters":   {policy: "lists", old: []string{"pods"}, want: "the filters of resources in config map " + c.Namespace + "/lists cannot be used together with includedResources"},
-		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: volumeRules(t, "{action: {type: skip}}")},
-		"star":                    {policy: "star", want: "spec.resourcePolicy: resource policy in config map " + c.Namespace + "/star: includeExcludePolicy.includedClusterScopedResources: * is not allowed"},
-		"missing":                 {policy: "lost", want: "spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist"},
+		"none": {},
+		"lists": {policy: "lists",
+			rules: &resourcepolicy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
+		"lists-and-old-filters": {policy: "lists", old: []string{"pods"}, want: "the filters of resources in config map " +
+			c.Namespace + "/lists cannot be used together with includedResources"},
+		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"},
+			rules: volumeRules(t, "{action: {type: skip}}")},
+		"star": {policy: "star", want: "spec.resourcePolicy: resource policy in config map " +
+			c.Namespace + "/star: includeExcludePolicy.includedClusterScopedResources: * is not allowed"},
+		"missing": {policy: "lost", want: "spec.resourcePolicy: config map " + c.Namespace +
+			"/lost does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewBackup(name, controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
-				b.Spec.IncludedResources = tt.old
-				if tt.policy != "" {
-					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.policy}
-				}
-			})
+			b := controllertest.NewBackup(name, controllertest.InPhase(velerov1.BackupPhaseReadyToStart),
+				func(b *velerov1.Backup) {
+					b.Spec.IncludedResources = tt.old
+					if tt.policy != "" {
+						b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.policy}
+					}
+				})
 			c.Add(t, b)
 			active := run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()}).Begin(t.Context(), b.UID)
 			defer active.End()
 			_, rules, err := newBackups(c).start(t.Context(), active, b)
 			require.NoError(t, err)
 			stored := c.Backup(t, name)
-			require.NotContains(t, stored.Spec.ExcludedNamespaceScopedResources, "secrets", "the policy is not written into the spec")
+			require.NotContains(t, stored.Spec.ExcludedNamespaceScopedResources, "secrets",
+				"the policy is not written into the spec")
 			if tt.want != "" {
 				require.Equal(t, velerov1.BackupPhaseFailedValidation, stored.Status.Phase)
 				require.Len(t, stored.Status.ValidationErrors, 1)
@@ -64,7 +74,8 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 // volumeRules returns a policy with rules for volumes only.
 func volumeRules(t *testing.T, rules string) *resourcepolicy.Policy {
 	t.Helper()
-	policy, err := resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" + rules + "]"}})
+	policy, err := resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" +
+		rules + "]"}})
 	require.NoError(t, err)
 	return policy
 }
@@ -74,8 +85,10 @@ func TestGlobalVolumePoliciesAreReadForEachBackup(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewLocation("default"),
-		controllertest.NewConfigMap("global", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
-		controllertest.NewConfigMap("own", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: snapshot}}, {action: {type: skip}}]"}),
+		controllertest.NewConfigMap("global", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: " +
+			"skip}}]\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
+		controllertest.NewConfigMap("own", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: " +
+			"snapshot}}, {action: {type: skip}}]"}),
 	)
 	for name, tt := range map[string]struct {
 		global, own string
@@ -84,8 +97,10 @@ func TestGlobalVolumePoliciesAreReadForEachBackup(t *testing.T) {
 	}{
 		"none":        {},
 		"global-only": {global: "global", rules: volumeRules(t, "{action: {type: skip}}")},
-		"both":        {global: "global", own: "own", rules: volumeRules(t, "{action: {type: snapshot}}, {action: {type: skip}}, {action: {type: skip}}")},
-		"lost":        {global: "lost", own: "own", want: "flag --global-backup-volume-policies-configmap of the server: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
+		"both": {global: "global", own: "own",
+			rules: volumeRules(t, "{action: {type: snapshot}}, {action: {type: skip}}, {action: {type: skip}}")},
+		"lost": {global: "lost", own: "own", want: "flag --global-backup-volume-policies-configmap of the server: " +
+			"config map " + c.Namespace + "/lost does not exist; create it, or name another"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,10 +25,14 @@ import (
 )
 
 // Refresh reads the items again that the operations of a backup name for that; it is backup.Refresh with its Deps.
-type Refresh func(ctx context.Context, req backup.Request, operations []operation.Operation, dir string) (*backup.Refreshed, error)
+type Refresh func(
+	ctx context.Context, req backup.Request, operations []operation.Operation, dir string,
+) (*backup.Refreshed, error)
 
 // operations returns the operations of a backup, which have ended.
-func (r *Finalizer) operations(ctx context.Context, b *velerov1.Backup, objects *store.Store) ([]operation.Operation, error) {
+func (r *Finalizer) operations(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store,
+) ([]operation.Operation, error) {
 	if b.Status.BackupItemOperationsAttempted == 0 {
 		return nil, nil
 	}
@@ -41,14 +45,18 @@ func (r *Finalizer) operations(ctx context.Context, b *velerov1.Backup, objects 
 	}
 	operations, _ := file.Operations(run.OwnerOfBackup(b)) // as above
 	if want := b.Annotations[velerov1.OperationsAnnotation]; want != "" && want != operation.Digest(operations) {
-		return nil, errors.New("somebody else than the server has written the file of the operations to the bucket, so that it is not known which items have to be backed up again")
+		return nil, errors.New("somebody else than the server has written the file of the operations to the bucket, so " +
+			"that it is not known which items have to be backed up again")
 	}
 	return operations, nil
 }
 
-// refresh replaces in the archive what the operations of the backup name for that, as it is now that they have ended, and adds the
-// problems to the results. It sets the number of errors and warnings in the status. It can be repeated.
-func (r *Finalizer) refresh(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, status *velerov1.BackupStatus, log hclog.Logger) error {
+// refresh replaces in the archive what the operations of the backup name for that, as it is now that they have ended,
+// and adds the problems to the results. It sets the number of errors and warnings in the status. It can be repeated.
+func (r *Finalizer) refresh(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation,
+	status *velerov1.BackupStatus, log hclog.Logger,
+) error {
 	if !slices.ContainsFunc(operations, func(o operation.Operation) bool { return len(o.PostOperationItems) > 0 }) {
 		return nil
 	}
@@ -86,7 +94,8 @@ func (r *Finalizer) refresh(ctx context.Context, b *velerov1.Backup, objects *st
 	return r.addRefreshed(ctx, b, objects, refreshed.Result, status)
 }
 
-// noteContents notes in the Backup the digest of its new archive. A Backup of another kind of server has no such digests.
+// noteContents notes in the Backup the digest of its new archive. A Backup of another kind of server has no such
+// digests.
 func (r *Finalizer) noteContents(ctx context.Context, b *velerov1.Backup, digest string) error {
 	digests := store.ParseDigests(b.Annotations[velerov1.FilesAnnotation])
 	if len(digests) == 0 {
@@ -101,10 +110,12 @@ func (r *Finalizer) noteContents(ctx context.Context, b *velerov1.Backup, digest
 	return nil
 }
 
-// describeAgain has the manifest writers describe the backup as its archive is now. It returns their failures. What the archive does not
-// say comes from the manifest that there is. It does so even if no item was read again: an attempt before may have replaced the archive.
+// describeAgain has the manifest writers describe the backup as its archive is now. It returns their failures. What the
+// archive does not say comes from the manifest that there is. It does so even if no item was read again: an attempt
+// before may have replaced the archive.
 func (r *Finalizer) describeAgain(
-	ctx context.Context, session *pluginhost.Session, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
+	ctx context.Context, session *pluginhost.Session, b *velerov1.Backup, objects *store.Store,
+	operations []operation.Operation, log hclog.Logger,
 ) (found results.Results, err error) {
 	if !r.Manifests.Any() {
 		return found, nil
@@ -135,15 +146,19 @@ func (r *Finalizer) describeAgain(
 		return found, err
 	}
 	d.Finish()
-	found = d.store(func(files map[string]io.ReadSeeker) error { return objects.ReplaceArtifacts(ctx, b.Name, files) }, log)
+	found = d.store(func(files map[string]io.ReadSeeker) error { return objects.ReplaceArtifacts(ctx, b.Name, files) },
+		log)
 	return found, context.Cause(ctx)
 }
 
 // originsOf returns what the manifest of a backup and its operations say about how its items came into it.
-func originsOf(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger) (*manifest.Origins, error) {
+func originsOf(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
+) (*manifest.Origins, error) {
 	origins := manifest.NewOrigins()
 	for _, op := range operations {
-		of := &document.Ref{Group: op.Item.Group, Resource: op.Item.Resource, Namespace: op.Item.Namespace, Name: op.Item.Name}
+		of := &document.Ref{Group: op.Item.Group, Resource: op.Item.Resource, Namespace: op.Item.Namespace,
+			Name: op.Item.Name}
 		for _, id := range op.PostOperationItems {
 			origins.Post(id, document.Inclusion{By: document.ByAction, Plugin: op.Action, Of: of})
 		}
@@ -160,15 +175,19 @@ func originsOf(ctx context.Context, b *velerov1.Backup, objects *store.Store, op
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		log.Warn("the manifest of the backup cannot be read; the new one does not say how items came into the backup", "error", err)
+		log.Warn("the manifest of the backup cannot be read; the new one does not say how items came into the backup",
+			"error", err)
 	}
 	return origins, nil
 }
 
 // addRefreshed adds the outcome to the resource list and the results of the backup.
-func (r *Finalizer) addRefreshed(ctx context.Context, b *velerov1.Backup, objects *store.Store, done *backup.Result, status *velerov1.BackupStatus) error {
+func (r *Finalizer) addRefreshed(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, done *backup.Result, status *velerov1.BackupStatus,
+) error {
 	if len(done.ResourceList) > 0 {
-		list, err := store.DecodeJSON[map[string][]string](ctx, objects, velerov1.DownloadTargetKindBackupResourceList, b.Name)
+		list, err := store.DecodeJSON[map[string][]string](ctx, objects, velerov1.DownloadTargetKindBackupResourceList,
+			b.Name)
 		if err != nil {
 			return err
 		}
@@ -194,7 +213,8 @@ func (r *Finalizer) addRefreshed(ctx context.Context, b *velerov1.Backup, object
 	if err := store.PutJSON(ctx, objects.PutBackupResults, b.Name, found); err != nil {
 		return err
 	}
-	status.Errors, status.Warnings = max(b.Status.Errors, found.Errors.Count()), max(b.Status.Warnings, found.Warnings.Count())
+	status.Errors, status.Warnings = max(b.Status.Errors, found.Errors.Count()), max(b.Status.Warnings,
+		found.Warnings.Count())
 	if status.Errors > 0 {
 		status.Phase = velerov1.BackupPhasePartiallyFailed
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// A backup whose location has become unavailable since its admission goes back to the queue as it was. If there is another
-// problem, waiting does not help, and the backup fails its validation.
+// A backup whose location has become unavailable since its admission goes back to the queue as it was. If there is
+// another problem, waiting does not help, and the backup fails its validation.
 func TestBackupGoesBackToTheQueueForItsLocation(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
@@ -38,9 +38,10 @@ func TestBackupGoesBackToTheQueueForItsLocation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			admitted := controllertest.NewBackup(name, controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
-				b.Spec.StorageLocation, b.Spec.ExcludedNamespaces = tt.location, tt.excluded
-			})
+			admitted := controllertest.NewBackup(name, controllertest.InPhase(velerov1.BackupPhaseReadyToStart),
+				func(b *velerov1.Backup) {
+					b.Spec.StorageLocation, b.Spec.ExcludedNamespaces = tt.location, tt.excluded
+				})
 			c.Add(t, admitted)
 			active := run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()}).Begin(t.Context(), admitted.UID)
 			defer active.End()

@@ -44,9 +44,9 @@ type work struct {
 	description *description     // nil until the engine runs
 }
 
-// do runs the engine, uploads the archive at the same time, and returns the change of status that follows, nil if the run is left
-// to another server. After that the object storage holds either the whole backup or none, unless this server must not
-// write to it any more.
+// do runs the engine, uploads the archive at the same time, and returns the change of status that follows, nil if the
+// run is left to another server. After that the object storage holds either the whole backup or none, unless this
+// server must not write to it any more.
 func (w *work) do() (end func(*velerov1.Backup)) {
 	progress := w.follow()
 	upload, err := w.begin()
@@ -141,7 +141,8 @@ func (w *work) failed(err error) (end func(*velerov1.Backup)) {
 }
 
 func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Writer) (*backup.Result, error) {
-	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfBackup(w.backup), w.backup, w.backup.Spec.ItemOperationTimeout.Duration)
+	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfBackup(w.backup), w.backup,
+		w.backup.Spec.ItemOperationTimeout.Duration)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,8 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 	progress.Operations(followed)
 	session := w.Plugins.Session(string(w.backup.UID), w.log.Logger())
 	defer session.Close()
-	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name, kinds.ItemBlockAction().Name,
+	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name,
+		kinds.ItemBlockAction().Name,
 		kinds.ManifestWriter().Name)
 	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
 	if w.description, err = describe(ctx, w.Manifests, session, w.backup, w.LogOptions.Dir); err != nil {
@@ -163,7 +165,8 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 		BlockActions: pluginhost.All(session, kinds.ItemBlockAction()),
 		Policy:       w.policy,
 		Snapshots: &snapshot.Taker{
-			Backup: w.backup.DeepCopy(), Locations: w.backup.Spec.VolumeSnapshotLocations, Open: w.OpenSnapshotter(w.Snapshotters),
+			Backup: w.backup.DeepCopy(), Locations: w.backup.Spec.VolumeSnapshotLocations,
+			Open:    w.OpenSnapshotter(w.Snapshotters),
 			Records: w.Records, Log: w.log.Logger(),
 		},
 		Accepted: w.accepted,
@@ -188,8 +191,8 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 	return result, errors.Join(err, journal.Flush(w.run.Final))
 }
 
-// endOfRun returns the change of status after a successful run. A backup with operations waits for their ends. For one without, this is when
-// it is completed: who finalizes it, once or again, writes that.
+// endOfRun returns the change of status after a successful run. A backup with operations waits for their ends. For one
+// without, this is when it is completed: who finalizes it, once or again, writes that.
 func endOfRun(result *backup.Result, now time.Time) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		b.Status.Warnings = result.Results.Warnings.Count()
@@ -236,7 +239,8 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 	if err != nil {
 		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
 	}
-	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings",
+		result.Results.Warnings.Count())
 	w.Logs.Late(operation.OfBackup, w.backup)
 	log, err := w.log.Reader()
 	if err != nil {
@@ -252,7 +256,8 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 	return nil
 }
 
-// giveUp ends the upload. It deletes what was uploaded, unless another server has taken up the backup: then all files are of that one.
+// giveUp ends the upload. It deletes what was uploaded, unless another server has taken up the backup: then all files
+// are of that one.
 func (w *work) giveUp(upload *store.Upload) error {
 	if cause := context.Cause(w.run.Ctx); errors.Is(cause, run.ErrLostLead) || errors.Is(cause, run.ErrTakenUp) {
 		upload.Leave()
@@ -261,8 +266,8 @@ func (w *work) giveUp(upload *store.Upload) error {
 	return upload.Abort(w.run.Final, nil, nil)
 }
 
-// stillClaimed returns run.ErrTakenUp if another process has taken up the backup, and run.ErrDeleted if it was deleted. The fence
-// keeps this process from writing if another one may have; this is the look at what it would have written.
+// stillClaimed returns run.ErrTakenUp if another process has taken up the backup, and run.ErrDeleted if it was deleted.
+// The fence keeps this process from writing if another one may have; this is the look at what it would have written.
 func (w *work) stillClaimed() error {
 	var now velerov1.Backup
 	err := w.Live.Get(w.run.Ctx, client.ObjectKeyFromObject(w.backup), &now)
@@ -322,8 +327,8 @@ func encodeCSI(list []json.RawMessage) (io.ReadSeeker, error) {
 	return store.EncodeJSON(list)
 }
 
-// abort ends a run with a fatal error. It stores no archive, only the log and the metadata, and nothing at all if the backup
-// was deleted or is left to another server.
+// abort ends a run with a fatal error. It stores no archive, only the log and the metadata, and nothing at all if the
+// backup was deleted or is left to another server.
 func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
 	end = w.failed(reason)
 	if end == nil || errors.Is(reason, run.ErrDeleted) {

@@ -17,8 +17,8 @@ const (
 	maxArtifacts = 64
 )
 
-// shelf keeps artifacts of manifest writers in temporary files until they are stored. The files are unlinked at once where the system
-// allows it, so that they are removed however the process ends. It is safe for concurrent use.
+// shelf keeps artifacts of manifest writers in temporary files until they are stored. The files are unlinked at once
+// where the system allows it, so that they are removed however the process ends. It is safe for concurrent use.
 type shelf struct {
 	dir string // "" for the system's directory of temporary files
 
@@ -101,7 +101,8 @@ func (f *shelved) Write(p []byte) (int, error) {
 		f.written = 0
 		free, known := archive.FreeSpace(f.file)
 		if least := archive.DefaultLimits().FreeBytes; known && free < least+every {
-			return 0, fmt.Errorf("%d bytes are free for temporary files, and %d are to stay free; use a larger --scratch-dir", free, least)
+			return 0, fmt.Errorf("%d bytes are free for temporary files, and %d are to stay free; use a larger --scratch-dir",
+				free, least)
 		}
 	}
 	return f.file.Write(p)

@@ -41,8 +41,8 @@ type Defaults struct {
 // backupVersion is the format version in the deprecated field status.version.
 const backupVersion = 1
 
-// prepare writes the defaults into the spec of a backup and validates it. It sets status.validationErrors and returns the
-// location, or nil if there is none. An error means that it could not validate the backup.
+// prepare writes the defaults into the spec of a backup and validates it. It sets status.validationErrors and returns
+// the location, or nil if there is none. An error means that it could not validate the backup.
 func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	r.setDefaults(b)
 	b.Status.ValidationErrors = nil
@@ -74,8 +74,8 @@ func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1
 	return location, nil
 }
 
-// excludeSnapshots excludes the objects of volume snapshots in the spec, as Velero does. The engine does not take that for a
-// filter of the user.
+// excludeSnapshots excludes the objects of volume snapshots in the spec, as Velero does. The engine does not take that
+// for a filter of the user.
 func excludeSnapshots(spec *velerov1.BackupSpec) {
 	const contents, snapshots = "volumesnapshotcontents.snapshot.storage.k8s.io", "volumesnapshots.snapshot.storage.k8s.io"
 	exclude := func(list *[]string, resource string) {
@@ -141,7 +141,9 @@ func (r *Controller) describeCluster(ctx context.Context, b *velerov1.Backup) er
 type ServerVersion func(ctx context.Context) (*version.Info, error)
 
 // location returns the location of a backup, with the default set, and its problems.
-func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, []string, error) {
+func (r *Controller) location(
+	ctx context.Context, b *velerov1.Backup,
+) (*velerov1.BackupStorageLocation, []string, error) {
 	origin := "named in spec.storageLocation"
 	if b.Spec.StorageLocation == "" {
 		origin = "the server's default"
@@ -162,14 +164,16 @@ func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov
 
 	location, err := r.GetLocation(ctx, name)
 	if errors.Is(err, run.ErrLocationNotFound) {
-		return nil, []string{fmt.Sprintf("backup storage location %q, %s, does not exist in namespace %s; create it, or name another", name, origin, b.Namespace)}, nil
+		return nil, []string{fmt.Sprintf("backup storage location %q, %s, does not exist in namespace %s; create it, or "+
+			"name another", name, origin, b.Namespace)}, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	var problems []string
 	if run.ReadOnly(location) {
-		problems = append(problems, fmt.Sprintf("backup can't be created because backup storage location %s is currently in read-only mode", name))
+		problems = append(problems, fmt.Sprintf("backup can't be created because backup storage location %s is currently "+
+			"in read-only mode", name))
 	}
 	if problem := run.LocationProblem(location); problem != "" {
 		problems = append(problems, "backup can't be created because "+problem)
@@ -197,9 +201,11 @@ func (r *Controller) snapshotLocations(ctx context.Context, b *velerov1.Backup) 
 		provider, ok := byName[name]
 		switch {
 		case !ok:
-			problems = append(problems, fmt.Sprintf("volume snapshot location %q, named in spec.volumeSnapshotLocations, does not exist in namespace %s", name, b.Namespace))
+			problems = append(problems, fmt.Sprintf("volume snapshot location %q, named in spec.volumeSnapshotLocations, does "+
+				"not exist in namespace %s", name, b.Namespace))
 		case chosen[provider] != "" && chosen[provider] != name:
-			problems = append(problems, fmt.Sprintf("more than one VolumeSnapshotLocation name specified for provider %s: %s; unexpected name was %s", provider, name, chosen[provider]))
+			problems = append(problems, fmt.Sprintf("more than one VolumeSnapshotLocation name specified for provider %s: %s; "+
+				"unexpected name was %s", provider, name, chosen[provider]))
 		default:
 			chosen[provider] = name
 		}
@@ -211,9 +217,11 @@ func (r *Controller) snapshotLocations(ctx context.Context, b *velerov1.Backup) 
 		case len(names) == 1:
 			chosen[provider] = names[0]
 		case fallback == "":
-			problems = append(problems, fmt.Sprintf("provider %s has more than one possible volume snapshot location, and none were specified explicitly or as a default", provider))
+			problems = append(problems, fmt.Sprintf("provider %s has more than one possible volume snapshot location, and "+
+				"none were specified explicitly or as a default", provider))
 		case !slices.Contains(names, fallback):
-			problems = append(problems, fmt.Sprintf("the server's default volume snapshot location %q of provider %s does not exist in namespace %s", fallback, provider, b.Namespace))
+			problems = append(problems, fmt.Sprintf("the server's default volume snapshot location %q of provider %s does not "+
+				"exist in namespace %s", fallback, provider, b.Namespace))
 		default:
 			chosen[provider] = fallback
 		}
@@ -239,16 +247,19 @@ func (r *Controller) excludeLabelledNamespaces(ctx context.Context, b *velerov1.
 	return nil
 }
 
-// policy reads the resource policy that the spec refers to, and adds the volume policies for all backups; nil if there are
-// neither. What is wrong with them is added to status.validationErrors. It is for the engine only: the spec does not change.
+// policy reads the resource policy that the spec refers to, and adds the volume policies for all backups; nil if there
+// are neither. What is wrong with them is added to status.validationErrors. It is for the engine only: the spec does
+// not change.
 func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
-	rules, problems, err := validation.ReadConfigMap(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, resourcepolicy.Parse)
+	rules, problems, err := validation.ReadConfigMap(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy",
+		b.Spec.ResourcePolicy, resourcepolicy.Parse)
 	if err != nil {
 		return nil, err
 	}
 	if rules != nil && (rules.Resources != nil || !rules.Rules.Empty()) && usesOldFilters(&b.Spec) {
 		problems = append(problems, fmt.Sprintf("the filters of resources in config map %s/%s cannot be used together with "+
-			"includedResources, excludedResources and includeClusterResources; use the lists for cluster-scoped and namespace-scoped resources", b.Namespace, b.Spec.ResourcePolicy.Name))
+			"includedResources, excludedResources and includeClusterResources; use the lists for cluster-scoped and "+
+			"namespace-scoped resources", b.Namespace, b.Spec.ResourcePolicy.Name))
 	}
 	global, more, err := r.globalPolicy(ctx, b)
 	if err != nil {
@@ -261,7 +272,8 @@ func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcep
 	case rules == nil:
 		rules = new(resourcepolicy.Policy)
 	}
-	rules.VolumePolicies = slices.Concat(rules.VolumePolicies, global.VolumePolicies) // of which the first that applies counts
+	// of which the first that applies counts
+	rules.VolumePolicies = slices.Concat(rules.VolumePolicies, global.VolumePolicies)
 	return rules, nil
 }
 
@@ -271,13 +283,15 @@ func (r *Controller) globalPolicy(ctx context.Context, b *velerov1.Backup) (*res
 	if name == "" {
 		return nil, nil, nil
 	}
-	policy, problems, err := validation.ReadConfigMap(ctx, r.Cluster, r.Namespace, "flag --global-backup-volume-policies-configmap of the server",
+	policy, problems, err := validation.ReadConfigMap(ctx, r.Cluster, r.Namespace,
+		"flag --global-backup-volume-policies-configmap of the server",
 		&velerov1.TypedLocalObjectReference{Kind: configmap.Kind, Name: name}, resourcepolicy.Parse)
 	if err != nil || policy == nil {
 		return nil, problems, err
 	}
 	if policy.Resources != nil || !policy.Rules.Empty() {
-		r.Log.Warn("the ConfigMap of --global-backup-volume-policies-configmap has filters of resources, which only apply in the policy of one backup; they are ignored", "configMap", name)
+		r.Log.Warn("the ConfigMap of --global-backup-volume-policies-configmap has filters of resources, which only apply "+
+			"in the policy of one backup; they are ignored", "configMap", name)
 	}
 	if b.Annotations == nil {
 		b.Annotations = make(map[string]string)
@@ -292,13 +306,18 @@ func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 	newFilters := len(spec.IncludedClusterScopedResources) > 0 || len(spec.ExcludedClusterScopedResources) > 0 ||
 		len(spec.IncludedNamespaceScopedResources) > 0 || len(spec.ExcludedNamespaceScopedResources) > 0
 	if usesOldFilters(spec) && newFilters {
-		problems = append(problems, "includedResources, excludedResources and includeClusterResources cannot be used together with "+
-			"includedClusterScopedResources, excludedClusterScopedResources, includedNamespaceScopedResources and excludedNamespaceScopedResources; use one family of filters")
+		problems = append(problems, "includedResources, excludedResources and includeClusterResources cannot be used "+
+			"together with "+
+			"includedClusterScopedResources, excludedClusterScopedResources, includedNamespaceScopedResources and "+
+			"excludedNamespaceScopedResources; use one family of filters")
 	}
 	problems = slices.Concat(problems,
-		validation.Prefixed("Invalid included/excluded resource lists: ", validation.CheckLists(spec.IncludedResources, spec.ExcludedResources)),
-		validation.Prefixed("Invalid cluster-scoped included/excluded resource lists: ", validation.CheckScopedLists(spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources)),
-		validation.Prefixed("Invalid namespace-scoped included/excluded resource lists: ", validation.CheckScopedLists(spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources)),
+		validation.Prefixed("Invalid included/excluded resource lists: ", validation.CheckLists(spec.IncludedResources,
+			spec.ExcludedResources)),
+		validation.Prefixed("Invalid cluster-scoped included/excluded resource lists: ",
+			validation.CheckScopedLists(spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources)),
+		validation.Prefixed("Invalid namespace-scoped included/excluded resource lists: ",
+			validation.CheckScopedLists(spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources)),
 		validation.Prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
 			validation.CheckLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
 			validation.CheckNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),

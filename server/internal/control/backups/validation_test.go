@@ -15,8 +15,10 @@ import (
 func TestDefaultsAreWrittenIntoTheSpec(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
-	hidden := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hidden-", Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}}}
-	vsl := &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: "only"}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "example.io/snap"}}
+	hidden := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hidden-",
+		Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}}}
+	vsl := &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: "only"},
+		Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "example.io/snap"}}
 	marked := controllertest.NewLocation("marked", func(l *velerov1.BackupStorageLocation) { l.Spec.Default = true })
 	c.Add(t, hidden, vsl, marked, controllertest.NewLocation("default"))
 
@@ -63,7 +65,8 @@ func TestSnapshotObjectsAreExcluded(t *testing.T) {
 	t.Parallel()
 	old := velerov1.BackupSpec{IncludedResources: []string{"pods"}}
 	excludeSnapshots(&old)
-	require.Equal(t, []string{"volumesnapshots.snapshot.storage.k8s.io", "volumesnapshotcontents.snapshot.storage.k8s.io"}, old.ExcludedResources)
+	require.Equal(t, []string{"volumesnapshots.snapshot.storage.k8s.io", "volumesnapshotcontents.snapshot.storage.k8s.io"},
+		old.ExcludedResources)
 	require.Empty(t, old.ExcludedClusterScopedResources)
 
 	all := velerov1.BackupSpec{ExcludedClusterScopedResources: []string{"*"}}
@@ -75,7 +78,8 @@ func TestLocationsAreValidated(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	vsl := func(name, provider string) *velerov1.VolumeSnapshotLocation {
-		return &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: provider}}
+		return &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: velerov1.VolumeSnapshotLocationSpec{Provider: provider}}
 	}
 	c.Add(t,
 		controllertest.NewLocation("good"),
@@ -95,26 +99,33 @@ func TestLocationsAreValidated(t *testing.T) {
 		want      []string
 		chosen    []string
 	}{
-		"none":             {"", []string{"a1"}, nil, []string{`backup storage location "default", the server's default, does not exist in namespace `}, nil},
-		"another":          {"other", []string{"a1"}, nil, []string{`backup storage location "other", named in spec.storageLocation, does not exist in namespace `}, nil},
-		"read-only":        {"closed", []string{"a1"}, nil, []string{"currently in read-only mode"}, nil},
-		"not validated":    {"fresh", []string{"a1"}, nil, []string{"has not been validated yet"}, nil},
-		"unavailable":      {"broken", []string{"a1"}, nil, []string{"Unavailable status: no such bucket"}, nil},
-		"named":            {"good", []string{"a2"}, nil, nil, []string{"a2", "b1"}},
-		"same twice":       {"good", []string{"a2", "a2"}, nil, nil, []string{"a2", "b1"}},
-		"default":          {"good", nil, map[string]string{"example.io/a": "a1"}, nil, []string{"a1", "b1"}},
-		"no default":       {"good", nil, nil, []string{"provider example.io/a has more than one possible volume snapshot location"}, nil},
-		"unknown default":  {"good", nil, map[string]string{"example.io/a": "a9"}, []string{`default volume snapshot location "a9" of provider example.io/a does not exist`}, nil},
-		"two for one":      {"good", []string{"a1", "a2"}, nil, []string{"more than one VolumeSnapshotLocation name specified for provider example.io/a: a2; unexpected name was a1"}, nil},
-		"no such snapshot": {"good", []string{"a1", "zz"}, nil, []string{`volume snapshot location "zz", named in spec.volumeSnapshotLocations, does not exist`}, nil},
+		"none": {"", []string{"a1"}, nil,
+			[]string{`backup storage location "default", the server's default, does not exist in namespace `}, nil},
+		"another": {"other", []string{"a1"}, nil,
+			[]string{`backup storage location "other", named in spec.storageLocation, does not exist in namespace `}, nil},
+		"read-only":     {"closed", []string{"a1"}, nil, []string{"currently in read-only mode"}, nil},
+		"not validated": {"fresh", []string{"a1"}, nil, []string{"has not been validated yet"}, nil},
+		"unavailable":   {"broken", []string{"a1"}, nil, []string{"Unavailable status: no such bucket"}, nil},
+		"named":         {"good", []string{"a2"}, nil, nil, []string{"a2", "b1"}},
+		"same twice":    {"good", []string{"a2", "a2"}, nil, nil, []string{"a2", "b1"}},
+		"default":       {"good", nil, map[string]string{"example.io/a": "a1"}, nil, []string{"a1", "b1"}},
+		"no default": {"good", nil, nil, []string{"provider example.io/a has more than one possible volume snapshot " +
+			"location"}, nil},
+		"unknown default": {"good", nil, map[string]string{"example.io/a": "a9"},
+			[]string{`default volume snapshot location "a9" of provider example.io/a does not exist`}, nil},
+		"two for one": {"good", []string{"a1", "a2"}, nil,
+			[]string{"more than one VolumeSnapshotLocation name specified for provider example.io/a: a2; unexpected name was a1"}, nil},
+		"no such snapshot": {"good", []string{"a1", "zz"}, nil,
+			[]string{`volume snapshot location "zz", named in spec.volumeSnapshotLocations, does not exist`}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newBackups(c)
 			r.Defaults.SnapshotLocations = tt.fallback
-			b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
-				b.Namespace, b.Spec.StorageLocation, b.Spec.VolumeSnapshotLocations = c.Namespace, tt.location, tt.snapshots
-			})
+			b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart),
+				func(b *velerov1.Backup) {
+					b.Namespace, b.Spec.StorageLocation, b.Spec.VolumeSnapshotLocations = c.Namespace, tt.location, tt.snapshots
+				})
 			_, err := r.prepare(t.Context(), b)
 			require.NoError(t, err)
 			require.Len(t, b.Status.ValidationErrors, len(tt.want), b.Status.ValidationErrors)
@@ -135,24 +146,42 @@ func TestBackupSpecIsValidated(t *testing.T) {
 		spec velerov1.BackupSpec
 		want []string
 	}{
-		"nothing":                {velerov1.BackupSpec{}, nil},
-		"patterns":               {velerov1.BackupSpec{IncludedNamespaces: []string{"a*", "b?", "c[de]"}, ExcludedNamespaces: []string{"ab"}}, nil},
-		"both families":          {velerov1.BackupSpec{IncludeClusterResources: new(true), ExcludedClusterScopedResources: []string{"x"}}, []string{"cannot be used together"}},
-		"all and more":           {velerov1.BackupSpec{IncludedResources: []string{"*", "pods"}}, []string{"Invalid included/excluded resource lists: includes list must either contain '*' only"}},
-		"exclude all":            {velerov1.BackupSpec{ExcludedResources: []string{"*"}}, []string{"excludes list cannot contain '*'"}},
-		"in both":                {velerov1.BackupSpec{IncludedResources: []string{"pods"}, ExcludedResources: []string{"pods"}}, []string{"excludes list cannot contain an item in the includes list: pods"}},
-		"scoped exclude all":     {velerov1.BackupSpec{ExcludedClusterScopedResources: []string{"*"}}, nil},
-		"scoped all and more":    {velerov1.BackupSpec{ExcludedNamespaceScopedResources: []string{"*", "pods"}}, []string{"Invalid namespace-scoped included/excluded resource lists: excludes list must either"}},
-		"scoped all both":        {velerov1.BackupSpec{IncludedClusterScopedResources: []string{"x"}, ExcludedClusterScopedResources: []string{"*"}}, []string{"Invalid cluster-scoped included/excluded resource lists: when exclude is '*'"}},
-		"namespace in both":      {velerov1.BackupSpec{IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"a"}}, []string{"Invalid included/excluded namespace lists: excludes list cannot contain an item in the includes list: a"}},
-		"no namespace":           {velerov1.BackupSpec{IncludedNamespaces: []string{"Upper"}}, []string{`invalid namespace "Upper"`}},
-		"braces":                 {velerov1.BackupSpec{ExcludedNamespaces: []string{"{a,b}"}}, []string{"must not contain any of"}},
-		"empty namespace":        {velerov1.BackupSpec{IncludedNamespaces: []string{""}}, nil},
-		"both selectors":         {velerov1.BackupSpec{LabelSelector: selector, OrLabelSelectors: []*metav1.LabelSelector{selector}}, []string{"only one can be specified"}},
-		"bad selector":           {velerov1.BackupSpec{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}}, []string{"invalid labelSelector"}},
-		"bad alternative":        {velerov1.BackupSpec{OrLabelSelectors: []*metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b c"}}}}, []string{"invalid orLabelSelectors[0]"}},
-		"policy of another kind": {velerov1.BackupSpec{ResourcePolicy: &velerov1.TypedLocalObjectReference{Kind: "Secret", Name: "x"}}, []string{`resource policy of kind "Secret" is not supported, want ConfigMap`}},
-		"policy":                 {velerov1.BackupSpec{ResourcePolicy: &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "x"}}, nil},
+		"nothing": {velerov1.BackupSpec{}, nil},
+		"patterns": {velerov1.BackupSpec{IncludedNamespaces: []string{"a*", "b?", "c[de]"},
+			ExcludedNamespaces: []string{"ab"}}, nil},
+		"both families": {velerov1.BackupSpec{IncludeClusterResources: new(true),
+			ExcludedClusterScopedResources: []string{"x"}}, []string{"cannot be used together"}},
+		"all and more": {velerov1.BackupSpec{IncludedResources: []string{"*", "pods"}},
+			[]string{"Invalid included/excluded resource lists: includes list must either contain '*' only"}},
+		"exclude all": {velerov1.BackupSpec{ExcludedResources: []string{"*"}},
+			[]string{"excludes list cannot contain '*'"}},
+		"in both": {velerov1.BackupSpec{IncludedResources: []string{"pods"},
+			ExcludedResources: []string{"pods"}}, []string{"excludes list cannot contain an item in the includes list: pods"}},
+		"scoped exclude all": {velerov1.BackupSpec{ExcludedClusterScopedResources: []string{"*"}}, nil},
+		"scoped all and more": {velerov1.BackupSpec{ExcludedNamespaceScopedResources: []string{"*", "pods"}},
+			[]string{"Invalid namespace-scoped included/excluded resource lists: excludes list must either"}},
+		"scoped all both": {velerov1.BackupSpec{IncludedClusterScopedResources: []string{"x"},
+			ExcludedClusterScopedResources: []string{"*"}},
+			[]string{"Invalid cluster-scoped included/excluded resource lists: when exclude is '*'"}},
+		"namespace in both": {velerov1.BackupSpec{IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"a"}},
+			[]string{"Invalid included/excluded namespace lists: excludes list cannot contain an item in the includes list: a"}},
+		"no namespace": {velerov1.BackupSpec{IncludedNamespaces: []string{"Upper"}},
+			[]string{`invalid namespace "Upper"`}},
+		"braces": {velerov1.BackupSpec{ExcludedNamespaces: []string{"{a,b}"}},
+			[]string{"must not contain any of"}},
+		"empty namespace": {velerov1.BackupSpec{IncludedNamespaces: []string{""}}, nil},
+		"both selectors": {velerov1.BackupSpec{LabelSelector: selector,
+			OrLabelSelectors: []*metav1.LabelSelector{selector}}, []string{"only one can be specified"}},
+		"bad selector": {velerov1.BackupSpec{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}},
+		}, []string{"invalid labelSelector"}},
+		"bad alternative": {velerov1.BackupSpec{
+			OrLabelSelectors: []*metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b c"}}},
+		}, []string{"invalid orLabelSelectors[0]"}},
+		"policy of another kind": {velerov1.BackupSpec{ResourcePolicy: &velerov1.TypedLocalObjectReference{Kind: "Secret",
+			Name: "x"}}, []string{`resource policy of kind "Secret" is not supported, want ConfigMap`}},
+		"policy": {velerov1.BackupSpec{ResourcePolicy: &velerov1.TypedLocalObjectReference{Kind: "ConfigMap",
+			Name: "x"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,18 +23,19 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// incompleteAnnotation marks a Backup whose PodVolumeBackups are still to be created, so that the next server continues.
+// incompleteAnnotation marks a Backup whose PodVolumeBackups are still to be created, so that the next server
+// continues.
 const incompleteAnnotation = ownAnnotations + "sync-incomplete"
 
-// ownAnnotations is the prefix of the annotations that control a server. A stored backup may have some of the server that has made it,
-// which are left out.
+// ownAnnotations is the prefix of the annotations that control a server. A stored backup may have some of the server
+// that has made it, which are left out.
 const ownAnnotations = "cleat.dev/"
 
 // storedVolume is a PodVolumeBackup as it is in the bucket, with the fields that this server does not know.
 type storedVolume = map[string]any
 
-// storedBackup is a Backup of the bucket as it is to be created in this cluster. All fields of its spec and status are kept, also those that
-// this server does not know.
+// storedBackup is a Backup of the bucket as it is to be created in this cluster. All fields of its spec and status are
+// kept, also those that this server does not know.
 type storedBackup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -62,7 +63,8 @@ func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*store
 	}
 	switch {
 	case stored.APIVersion != velerov1.SchemeGroupVersion.String() || stored.Kind != "Backup":
-		return nil, invalid, fmt.Errorf("it is a %s of %s, want a Backup of %s", stored.Kind, stored.APIVersion, velerov1.SchemeGroupVersion)
+		return nil, invalid, fmt.Errorf("it is a %s of %s, want a Backup of %s", stored.Kind, stored.APIVersion,
+			velerov1.SchemeGroupVersion)
 	case stored.Name != name:
 		return nil, invalid, fmt.Errorf("it is Backup %q, want the name of the directory", stored.Name)
 	case stored.Status.Phase == velerov1.BackupPhaseFailedValidation:
@@ -86,7 +88,8 @@ func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*store
 	delete(labels, velerov1.GCFailureLabel)
 	maps.DeleteFunc(stored.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, ownAnnotations) })
 	fresh.TypeMeta, fresh.ObjectMeta = stored.TypeMeta, metav1.ObjectMeta{
-		Namespace: p.Namespace, Name: name, Labels: labels, Annotations: stored.Annotations, OwnerReferences: p.owners(ctx, stored.OwnerReferences),
+		Namespace: p.Namespace, Name: name, Labels: labels, Annotations: stored.Annotations, OwnerReferences: p.owners(ctx,
+			stored.OwnerReferences),
 	}
 	if fresh.Spec == nil {
 		fresh.Spec = map[string]json.RawMessage{}
@@ -122,26 +125,29 @@ func (p *pass) create(ctx context.Context, b *storedBackup) (types.UID, error) {
 	return created.UID, nil
 }
 
-// owners returns those of the owners of a backup that this cluster has: Schedules with the same UID. Kubernetes deletes an object whose
-// owners do not exist.
+// owners returns those of the owners of a backup that this cluster has: Schedules with the same UID. Kubernetes deletes
+// an object whose owners do not exist.
 func (p *pass) owners(ctx context.Context, stored []metav1.OwnerReference) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, owner := range stored {
 		var schedule velerov1.Schedule
 		if owner.Kind == "Schedule" && owner.APIVersion == velerov1.SchemeGroupVersion.String() &&
-			p.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: owner.Name}, &schedule) == nil && schedule.UID == owner.UID {
+			p.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: owner.Name}, &schedule) == nil &&
+			schedule.UID == owner.UID {
 			kept = append(kept, owner)
 		}
 	}
 	return kept
 }
 
-// storedVolumes calls each for the PodVolumeBackups of a backup. Its error is store.ErrDamaged unless all of them can be created.
+// storedVolumes calls each for the PodVolumeBackups of a backup. Its error is store.ErrDamaged unless all of them can
+// be created.
 func (p *pass) storedVolumes(ctx context.Context, name string, each func(storedVolume) error) error {
 	i := 0
 	for volume, err := range store.PodVolumeBackups[storedVolume](ctx, p.objects, name) {
 		if err == nil && (&unstructured.Unstructured{Object: volume}).GetName() == "" {
-			err = fmt.Errorf("%w: decode PodVolumeBackups of %q: /%d: it has no metadata.name, want a PodVolumeBackup", store.ErrDamaged, name, i)
+			err = fmt.Errorf("%w: decode PodVolumeBackups of %q: /%d: it has no metadata.name, want a PodVolumeBackup",
+				store.ErrDamaged, name, i)
 		}
 		if err == nil {
 			err = each(volume)
@@ -174,7 +180,8 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 		}
 		object, err := p.volume(volume, name, uid)
 		if err != nil {
-			p.log.Warn("a PodVolumeBackup of a backup is not created", "backup", name, "podVolumeBackup", shorten.Text(object.GetName(), maxShown), "because", err)
+			p.log.Warn("a PodVolumeBackup of a backup is not created", "backup", name, "podVolumeBackup",
+				shorten.Text(object.GetName(), maxShown), "because", err)
 			return nil
 		}
 		switch err := p.Create(ctx, object); {
@@ -182,7 +189,8 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 		case kubeapi.Transient(err) || ctx.Err() != nil:
 			away = fmt.Errorf("create PodVolumeBackup %s of backup %s: %w", object.GetName(), name, err)
 		default:
-			p.log.Warn("a PodVolumeBackup of a backup was refused", "backup", name, "podVolumeBackup", object.GetName(), "error", err)
+			p.log.Warn("a PodVolumeBackup of a backup was refused", "backup", name, "podVolumeBackup", object.GetName(), "error",
+				err)
 		}
 		return away
 	})
@@ -190,7 +198,8 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 	case away != nil:
 		return away
 	case errors.Is(err, store.ErrDamaged):
-		p.log.Warn("the PodVolumeBackups of a backup cannot be read beyond this one, so no more are created", "backup", name, "error", err)
+		p.log.Warn("the PodVolumeBackups of a backup cannot be read beyond this one, so no more are created", "backup", name,
+			"error", err)
 	case err != nil && p.objects.Validate(ctx) != nil:
 		return err
 	case err != nil:
@@ -206,14 +215,16 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 	return nil
 }
 
-// maxVolumes is the largest number of PodVolumeBackups that are created for a backup, maxShown that of the bytes of a foreign name in a log.
+// maxVolumes is the largest number of PodVolumeBackups that are created for a backup, maxShown that of the bytes of a
+// foreign name in a log.
 const (
 	maxVolumes = 10_000
 	maxShown   = 100
 )
 
-// volume returns a PodVolumeBackup as it is to be created in this cluster, as Velero does: it belongs to the new Backup. Only one that has
-// ended is created, because anything else is work for node agents. The error says why it must not be created.
+// volume returns a PodVolumeBackup as it is to be created in this cluster, as Velero does: it belongs to the new
+// Backup. Only one that has ended is created, because anything else is work for node agents. The error says why it must
+// not be created.
 func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstructured.Unstructured, error) {
 	from := &unstructured.Unstructured{Object: stored}
 	spec, found, errSpec := unstructured.NestedMap(stored, "spec")
@@ -227,7 +238,8 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 	}
 	kind := velerov1.SchemeGroupVersion.WithKind("PodVolumeBackup")
 	if is := from.GroupVersionKind(); !is.Empty() && is != kind { // Velero stores it without
-		return from, fmt.Errorf("it is a %s of %s, want a PodVolumeBackup of %s", is.Kind, is.GroupVersion(), kind.GroupVersion())
+		return from, fmt.Errorf("it is a %s of %s, want a PodVolumeBackup of %s", is.Kind, is.GroupVersion(),
+			kind.GroupVersion())
 	}
 	if problems := validation.IsDNS1123Subdomain(from.GetName()); len(problems) > 0 {
 		return from, fmt.Errorf("its name is not one of an object: %s", problems[0])
@@ -246,14 +258,17 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, ownAnnotations) })
 	}
 	delete(labels, velerov1.AsyncOperationIDLabel) // by which operations in progress find their loads
-	for label, value := range map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup), velerov1.BackupUIDLabel: string(uid)} {
+	for label, value := range map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup),
+		velerov1.BackupUIDLabel: string(uid)} {
 		if labels[label] != "" {
 			labels[label] = value
 		}
 	}
 	fresh.SetAnnotations(annotations)
 	fresh.SetLabels(labels)
-	fresh.SetOwnerReferences([]metav1.OwnerReference{velerov1.ControllerRef("Backup", &metav1.ObjectMeta{Name: backup, UID: uid})})
+	fresh.SetOwnerReferences(
+		[]metav1.OwnerReference{velerov1.ControllerRef("Backup", &metav1.ObjectMeta{Name: backup, UID: uid})},
+	)
 	spec["backupStorageLocation"] = p.location.Name
 	return fresh, nil
 }

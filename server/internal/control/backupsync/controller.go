@@ -20,13 +20,14 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// Controller lists the bucket of each available BackupStorageLocation at intervals and makes the Backups of the cluster agree with it.
-// A read-only location is read like others.
+// Controller lists the bucket of each available BackupStorageLocation at intervals and makes the Backups of the cluster
+// agree with it. A read-only location is read like others.
 type Controller struct {
 	*run.Cluster
 	API    *kubeapi.Client // creates Backups
 	Stores run.Stores
-	// Backups returns the Backups of the cluster, those of the cache: a copy of each for every look would cost more than the listing.
+	// Backups returns the Backups of the cluster, those of the cache: a copy of each for every look would cost more than
+	// the listing.
 	Backups func(context.Context) (cache.Store, error)
 	Period  time.Duration // of locations that set none or a negative one; 0 for never
 	Log     hclog.Logger
@@ -44,15 +45,17 @@ type memory struct {
 
 // Setup makes a controller that looks at a location when its spec or its phase changes, and at its period.
 func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
-	return b.For(&velerov1.BackupStorageLocation{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*velerov1.BackupStorageLocation)
-		after, also := e.ObjectNew.(*velerov1.BackupStorageLocation)
-		return ok && also && (before.Status.Phase != after.Status.Phase || !equality.Semantic.DeepEqual(before.Spec, after.Spec))
-	}}))
+	return b.For(&velerov1.BackupStorageLocation{},
+		builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*velerov1.BackupStorageLocation)
+			after, also := e.ObjectNew.(*velerov1.BackupStorageLocation)
+			return ok && also && (before.Status.Phase != after.Status.Phase || !equality.Semantic.DeepEqual(before.Spec,
+				after.Spec))
+		}}))
 }
 
-// Reconcile synchronises one location if it is due, and requeues it for the next time. While it is not available, it waits for the
-// change of its phase.
+// Reconcile synchronises one location if it is due, and requeues it for the next time. While it is not available, it
+// waits for the change of its phase.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	location := new(velerov1.BackupStorageLocation)
 	if err := r.Get(ctx, req.NamespacedName, location); err != nil {
@@ -90,7 +93,8 @@ func (r *Controller) period(location *velerov1.BackupStorageLocation) time.Durat
 	return max(0, r.Period)
 }
 
-// left returns the time until a location is due. It is due at once when its spec has changed, and when the clock was set back.
+// left returns the time until a location is due. It is due at once when its spec has changed, and when the clock was
+// set back.
 func (r *Controller) left(location *velerov1.BackupStorageLocation, known *memory, period time.Duration) time.Duration {
 	last, now := location.Status.LastSyncedTime, r.Now()
 	if last == nil || known.spec != nil && !equality.Semantic.DeepEqual(*known.spec, location.Spec) {

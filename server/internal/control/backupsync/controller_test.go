@@ -66,7 +66,8 @@ func (b *bucket) ListCommonPrefixes(_ context.Context, _, prefix, _ string) ([]s
 func (b *bucket) ListObjects(_ context.Context, _, prefix string) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Collect(maps.Keys(b.objects)), func(key string) bool { return !strings.HasPrefix(key, prefix) }), nil
+	return slices.DeleteFunc(slices.Collect(maps.Keys(b.objects)),
+		func(key string) bool { return !strings.HasPrefix(key, prefix) }), nil
 }
 
 func (b *bucket) ObjectExists(_ context.Context, _, key string) (bool, error) {
@@ -117,7 +118,8 @@ func newSync(t *testing.T, c *controllertest.Cluster, b *bucket) *Controller {
 		}
 		return found, err
 	}
-	return &Controller{Cluster: c.Cluster, API: api, Stores: b, Backups: backups, Period: time.Minute, Log: hclog.NewNullLogger(), Now: time.Now}
+	return &Controller{Cluster: c.Cluster, API: api, Stores: b, Backups: backups, Period: time.Minute,
+		Log: hclog.NewNullLogger(), Now: time.Now}
 }
 
 // failing lets the first requests that create PodVolumeBackups fail.
@@ -141,7 +143,8 @@ func (f *failing) RoundTrip(request *http.Request) (*http.Response, error) {
 // TestPodVolumeBackupsAreBrought includes passes that end before all of them are there.
 func TestPodVolumeBackupsAreBrought(t *testing.T) {
 	t.Parallel()
-	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper { return &failing{RoundTripper: next, left: 2} })
+	c := controllertest.NewCluster(t,
+		func(next http.RoundTripper) http.RoundTripper { return &failing{RoundTripper: next, left: 2} })
 	b := &bucket{objects: map[string][]byte{}}
 	b.add(t, "none")
 	b.add(t, "damaged")
@@ -176,7 +179,8 @@ func TestPodVolumeBackupsAreBrought(t *testing.T) {
 	require.Len(t, list.Items, 2)
 	first := list.Items[0]
 	require.Equal(t, "some-1", first.GetName())
-	require.Equal(t, map[string]string{"velero.io/backup-uid": string(brought.UID), "velero.io/pod-uid": "p"}, first.GetLabels())
+	require.Equal(t, map[string]string{"velero.io/backup-uid": string(brought.UID), "velero.io/pod-uid": "p"},
+		first.GetLabels())
 	require.Equal(t, map[string]string{"a": "b"}, first.GetAnnotations())
 	require.Equal(t, brought.UID, first.GetOwnerReferences()[0].UID)
 	require.Equal(t, velerov1.PodVolumeBackupSpec{
@@ -188,7 +192,8 @@ func TestPodVolumeBackupsAreBrought(t *testing.T) {
 	require.Empty(t, c.Backup(t, "damaged").Annotations)
 }
 
-// A first pass lists the files of the bucket once, and asks for the PodVolumeBackups of those backups only that have ended lately.
+// A first pass lists the files of the bucket once, and asks for the PodVolumeBackups of those backups only that have
+// ended lately.
 func TestPodVolumeBackupsOfManyAreListed(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
@@ -290,11 +295,13 @@ func TestLocationIsDue(t *testing.T) {
 		due    bool
 		within time.Duration
 	}{
-		"never synchronised":           {flag: time.Minute, due: true},
-		"a minute ago":                 {last: ago(time.Minute), flag: time.Minute, due: true},
-		"half a minute ago":            {last: ago(30 * time.Second), flag: time.Minute, within: 31 * time.Second},
-		"by its own period":            {last: ago(30 * time.Second), period: period(10 * time.Second), flag: time.Minute, due: true},
-		"with a negative period":       {last: ago(30 * time.Second), period: period(-1), flag: time.Minute, within: 31 * time.Second},
+		"never synchronised": {flag: time.Minute, due: true},
+		"a minute ago":       {last: ago(time.Minute), flag: time.Minute, due: true},
+		"half a minute ago":  {last: ago(30 * time.Second), flag: time.Minute, within: 31 * time.Second},
+		"by its own period": {last: ago(30 * time.Second), period: period(10 * time.Second), flag: time.Minute,
+			due: true},
+		"with a negative period": {last: ago(30 * time.Second), period: period(-1), flag: time.Minute,
+			within: 31 * time.Second},
 		"switched off":                 {period: period(0), flag: time.Minute, never: true},
 		"switched off by the flag":     {flag: 0, never: true},
 		"own period against the flag":  {period: period(time.Hour), flag: 0, due: true},

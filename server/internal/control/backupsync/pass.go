@@ -23,17 +23,19 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 )
 
-// A pass that misses more than this many Backups, and more than this part of all, lists the files of the bucket instead of asking for the
-// PodVolumeBackups of each: a page of such a list has the files of some hundred backups.
+// A pass that misses more than this many Backups, and more than this part of all, lists the files of the bucket instead
+// of asking for the PodVolumeBackups of each: a page of such a list has the files of some hundred backups.
 const (
 	manyMissing     = 100
 	largePartOfThem = 20 // 1/20
 )
 
-// settled is how long ago a backup must have ended so that a list has all its files, even if the clocks of clusters differ.
+// settled is how long ago a backup must have ended so that a list has all its files, even if the clocks of clusters
+// differ.
 const settled = time.Hour
 
-// atOnce is the number of backups that are created or deleted at once. Half of them wait for the bucket, the others for the API server.
+// atOnce is the number of backups that are created or deleted at once. Half of them wait for the bucket, the others for
+// the API server.
 const atOnce = 32
 
 // largeMetadata is the size in bytes of a velero-backup.json from which on one at a time is decoded.
@@ -78,7 +80,8 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 	if err != nil {
 		return fmt.Errorf("list the Backups: %w", err)
 	}
-	p := &pass{Controller: r, location: location, objects: objects, skipped: &known.skipped, log: r.Log.With("location", location.Name), began: now}
+	p := &pass{Controller: r, location: location, objects: objects, skipped: &known.skipped,
+		log: r.Log.With("location", location.Name), began: now}
 	p.skipped.begin(names, foreign)
 	var missing []string
 	var unfinished []*velerov1.Backup
@@ -98,7 +101,8 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 	}
 	if len(missing) > max(manyMissing, len(names)/largePartOfThem) {
 		if p.volumes, err = objects.ListPodVolumeBackups(ctx); err != nil {
-			p.log.Debug("the files of the bucket cannot be listed at once, each backup is asked for its PodVolumeBackups", "error", err)
+			p.log.Debug("the files of the bucket cannot be listed at once, each backup is asked for its PodVolumeBackups",
+				"error", err)
 		}
 	}
 	err = each(ctx, p.log, missing, func(ctx context.Context, name string) error {
@@ -110,7 +114,8 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 		return err
 	})
 	if err == nil {
-		err = each(ctx, p.log, unfinished, func(ctx context.Context, b *velerov1.Backup) error { return p.bringVolumes(ctx, b.Name, b.UID) })
+		err = each(ctx, p.log, unfinished,
+			func(ctx context.Context, b *velerov1.Backup) error { return p.bringVolumes(ctx, b.Name, b.UID) })
 	}
 	if err == nil {
 		err = each(ctx, p.log, r.orphans(cluster.List(), location.Name, names, found), p.remove)
@@ -136,7 +141,9 @@ func (r *Controller) find(cluster cache.Store, name string) *velerov1.Backup {
 func stateOf(b *velerov1.Backup, location string) state {
 	phase := run.BackupPhase(b)
 	switch {
-	case b.Spec.StorageLocation != location || b.Labels[velerov1.StorageLocationLabel] != velerov1.ValidLabelValue(location),
+	case b.Spec.StorageLocation != location || b.Labels[velerov1.StorageLocationLabel] != velerov1.ValidLabelValue(
+		location,
+	),
 		b.DeletionTimestamp != nil, velerov1.IsDryRun(b):
 		return others
 	case b.Annotations[incompleteAnnotation] != "":
@@ -148,8 +155,8 @@ func stateOf(b *velerov1.Backup, location string) state {
 	}
 }
 
-// orphans returns the Backups of a location that have ended and whose directory no longer exists. found is how many of all Backups have a
-// directory in names.
+// orphans returns the Backups of a location that have ended and whose directory no longer exists. found is how many of
+// all Backups have a directory in names.
 func (r *Controller) orphans(all []any, location string, names []string, found int) (gone []*velerov1.Backup) {
 	if found == len(all) {
 		return nil
@@ -228,8 +235,8 @@ func (p *pass) bring(ctx context.Context, name string) error {
 	return p.bringVolumes(ctx, name, uid)
 }
 
-// hasNoVolumes reports whether a list of the bucket shows that a backup has no PodVolumeBackups. One that has ended lately may have been
-// listed before all its files were there.
+// hasNoVolumes reports whether a list of the bucket shows that a backup has no PodVolumeBackups. One that has ended
+// lately may have been listed before all its files were there.
 func (p *pass) hasNoVolumes(b *storedBackup) bool {
 	has, listed := p.volumes[b.Name]
 	return listed && !has && b.ended != nil && p.began.Sub(b.ended.Time) > settled

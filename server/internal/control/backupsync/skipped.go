@@ -37,8 +37,8 @@ func (r reason) String() string {
 // maxRest is the longest time between two looks at a directory that is skipped.
 const maxRest = 15 * time.Minute
 
-// skipped are the directories of one bucket that have no Backup. A directory that does not change is looked at less and less often,
-// so that many of them cost no more than the listing. It is safe for concurrent use during a pass.
+// skipped are the directories of one bucket that have no Backup. A directory that does not change is looked at less and
+// less often, so that many of them cost no more than the listing. It is safe for concurrent use during a pass.
 type skipped struct {
 	mu       sync.Mutex
 	all      map[string]skip

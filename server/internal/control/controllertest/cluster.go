@@ -46,7 +46,8 @@ func Main(m *testing.M) int {
 	return plane.Main(m)
 }
 
-// MainAlone is Main for a package whose tests have a control plane for themselves, because they watch or change what belongs to no namespace.
+// MainAlone is Main for a package whose tests have a control plane for themselves, because they watch or change what
+// belongs to no namespace.
 func MainAlone(m *testing.M) int {
 	plane.Common = false
 	return Main(m)
@@ -74,7 +75,8 @@ func connect(ctx context.Context, kubeconfig string) (c Connection, err error) {
 	}
 	c.Config.QPS = -1
 	c.Scheme = runtime.NewScheme()
-	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), velerov1.AddToScheme(c.Scheme), velerov2alpha1.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme))
+	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), velerov1.AddToScheme(c.Scheme),
+		velerov2alpha1.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme))
 	if err != nil {
 		return c, err
 	}
@@ -167,8 +169,8 @@ func (c *Cluster) Add(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// create creates an object. One in a phase in which a server works on it gets the phase after that, as by a server: one that it is created in counts
-// for nothing. No controller looks at it in between.
+// create creates an object. One in a phase in which a server works on it gets the phase after that, as by a server: one
+// that it is created in counts for nothing. No controller looks at it in between.
 func (c *Cluster) create(ctx context.Context, object client.Object) error {
 	wanted, _ := object.DeepCopyObject().(client.Object)
 	later := false
@@ -215,7 +217,9 @@ func NewLocation(name string, change ...func(*velerov1.BackupStorageLocation)) *
 	location := &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov1.BackupStorageLocationSpec{
-			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "b"}},
+			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{
+				Bucket: "b",
+			}},
 		},
 		Status: velerov1.BackupStorageLocationStatus{Phase: velerov1.BackupStorageLocationPhaseAvailable},
 	}

@@ -18,8 +18,8 @@ import (
 // Refused labels a backup so that RefuseUpdates applies to it.
 func Refused(b *velerov1.Backup) { b.Labels = map[string]string{"refuse": "yes"} }
 
-// RefuseUpdates makes the API server refuse all changes of the labelled Backups of the namespace, until the returned function is
-// called.
+// RefuseUpdates makes the API server refuse all changes of the labelled Backups of the namespace, until the returned
+// function is called.
 func (c *Cluster) RefuseUpdates(t *testing.T) (stop func()) {
 	t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -29,11 +29,13 @@ func (c *Cluster) RefuseUpdates(t *testing.T) (stop func()) {
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{"velero.io"}, APIVersions: []string{"v1"}, Resources: []string{"backups"}},
+					Rule: admissionv1.Rule{APIGroups: []string{"velero.io"}, APIVersions: []string{"v1"},
+						Resources: []string{"backups"}},
 				},
 			}}},
 			Validations: []admissionv1.Validation{{
-				Expression: "!(has(object.metadata.labels) && 'refuse' in object.metadata.labels)", Message: "this one is not to be touched",
+				Expression: "!(has(object.metadata.labels) && 'refuse' in object.metadata.labels)",
+				Message:    "this one is not to be touched",
 			}},
 		},
 	}
@@ -41,7 +43,9 @@ func (c *Cluster) RefuseUpdates(t *testing.T) (stop func()) {
 		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.Namespace}}},
+			MatchResources: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.Namespace}},
+			},
 		},
 	}
 	require.NoError(t, c.Create(t.Context(), policy))
@@ -49,7 +53,8 @@ func (c *Cluster) RefuseUpdates(t *testing.T) (stop func()) {
 	probe := NewBackup("probe", InPhase(velerov1.BackupPhaseCompleted), Refused)
 	c.Add(t, probe)
 	require.Eventually(t, func() bool { // it takes a while until the policy is in force
-		err := c.Patch(t.Context(), probe.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"a":"b"}}}`)), client.DryRunAll)
+		err := c.Patch(t.Context(), probe.DeepCopy(), client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"a":"b"}}}`)), client.DryRunAll)
 		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 	}, 10*time.Minute, 50*time.Millisecond)
 	require.NoError(t, c.Delete(t.Context(), probe))

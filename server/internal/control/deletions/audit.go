@@ -25,8 +25,8 @@ const (
 // maxReason is the length of a reason in an event, whose note may have 1 kB.
 const maxReason = 512
 
-// audit is what is recorded of a request to delete a backup. A controller cannot know the user who made the request: the audit log of the
-// API server has the user, under the name and UID that are recorded here.
+// audit is what is recorded of a request to delete a backup. A controller cannot know the user who made the request:
+// the audit log of the API server has the user, under the name and UID that are recorded here.
 type audit struct {
 	request   *velerov1.DeleteBackupRequest
 	backup    *velerov1.Backup // nil if it was not found
@@ -54,7 +54,8 @@ func (a *audit) addSnapshots(all []*snapshot.Snapshot) {
 	}
 }
 
-// report writes one line to the log. It also records an event, unless an expired backup was deleted: backups may expire by the thousand.
+// report writes one line to the log. It also records an event, unless an expired backup was deleted: backups may expire
+// by the thousand.
 func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome string, err error) {
 	manager, why := requester(a.request), "requested"
 	if a.request.Annotations[velerov1.ExpiredAnnotation] != "" {
@@ -62,7 +63,8 @@ func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome 
 	}
 	fields := []any{
 		"outcome", outcome, "backup", a.request.Spec.BackupName, "uid", a.request.Labels[velerov1.BackupUIDLabel], "why", why,
-		"request", a.request.Name, "requestUID", a.request.UID, "requestManager", manager, "requestTime", a.request.CreationTimestamp.UTC().Format(time.RFC3339),
+		"request", a.request.Name, "requestUID", a.request.UID, "requestManager", manager, "requestTime",
+		a.request.CreationTimestamp.UTC().Format(time.RFC3339),
 		"restores", a.restores, "snapshots", a.snapshots,
 	}
 	location, schedule, started, expiration := "", "", "", ""
@@ -70,7 +72,8 @@ func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome 
 		location, schedule = b.Spec.StorageLocation, b.Labels[velerov1.ScheduleNameLabel]
 		started, expiration = rfc3339(b.Status.StartTimestamp), rfc3339(b.Status.Expiration)
 	}
-	fields = append(fields, "location", location, "schedule", schedule, "started", started, "expiration", expiration, "filesStay", a.foreign)
+	fields = append(fields, "location", location, "schedule", schedule, "started", started, "expiration", expiration,
+		"filesStay", a.foreign)
 	log = log.Named("audit")
 	if err == nil {
 		log.Info("deletion of a backup", append(fields, "error", "")...)
@@ -87,7 +90,8 @@ func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome 
 	by := fmt.Sprintf("%s by request %s of %s", why, a.request.Name, manager)
 	switch outcome {
 	case outcomeDeleted:
-		recorder.Eventf(a.backup, a.request, corev1.EventTypeNormal, "BackupDeleted", "Deletion", "deleted the backup, %s and %s; %s",
+		recorder.Eventf(a.backup, a.request, corev1.EventTypeNormal, "BackupDeleted", "Deletion",
+			"deleted the backup, %s and %s; %s",
 			layout.Count(len(a.restores), "restore"), layout.Count(len(a.snapshots), "snapshot"), by)
 	case outcomeRefused:
 		recorder.Eventf(a.backup, a.request, corev1.EventTypeWarning, "DeletionRefused", "Deletion", "%s; %s", reason, by)
@@ -96,7 +100,8 @@ func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome 
 	}
 }
 
-// requester returns the name of the client that has created an object, its first field manager; "unknown" if there is none.
+// requester returns the name of the client that has created an object, its first field manager; "unknown" if there is
+// none.
 func requester(o metav1.Object) string {
 	manager, first := "unknown", (*metav1.Time)(nil)
 	for _, entry := range o.GetManagedFields() {

@@ -38,15 +38,19 @@ func TestDeletionsAreAudited(t *testing.T) {
 		event string // "" for none
 	}{
 		"asked": {
-			map[string]any{"@level": "info", "outcome": "deleted", "why": "requested", "restores": []any{"r"}, "schedule": "nightly", "location": "default", "started": "2026-03-04T12:00:00Z", "error": ""},
-			"Normal BackupDeleted deleted the backup, 1 restore and 0 snapshots; requested by request delete-asked of deletions.test",
+			map[string]any{"@level": "info", "outcome": "deleted", "why": "requested", "restores": []any{"r"},
+				"schedule": "nightly", "location": "default", "started": "2026-03-04T12:00:00Z", "error": ""},
+			"Normal BackupDeleted deleted the backup, 1 restore and 0 snapshots; requested by request delete-asked of " +
+				"deletions.test",
 		},
-		"expired": {map[string]any{"@level": "info", "outcome": "deleted", "why": "expired", "restores": nil, "location": "default"}, ""},
+		"expired": {map[string]any{"@level": "info", "outcome": "deleted", "why": "expired", "restores": nil,
+			"location": "default"}, ""},
 		"busy": {
 			map[string]any{"@level": "warn", "outcome": "refused", "why": "requested", "error": "backup is still in progress"},
 			"Warning DeletionRefused backup is still in progress; requested by request delete-busy of deletions.test",
 		},
-		"none": {map[string]any{"@level": "warn", "outcome": "refused", "why": "requested", "uid": "", "location": "", "error": "backup not found"}, ""},
+		"none": {map[string]any{"@level": "warn", "outcome": "refused", "why": "requested", "uid": "", "location": "",
+			"error": "backup not found"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +82,8 @@ func TestDeletionsAreAudited(t *testing.T) {
 			require.Equal(t, request.Name, line["request"])
 			require.Equal(t, string(request.UID), line["requestUID"])
 			require.Equal(t, "deletions.test", line["requestManager"])
-			for _, key := range []string{"backup", "uid", "requestTime", "restores", "snapshots", "schedule", "expiration", "filesStay"} {
+			for _, key := range []string{"backup", "uid", "requestTime", "restores", "snapshots", "schedule", "expiration",
+				"filesStay"} {
 				require.Contains(t, line, key)
 			}
 			select {
@@ -110,7 +115,8 @@ func TestAuditNamesSnapshots(t *testing.T) {
 	t.Parallel()
 	var a audit
 	a.addSnapshots([]*snapshot.Snapshot{
-		{Spec: snapshot.Spec{Location: "disks"}, Status: snapshot.Status{ProviderSnapshotID: "snap-1"}}, {Spec: snapshot.Spec{Location: "disks"}},
+		{Spec: snapshot.Spec{Location: "disks"}, Status: snapshot.Status{ProviderSnapshotID: "snap-1"}},
+		{Spec: snapshot.Spec{Location: "disks"}},
 	})
 	a.restore("r")
 	a.restore("r")

@@ -54,13 +54,15 @@ type Controller struct {
 	Now          func() time.Time
 }
 
-// Setup makes a controller of requests. A change of the phase, which only this controller writes, does not lead to another look.
+// Setup makes a controller of requests. A change of the phase, which only this controller writes, does not lead to
+// another look.
 func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
-	return b.For(&velerov1.DeleteBackupRequest{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*velerov1.DeleteBackupRequest)
-		after, also := e.ObjectNew.(*velerov1.DeleteBackupRequest)
-		return ok && also && before.Status.Phase == after.Status.Phase
-	}}))
+	return b.For(&velerov1.DeleteBackupRequest{},
+		builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*velerov1.DeleteBackupRequest)
+			after, also := e.ObjectNew.(*velerov1.DeleteBackupRequest)
+			return ok && also && before.Status.Phase == after.Status.Phase
+		}}))
 }
 
 // Engine calls the DeleteItemActions of plugins; it is deletion.Run with its Deps.
@@ -70,7 +72,8 @@ const (
 	// keepRequest is how long a DeleteBackupRequest with errors is kept, from its creation.
 	keepRequest = 24 * time.Hour
 
-	// waitForRestores is how long a deletion waits until the restores of the backup are deleted, beside an outage of the store.
+	// waitForRestores is how long a deletion waits until the restores of the backup are deleted, beside an outage of the
+	// store.
 	waitForRestores = time.Minute
 	restoresPoll    = 250 * time.Millisecond
 
@@ -83,8 +86,8 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Reconcile carries out one request. The status of the request gets the reason why the backup could not be deleted. An error
-// means that the status could not be determined or written.
+// Reconcile carries out one request. The status of the request gets the reason why the backup could not be deleted. An
+// error means that the status could not be determined or written.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := new(velerov1.DeleteBackupRequest)
 	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
@@ -141,7 +144,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // noteFailure writes to the backup why its deletion has failed, which outlives the request.
 func (r *Controller) noteFailure(ctx context.Context, backup *velerov1.Backup, reason error) error {
 	before := backup.DeepCopy()
-	metav1.SetMetaDataAnnotation(&backup.ObjectMeta, velerov1.DeletionFailureAnnotation, shorten.Text(reason.Error(), maxFailure))
+	metav1.SetMetaDataAnnotation(&backup.ObjectMeta, velerov1.DeletionFailureAnnotation,
+		shorten.Text(reason.Error(), maxFailure))
 	if err := r.Patch(ctx, backup, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write to the backup why its deletion has failed: %w", err)
 	}
@@ -166,10 +170,12 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 	return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, request))
 }
 
-// begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the backup
-// does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even with an error, and its
-// location with run.ErrLocationAway.
-func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
+// begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the
+// backup does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even
+// with an error, and its location with run.ErrLocationAway.
+func (r *Controller) begin(
+	ctx context.Context, request *velerov1.DeleteBackupRequest,
+) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
 	}
@@ -222,16 +228,21 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 	return backup, location, nil
 }
 
-// hasBegun reports whether a server has begun to carry out a request. One that was created in that phase says so by its maker only.
+// hasBegun reports whether a server has begun to carry out a request. One that was created in that phase says so by its
+// maker only.
 func hasBegun(request *velerov1.DeleteBackupRequest) bool {
 	return request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress && !velerov1.IsAsCreated(request)
 }
 
-// backup reads the backup of a request. It returns run.ErrNotFound if that does not exist or is another one than the label says.
-func (r *Controller) backup(ctx context.Context, reader client.Reader, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, error) {
+// backup reads the backup of a request. It returns run.ErrNotFound if that does not exist or is another one than the
+// label says.
+func (r *Controller) backup(
+	ctx context.Context, reader client.Reader, request *velerov1.DeleteBackupRequest,
+) (*velerov1.Backup, error) {
 	backup := new(velerov1.Backup)
 	err := reader.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.BackupName}, backup)
-	if apierrors.IsNotFound(err) || err == nil && request.Labels[velerov1.BackupUIDLabel] != "" && request.Labels[velerov1.BackupUIDLabel] != string(backup.UID) {
+	if apierrors.IsNotFound(err) || err == nil && request.Labels[velerov1.BackupUIDLabel] != "" &&
+		request.Labels[velerov1.BackupUIDLabel] != string(backup.UID) {
 		return nil, run.ErrNotFound
 	}
 	if err != nil {
@@ -254,14 +265,15 @@ func (r *Controller) unused(ctx context.Context, request *velerov1.DeleteBackupR
 		restore := &restores[i]
 		phase := run.RestorePhase(restore)
 		if restore.DeletionTimestamp == nil && phase != velerov1.RestorePhaseNew && !phase.Terminal() {
-			return refusal(fmt.Sprintf("restore %s from this backup is %s; delete the backup when it has ended, or delete the restore first", restore.Name, phase))
+			return refusal(fmt.Sprintf("restore %s from this backup is %s; delete the backup when it has ended, or delete the "+
+				"restore first", restore.Name, phase))
 		}
 	}
 	return nil
 }
 
-// restoresOf returns the restores of a backup. The cache has every restore that this server has begun, but maybe not its current phase. So
-// restoresOf asks the API server only if the cache has some.
+// restoresOf returns the restores of a backup. The cache has every restore that this server has begun, but maybe not
+// its current phase. So restoresOf asks the API server only if the cache has some.
 func (r *Controller) restoresOf(ctx context.Context, backup *velerov1.Backup) ([]velerov1.Restore, error) {
 	restores, err := readRestores(ctx, r.Client, backup)
 	if err == nil && len(restores) > 0 {
@@ -276,12 +288,15 @@ func (r *Controller) restoresOf(ctx context.Context, backup *velerov1.Backup) ([
 func readRestores(ctx context.Context, reader client.Reader, backup *velerov1.Backup) ([]velerov1.Restore, error) {
 	var list velerov1.RestoreList
 	err := reader.List(ctx, &list, client.InNamespace(backup.Namespace))
-	return slices.DeleteFunc(list.Items, func(restore velerov1.Restore) bool { return restore.Spec.BackupName != backup.Name }), err
+	return slices.DeleteFunc(list.Items,
+		func(restore velerov1.Restore) bool { return restore.Spec.BackupName != backup.Name }), err
 }
 
-// writableLocation returns the location of a backup, or nil if the backup was never stored. If the location is not available, the
-// error is run.ErrLocationAway.
-func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
+// writableLocation returns the location of a backup, or nil if the backup was never stored. If the location is not
+// available, the error is run.ErrLocationAway.
+func (r *Controller) writableLocation(
+	ctx context.Context, backup *velerov1.Backup,
+) (*velerov1.BackupStorageLocation, error) {
 	name := backup.Spec.StorageLocation
 	if run.NeverStored(backup) {
 		return nil, nil
@@ -294,7 +309,8 @@ func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Back
 		return nil, err
 	}
 	if run.ReadOnly(location) {
-		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only mode", name))
+		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only "+
+			"mode", name))
 	}
 	if run.LocationProblem(location) != "" {
 		return location, run.ErrLocationAway
@@ -318,9 +334,11 @@ func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRe
 	return nil
 }
 
-// delete deletes everything that belongs to a Deleting backup, and the backup last, so that another attempt finds what it
-// needs.
-func (r *Controller) delete(ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+// delete deletes everything that belongs to a Deleting backup, and the backup last, so that another attempt finds what
+// it needs.
+func (r *Controller) delete(
+	ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger,
+) error {
 	backup := record.backup
 	// The restores are deleted first, because their files are found through the backup.
 	if err := r.deleteRestores(ctx, record); err != nil {
@@ -339,7 +357,9 @@ func (r *Controller) delete(ctx context.Context, record *audit, location *velero
 }
 
 // deleteStored deletes the files of the backup, unless they belong to another one.
-func (r *Controller) deleteStored(ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+func (r *Controller) deleteStored(
+	ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger,
+) error {
 	backup := record.backup
 	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
 	if err != nil {
@@ -360,8 +380,10 @@ func (r *Controller) deleteStored(ctx context.Context, record *audit, location *
 			log.Warn("the object storage holds another backup of that name, which stays")
 			return nil
 		}
-		if expires := stored.Status.Expiration; stored.UID != backup.UID && record.request.Annotations[velerov1.ExpiredAnnotation] != "" && expires != nil && expires.After(r.Now()) {
-			return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s", expires.UTC().Format(time.RFC3339)))
+		if expires := stored.Status.Expiration; stored.UID != backup.UID &&
+			record.request.Annotations[velerov1.ExpiredAnnotation] != "" && expires != nil && expires.After(r.Now()) {
+			return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s",
+				expires.UTC().Format(time.RFC3339)))
 		}
 	}
 	proof := proofOf(record.request, backup, stored)
@@ -397,7 +419,8 @@ func (r *Controller) decide(ctx context.Context, backup *velerov1.Backup) (bool,
 	return true, nil
 }
 
-// reportKept tells people what the files of the backup, which are about to be deleted, name outside of the bucket and what stays.
+// reportKept tells people what the files of the backup, which are about to be deleted, name outside of the bucket and
+// what stays.
 func (r *Controller) reportKept(record *audit, log hclog.Logger) {
 	if len(record.kept) == 0 {
 		return
@@ -405,12 +428,15 @@ func (r *Controller) reportKept(record *audit, log hclog.Logger) {
 	text := fmt.Sprintf("kept %s: %s; delete by hand what is of no use", describeHeld(record.kept), howToDecide)
 	log.Warn(text, "backup", record.backup.Name)
 	if r.Events != nil {
-		r.Events.Eventf(record.backup, record.request, corev1.EventTypeWarning, "SnapshotsKept", "Deletion", "%s", shorten.Text(text, maxReason))
+		r.Events.Eventf(record.backup, record.request, corev1.EventTypeWarning, "SnapshotsKept", "Deletion", "%s",
+			shorten.Text(text, maxReason))
 	}
 }
 
 // callPlugins has plugins remove what they stored for the items of the backup.
-func (r *Controller) callPlugins(ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger) error {
+func (r *Controller) callPlugins(
+	ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger,
+) error {
 	backup, digest := record.backup, ""
 	session := r.Plugins.Session(string(backup.UID), log)
 	defer session.Close()
@@ -438,14 +464,17 @@ func (r *Controller) callPlugins(ctx context.Context, record *audit, objects *st
 		},
 		MayCall: func() bool { return proof.holds(velerov1.DownloadTargetKindBackupContents, digest) },
 		Held: func(calls int, first string) {
-			record.kept = append(record.kept, fmt.Sprintf("%s for which a DeleteItemAction of a plugin would delete something (the first is %s)", layout.Count(calls, "item"), first))
+			record.kept = append(record.kept, fmt.Sprintf("%s for which a DeleteItemAction of a plugin would delete something "+
+				"(the first is %s)", layout.Count(calls, "item"), first))
 		},
 		Log: log,
 	})
 }
 
 // deleteSnapshots has the plugins of VolumeSnapshotLocations delete the snapshots of the backup.
-func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger) error {
+func (r *Controller) deleteSnapshots(
+	ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger,
+) error {
 	const kind = velerov1.DownloadTargetKindBackupVolumeSnapshots
 	snapshots, digest, err := store.DecodeHashedList[[]*snapshot.Snapshot](ctx, objects, kind, record.backup.Name)
 	if err != nil {
@@ -454,7 +483,8 @@ func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects
 	if !proof.holds(kind, digest) {
 		for _, s := range snapshots {
 			if id := s.Status.ProviderSnapshotID; id != "" {
-				record.kept = append(record.kept, fmt.Sprintf("snapshot %q of VolumeSnapshotLocation %q", shorten.Text(id, maxNamed), shorten.Text(s.Spec.Location, maxNamed)))
+				record.kept = append(record.kept, fmt.Sprintf("snapshot %q of VolumeSnapshotLocation %q",
+					shorten.Text(id, maxNamed), shorten.Text(s.Spec.Location, maxNamed)))
 			}
 		}
 		return nil
@@ -463,13 +493,17 @@ func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects
 	return deletion.DeleteSnapshots(ctx, r.OpenSnapshotter(r.Snapshotters), snapshots, log)
 }
 
-// forgetVolumes removes the data of volumes from their repositories. loads reports whether there may be loads that the files do not have.
-func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, loads bool, proof proof, log hclog.Logger) error {
+// forgetVolumes removes the data of volumes from their repositories. loads reports whether there may be loads that the
+// files do not have.
+func (r *Controller) forgetVolumes(
+	ctx context.Context, record *audit, objects *store.Store, loads bool, proof proof, log hclog.Logger,
+) error {
 	data, err := r.stored(ctx, record.backup, objects, loads, log)
 	if err != nil {
 		return fmt.Errorf("read the data of which volumes has to be removed from repositories: %w", err)
 	}
-	forgotten, kept, err := deletion.ForgetVolumes(ctx, r.Repositories, record.backup.Spec.StorageLocation, data, proof.required(), log)
+	forgotten, kept, err := deletion.ForgetVolumes(ctx, r.Repositories, record.backup.Spec.StorageLocation, data,
+		proof.required(), log)
 	record.snapshots = append(record.snapshots, forgotten...)
 	for _, name := range kept {
 		record.kept = append(record.kept, "data "+shorten.Text(name, maxNamed))
@@ -477,9 +511,11 @@ func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *
 	return err
 }
 
-// stored returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which another cluster may have
-// written, and in the loads in this cluster, which are all that a failed backup leaves.
-func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool, log hclog.Logger) ([]deletion.Stored, error) {
+// stored returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which another
+// cluster may have written, and in the loads in this cluster, which are all that a failed backup leaves.
+func (r *Controller) stored(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool, log hclog.Logger,
+) ([]deletion.Stored, error) {
 	var inFiles []deletion.Stored
 	for one, err := range store.PodVolumeBackups[velerov1.PodVolumeBackup](ctx, objects, b.Name) {
 		if err != nil {
@@ -487,7 +523,8 @@ func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *st
 		}
 		inFiles = append(inFiles, deletion.StoredByPods([]velerov1.PodVolumeBackup{one})...)
 	}
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+		b.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -498,7 +535,8 @@ func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *st
 	var here velerov1.PodVolumeBackupList
 	var uploads velerov2alpha1.DataUploadList
 	for _, list := range []client.ObjectList{&here, &uploads} {
-		if err := r.Live.List(ctx, list, client.InNamespace(b.Namespace), client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
+		if err := r.Live.List(ctx, list, client.InNamespace(b.Namespace),
+			client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
 			return nil, fmt.Errorf("list the loads of the backup: %w", err)
 		}
 	}
@@ -525,7 +563,8 @@ func written[T any, P interface {
 		case ok:
 			proven = append(proven, loads[i])
 		default:
-			log.Warn("what a load with the label of the backup says it has stored is left alone: it was not created by the backup, or no node agent has written its status", "name", load.GetName())
+			log.Warn("what a load with the label of the backup says it has stored is left alone: it was not created by the "+
+				"backup, or no node agent has written its status", "name", load.GetName())
 		}
 	}
 	return proven, nil
@@ -540,15 +579,16 @@ func decodeStored(name string, metadata []byte) (*velerov1.Backup, error) {
 	return stored, nil
 }
 
-// mayHaveLoads reports whether a stored backup may have loads in its cluster that its files do not have. One that has completed without
-// operations has no DataUploads, and its files have all PodVolumeBackups.
+// mayHaveLoads reports whether a stored backup may have loads in its cluster that its files do not have. One that has
+// completed without operations has no DataUploads, and its files have all PodVolumeBackups.
 func mayHaveLoads(stored *velerov1.Backup) bool {
 	return stored.Status.Phase != velerov1.BackupPhaseCompleted || stored.Status.BackupItemOperationsAttempted > 0
 }
 
-// owns reports whether backup is the stored one, as its velero-backup.json has it: it has the same uid, or backup is a copy of it in another
-// cluster, which has the same status and was not created before the start. Times are seconds, so that a backup of the same name that
-// started in the same second differs only by its failureReason: it found the name taken.
+// owns reports whether backup is the stored one, as its velero-backup.json has it: it has the same uid, or backup is a
+// copy of it in another cluster, which has the same status and was not created before the start. Times are seconds, so
+// that a backup of the same name that started in the same second differs only by its failureReason: it found the name
+// taken.
 func owns(backup, stored *velerov1.Backup) bool {
 	if stored.UID == backup.UID {
 		return true
@@ -561,7 +601,8 @@ func owns(backup, stored *velerov1.Backup) bool {
 
 // deleteRestores deletes the restores of a backup and waits for the end of their finalizers.
 func (r *Controller) deleteRestores(ctx context.Context, record *audit) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores+r.StoreOutage, errors.New("deleting its restores took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores+r.StoreOutage,
+		errors.New("deleting its restores took too long"))
 	defer cancel()
 	ticker := time.NewTicker(restoresPoll)
 	defer ticker.Stop()

@@ -100,7 +100,8 @@ func TestRefusedDeletionHasAReason(t *testing.T) {
 		controllertest.NewBackup("finalizing", in("default", velerov1.BackupPhaseFinalizing)),
 		controllertest.NewBackup("finalizing-partial", in("default", velerov1.BackupPhaseFinalizingPartiallyFailed)),
 		controllertest.NewBackup("waiting", in("default", velerov1.BackupPhaseWaitingForPluginOperations)),
-		controllertest.NewBackup("waiting-partial", in("default", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed)),
+		controllertest.NewBackup("waiting-partial",
+			in("default", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed)),
 		controllertest.NewBackup("lost", in("gone", velerov1.BackupPhaseCompleted)),
 		controllertest.NewBackup("read-only", in("closed", velerov1.BackupPhaseCompleted)),
 		controllertest.NewBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
@@ -119,9 +120,10 @@ func TestRefusedDeletionHasAReason(t *testing.T) {
 		"finalizing-partial": {"backup is still in progress", velerov1.BackupPhaseFinalizingPartiallyFailed},
 		"waiting-partial":    {"backup is still in progress", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed},
 		"lost":               {"backup storage location gone not found", velerov1.BackupPhaseCompleted},
-		"read-only":          {"backup storage location closed is currently in read-only mode", velerov1.BackupPhaseCompleted},
-		"unreachable":        {"BackupStorageLocation broken is in Unavailable status", velerov1.BackupPhaseCompleted},
-		"burning":            {"the bucket is on fire", velerov1.BackupPhaseDeleting},
+		"read-only": {"backup storage location closed is currently in read-only mode",
+			velerov1.BackupPhaseCompleted},
+		"unreachable": {"BackupStorageLocation broken is in Unavailable status", velerov1.BackupPhaseCompleted},
+		"burning":     {"the bucket is on fire", velerov1.BackupPhaseDeleting},
 	} {
 		t.Run(backup, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +132,8 @@ func TestRefusedDeletionHasAReason(t *testing.T) {
 				Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
 			}
 			c.Add(t, request)
-			r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(),
+				Now: time.Now}
 			_, err := r.Reconcile(t.Context(), c.Request(request.Name))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
@@ -186,14 +189,17 @@ func TestBackupThatIsRestoredAfterAFailedDeletionIsNotDeleted(t *testing.T) {
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t,
 		controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseDeleting)),
-		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
-		&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"},
+			Status: velerov1.RestoreStatus{Phase: "InProgress"}},
+		&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"},
+			Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
 	r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.NoError(t, err)
 	var request velerov1.DeleteBackupRequest
 	require.NoError(t, c.Get(t.Context(), c.Request("d").NamespacedName, &request))
-	require.Contains(t, request.Status.Errors, "restore r from this backup is InProgress; delete the backup when it has ended, or delete the restore first")
+	require.Contains(t, request.Status.Errors, "restore r from this backup is InProgress; delete the backup when it has "+
+		"ended, or delete the restore first")
 	require.NoError(t, c.Get(t.Context(), c.Request("r").NamespacedName, &velerov1.Restore{}))
 }
 
@@ -208,10 +214,14 @@ func TestBackupInUseByARestoreIsNotDeleted(t *testing.T) {
 			c := controllertest.NewCluster(t, nil)
 			c.Add(t,
 				controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseFailedValidation)),
-				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: phase}},
-				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: velerov1.RestoreSpec{BackupName: "a"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
-				&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-			r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"},
+					Status: velerov1.RestoreStatus{Phase: phase}},
+				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: velerov1.RestoreSpec{BackupName: "a"},
+					Status: velerov1.RestoreStatus{Phase: "InProgress"}},
+				&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"},
+					Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
+			r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(),
+				Now: time.Now}
 			_, err := r.Reconcile(t.Context(), c.Request("d"))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), c.Request("other").NamespacedName, &velerov1.Restore{}))
@@ -221,7 +231,8 @@ func TestBackupInUseByARestoreIsNotDeleted(t *testing.T) {
 			}
 			var request velerov1.DeleteBackupRequest
 			require.NoError(t, c.Get(t.Context(), c.Request("d").NamespacedName, &request))
-			require.Equal(t, []string{"restore r from this backup is " + string(phase) + "; delete the backup when it has ended, or delete the restore first"}, request.Status.Errors)
+			require.Equal(t, []string{"restore r from this backup is " + string(phase) +
+				"; delete the backup when it has ended, or delete the restore first"}, request.Status.Errors)
 			require.Equal(t, velerov1.BackupPhaseFailedValidation, c.Backup(t, "b").Status.Phase)
 			require.NoError(t, c.Get(t.Context(), c.Request("r").NamespacedName, &velerov1.Restore{}))
 		})
@@ -233,10 +244,13 @@ func TestBackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "gone", velerov1.BackupPhaseFailedValidation
-	}), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
+	}), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{
+		BackupName: "b",
+	}})
 	r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.NoError(t, err)
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("b").NamespacedName, &velerov1.Backup{})))
-	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("d").NamespacedName, &velerov1.DeleteBackupRequest{})))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("d").NamespacedName,
+		&velerov1.DeleteBackupRequest{})))
 }

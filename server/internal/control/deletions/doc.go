@@ -1,6 +1,6 @@
 // Package deletions does what DeleteBackupRequests ask for: it deletes a backup with its restores and its files in the
 // object storage.
 //
-// A deletion may be repeated from its start: what is needed for another try is deleted last. It may import package run and
-// the object storage. Start reading at controller.go.
+// A deletion may be repeated from its start: what is needed for another try is deleted last. It may import package run
+// and the object storage. Start reading at controller.go.
 package deletions

@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 )
 
-// proof says which files of a backup are certainly those of its server. Whoever can write to the bucket can write files that name snapshots of
-// others, and even let the backup expire. So what a file names outside of the bucket is deleted only if the cluster has noted the
-// digest of the file, or if a user decides so.
+// proof says which files of a backup are certainly those of its server. Whoever can write to the bucket can write files
+// that name snapshots of others, and even let the backup expire. So what a file names outside of the bucket is deleted
+// only if the cluster has noted the digest of the file, or if a user decides so.
 type proof struct {
 	digests store.Digests
 	any     bool // all files are taken as they are
@@ -54,7 +54,8 @@ const (
 	// maxHeld is how many of the things that stay a text names.
 	maxHeld = 10
 	// howToDecide follows after what stays.
-	howToDecide = "nothing proves that they belong to it, because its files were brought or changed by somebody who can write to the bucket"
+	howToDecide = "nothing proves that they belong to it, because its files were brought or changed by somebody who can " +
+		"write to the bucket"
 )
 
 // describeHeld lists what stays.
@@ -69,7 +70,9 @@ func describeHeld(held []string) string {
 
 // undecided is the error of a request of a user, who has to decide what becomes of what the files name.
 func undecided(b *velerov1.Backup, held []string) error {
-	return refusal(fmt.Sprintf("the files of the backup name %s, and %s; \"cleat backup delete %s --delete-snapshots\" deletes them with the backup, "+
-		"--delete-snapshots=false deletes the backup without them (with other clients, set the annotation %s of the Backup to \"true\" or \"false\" first)",
+	return refusal(fmt.Sprintf("the files of the backup name %s, and %s; \"cleat backup delete %s --delete-snapshots\" "+
+		"deletes them with the backup, "+
+		"--delete-snapshots=false deletes the backup without them (with other clients, set the annotation %s of the Backup "+
+		"to \"true\" or \"false\" first)",
 		describeHeld(held), howToDecide, b.Name, velerov1.DeleteSnapshotsAnnotation))
 }

@@ -21,18 +21,26 @@ func TestProofOfFiles(t *testing.T) {
 		digest      string
 		holds, keep bool
 	}{
-		"as stored":                  {map[string]string{velerov1.FilesAnnotation: "BackupContents=a"}, "here", true, "a", true, true},
-		"replaced":                   {map[string]string{velerov1.FilesAnnotation: "BackupContents=a"}, "here", true, "b", false, true},
-		"replaced, and requested":    {map[string]string{velerov1.FilesAnnotation: "BackupContents=a"}, "here", false, "b", false, false},
-		"of a run that stored none":  {map[string]string{velerov1.FilesAnnotation: ""}, "here", true, "b", false, true},
-		"no file":                    {map[string]string{velerov1.FilesAnnotation: "BackupContents="}, "here", true, "", false, true},
-		"brought":                    {nil, "there", true, "a", false, true},
-		"brought without a UID":      {nil, "", true, "a", false, true},
-		"made by Velero":             {nil, "here", true, "a", true, true},
-		"brought, and a user wants":  {map[string]string{velerov1.DeleteSnapshotsAnnotation: "true"}, "there", false, "a", true, false},
-		"brought, and a user spares": {map[string]string{velerov1.DeleteSnapshotsAnnotation: "false"}, "there", false, "a", false, true},
-		"Velero's, and spared":       {map[string]string{velerov1.DeleteSnapshotsAnnotation: "false"}, "here", false, "a", false, true},
-		"brought, and nonsense":      {map[string]string{velerov1.DeleteSnapshotsAnnotation: "perhaps"}, "there", false, "a", false, false},
+		"as stored": {map[string]string{velerov1.FilesAnnotation: "BackupContents=a"}, "here", true, "a",
+			true, true},
+		"replaced": {map[string]string{velerov1.FilesAnnotation: "BackupContents=a"}, "here", true, "b",
+			false, true},
+		"replaced, and requested": {map[string]string{velerov1.FilesAnnotation: "BackupContents=a"}, "here", false, "b",
+			false, false},
+		"of a run that stored none": {map[string]string{velerov1.FilesAnnotation: ""}, "here", true, "b", false, true},
+		"no file": {map[string]string{velerov1.FilesAnnotation: "BackupContents="}, "here", true, "",
+			false, true},
+		"brought":               {nil, "there", true, "a", false, true},
+		"brought without a UID": {nil, "", true, "a", false, true},
+		"made by Velero":        {nil, "here", true, "a", true, true},
+		"brought, and a user wants": {map[string]string{velerov1.DeleteSnapshotsAnnotation: "true"}, "there", false, "a",
+			true, false},
+		"brought, and a user spares": {map[string]string{velerov1.DeleteSnapshotsAnnotation: "false"}, "there", false, "a",
+			false, true},
+		"Velero's, and spared": {map[string]string{velerov1.DeleteSnapshotsAnnotation: "false"}, "here", false, "a",
+			false, true},
+		"brought, and nonsense": {map[string]string{velerov1.DeleteSnapshotsAnnotation: "perhaps"}, "there", false, "a",
+			false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

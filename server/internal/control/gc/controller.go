@@ -20,8 +20,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// Controller requests the deletion of expired backups: of each when the server sees it first, and of all at intervals. It leaves a
-// backup alone while a restore reads it, while its deletion is requested, or while its location is read-only or not available.
+// Controller requests the deletion of expired backups: of each when the server sees it first, and of all at intervals.
+// It leaves a backup alone while a restore reads it, while its deletion is requested, or while its location is
+// read-only or not available.
 type Controller struct {
 	*run.Cluster
 	Frequency time.Duration // how often expired backups are looked for; 0 or less for every hour, as in Velero
@@ -34,8 +35,8 @@ type Controller struct {
 }
 
 const (
-	// Workers is the number of backups whose deletion is requested at once. Each worker waits until its request was processed, so that
-	// the requests of users never stand behind more than these.
+	// Workers is the number of backups whose deletion is requested at once. Each worker waits until its request was
+	// processed, so that the requests of users never stand behind more than these.
 	Workers = 8
 	// defaultPatience is the default of Controller.patience.
 	defaultPatience = 10 * time.Minute
@@ -86,7 +87,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // isExpired reports whether a backup has ended and expired. Dry runs are deleted by their own rules.
 func (r *Controller) isExpired(b *velerov1.Backup) bool {
 	phase := run.BackupPhase(b)
-	return b.Status.Expiration != nil && !b.Status.Expiration.After(r.Now()) && b.DeletionTimestamp == nil && !velerov1.IsDryRun(b) &&
+	return b.Status.Expiration != nil && !b.Status.Expiration.After(r.Now()) && b.DeletionTimestamp == nil &&
+		!velerov1.IsDryRun(b) &&
 		(phase.Terminal() || phase == velerov1.BackupPhaseDeleting)
 }
 
@@ -109,7 +111,8 @@ func reads(restore *velerov1.Restore) bool {
 	return restore.DeletionTimestamp == nil && !velerov1.IsDryRun(restore) && !run.RestorePhase(restore).Terminal()
 }
 
-// checkLocation reports whether a backup can be deleted from its location. If not, a label of the backup says why, as in Velero.
+// checkLocation reports whether a backup can be deleted from its location. If not, a label of the backup says why, as
+// in Velero.
 func (r *Controller) checkLocation(ctx context.Context, b *velerov1.Backup, log hclog.Logger) (bool, error) {
 	if run.NeverStored(b) {
 		return true, r.label(ctx, b, "", log)
@@ -121,7 +124,8 @@ func (r *Controller) checkLocation(ctx context.Context, b *velerov1.Backup, log 
 	case err != nil:
 		return false, errors.Join(err, r.label(ctx, b, locationCannotGet, log))
 	case run.LocationProblem(location) != "":
-		log.Debug("the backup has expired; it is deleted when its location is available", "reason", run.LocationProblem(location))
+		log.Debug("the backup has expired; it is deleted when its location is available", "reason",
+			run.LocationProblem(location))
 		return false, nil
 	case run.ReadOnly(location):
 		return false, r.label(ctx, b, locationReadOnly, log)
@@ -159,7 +163,8 @@ func (r *Controller) isRequested(ctx context.Context, b *velerov1.Backup) (bool,
 	for i := range list.Items {
 		request := &list.Items[i]
 		uid := request.Labels[velerov1.BackupUIDLabel]
-		if request.Spec.BackupName == b.Name && (uid == "" || uid == string(b.UID)) && request.Status.Phase != velerov1.DeleteBackupRequestPhaseProcessed {
+		if request.Spec.BackupName == b.Name && (uid == "" || uid == string(b.UID)) &&
+			request.Status.Phase != velerov1.DeleteBackupRequestPhaseProcessed {
 			return true, nil
 		}
 	}
@@ -171,7 +176,8 @@ func newRequest(b *velerov1.Backup) *velerov1.DeleteBackupRequest {
 	return &velerov1.DeleteBackupRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: b.Namespace, GenerateName: b.Name + "-",
-			Labels:      map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID)},
+			Labels: map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
+				velerov1.BackupUIDLabel: string(b.UID)},
 			Annotations: map[string]string{velerov1.ExpiredAnnotation: b.Status.Expiration.UTC().Format(time.RFC3339)},
 		},
 		Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
@@ -179,24 +185,28 @@ func newRequest(b *velerov1.Backup) *velerov1.DeleteBackupRequest {
 }
 
 // await waits until the backup is deleted or the request has failed. The controller of the request logs the reason.
-func (r *Controller) await(ctx context.Context, b *velerov1.Backup, request *velerov1.DeleteBackupRequest, log hclog.Logger) error {
-	err := wait.PollUntilContextTimeout(ctx, poll, cmp.Or(r.patience, defaultPatience), false, func(ctx context.Context) (bool, error) {
-		var now velerov1.Backup
-		err := r.Get(ctx, client.ObjectKeyFromObject(b), &now)
-		if apierrors.IsNotFound(err) || err == nil && now.UID != b.UID {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		err = r.Get(ctx, client.ObjectKeyFromObject(request), request) // it may not be in the cache yet
-		return err == nil && request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed, client.IgnoreNotFound(err)
-	})
+func (r *Controller) await(
+	ctx context.Context, b *velerov1.Backup, request *velerov1.DeleteBackupRequest, log hclog.Logger,
+) error {
+	err := wait.PollUntilContextTimeout(ctx, poll, cmp.Or(r.patience, defaultPatience), false,
+		func(ctx context.Context) (bool, error) {
+			var now velerov1.Backup
+			err := r.Get(ctx, client.ObjectKeyFromObject(b), &now)
+			if apierrors.IsNotFound(err) || err == nil && now.UID != b.UID {
+				return true, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			err = r.Get(ctx, client.ObjectKeyFromObject(request), request) // it may not be in the cache yet
+			return err == nil && request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed, client.IgnoreNotFound(err)
+		})
 	switch {
 	case ctx.Err() != nil: // the server stops; the request stays
 		return nil
 	case wait.Interrupted(err):
-		log.Warn("the deletion of the expired backup takes long; others are not kept waiting for it any more", "request", request.Name)
+		log.Warn("the deletion of the expired backup takes long; others are not kept waiting for it any more", "request",
+			request.Name)
 		return nil
 	}
 	return err

@@ -19,7 +19,8 @@ import (
 func collector(t *testing.T, c *controllertest.Cluster) (*Controller, *events.FakeRecorder) {
 	t.Helper()
 	recorder := events.NewFakeRecorder(10)
-	return &Controller{Cluster: c.Cluster, Events: recorder, Log: hclog.NewNullLogger(), Now: time.Now, patience: time.Millisecond}, recorder
+	return &Controller{Cluster: c.Cluster, Events: recorder, Log: hclog.NewNullLogger(), Now: time.Now,
+		patience: time.Millisecond}, recorder
 }
 
 func (r *Controller) requests(t *testing.T) []velerov1.DeleteBackupRequest {
@@ -44,7 +45,8 @@ func TestExpiredBackupsAreCollected(t *testing.T) {
 	}
 	restore := func(phase velerov1.RestorePhase, backup string) client.Object {
 		return &velerov1.Restore{
-			ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: backup}, Status: velerov1.RestoreStatus{Phase: phase},
+			ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: backup},
+			Status: velerov1.RestoreStatus{Phase: phase},
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -68,10 +70,11 @@ func TestExpiredBackupsAreCollected(t *testing.T) {
 		"a dry run": {backup: expired(in("FailedValidation"), func(b *velerov1.Backup) {
 			b.Annotations = map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunDone}
 		})},
-		"in a location that does not exist":  {backup: expired(at("gone")), label: "BSLNotFound"},
-		"in a read-only location":            {backup: expired(at("closed")), label: "BSLReadOnly"},
-		"in a location that is unavailable":  {backup: expired(at("broken"))},
-		"that a restore reads":               {backup: expired(), beside: restore("InProgress", "b"), event: "it is deleted when restore r, which reads it, has ended"},
+		"in a location that does not exist": {backup: expired(at("gone")), label: "BSLNotFound"},
+		"in a read-only location":           {backup: expired(at("closed")), label: "BSLReadOnly"},
+		"in a location that is unavailable": {backup: expired(at("broken"))},
+		"that a restore reads": {backup: expired(), beside: restore("InProgress", "b"),
+			event: "it is deleted when restore r, which reads it, has ended"},
 		"that a restore will read":           {backup: expired(), beside: restore("", "b"), event: "KeptForRestore"},
 		"that a restore has read":            {backup: expired(), beside: restore("PartiallyFailed", "b"), want: true},
 		"beside a restore of another backup": {backup: expired(), beside: restore("InProgress", "a"), want: true},

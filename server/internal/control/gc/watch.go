@@ -33,7 +33,8 @@ func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 // onEnd requests a look at the backup of a restore that does not read it any more.
 func onEnd() handler.EventHandler {
 	look := func(restore *velerov1.Restore, pending requests) {
-		pending.Add(ctrl.Request{NamespacedName: client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}})
+		pending.Add(ctrl.Request{NamespacedName: client.ObjectKey{Namespace: restore.Namespace,
+			Name: restore.Spec.BackupName}})
 	}
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, pending requests) {

@@ -12,7 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// listTimeout bounds the time that a scrape waits for the objects, as the cache of a server that starts is not filled yet.
+// listTimeout bounds the time that a scrape waits for the objects, as the cache of a server that starts is not filled
+// yet.
 const listTimeout = 5 * time.Second
 
 // vector is a CounterVec, GaugeVec or HistogramVec.
@@ -21,7 +22,8 @@ type vector interface {
 	DeletePartialMatch(labels prometheus.Labels) int
 }
 
-// existing are the metrics that are computed from the objects that exist, so that they survive a restart and end with their objects.
+// existing are the metrics that are computed from the objects that exist, so that they survive a restart and end with
+// their objects.
 type existing struct {
 	reader    client.Reader
 	namespace string
@@ -38,13 +40,15 @@ func newExisting(reader client.Reader, namespace string) existing {
 	}
 	return existing{
 		reader: reader, namespace: namespace,
-		backups:     desc("backup_total", "Backups that exist."),
-		restores:    desc("restore_total", "Restores that exist."),
-		lastStatus:  desc("backup_last_status", "1 when the last backup ended Completed, 0 otherwise.", "schedule"),
-		lastSuccess: desc("backup_last_successful_timestamp", "When the last Completed backup ended, in Unix seconds.", "schedule"),
-		items:       desc("backup_items_total", "Items of the last backup.", "schedule"),
-		itemErrors:  desc("backup_items_errors", "Errors of the last backup.", "schedule"),
-		locations:   desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.", "backup_location_name"),
+		backups:    desc("backup_total", "Backups that exist."),
+		restores:   desc("restore_total", "Restores that exist."),
+		lastStatus: desc("backup_last_status", "1 when the last backup ended Completed, 0 otherwise.", "schedule"),
+		lastSuccess: desc("backup_last_successful_timestamp", "When the last Completed backup ended, in Unix seconds.",
+			"schedule"),
+		items:      desc("backup_items_total", "Items of the last backup.", "schedule"),
+		itemErrors: desc("backup_items_errors", "Errors of the last backup.", "schedule"),
+		locations: desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.",
+			"backup_location_name"),
 	}
 }
 
@@ -54,7 +58,8 @@ func (m *Metrics) Describe(all chan<- *prometheus.Desc) {
 		v.Describe(all)
 	}
 	e := &m.existing
-	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors, e.locations} {
+	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors,
+		e.locations} {
 		all <- desc
 	}
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // Metrics are the metrics of backups, deletions, restores, schedules and locations. All but those of locations have the
-// label schedule, which is empty for objects without a schedule. What a restart must not change is computed from the objects that
-// exist; a time series ends with its schedule and the backups and restores of that. Methods of a nil *Metrics do nothing.
+// label schedule, which is empty for objects without a schedule. What a restart must not change is computed from the
+// objects that exist; a time series ends with its schedule and the backups and restores of that. Methods of a nil
+// *Metrics do nothing.
 type Metrics struct {
 	backupAttempts  *prometheus.CounterVec
 	backupSuccesses *prometheus.CounterVec
@@ -41,12 +42,13 @@ type Metrics struct {
 	existing existing
 }
 
-// New registers the metrics. Those of the objects that exist in a namespace are computed with reader when they are asked for, so it
-// should read from a cache.
+// New registers the metrics. Those of the objects that exist in a namespace are computed with reader when they are
+// asked for, so it should read from a cache.
 func New(registry prometheus.Registerer, reader client.Reader, namespace string) (*Metrics, error) {
 	var all []vector
 	counter := func(name, help string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name, Help: help}, []string{"schedule"})
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name, Help: help},
+			[]string{"schedule"})
 		all = append(all, c)
 		return c
 	}
@@ -78,8 +80,10 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
 	snapshots := func(name, help string, labels ...string) (c snapshotCounters) {
-		for kind, counter := range map[string]**prometheus.CounterVec{"attempt": &c.attempted, "success": &c.succeeded, "failure": &c.failed} {
-			*counter = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name + "_" + kind + "_total", Help: help + ": " + kind + "."}, labels)
+		for kind, counter := range map[string]**prometheus.CounterVec{"attempt": &c.attempted, "success": &c.succeeded,
+			"failure": &c.failed} {
+			*counter = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name + "_" + kind + "_total",
+				Help: help + ": " + kind + "."}, labels)
 			all = append(all, *counter)
 		}
 		return c
@@ -161,7 +165,8 @@ func (m *Metrics) BackupEnded(b *velerov1.Backup) {
 	default:
 		m.backupFailures.WithLabelValues(schedule).Inc()
 	}
-	if attempted := b.Status.CSIVolumeSnapshotsAttempted; attempted > 0 { // otherwise there would be time series for each backup
+	if attempted := b.Status.CSIVolumeSnapshotsAttempted; attempted > 0 {
+		// otherwise there would be time series for each backup
 		m.csiSnapshots.add(attempted, b.Status.CSIVolumeSnapshotsCompleted, schedule, b.Name)
 	}
 	if b.Status.StartTimestamp != nil && b.Status.CompletionTimestamp != nil {

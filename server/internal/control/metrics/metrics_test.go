@@ -79,7 +79,8 @@ func TestMetricsAreThoseOfWhatExists(t *testing.T) {
 		require.NotContains(t, strings.Fields(series), "gone")
 	}
 	require.Subset(t, slices.Collect(maps.Keys(measured(t, registry))), []string{
-		"velero_backup_attempt_total nightly", "velero_backup_duration_seconds nightly", "velero_csi_snapshot_attempt_total b nightly",
+		"velero_backup_attempt_total nightly", "velero_backup_duration_seconds nightly",
+		"velero_csi_snapshot_attempt_total b nightly",
 		"velero_backup_deletion_success_total nightly", "velero_schedule_expected_interval_seconds hourly",
 	})
 }

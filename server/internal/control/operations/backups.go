@@ -27,7 +27,8 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	phase := run.BackupPhase(&b)
-	if b.DeletionTimestamp != nil || phase != velerov1.BackupPhaseWaitingForPluginOperations && phase != velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed {
+	if b.DeletionTimestamp != nil || phase != velerov1.BackupPhaseWaitingForPluginOperations &&
+		phase != velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed {
 		return ctrl.Result{}, nil
 	}
 	again, err := r.reconcile(pluginhost.ForRun(ctx, string(b.UID)), &b)
@@ -45,7 +46,8 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 	case err != nil:
 		return ctrl.Result{}, err
 	case run.ReadOnly(location):
-		return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s is currently in read-only mode", location.Name))
+		return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s is currently in read-only mode",
+			location.Name))
 	}
 	objects, err := r.Stores.Open(ctx, location)
 	if err != nil {
@@ -54,7 +56,8 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 	if r.Monitor.Group(b.UID) == nil { // nobody has looked yet
 		switch uid, err := objects.BackupUID(ctx, b.Name); {
 		case errors.Is(err, store.ErrNotFound) || err == nil && uid != "" && uid != b.UID:
-			return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s does not hold this backup under its name", location.Name))
+			return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s does not hold this backup under its "+
+				"name", location.Name))
 		case err != nil:
 			return ctrl.Result{}, err
 		}
@@ -66,8 +69,9 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 		files: files{
 			objects: objects, name: b.Name,
 			operations: velerov1.DownloadTargetKindBackupItemOperations, results: velerov1.DownloadTargetKindBackupResults,
-			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults, appendLog: objects.AppendBackupLog,
-			remove: func(ctx context.Context) error { return objects.RemoveTraces(ctx, b.Name, b.UID) },
+			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults,
+			appendLog: objects.AppendBackupLog,
+			remove:    func(ctx context.Context) error { return objects.RemoveTraces(ctx, b.Name, b.UID) },
 		},
 		counted: run.OperationsOfBackup(b),
 	}
@@ -109,7 +113,8 @@ func (r *Backups) end(ctx context.Context, b *velerov1.Backup, all []operation.O
 	return err
 }
 
-// giveUp ends a backup whose files cannot be written any more (Velero's rule). Its operations are cancelled as leftovers.
+// giveUp ends a backup whose files cannot be written any more (Velero's rule). Its operations are cancelled as
+// leftovers.
 func (r *Backups) giveUp(ctx context.Context, b *velerov1.Backup, reason error) error {
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		b.Status.Phase = velerov1.BackupPhasePartiallyFailed
@@ -121,7 +126,8 @@ func (r *Backups) giveUp(ctx context.Context, b *velerov1.Backup, reason error) 
 	if err == nil {
 		r.Metrics.BackupEnded(b)
 		r.Logs.End(b.UID)
-		r.Log.Error("the backup does not wait for its operations any more", "backup", b.Namespace+"/"+b.Name, "reason", reason)
+		r.Log.Error("the backup does not wait for its operations any more", "backup", b.Namespace+"/"+b.Name, "reason",
+			reason)
 	}
 	return err
 }

@@ -38,7 +38,8 @@ func (s starter) Start(ctx context.Context, owner *operation.Owner, start operat
 		if err != nil {
 			return "", err
 		}
-		result, err := action.Execute(ctx, restoreitemaction.Input{Item: start.Sent, ItemFromBackup: start.Sent, Restore: object})
+		result, err := action.Execute(ctx, restoreitemaction.Input{Item: start.Sent, ItemFromBackup: start.Sent,
+			Restore: object})
 		if err != nil || result == nil {
 			return "", err
 		}

@@ -1,4 +1,5 @@
-// Package operations follows the asynchronous operations that the actions of plugins have started for backups and restores:
+// Package operations follows the asynchronous operations that the actions of plugins have started for backups and
+// restores:
 //
 //   - backups.go: Backups from WaitingForPluginOperations to Finalizing; restores.go the same for Restores
 //   - waiting.go: what both share: which operations there are, what is written about them, and when

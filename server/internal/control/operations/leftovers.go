@@ -18,8 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Leftovers cancels the operations for which nobody waits: the backup or restore was deleted or has failed, or it has started them in an
-// earlier attempt and does not know them any more. Leftovers deletes a journal when its operations have ended.
+// Leftovers cancels the operations for which nobody waits: the backup or restore was deleted or has failed, or it has
+// started them in an earlier attempt and does not know them any more. Leftovers deletes a journal when its operations
+// have ended.
 //
 // A request names the UID of an owner of operations.
 type Leftovers struct {
@@ -30,8 +31,8 @@ type Leftovers struct {
 	asked map[types.UID]time.Time // owners whose plugins could not answer, and since when
 }
 
-// Starter calls an action again to start an operation under the same key. The action returns the id of the operation that it has started
-// for the key.
+// Starter calls an action again to start an operation under the same key. The action returns the id of the operation
+// that it has started for the key.
 type Starter interface {
 	Start(ctx context.Context, owner *operation.Owner, start operation.Start) (id string, err error)
 }
@@ -86,7 +87,8 @@ func (r *Leftovers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// state looks at the owner of a journal in the API server. The files are nil if they cannot be found, or are not needed.
+// state looks at the owner of a journal in the API server. The files are nil if they cannot be found, or are not
+// needed.
 func (r *Leftovers) state(ctx context.Context, owner *operation.Owner) (state, *files, error) {
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}
 	if owner.Kind == operation.OfRestore {
@@ -112,11 +114,14 @@ func (r *Leftovers) backupState(ctx context.Context, b *velerov1.Backup) (state,
 	switch phase := run.BackupPhase(b); {
 	case queueOrRun(phase):
 		return running, nil, nil
-	case phase == velerov1.BackupPhaseFailed, phase == velerov1.BackupPhaseFailedValidation, phase == velerov1.BackupPhaseDeleting:
+	case phase == velerov1.BackupPhaseFailed, phase == velerov1.BackupPhaseFailedValidation,
+		phase == velerov1.BackupPhaseDeleting:
 		return lost, nil, nil
-	case phase == velerov1.BackupPhaseWaitingForPluginOperations, phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed:
+	case phase == velerov1.BackupPhaseWaitingForPluginOperations,
+		phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed:
 		now = waits
-	case phase == velerov1.BackupPhasePartiallyFailed && b.Status.BackupItemOperationsAttempted > b.Status.BackupItemOperationsCompleted+b.Status.BackupItemOperationsFailed:
+	case phase == velerov1.BackupPhasePartiallyFailed &&
+		b.Status.BackupItemOperationsAttempted > b.Status.BackupItemOperationsCompleted+b.Status.BackupItemOperationsFailed:
 		return lost, nil, nil // its location was deleted
 	}
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
@@ -135,7 +140,8 @@ func (r *Leftovers) backupState(ctx context.Context, b *velerov1.Backup) (state,
 
 func queueOrRun(phase velerov1.BackupPhase) bool {
 	switch phase {
-	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress:
+	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
+		velerov1.BackupPhaseInProgress:
 		return true
 	default:
 		return false
@@ -157,12 +163,15 @@ func (r *Leftovers) restoreState(ctx context.Context, restore *velerov1.Restore)
 	if errors.Is(err, errNoFiles) {
 		return lost, nil, nil
 	}
-	return now, &files{objects: objects, name: restore.Name, operations: velerov1.DownloadTargetKindRestoreItemOperations}, err
+	return now, &files{objects: objects, name: restore.Name, operations: velerov1.DownloadTargetKindRestoreItemOperations},
+		err
 }
 
-// unknown returns what the journal has beyond the file of the operations. If the file cannot be used, the controllers of backups and
-// restores wait for all operations in the journal, so there is nothing left over.
-func (r *Leftovers) unknown(ctx context.Context, owner *operation.Owner, journal *operation.Journal, files *files) ([]operation.Recorded, error) {
+// unknown returns what the journal has beyond the file of the operations. If the file cannot be used, the controllers
+// of backups and restores wait for all operations in the journal, so there is nothing left over.
+func (r *Leftovers) unknown(
+	ctx context.Context, owner *operation.Owner, journal *operation.Journal, files *files,
+) ([]operation.Recorded, error) {
 	file, err := store.DecodeList[operation.File](ctx, files.objects, files.operations, files.name)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, err
@@ -175,7 +184,9 @@ func (r *Leftovers) unknown(ctx context.Context, owner *operation.Owner, journal
 }
 
 // cancel cancels operations and reports whether all have ended. Otherwise it returns when to look again.
-func (r *Leftovers) cancel(ctx context.Context, owner *operation.Owner, left []operation.Recorded, now state) (gone bool, again time.Duration, err error) {
+func (r *Leftovers) cancel(
+	ctx context.Context, owner *operation.Owner, left []operation.Recorded, now state,
+) (gone bool, again time.Duration, err error) {
 	var all []operation.Operation
 	if now == lost { // its run has followed them, or it has waited for them
 		if group := r.Monitor.Group(owner.UID); group != nil {
@@ -191,7 +202,8 @@ func (r *Leftovers) cancel(ctx context.Context, owner *operation.Owner, left []o
 			return false, 0, err
 		}
 		if len(known) > 0 {
-			r.Log.Warn("cancelling operations that nobody waits for", owner.Kind, owner.Namespace+"/"+owner.Name, "operations", len(known))
+			r.Log.Warn("cancelling operations that nobody waits for", owner.Kind, owner.Namespace+"/"+owner.Name, "operations",
+				len(known))
 		}
 		group = r.Monitor.Follow(leftOf(owner), known, 0) // even if there are none, so that nobody asks again
 	}
@@ -204,13 +216,16 @@ func (r *Leftovers) cancel(ctx context.Context, owner *operation.Owner, left []o
 		return false, writePause, nil
 	}
 	for _, o := range failures(all) {
-		r.Log.Info("an operation that nobody waits for has ended", owner.Kind, owner.Name, "plugin", o.Action, "item", o.Item.String(), "operation", o.ID, "end", o.Error)
+		r.Log.Info("an operation that nobody waits for has ended", owner.Kind, owner.Name, "plugin", o.Action, "item",
+			o.Item.String(), "operation", o.ID, "end", o.Error)
 	}
 	return true, 0, nil
 }
 
 // resolve returns the operations to cancel. It asks for the ids that are not known.
-func (r *Leftovers) resolve(ctx context.Context, owner *operation.Owner, left []operation.Recorded) ([]operation.Operation, error) {
+func (r *Leftovers) resolve(
+	ctx context.Context, owner *operation.Owner, left []operation.Recorded,
+) ([]operation.Operation, error) {
 	var all []operation.Operation
 	for _, l := range left {
 		if l.InDoubt() && l.Keyed {
@@ -219,7 +234,8 @@ func (r *Leftovers) resolve(ctx context.Context, owner *operation.Owner, left []
 			case err != nil && r.mayAskAgain(owner, err):
 				return nil, fmt.Errorf("ask for the operation that may have been started for %s: %w", l.Item, err)
 			case err != nil:
-				r.Log.Warn("the plugin does not say whether it has started an operation; give it up", owner.Kind, owner.Name, "plugin", l.Action, "item", l.Item.String(), "error", err)
+				r.Log.Warn("the plugin does not say whether it has started an operation; give it up", owner.Kind, owner.Name,
+					"plugin", l.Action, "item", l.Item.String(), "error", err)
 				continue
 			}
 			l.ID = id
@@ -232,7 +248,8 @@ func (r *Leftovers) resolve(ctx context.Context, owner *operation.Owner, left []
 	return all, nil
 }
 
-// leftOf returns the owner under which the monitor follows leftover operations, so that they stay apart from those that are waited for.
+// leftOf returns the owner under which the monitor follows leftover operations, so that they stay apart from those that
+// are waited for.
 func leftOf(owner *operation.Owner) *operation.Owner {
 	beside := *owner
 	beside.UID = owner.UID + "/left"

@@ -26,7 +26,8 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	phase := run.RestorePhase(&restore)
-	if restore.DeletionTimestamp != nil || phase != velerov1.RestorePhaseWaitingForPluginOperations && phase != velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed {
+	if restore.DeletionTimestamp != nil || phase != velerov1.RestorePhaseWaitingForPluginOperations &&
+		phase != velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed {
 		return ctrl.Result{}, nil
 	}
 	again, err := r.reconcile(pluginhost.ForRun(ctx, string(restore.UID)), &restore)
@@ -50,8 +51,9 @@ func (r *Restores) reconcile(ctx context.Context, restore *velerov1.Restore) (ct
 		files: files{
 			objects: objects, name: restore.Name,
 			operations: velerov1.DownloadTargetKindRestoreItemOperations, results: velerov1.DownloadTargetKindRestoreResults,
-			putOperations: objects.PutRestoreItemOperations, putResults: objects.PutRestoreResults, appendLog: objects.AppendRestoreLog,
-			remove: func(ctx context.Context) error { return objects.DeleteRestore(ctx, restore.Name) },
+			putOperations: objects.PutRestoreItemOperations, putResults: objects.PutRestoreResults,
+			appendLog: objects.AppendRestoreLog,
+			remove:    func(ctx context.Context) error { return objects.DeleteRestore(ctx, restore.Name) },
 		},
 		counted: run.OperationsOfRestore(restore),
 	}

@@ -68,7 +68,8 @@ type files struct {
 	operations, results       velerov1.DownloadTargetKind
 	putOperations, putResults func(ctx context.Context, name string, content io.ReadSeeker) error
 	appendLog                 func(ctx context.Context, name, dir string, lines io.ReadSeeker) error
-	remove                    func(ctx context.Context) error // removes what was stored after the backup or restore was deleted
+	// removes what was stored after the backup or restore was deleted
+	remove func(ctx context.Context) error
 }
 
 // waiting is a backup or restore that waits for operations.
@@ -78,12 +79,13 @@ type waiting struct {
 	timeout time.Duration
 	files   files
 	counted operation.Counts // in the status
-	// unrecorded is set for a backup that another kind of server has run: the namespaces of its operations are not recorded.
+	// unrecorded is set for a backup that another kind of server has run: the namespaces of its operations are not
+	// recorded.
 	unrecorded bool
 }
 
-// wait looks at the operations and stores what has changed. setCounts writes how many have ended; end moves the backup or restore on
-// when all have, with the number of errors.
+// wait looks at the operations and stores what has changed. setCounts writes how many have ended; end moves the backup
+// or restore on when all have, with the number of errors.
 func (c *Common) wait(
 	ctx context.Context, w *waiting, setCounts func(context.Context, []operation.Operation) error,
 	end func(ctx context.Context, all []operation.Operation, errs int) error,
@@ -123,7 +125,8 @@ func (c *Common) wait(
 		return ctrl.Result{}, end(ctx, all, len(failures(all))+1)
 	}
 	ended := operation.Count(all)
-	late.Logger().Info("all operations have ended", "operations", ended.Attempted, "completed", ended.Completed, "failed", ended.Failed)
+	late.Logger().Info("all operations have ended", "operations", ended.Attempted, "completed", ended.Completed, "failed",
+		ended.Failed)
 	return ctrl.Result{}, end(ctx, all, len(failures(all)))
 }
 
@@ -154,8 +157,9 @@ func (c *Common) follow(ctx context.Context, w *waiting) (*operation.Group, erro
 // errUnknown means that there is no record of the operations that a backup or restore waits for.
 var errUnknown = errors.New("the record of its asynchronous operations is lost")
 
-// load returns the operations of a backup or restore: those in its file. If the file is missing or damaged, load returns those in the
-// journal. Operations that another kind of server has started get a journal. The error is errUnknown if there is neither.
+// load returns the operations of a backup or restore: those in its file. If the file is missing or damaged, load
+// returns those in the journal. Operations that another kind of server has started get a journal. The error is
+// errUnknown if there is neither.
 func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, error) {
 	journal, err := c.Journals.Load(ctx, w.owner.UID)
 	if err != nil {
@@ -172,11 +176,13 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	if err == nil && len(all) < w.counted.Attempted {
 		err = fmt.Errorf("it has %d operations, want the %d in the status", len(all), w.counted.Attempted)
 	}
-	if want := w.object.GetAnnotations()[velerov1.OperationsAnnotation]; err == nil && want != "" && want != operation.Digest(all) {
+	if want := w.object.GetAnnotations()[velerov1.OperationsAnnotation]; err == nil && want != "" &&
+		want != operation.Digest(all) {
 		all, err = nil, errors.New("somebody else than the server has written it to the bucket")
 	}
 	if err != nil {
-		c.Log.Error("the file of the operations cannot be used as it is", w.owner.Kind, w.owner.Name, "error", err, "journal", journal != nil)
+		c.Log.Error("the file of the operations cannot be used as it is", w.owner.Kind, w.owner.Name, "error", err, "journal",
+			journal != nil)
 		if journal == nil {
 			return nil, fmt.Errorf("%w: %w", errUnknown, err)
 		}
@@ -193,8 +199,8 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	return all, nil
 }
 
-// beyond returns the starts whose operations are not in all. A start in doubt is not one of them if all has an operation of its action for
-// its item.
+// beyond returns the starts whose operations are not in all. A start in doubt is not one of them if all has an
+// operation of its action for its item.
 func beyond(all []operation.Operation, starts []operation.Recorded) []operation.Recorded {
 	type key struct{ action, item, id string }
 	known := map[key]bool{}
@@ -203,7 +209,8 @@ func beyond(all []operation.Operation, starts []operation.Recorded) []operation.
 		known[key{o.Action, o.Item.String(), o.ID}] = true
 		known[key{o.Action, o.Item.String(), ""}] = true
 	}
-	return slices.DeleteFunc(starts, func(r operation.Recorded) bool { return known[key{r.Action, r.Item.String(), r.ID}] })
+	return slices.DeleteFunc(starts,
+		func(r operation.Recorded) bool { return known[key{r.Action, r.Item.String(), r.ID}] })
 }
 
 // adopters is how many operations are recorded at once; they share writes.
@@ -222,9 +229,12 @@ func (c *Common) adopt(ctx context.Context, owner *operation.Owner, all []operat
 	return group.Wait()
 }
 
-// report stores what has changed since the last call, if the pauses allow it: the file of the operations, and by setCounts the status. It
-// returns the current operations, and when to call again, 0 if only an event leads to the next call.
-func (c *Common) report(ctx context.Context, w *waiting, group *operation.Group, setCounts func(context.Context, []operation.Operation) error) ([]operation.Operation, time.Duration, error) {
+// report stores what has changed since the last call, if the pauses allow it: the file of the operations, and by
+// setCounts the status. It returns the current operations, and when to call again, 0 if only an event leads to the next
+// call.
+func (c *Common) report(
+	ctx context.Context, w *waiting, group *operation.Group, setCounts func(context.Context, []operation.Operation) error,
+) ([]operation.Operation, time.Duration, error) {
 	all, revision := group.Operations()
 	now, counted := c.Now(), operation.Count(all)
 	last := c.last(w.owner.UID)
@@ -275,21 +285,23 @@ func (c *Common) forget(uid types.UID) {
 	delete(c.written, uid)
 }
 
-// addFailures adds the errors of failed operations, and more, to the results of the run, where people look for errors. It adds none
-// twice, so that it can be repeated.
+// addFailures adds the errors of failed operations, and more, to the results of the run, where people look for errors.
+// It adds none twice, so that it can be repeated.
 func (c *Common) addFailures(ctx context.Context, w *waiting, all []operation.Operation, more ...string) error {
 	if len(failures(all)) == 0 && len(more) == 0 {
 		return nil
 	}
 	found, err := store.DecodeJSON[results.Results](ctx, w.files.objects, w.files.results, w.files.name)
 	if errors.Is(err, store.ErrDamaged) {
-		c.Log.Error("the results of the run are damaged, and replaced by the errors of its operations", w.owner.Kind, w.owner.Name, "error", err)
+		c.Log.Error("the results of the run are damaged, and replaced by the errors of its operations", w.owner.Kind,
+			w.owner.Name, "error", err)
 	} else if err != nil {
 		return err
 	}
 	var failed results.Result
 	for _, o := range failures(all) {
-		message := results.Message{Resource: o.Item.GroupResource(), Name: o.Item.Name, Text: fmt.Sprintf("operation %s of %s failed", o.ID, o.Action), Err: errors.New(o.Error)}
+		message := results.Message{Resource: o.Item.GroupResource(), Name: o.Item.Name,
+			Text: fmt.Sprintf("operation %s of %s failed", o.ID, o.Action), Err: errors.New(o.Error)}
 		failed.Add(o.Item.Namespace, message.String())
 	}
 	for _, text := range more {
@@ -299,17 +311,19 @@ func (c *Common) addFailures(ctx context.Context, w *waiting, all []operation.Op
 	return put(ctx, c, w, w.files.putResults, found)
 }
 
-// put stores a file of the backup or restore. The other files may be deleted with the custom resource meanwhile: then put removes this one
-// again and returns run.ErrNotFound.
-func put[T any](ctx context.Context, c *Common, w *waiting, to func(context.Context, string, io.ReadSeeker) error, content T) error {
+// put stores a file of the backup or restore. The other files may be deleted with the custom resource meanwhile: then
+// put removes this one again and returns run.ErrNotFound.
+func put[T any](
+	ctx context.Context, c *Common, w *waiting, to func(context.Context, string, io.ReadSeeker) error, content T,
+) error {
 	if err := store.PutJSON(ctx, to, w.files.name, content); err != nil {
 		return err
 	}
 	return c.mustExist(ctx, w)
 }
 
-// storeLate adds what was logged since the log was stored, if that is due, and returns when to call again, 0 if nothing waits. Those lines
-// of which the server is killed before are in its own log only.
+// storeLate adds what was logged since the log was stored, if that is due, and returns when to call again, 0 if nothing
+// waits. Those lines of which the server is killed before are in its own log only.
 func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (again time.Duration, err error) {
 	due := late.Due()
 	switch wait := due.Sub(c.Now()); {
@@ -319,13 +333,15 @@ func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (
 		return wait, nil
 	}
 	if err := run.StoreLate(ctx, late, w.files.name, c.SpoolDir, w.files.appendLog); err != nil {
-		c.Log.Warn("could not add lines to the stored log, trying again", w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name, "error", err)
+		c.Log.Warn("could not add lines to the stored log, trying again", w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name,
+			"error", err)
 		return max(time.Second, late.Due().Sub(c.Now())), nil
 	}
 	return 0, c.mustExist(ctx, w)
 }
 
-// mustExist is called after a file was stored. If the other files were deleted meanwhile, it removes that one and returns run.ErrNotFound.
+// mustExist is called after a file was stored. If the other files were deleted meanwhile, it removes that one and
+// returns run.ErrNotFound.
 func (c *Common) mustExist(ctx context.Context, w *waiting) error {
 	switch deleted, err := c.isDeleted(ctx, w); {
 	case err != nil:
@@ -339,8 +355,8 @@ func (c *Common) mustExist(ctx context.Context, w *waiting) error {
 	return run.ErrNotFound
 }
 
-// isDeleted reports whether the files of a backup or restore are being deleted, or were. The files of a restore are deleted while its
-// finalizer keeps it.
+// isDeleted reports whether the files of a backup or restore are being deleted, or were. The files of a restore are
+// deleted while its finalizer keeps it.
 func (c *Common) isDeleted(ctx context.Context, w *waiting) (bool, error) {
 	now, ok := w.object.DeepCopyObject().(client.Object)
 	if !ok {

@@ -22,7 +22,8 @@ import (
 // requests is the work queue of a controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Wakes passes on to the controllers that operations have ended. Wake must not be called before the controllers have started.
+// Wakes passes on to the controllers that operations have ended. Wake must not be called before the controllers have
+// started.
 type Wakes struct {
 	mu     sync.Mutex
 	queues map[string]requests // by the kind of the owner
@@ -61,21 +62,23 @@ func (r *Leftovers) Setup(b *ctrl.Builder) *ctrl.Builder {
 	}
 	phaseOfRestore := func(object client.Object) string {
 		restore, ok := object.(*velerov1.Restore)
-		if !ok || run.RestorePhase(restore) == velerov1.RestorePhaseNew || run.RestorePhase(restore) == velerov1.RestorePhaseInProgress {
+		if !ok || run.RestorePhase(restore) == velerov1.RestorePhaseNew ||
+			run.RestorePhase(restore) == velerov1.RestorePhaseInProgress {
 			return ""
 		}
 		return string(restore.Status.Phase)
 	}
-	return b.WatchesMetadata(journalMetadata(), handler.EnqueueRequestsFromMapFunc(func(_ context.Context, page client.Object) []ctrl.Request {
-		if uid := page.GetLabels()[operation.UIDLabel]; uid != "" && page.GetDeletionTimestamp() == nil {
-			return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: uid}}}
-		}
-		return nil
-	})).Watches(&velerov1.Backup{}, onPhase(phaseOfBackup)).Watches(&velerov1.Restore{}, onPhase(phaseOfRestore))
+	return b.WatchesMetadata(journalMetadata(),
+		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, page client.Object) []ctrl.Request {
+			if uid := page.GetLabels()[operation.UIDLabel]; uid != "" && page.GetDeletionTimestamp() == nil {
+				return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: uid}}}
+			}
+			return nil
+		})).Watches(&velerov1.Backup{}, onPhase(phaseOfBackup)).Watches(&velerov1.Restore{}, onPhase(phaseOfRestore))
 }
 
-// onPhase requests a look at the journal of a backup or restore that has left its run, or was deleted. phase returns "" for one
-// that has not.
+// onPhase requests a look at the journal of a backup or restore that has left its run, or was deleted. phase returns ""
+// for one that has not.
 func onPhase(phase func(client.Object) string) handler.EventHandler {
 	look := func(object client.Object, pending requests) {
 		pending.Add(ctrl.Request{NamespacedName: client.ObjectKey{Name: string(object.GetUID())}})

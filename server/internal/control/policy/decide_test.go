@@ -17,11 +17,13 @@ import (
 
 // queue returns a snapshot with one free slot and three backups that wait for it.
 func queue() *queueadmission.Snapshot {
-	return &queueadmission.Snapshot{Now: noon(), Limit: 1, Queued: []queueadmission.Backup{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	return &queueadmission.Snapshot{Now: noon(), Limit: 1, Queued: []queueadmission.Backup{{Name: "a"}, {Name: "b"},
+		{Name: "c"}}}
 }
 
 func load() *loadsoothing.Request {
-	return &loadsoothing.Request{Now: noon(), Limit: 5, Load: loadsoothing.Load{Kind: "DataUpload", Name: "u", Created: noon()}}
+	return &loadsoothing.Request{Now: noon(), Limit: 5, Load: loadsoothing.Load{Kind: "DataUpload", Name: "u",
+		Created: noon()}}
 }
 
 func TestBuiltInsDecideWithoutConfig(t *testing.T) {
@@ -38,7 +40,8 @@ func TestBuiltInsDecideWithoutConfig(t *testing.T) {
 	require.Equal(t, BuiltInSoothing, admitted.By)
 	require.True(t, admitted.Decision.Admitted)
 	require.Equal(t, []serverreport.Policy{
-		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Decides: BuiltInAdmission, Since: noon()},
+		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Decides: BuiltInAdmission,
+			Since: noon()},
 		{Kind: "LoadSoothing", Plugin: BuiltInSoothing, FailurePolicy: config.Hold, Decides: BuiltInSoothing, Since: noon()},
 		{Kind: "ManifestWriter", Plugin: "cleat.dev/manifest", FailurePolicy: config.Warn, Decides: "cleat.dev/manifest"},
 	}, s.Status())
@@ -52,17 +55,21 @@ func TestNoPolicyIsCalledForEmptyQueue(t *testing.T) {
 	require.Equal(t, &queueadmission.Decision{}, decided.Decision)
 }
 
-// failures returns the ways in which a decision can fail: the settings in the file, and the expected reason and message.
+// failures returns the ways in which a decision can fail: the settings in the file, and the expected reason and
+// message.
 func failures() map[string]struct{ settings, reason, message string } {
 	return map[string]struct{ settings, reason, message string }{
-		"hanging":    {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "within 1s"},
-		"dying":      {"plugin: example.io/policy, deadline: 5m, config: {do: die}", ReasonDied, ": exit status 3"},
-		"wrong":      {"plugin: example.io/policy, deadline: 5m, config: {do: answer wrong}", ReasonInvalidReply, "invalid reply: "},
-		"failing":    {"plugin: example.io/policy, deadline: 5m, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
+		"hanging": {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "within 1s"},
+		"dying":   {"plugin: example.io/policy, deadline: 5m, config: {do: die}", ReasonDied, ": exit status 3"},
+		"wrong": {"plugin: example.io/policy, deadline: 5m, config: {do: answer wrong}", ReasonInvalidReply,
+			"invalid reply: "},
+		"failing": {"plugin: example.io/policy, deadline: 5m, config: {do: fail}", ReasonFailed,
+			"(example.io/policy): the calendar cannot be reached"},
 		"absent":     {"plugin: example.io/none", ReasonUnavailable, `"example.io/none"; known are: `},
 		"quarantine": {"plugin: example.io/broken", ReasonUnavailable, "; quarantined: "},
 		"other kind": {"plugin: example.io/second", ReasonUnavailable, `"example.io/second" is not a `},
-		"bad config": {"plugin: example.io/policy, config: {do: 5}", ReasonConfigRefused, "it does not take its config: cleat.yaml:2: "},
+		"bad config": {"plugin: example.io/policy, config: {do: 5}", ReasonConfigRefused,
+			"it does not take its config: cleat.yaml:2: "},
 	}
 }
 
@@ -71,7 +78,8 @@ func TestFailureHoldsOrUsesBuiltIn(t *testing.T) {
 	for name, test := range failures() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hold := newSite(t, "backups: {admission: {"+test.settings+"}, manifestWriters: []}\nnodeAgent: {soothing: {"+test.settings+", failurePolicy: UseBuiltIn}}\n")
+			hold := newSite(t, "backups: {admission: {"+test.settings+"}, manifestWriters: []}\nnodeAgent: {soothing: {"+
+				test.settings+", failurePolicy: UseBuiltIn}}\n")
 			_, err := hold.Admission.Decide(t.Context(), queue())
 			require.ErrorIs(t, err, ErrHeld)
 			var held *HeldError
@@ -101,7 +109,8 @@ func TestFailureHoldsOrUsesBuiltIn(t *testing.T) {
 
 func TestTheOtherWayRound(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "backups: {admission: {plugin: example.io/policy, failurePolicy: UseBuiltIn, config: {do: answer wrong}}}\n"+
+	s := newSite(t, "backups: {admission: {plugin: example.io/policy, failurePolicy: UseBuiltIn, config: {do: answer "+
+		"wrong}}}\n"+
 		"nodeAgent: {soothing: {plugin: example.io/policy, failurePolicy: Hold, config: {do: answer wrong}}}\n")
 	decided, err := s.Admission.Decide(t.Context(), queue())
 	require.NoError(t, err)
@@ -114,13 +123,15 @@ func TestTheOtherWayRound(t *testing.T) {
 
 func TestWorkingPluginDecides(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "backups: {admission: {plugin: example.io/policy}}\nnodeAgent: {soothing: {plugin: example.io/policy}}\n")
+	s := newSite(t, "backups: {admission: {plugin: example.io/policy}}\nnodeAgent: {soothing: {plugin: "+
+		"example.io/policy}}\n")
 	decided, err := s.Admission.Decide(t.Context(), queue())
 	require.NoError(t, err)
 	require.Equal(t, Outcome[*queueadmission.Decision]{By: "example.io/policy", Decision: &queueadmission.Decision{
 		Admit: []string{"c"},
 		Waiting: []queueadmission.Waiting{
-			{Name: "a", Reason: "NotLast", Message: "the last is the first"}, {Name: "b", Reason: "NotLast", Message: "the last is the first"},
+			{Name: "a", Reason: "NotLast", Message: "the last is the first"}, {Name: "b", Reason: "NotLast",
+				Message: "the last is the first"},
 		},
 	}}, decided)
 	admitted, err := s.Soothing.Admit(t.Context(), load())
@@ -142,9 +153,11 @@ func TestFailureIsLoggedOncePerChangeAndCountedEachTime(t *testing.T) {
 		require.ErrorIs(t, ask(), ErrHeld)
 	}
 	require.Len(t, s.log.with("policy fails"), 1)
-	require.Contains(t, s.log.with("policy fails")[0], "plugin=example.io/policy failurePolicy=Hold reason=PluginUnavailable")
+	require.Contains(t, s.log.with("policy fails")[0],
+		"plugin=example.io/policy failurePolicy=Hold reason=PluginUnavailable")
 	require.Equal(t, 3, s.Admission.Status().Failures)
-	require.Equal(t, 3.0, s.count(t, "cleat_policy_failures_total", "QueueAdmission", "example.io/policy", ReasonUnavailable))
+	require.Equal(t, 3.0, s.count(t, "cleat_policy_failures_total", "QueueAdmission", "example.io/policy",
+		ReasonUnavailable))
 
 	s.install(t)
 	require.NoError(t, ask())
@@ -178,7 +191,8 @@ func TestReplacedPluginMustAcceptConfig(t *testing.T) {
 	}
 	require.NoError(t, ask())
 
-	require.NoError(t, os.WriteFile(s.schema, []byte(`{"additionalProperties": false, "properties": {"action": {}}}`), 0o600))
+	require.NoError(t, os.WriteFile(s.schema, []byte(`{"additionalProperties": false, "properties": {"action": {}}}`),
+		0o600))
 	s.install(t)
 	err := ask()
 	require.ErrorIs(t, err, ErrHeld)

@@ -19,7 +19,8 @@ func TestPoliciesAcceptTheConfigsInTheDocuments(t *testing.T) {
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{BuiltIns: plugins.Policies(), Log: hclog.NewNullLogger()})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
-	for path, want := range map[string]int{"../../../../plugins/queueadmission/README.md": 4, "../../../../examples/admission-policy/README.md": 1} {
+	for path, want := range map[string]int{"../../../../plugins/queueadmission/README.md": 4,
+		"../../../../examples/admission-policy/README.md": 1} {
 		document, err := os.ReadFile(path)
 		require.NoError(t, err)
 		blocks := strings.Split(string(document), "```yaml\n")[1:]

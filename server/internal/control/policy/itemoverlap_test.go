@@ -18,8 +18,8 @@ import (
 	backupqueue "github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject has cleat.dev/item-overlap decide about random backups of a small cluster,
-// and asks the server's own filters which objects and volumes each would take.
+// TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject has cleat.dev/item-overlap decide about random backups of a
+// small cluster, and asks the server's own filters which objects and volumes each would take.
 func TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject(t *testing.T) {
 	t.Parallel()
 	const seed, rounds, limit = 11, 600, 4
@@ -32,7 +32,8 @@ func TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject(t *testing.T) {
 		var backups []*velerov1.Backup
 		takes := map[string]map[string]bool{}
 		for i := range 6 {
-			b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("b%d", i), UID: types.UID(fmt.Sprintf("%d-%d", round, i))}}
+			b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("b%d", i),
+				UID: types.UID(fmt.Sprintf("%d-%d", round, i))}}
 			b.Spec = randomSpec(random)
 			if i < 2 {
 				b.Status.Phase = velerov1.BackupPhaseInProgress
@@ -78,11 +79,15 @@ func randomSpec(random *rand.Rand) velerov1.BackupSpec {
 		return names
 	}
 	namespaced := []string{
-		"pods", "po", "Pod", "pvc", "persistentvolumeclaims", "configmaps", "cm", "secrets", "SECRET", "deploy", "deployments.apps", "deployments.ap",
-		"deployments.APPS", "roles", "roles.rbac", "roles.example", "quota", "quotas.example.com", "resourcequotas", "widgets", "wd", "widgets.example",
-		"widgets.example.org", "wd.example.com", "*", "*.example.com", "secret*", "configmap?", "{pods,secrets}", "unicorns", " secrets",
+		"pods", "po", "Pod", "pvc", "persistentvolumeclaims", "configmaps", "cm", "secrets", "SECRET", "deploy",
+		"deployments.apps", "deployments.ap",
+		"deployments.APPS", "roles", "roles.rbac", "roles.example", "quota", "quotas.example.com", "resourcequotas",
+		"widgets", "wd", "widgets.example",
+		"widgets.example.org", "wd.example.com", "*", "*.example.com", "secret*", "configmap?", "{pods,secrets}", "unicorns",
+		" secrets",
 	}
-	cluster := []string{"pv", "persistentvolumes", "sc", "storageclasses.storage", "planes.example.com", "planes", "*", "*.example.com"}
+	cluster := []string{"pv", "persistentvolumes", "sc", "storageclasses.storage", "planes.example.com", "planes", "*",
+		"*.example.com"}
 	var spec velerov1.BackupSpec
 	spec.IncludedNamespaces = []string{pick("shop", "shop", "shop", "yard", "sh*", "*")}
 	spec.ExcludedNamespaces = some(1, "yard", "none", "s*")
@@ -91,7 +96,8 @@ func randomSpec(random *rand.Rand) velerov1.BackupSpec {
 		spec.IncludedResources, spec.ExcludedResources = some(3, both...), some(2, both...)
 		spec.IncludeClusterResources = []*bool{nil, nil, new(false), new(true)}[random.IntN(4)]
 	} else {
-		spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources = some(3, namespaced...), some(1, namespaced...)
+		spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources = some(3, namespaced...), some(1,
+			namespaced...)
 		spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources = some(1, cluster...), some(1, cluster...)
 		if random.IntN(8) == 0 {
 			spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "policy"}
@@ -105,7 +111,8 @@ func randomSpec(random *rand.Rand) velerov1.BackupSpec {
 		if requirement.Operator == "In" || requirement.Operator == "NotIn" {
 			requirement.Values = append([]string{pick("a", "b")}, some(1, "a", "b", "c")...)
 		}
-		spec.OrLabelSelectors = append(spec.OrLabelSelectors, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}})
+		spec.OrLabelSelectors = append(spec.OrLabelSelectors,
+			&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}})
 	}
 	return spec
 }
@@ -135,12 +142,16 @@ func newModelCluster() *modelCluster {
 				resource("namespaces", "namespace", "ns", false),
 			}},
 			{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{resource("deployments", "deployment", "deploy", true)}},
-			{GroupVersion: "rbac.authorization.k8s.io/v1", APIResources: []metav1.APIResource{resource("roles", "role", "", true)}},
-			{GroupVersion: "storage.k8s.io/v1", APIResources: []metav1.APIResource{resource("storageclasses", "storageclass", "sc", false)}},
+			{GroupVersion: "rbac.authorization.k8s.io/v1",
+				APIResources: []metav1.APIResource{resource("roles", "role", "", true)}},
+			{GroupVersion: "storage.k8s.io/v1",
+				APIResources: []metav1.APIResource{resource("storageclasses", "storageclass", "sc", false)}},
 			{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{
-				resource("widgets", "widget", "wd", true), resource("quotas", "quota", "", true), resource("planes", "plane", "", false),
+				resource("widgets", "widget", "wd", true), resource("quotas", "quota", "", true), resource("planes", "plane", "",
+					false),
 			}},
-			{GroupVersion: "example.org/v1", APIResources: []metav1.APIResource{resource("widgets", "widget", "", true), resource("roles", "role", "", true)}},
+			{GroupVersion: "example.org/v1", APIResources: []metav1.APIResource{resource("widgets", "widget", "", true),
+				resource("roles", "role", "", true)}},
 		}),
 	}
 }
@@ -152,11 +163,14 @@ func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string
 	require.NoError(t, err)
 	lists := filter.ResourceLists{
 		Included: spec.IncludedResources, Excluded: spec.ExcludedResources, IncludeCluster: spec.IncludeClusterResources,
-		IncludedClusterScoped: spec.IncludedClusterScopedResources, ExcludedClusterScoped: spec.ExcludedClusterScopedResources,
-		IncludedNamespaced: spec.IncludedNamespaceScopedResources, ExcludedNamespaced: spec.ExcludedNamespaceScopedResources,
+		IncludedClusterScoped: spec.IncludedClusterScopedResources,
+		ExcludedClusterScoped: spec.ExcludedClusterScopedResources,
+		IncludedNamespaced:    spec.IncludedNamespaceScopedResources,
+		ExcludedNamespaced:    spec.ExcludedNamespaceScopedResources,
 	}
 	if spec.ResourcePolicy != nil {
-		lists.Policy = filter.ScopedLists{IncludedNamespaced: []string{"secrets"}, IncludedClusterScoped: []string{"storageclasses"}}
+		lists.Policy = filter.ScopedLists{IncludedNamespaced: []string{"secrets"},
+			IncludedClusterScoped: []string{"storageclasses"}}
 	}
 	resources, _, err := filter.NewResources(lists, namespaces, c.snapshot)
 	taken := map[string]bool{}

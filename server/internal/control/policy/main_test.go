@@ -81,7 +81,8 @@ type site struct {
 	installed int // how often the binary was replaced
 }
 
-// writeProgram writes a file that can be started at once: no process that is forked meanwhile inherits it open for writing.
+// writeProgram writes a file that can be started at once: no process that is forked meanwhile inherits it open for
+// writing.
 func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -89,7 +90,8 @@ func writeProgram(t *testing.T, path string, content []byte) {
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
 }
 
-// newSite returns a site whose plugin directory has the binary "policy", and a binary that does not start if the config names it.
+// newSite returns a site whose plugin directory has the binary "policy", and a binary that does not start if the config
+// names it.
 func newSite(t *testing.T, file string) *site {
 	t.Helper()
 	binary, err := buildPolicy()

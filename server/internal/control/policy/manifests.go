@@ -15,8 +15,8 @@ import (
 // Manifests has the configured writers describe backups. It is safe for concurrent use.
 type Manifests struct{ writers []*policy }
 
-// Keep keeps what a writer writes until Manifest.Store. It is called for several writers at the same time, which may give their
-// artifacts the same name. The rest is as with manifestwriter.Keep.
+// Keep keeps what a writer writes until Manifest.Store. It is called for several writers at the same time, which may
+// give their artifacts the same name. The rest is as with manifestwriter.Keep.
 type Keep func(artifact Artifact, content io.Reader) error
 
 // Artifact is a file that a writer wrote.
@@ -25,9 +25,10 @@ type Artifact struct {
 	Name   string
 }
 
-// Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's log
-// and stay the same even if their files are replaced. Each works at its own pace; one that fails is left out from then on, and Store
-// reports it. The caller must call Finish or Abort before it closes session. The end of ctx aborts the manifest.
+// Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's
+// log and stay the same even if their files are replaced. Each works at its own pace; one that fails is left out from
+// then on, and Store reports it. The caller must call Finish or Abort before it closes session. The end of ctx aborts
+// the manifest.
 func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, backup []byte, keep Keep) *Manifest {
 	manifest := &Manifest{ctx: ctx}
 	for _, p := range m.writers {
@@ -55,8 +56,9 @@ type Manifest struct {
 	ended   bool
 }
 
-// Add passes an item to the writers when it is written to the archive, with its JSON to those that read it. The caller must not change
-// the item any more. Add keeps nothing of object. It waits for a writer that has too many items to take, as long as its deadline in all.
+// Add passes an item to the writers when it is written to the archive, with its JSON to those that read it. The caller
+// must not change the item any more. Add keeps nothing of object. It waits for a writer that has too many items to
+// take, as long as its deadline in all.
 func (m *Manifest) Add(item *manifestwriter.Item, object []byte) {
 	var whole *manifestwriter.Item
 	for _, w := range m.writers {
@@ -98,8 +100,8 @@ func (m *Manifest) Abort() {
 var errAborted = errors.New("the backup was given up")
 
 // Store is called after Finish. It calls put with the artifacts of each writer that did well, which stores them. Of two
-// writers with an artifact of the same name, the one that the configuration names first keeps it. Store returns the failures as they are
-// to appear in the backup.
+// writers with an artifact of the same name, the one that the configuration names first keeps it. Store returns the
+// failures as they are to appear in the backup.
 func (m *Manifest) Store(put func(artifacts []Artifact) error) (warnings, errs []error) {
 	claimed := map[string]string{} // writer by artifact
 	for _, w := range m.writers {

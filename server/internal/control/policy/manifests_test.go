@@ -56,8 +56,10 @@ var nightly = []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"
 func (s *site) describe(t *testing.T, keep Keep) *Manifest {
 	t.Helper()
 	manifest := s.Manifests.Begin(t.Context(), s.session(t), nightly, keep)
-	manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: "web"}, []byte(`{"kind":"Pod"}`))
-	manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "nodes", Kind: "Node", Name: "n1"}, []byte(`{"kind":"Node"}`))
+	manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: "web"},
+		[]byte(`{"kind":"Pod"}`))
+	manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "nodes", Kind: "Node", Name: "n1"},
+		[]byte(`{"kind":"Node"}`))
 	manifest.Finish()
 	return manifest
 }
@@ -79,7 +81,8 @@ func TestAllWritersDescribeABackup(t *testing.T) {
 	list, count := Artifact{"cleat.dev/item-list", "items.jsonl"}, Artifact{"example.io/policy", "count.txt"}
 	require.Equal(t, []Artifact{list, count}, kept.stored)
 	require.Equal(t, map[Artifact]string{list: items, count: "2 items of nightly"}, kept.kept)
-	require.Eventually(t, func() bool { return len(s.log.with("backup: seen all items")) > 0 }, 5*time.Minute, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return len(s.log.with("backup: seen all items")) > 0 }, 5*time.Minute,
+		10*time.Millisecond,
 		"the plugin logs to the backup's log, through a pipe")
 	for _, status := range s.Manifests.Status() {
 		require.True(t, status.Working())
@@ -109,14 +112,18 @@ func TestNothingIsWrittenWithoutWriters(t *testing.T) {
 func TestFailingWriterDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ settings, reason, message string }{
-		"hanging":      {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "did not answer Write within 1s"},
-		"dying":        {"plugin: example.io/policy, config: {do: die}", ReasonDied, "died during Write: exit status 3"},
-		"wrong":        {"plugin: example.io/policy, config: {do: answer wrong}", ReasonInvalidReply, "../count.txt"},
-		"failing":      {"plugin: example.io/policy, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
-		"absent":       {"plugin: example.io/none", ReasonUnavailable, `unknown ManifestWriter "example.io/none"; known are: `},
+		"hanging": {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue,
+			"did not answer Write within 1s"},
+		"dying": {"plugin: example.io/policy, config: {do: die}", ReasonDied, "died during Write: exit status 3"},
+		"wrong": {"plugin: example.io/policy, config: {do: answer wrong}", ReasonInvalidReply, "../count.txt"},
+		"failing": {"plugin: example.io/policy, config: {do: fail}", ReasonFailed,
+			"(example.io/policy): the calendar cannot be reached"},
+		"absent": {"plugin: example.io/none", ReasonUnavailable,
+			`unknown ManifestWriter "example.io/none"; known are: `},
 		"quarantined":  {"plugin: example.io/broken", ReasonUnavailable, "; quarantined: "},
 		"another kind": {"plugin: cleat.dev/fifo", ReasonUnavailable, `"cleat.dev/fifo" is not a ManifestWriter`},
-		"bad config":   {"plugin: example.io/policy, config: {do: 5}", ReasonConfigRefused, "cleat.yaml:5: backups.manifestWriters[1].config.do: is the number 5, want text; put it in quotes"},
+		"bad config": {"plugin: example.io/policy, config: {do: 5}", ReasonConfigRefused,
+			"cleat.yaml:5: backups.manifestWriters[1].config.do: is the number 5, want text; put it in quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,9 +177,11 @@ func TestFirstWriterInConfigurationKeepsArtifactName(t *testing.T) {
 				require.Equal(t, ReasonInvalidReply, status[1].Reason)
 				require.Empty(t, errs)
 				require.Len(t, warnings, 1)
-				require.EqualError(t, warnings[0], "ManifestWriter("+test.second.Writer+"): invalid reply: it writes a file items.jsonl, as "+
+				require.EqualError(t, warnings[0], "ManifestWriter("+test.second.Writer+
+					"): invalid reply: it writes a file items.jsonl, as "+
 					test.first.Writer+" does, which is before it in backups.manifestWriters; remove one of them")
-				require.Equal(t, 1.0, s.count(t, "cleat_policy_failures_total", "ManifestWriter", test.second.Writer, ReasonInvalidReply))
+				require.Equal(t, 1.0, s.count(t, "cleat_policy_failures_total", "ManifestWriter", test.second.Writer,
+					ReasonInvalidReply))
 				require.Len(t, s.log.with("policy fails"), 1)
 			})
 		}
@@ -208,15 +217,18 @@ func TestArtifactThatIsNotKeptOrStoredIsAFailure(t *testing.T) {
 	}
 }
 
-// TestWriterThatTakesNoItemsDoesNotHoldTheBackup has a writer that hangs before its first item, and more items than its queue holds.
+// TestWriterThatTakesNoItemsDoesNotHoldTheBackup has a writer that hangs before its first item, and more items than its
+// queue holds.
 func TestWriterThatTakesNoItemsDoesNotHoldTheBackup(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+"  - {plugin: example.io/policy, deadline: 1s, config: {do: hang first}}\n")
+	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+
+		"  - {plugin: example.io/policy, deadline: 1s, config: {do: hang first}}\n")
 	var kept shelf
 	manifest := s.Manifests.Begin(t.Context(), s.session(t), nightly, kept.keep)
 	const many = 3 * maxQueued / itemOverhead
 	for i := range many {
-		manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: fmt.Sprintf("web-%d", i),
+		manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop",
+			Name:        fmt.Sprintf("web-%d", i),
 			Annotations: map[string]string{"note": strings.Repeat("x", 200)}}, nil)
 	}
 	manifest.Finish()
@@ -245,12 +257,14 @@ func TestSlowWriterIsLeftOutWhenTheBackupHasWaitedForItsDeadline(t *testing.T) {
 	}
 	p.close()
 	require.Equal(t, ReasonOverdue, ReasonOf(context.Cause(ctx)))
-	require.EqualError(t, context.Cause(ctx), "it takes items so slowly that the backup has waited for it for 20ms in all, its deadline")
+	require.EqualError(t, context.Cause(ctx), "it takes items so slowly that the backup has waited for it for 20ms in "+
+		"all, its deadline")
 }
 
 func TestWriterGetsTheObjectsThatItAsksFor(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+"  - {plugin: example.io/second, config: {do: show objects}}\n")
+	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+
+		"  - {plugin: example.io/second, config: {do: show objects}}\n")
 	var kept shelf
 	warnings, _ := s.describe(t, kept.keep).Store(kept.store)
 	require.Empty(t, warnings)
@@ -262,7 +276,8 @@ func TestWriterCannotTakeNamesOfTheServer(t *testing.T) {
 	s := newSite(t, "backups: {manifestWriters: [{plugin: example.io/policy, config: {do: velero-backup.json}}]}\n")
 	warnings, _ := s.describe(t, new(shelf).keep).Store(nil)
 	require.Len(t, warnings, 1)
-	require.EqualError(t, warnings[0], "ManifestWriter(example.io/policy): keep artifact velero-backup.json: invalid reply: "+
+	require.EqualError(t, warnings[0], "ManifestWriter(example.io/policy): keep artifact velero-backup.json: invalid "+
+		"reply: "+
 		"velero-backup.json is the name of a file that each backup has; choose another name")
 	require.Equal(t, ReasonInvalidReply, s.Manifests.Status()[0].Reason)
 }

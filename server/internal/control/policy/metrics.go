@@ -16,10 +16,12 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "cleat", Subsystem: "policy", Name: "failures_total", Help: "Calls of policy plugins that failed, by reason.",
+			Namespace: "cleat", Subsystem: "policy", Name: "failures_total",
+			Help: "Calls of policy plugins that failed, by reason.",
 		}, []string{"kind", "plugin", "reason"}),
 		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "cleat", Subsystem: "policy", Name: "failing", Help: "1 when the last call of the policy plugin failed, 0 otherwise.",
+			Namespace: "cleat", Subsystem: "policy", Name: "failing",
+			Help: "1 when the last call of the policy plugin failed, 0 otherwise.",
 		}, []string{"kind", "plugin"}),
 	}
 	if registry == nil {

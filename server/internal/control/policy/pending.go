@@ -15,7 +15,8 @@ const (
 	maxQueued = 16 << 20
 	// itemOverhead is what an item counts beside its texts. It bounds the number of items.
 	itemOverhead = 1 << 10
-	// A batch, which is one message to the writer, is full with so many items or bytes. A message to a process costs more than an item.
+	// A batch, which is one message to the writer, is full with so many items or bytes. A message to a process costs more
+	// than an item.
 	batchItems = 64
 	batchBytes = 256 << 10
 )
@@ -51,7 +52,8 @@ func (e *tooSlowError) Error() string {
 	return fmt.Sprintf("it takes items so slowly that the backup has waited for it for %s in all, its deadline", e.limit)
 }
 
-// add adds an item. If there is no space, it waits for the writer. Once it has waited for too long in all, it ends the writer.
+// add adds an item. If there is no space, it waits for the writer. Once it has waited for too long in all, it ends the
+// writer.
 func (p *pending) add(item *manifestwriter.Item) {
 	size := sizeOf(item)
 	if p.ctx.Err() == nil && !p.space.TryAcquire(size) {

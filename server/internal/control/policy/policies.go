@@ -83,8 +83,8 @@ func dryRunWriter(file *config.File) config.ManifestWriter {
 	return writer
 }
 
-// New returns the policies of a file. Each call finds out whether their plugins exist; a server has made sure of that before
-// it starts, see config.File.Check.
+// New returns the policies of a file. Each call finds out whether their plugins exist; a server has made sure of that
+// before it starts, see config.File.Check.
 func New(file *config.File, deps Deps) (*Policies, error) {
 	counts, err := newMetrics(deps.Metrics)
 	if err != nil {
@@ -97,12 +97,15 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 		log := deps.Log.With("kind", kind, "plugin", settings.Plugin)
 		return &policy{
 			kind: kind, settings: settings, builtIn: builtIn, host: deps.Host, log: log,
-			health: newHealth(serverreport.Policy{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy, Decides: settings.Plugin}, log, counts, deps.Now),
+			health: newHealth(serverreport.Policy{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy,
+				Decides: settings.Plugin}, log, counts, deps.Now),
 		}
 	}
 	p := &Policies{
-		Admission: &Admission{inForce(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission, config.Hold, DecisionDeadline)},
-		Soothing:  &Soothing{inForce(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing, config.Hold, DecisionDeadline)},
+		Admission: &Admission{inForce(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission, config.Hold,
+			DecisionDeadline)},
+		Soothing: &Soothing{inForce(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing, config.Hold,
+			DecisionDeadline)},
 		Manifests: &Manifests{}, DryRuns: &Manifests{},
 	}
 	for _, writer := range manifestWriters(file) {

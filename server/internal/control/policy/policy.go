@@ -71,8 +71,8 @@ type question[H, D any] struct {
 	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // asks it, handing over its config
 }
 
-// decide asks a policy. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing about the
-// plugin.
+// decide asks a policy. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing
+// about the plugin.
 func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome[D], error) {
 	call := func(name string, configured config.Object) (D, error) {
 		var none D
@@ -118,8 +118,8 @@ func (p *policy) instead() string {
 	return ""
 }
 
-// status returns how the policy worked when it was last asked. If it worked, its plugin is looked up again, because it may
-// have been removed since.
+// status returns how the policy worked when it was last asked. If it worked, its plugin is looked up again, because it
+// may have been removed since.
 func (p *policy) status() serverreport.Policy {
 	status := p.health.now()
 	if !status.Working() {
@@ -132,9 +132,11 @@ func (p *policy) status() serverreport.Policy {
 	return status
 }
 
-// find returns the entry of a plugin, and an error if it does not exist or does not take its config. lookup is that of the
-// host or of a session.
-func (p *policy) find(lookup func(kind, name string) (pluginhost.Entry, error), name string, configured config.Object) (pluginhost.Entry, error) {
+// find returns the entry of a plugin, and an error if it does not exist or does not take its config. lookup is that of
+// the host or of a session.
+func (p *policy) find(
+	lookup func(kind, name string) (pluginhost.Entry, error), name string, configured config.Object,
+) (pluginhost.Entry, error) {
 	entry, err := lookup(p.kind, name)
 	if err != nil {
 		return entry, unavailable(p.kind, name, err)
@@ -162,7 +164,8 @@ func (p *policy) takes(schema []byte, configured config.Object) error {
 	case errors.As(err, &broken):
 		p.log.Warn("the config of a policy is not checked", "reason", broken)
 	case err != nil:
-		p.refused = &configError{versioning.NewPlugin(p.kind, p.settings.Plugin).Wrap(fmt.Errorf("it does not take its config: %w", err))}
+		p.refused = &configError{versioning.NewPlugin(p.kind,
+			p.settings.Plugin).Wrap(fmt.Errorf("it does not take its config: %w", err))}
 	}
 	return p.refused
 }

@@ -12,7 +12,8 @@ import (
 
 func TestReportShowsMissingPolicyWithEmptyQueue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "backups: {admission: {plugin: example.io/policy, failurePolicy: UseBuiltIn}, manifestWriters: []}\nnodeAgent: {soothing: {plugin: example.io/policy}}\n")
+	s := newSite(t, "backups: {admission: {plugin: example.io/policy, failurePolicy: UseBuiltIn}, manifestWriters: "+
+		"[]}\nnodeAgent: {soothing: {plugin: example.io/policy}}\n")
 	require.Equal(t, &serverreport.PolicyReport{ConcurrentBackups: 3, Policies: []serverreport.Policy{
 		{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: config.UseBuiltIn, Decides: "example.io/policy"},
 		{Kind: "LoadSoothing", Plugin: "example.io/policy", FailurePolicy: config.Hold, Decides: "example.io/policy"},

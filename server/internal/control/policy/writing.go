@@ -34,7 +34,8 @@ type writing struct {
 func beginWriting(ctx context.Context, p *policy, session *pluginhost.Session, backup []byte, keep Keep) *writing {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &writing{
-		pending: newPending(ctx, cancel, p.settings.Deadline.Std()), policy: p, session: session, keep: keep, ended: make(chan struct{}),
+		pending: newPending(ctx, cancel, p.settings.Deadline.Std()), policy: p, session: session, keep: keep,
+		ended: make(chan struct{}),
 	}
 	entry, err := p.find(session.Find, p.settings.Plugin, p.settings.Config)
 	if err != nil {
@@ -104,12 +105,13 @@ type notKeptError struct{ error }
 
 func (e *notKeptError) Unwrap() error { return e.error }
 
-// claim gives the names of the artifacts to the writer. It returns an error if one belongs to a writer that the configuration
-// names earlier: which of two writers finishes first does not matter.
+// claim gives the names of the artifacts to the writer. It returns an error if one belongs to a writer that the
+// configuration names earlier: which of two writers finishes first does not matter.
 func (w *writing) claim(claimed map[string]string) error {
 	for _, artifact := range w.artifacts {
 		if other, taken := claimed[artifact.Name]; taken {
-			return w.plugin().Reject(fmt.Errorf("it writes a file %s, as %s does, which is before it in backups.manifestWriters; "+
+			return w.plugin().Reject(fmt.Errorf("it writes a file %s, as %s does, which is before it in "+
+				"backups.manifestWriters; "+
 				"remove one of them", artifact.Name, other))
 		}
 	}

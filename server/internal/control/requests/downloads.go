@@ -23,13 +23,13 @@ import (
 const (
 	// urlLifetime is how long a URL is valid and its DownloadRequest is kept.
 	urlLifetime = 10 * time.Minute
-	// patience is how old a request becomes before it is answered with the reason why there is no URL. Until then the reason
-	// may go away: the backup may be new, or the API server restart.
+	// patience is how old a request becomes before it is answered with the reason why there is no URL. Until then the
+	// reason may go away: the backup may be new, or the API server restart.
 	patience = 5 * time.Second
 )
 
-// Downloads answers DownloadRequests with signed URLs, with URLs of the server itself where an object store cannot sign, or
-// with the reason why there is none.
+// Downloads answers DownloadRequests with signed URLs, with URLs of the server itself where an object store cannot
+// sign, or with the reason why there is none.
 type Downloads struct {
 	*run.Cluster
 	Stores run.Stores
@@ -52,7 +52,8 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	end := request.CreationTimestamp.Add(urlLifetime)
-	answered := request.Status.Phase == velerov1.DownloadRequestPhaseProcessed && request.Status.Expiration != nil && isSealed(key, request, downloadAnswer(request)...)
+	answered := request.Status.Phase == velerov1.DownloadRequestPhaseProcessed && request.Status.Expiration != nil &&
+		isSealed(key, request, downloadAnswer(request)...)
 	if answered {
 		end = request.Status.Expiration.Time
 	}
@@ -67,14 +68,16 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	address, err := r.address(ctx, request, key, until.Time)
 	if err != nil {
 		err = fmt.Errorf("make the URL of %s %s: %w", request.Spec.Target.Kind, request.Spec.Target.Name, err)
-		if ctx.Err() != nil || !errors.Is(err, kubeapi.ErrInvalidName) && r.Now().Sub(request.CreationTimestamp.Time) < cmp.Or(r.Patience, patience) {
+		if ctx.Err() != nil || !errors.Is(err, kubeapi.ErrInvalidName) &&
+			r.Now().Sub(request.CreationTimestamp.Time) < cmp.Or(r.Patience, patience) {
 			return ctrl.Result{}, err
 		}
 		r.Log.Warn("a download request is answered without a URL", "request", request.Name, "error", err)
 		address = download.Unavailable(err.Error())
 	}
 	before := request.DeepCopy()
-	request.Status = velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: address, Expiration: until}
+	request.Status = velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: address,
+		Expiration: until}
 	seal(key, request, downloadAnswer(request)...)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -83,7 +86,9 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 }
 
 // address returns the URL of the target, or why the object store of its backup has none. An error may go away.
-func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadRequest, key *signing.Key, until time.Time) (string, error) {
+func (r *Downloads) address(
+	ctx context.Context, request *velerov1.DownloadRequest, key *signing.Key, until time.Time,
+) (string, error) {
 	target := request.Spec.Target
 	objects, err := openTarget(ctx, r, r.Stores, request.Namespace, target)
 	if err != nil {
@@ -98,7 +103,8 @@ func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadReque
 		return signed, nil
 	}
 	if r.Base != nil {
-		r.Log.Debug("the server offers a file itself, because its object store cannot sign URLs", "request", request.Name, "error", unsigned)
+		r.Log.Debug("the server offers a file itself, because its object store cannot sign URLs", "request", request.Name,
+			"error", unsigned)
 		return download.Grant{Request: request.Name, UID: request.UID, File: file, Until: until}.Address(r.Base, key), nil
 	}
 	if errors.Is(unsigned, versioning.ErrUnavailable) {
@@ -110,7 +116,8 @@ func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadReque
 	if found, err := objects.Exists(ctx, file); err == nil && !found {
 		return download.NoFile(), nil
 	}
-	return download.Unavailable(fmt.Sprintf("the object store cannot make a URL of the file: %v; the server cannot offer the file itself, "+
+	return download.Unavailable(fmt.Sprintf("the object store cannot make a URL of the file: %v; the server cannot "+
+		"offer the file itself, "+
 		"because it has no address that users reach: give it one with --download-url", unsigned)), nil
 }
 

@@ -54,12 +54,18 @@ func (s shelf) Open(context.Context, *velerov1.BackupStorageLocation) (*store.St
 func newLibrary(t *testing.T, kind velerov1.DownloadTargetKind) *controllertest.Cluster {
 	t.Helper()
 	c := controllertest.NewCluster(t, nil)
-	c.Add(t, &velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: velerov1.BackupStorageLocationSpec{
-		Provider: "example.io/tape", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "bucket"}},
-	}})
-	c.Add(t, &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: velerov1.BackupSpec{StorageLocation: "default"}})
+	c.Add(t, &velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: velerov1.BackupStorageLocationSpec{
+			Provider: "example.io/tape", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{
+				Bucket: "bucket",
+			}},
+		}})
+	c.Add(t, &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		Spec: velerov1.BackupSpec{StorageLocation: "default"}})
 	c.Add(t, &velerov1.DownloadRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: kind, Name: "b"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DownloadRequestSpec{
+			Target: velerov1.DownloadTarget{Kind: kind, Name: "b"},
+		},
 	})
 	return c
 }
@@ -85,23 +91,31 @@ func TestDownloadRequestIsAnsweredAtOnce(t *testing.T) {
 		base *url.URL
 		want string // the start of the URL
 	}{
-		"signed": {"BackupLog", func() (string, error) { return "https://s3.example.com/b?sig=x", nil }, nil, "https://s3.example.com/b?sig=x"},
+		"signed": {"BackupLog", func() (string, error) { return "https://s3.example.com/b?sig=x", nil }, nil,
+			"https://s3.example.com/b?sig=x"},
 		"signed, although the server has an address": {
-			"BackupLog", func() (string, error) { return "http://s3.example.com/b?sig=x", nil }, base, "http://s3.example.com/b?sig=x",
+			"BackupLog", func() (string, error) { return "http://s3.example.com/b?sig=x", nil }, base,
+			"http://s3.example.com/b?sig=x",
 		},
 		"refused, and the server has no address": {
-			"BackupLog", refuse, nil, "unavailable: the object store cannot make a URL of the file: sign a URL for backups/b/b-logs.gz in bucket \"bucket\": " +
-				"a tape has no URLs; the server cannot offer the file itself, because it has no address that users reach: give it one with --download-url",
+			"BackupLog", refuse, nil, "unavailable: the object store cannot make a URL of the file: sign a URL for " +
+				"backups/b/b-logs.gz in bucket \"bucket\": " +
+				"a tape has no URLs; the server cannot offer the file itself, because it has no address that users reach: give " +
+				"it one with --download-url",
 		},
-		"refused":                                {"BackupLog", refuse, base, own},
-		"a file of the server":                   {"BackupLog", func() (string, error) { return "file:///backups/b", nil }, base, own},
-		"a file of the server without address":   {"BackupLog", func() (string, error) { return "file:///backups/b", nil }, nil, "file:///backups/b"},
-		"refused, because the file is not there": {"BackupContents", refuse, nil, "unavailable: the file does not exist in object storage"},
+		"refused": {"BackupLog", refuse, base, own},
+		"a file of the server": {"BackupLog", func() (string, error) { return "file:///backups/b", nil },
+			base, own},
+		"a file of the server without address": {"BackupLog", func() (string, error) { return "file:///backups/b", nil },
+			nil, "file:///backups/b"},
+		"refused, because the file is not there": {"BackupContents", refuse, nil,
+			"unavailable: the file does not exist in object storage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newLibrary(t, test.kind)
-			r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Stores: shelf{sign: test.sign}, Base: test.base, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Stores: shelf{sign: test.sign}, Base: test.base,
+				Log: hclog.NewNullLogger(), Now: time.Now}
 			address, err := answered(t, c, r)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(address, test.want), address)
@@ -124,12 +138,13 @@ func TestReasonThatMayGoAwayIsWrittenAfterSomeTime(t *testing.T) {
 	c := newLibrary(t, "BackupLog")
 	var works atomic.Bool
 	now := time.Now()
-	r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return now }, Stores: shelf{sign: func() (string, error) {
-		if works.Load() {
-			return "https://s3.example.com/b", nil
-		}
-		return "", framework.Unavailable("the robot is busy")
-	}}}
+	r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Log: hclog.NewNullLogger(), Now: func() time.Time { return now },
+		Stores: shelf{sign: func() (string, error) {
+			if works.Load() {
+				return "https://s3.example.com/b", nil
+			}
+			return "", framework.Unavailable("the robot is busy")
+		}}}
 	address, err := answered(t, c, r)
 	require.ErrorContains(t, err, "the robot is busy")
 	require.Empty(t, address, "it is tried again")
@@ -152,7 +167,8 @@ func TestServerOffersFileWithToken(t *testing.T) {
 	offset := new(atomic.Int64)
 	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	server := httptest.NewServer(&download.Server{
-		Client: c.Live, Namespace: c.Namespace, Keys: testKeys(), Open: Open(c.Cluster, stores), Log: hclog.NewNullLogger(), Now: now,
+		Client: c.Live, Namespace: c.Namespace, Keys: testKeys(), Open: Open(c.Cluster, stores), Log: hclog.NewNullLogger(),
+		Now: now,
 	})
 	t.Cleanup(server.Close)
 	base, err := url.Parse(server.URL)

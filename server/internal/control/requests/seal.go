@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// proofAnnotation of a request is the proof that the server has answered it. Whoever makes a request can write a status, but no proof: then the
-// request is answered as if it had none.
+// proofAnnotation of a request is the proof that the server has answered it. Whoever makes a request can write a
+// status, but no proof: then the request is answered as if it had none.
 const proofAnnotation = "cleat.dev/answer-proof"
 
 // seal adds the proof of the answer to an object.
@@ -27,7 +27,8 @@ func seal(key *signing.Key, object client.Object, answer ...string) {
 
 // isSealed reports whether the server has written the answer of an object.
 func isSealed(key *signing.Key, object client.Object, answer ...string) bool {
-	return key.Proves(object.GetAnnotations()[proofAnnotation], "answer", append([]string{string(object.GetUID())}, answer...)...)
+	return key.Proves(object.GetAnnotations()[proofAnnotation], "answer",
+		append([]string{string(object.GetUID())}, answer...)...)
 }
 
 // downloadAnswer returns what the proof of a DownloadRequest is about.
@@ -39,7 +40,8 @@ func downloadAnswer(request *velerov1.DownloadRequest) []string {
 	}
 }
 
-// statusAnswer returns what the proof of a ServerStatusRequest is about: when it was answered. The answer itself is for its maker only.
+// statusAnswer returns what the proof of a ServerStatusRequest is about: when it was answered. The answer itself is for
+// its maker only.
 func statusAnswer(request *velerov1.ServerStatusRequest) []string {
 	return []string{"ServerStatusRequest", string(request.Status.Phase), moment(request.Status.ProcessedTimestamp)}
 }

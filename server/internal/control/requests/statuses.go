@@ -32,7 +32,8 @@ type Statuses struct {
 	Policies func() *serverreport.PolicyReport
 	// Blockers returns the backups for which a queued backup waits, nil if it is not queued; may be nil.
 	Blockers func(ctx context.Context, backup string) (*serverreport.Blockers, error)
-	// Operations returns the report on the operations of the owners with the given keys, of all if there are none; may be nil.
+	// Operations returns the report on the operations of the owners with the given keys, of all if there are none; may be
+	// nil.
 	Operations func(owners []string) *serverreport.Operations
 	Log        hclog.Logger
 	Now        func() time.Time
@@ -48,7 +49,8 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed && isSealed(key, request, statusAnswer(request)...) {
+	if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed &&
+		isSealed(key, request, statusAnswer(request)...) {
 		return r.expire(ctx, request)
 	}
 	before := request.DeepCopy()
@@ -112,8 +114,8 @@ func (r *Statuses) reportBlockers(ctx context.Context, request *velerov1.ServerS
 	}
 }
 
-// reportOperations adds the report on the operations of the given owners. Someone who watches them asks often, and an object has room for
-// one long report, so the answer has no other. A failure is only logged.
+// reportOperations adds the report on the operations of the given owners. Someone who watches them asks often, and an
+// object has room for one long report, so the answer has no other. A failure is only logged.
 func (r *Statuses) reportOperations(request *velerov1.ServerStatusRequest, owners string) {
 	keys := strings.FieldsFunc(owners, func(c rune) bool { return c == ',' || c == ' ' })
 	text, err := r.Operations(keys).Encode()

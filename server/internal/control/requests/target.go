@@ -26,7 +26,9 @@ func Open(cluster *run.Cluster, stores run.Stores) func(ctx context.Context, fil
 }
 
 // openTarget opens the location of the backup that a target belongs to.
-func openTarget(ctx context.Context, from client.Reader, stores run.Stores, namespace string, target velerov1.DownloadTarget) (*store.Store, error) {
+func openTarget(
+	ctx context.Context, from client.Reader, stores run.Stores, namespace string, target velerov1.DownloadTarget,
+) (*store.Store, error) {
 	get := func(what, name string, object client.Object) error {
 		if err := kubeapi.CheckName("the name of a "+what, name); err != nil {
 			return err

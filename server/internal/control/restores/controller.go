@@ -27,12 +27,12 @@ import (
 // restoreFinalizer keeps a Restore until its files in the object storage are deleted.
 const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
 
-// Engine restores from an archive. An error is fatal; the result then describes what was done before. The errors of single
-// items are only in the result.
+// Engine restores from an archive. An error is fatal; the result then describes what was done before. The errors of
+// single items are only in the result.
 type Engine func(ctx context.Context, req restore.Request) (*restore.Result, error)
 
-// Controller validates and runs restores: it takes them from New to the end of InProgress. A restore that another process has
-// left InProgress goes on, past what it has restored, until its attempts are used up.
+// Controller validates and runs restores: it takes them from New to the end of InProgress. A restore that another
+// process has left InProgress goes on, past what it has restored, until its attempts are used up.
 type Controller struct {
 	*run.Cluster
 	Runs                 *run.Runs
@@ -49,17 +49,18 @@ type Controller struct {
 	ItemOperationTimeout time.Duration
 	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
 	LogOptions           run.LogOptions
-	Logs                 *run.Logs            // nil for dry runs
-	SpoolDir             string               // for unpacked archives; empty means the system's directory of temporary files
-	Events               events.EventRecorder // nil for none
-	Metrics              *metrics.Metrics
-	Log                  hclog.Logger
-	Now                  func() time.Time
+	Logs                 *run.Logs // nil for dry runs
+	// for unpacked archives; empty means the system's directory of temporary files
+	SpoolDir string
+	Events   events.EventRecorder // nil for none
+	Metrics  *metrics.Metrics
+	Log      hclog.Logger
+	Now      func() time.Time
 }
 
-// Reconcile runs a new restore, or one that another process has left, and returns when the run has ended. So the number of
-// workers limits the number of concurrent restores. An InProgress restore does not run in this process: its run would occupy the
-// request.
+// Reconcile runs a new restore, or one that another process has left, and returns when the run has ended. So the number
+// of workers limits the number of concurrent restores. An InProgress restore does not run in this process: its run
+// would occupy the request.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
@@ -96,7 +97,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if attempt := run.ClaimOf(restore).Attempt; attempt > 1 {
-		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the restore goes on", attempt, r.Runs.Attempts)
+		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the restore goes on",
+			attempt, r.Runs.Attempts)
 		log.Warn(text)
 		if r.Events != nil {
 			r.Events.Eventf(restore, nil, corev1.EventTypeWarning, "TakenUp", "Start", "%s", text)
@@ -181,9 +183,11 @@ func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source
 	return r.finish(active, restore, end, server)
 }
 
-// finish writes the phase after the run. It repeats transient failures as long as the server runs. An error means that the
-// restore is still InProgress.
-func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) error {
+// finish writes the phase after the run. It repeats transient failures as long as the server runs. An error means that
+// the restore is still InProgress.
+func (r *Controller) finish(
+	active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger,
+) error {
 	err := r.AdvanceRestore(active.Final, restore, func(restore *velerov1.Restore) error {
 		end(restore)
 		return nil
@@ -200,7 +204,8 @@ func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func
 		log.Error("could not write the phase after the run; the restore is taken up again", "error", err)
 		return fmt.Errorf("write the phase after the run: %w", err)
 	default:
-		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings", restore.Status.Warnings, "reason", restore.Status.FailureReason)
+		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings",
+			restore.Status.Warnings, "reason", restore.Status.FailureReason)
 		r.Metrics.RestoreRan(restore)
 	}
 	return nil

@@ -22,8 +22,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// DryRuns carries out dry runs of restores: it finds out what each would do, stores that where the files of the restore would be, and
-// deletes the Restore some time later; the Finalizer deletes its files. A dry run that another process has left begins anew.
+// DryRuns carries out dry runs of restores: it finds out what each would do, stores that where the files of the restore
+// would be, and deletes the Restore some time later; the Finalizer deletes its files. A dry run that another process
+// has left begins anew.
 type DryRuns struct {
 	// Controller is as for real restores, except that it has no journals: no operation is started.
 	*Controller
@@ -122,8 +123,11 @@ func (r *DryRuns) failed(reason error) func(*velerov1.Restore) {
 	}
 }
 
-// work runs the engine and stores what it has found out. It returns the end of the dry run, nil if that is left to another server.
-func (r *DryRuns) work(active *run.Run, object *velerov1.Restore, src source, server hclog.Logger) (end func(*velerov1.Restore)) {
+// work runs the engine and stores what it has found out. It returns the end of the dry run, nil if that is left to
+// another server.
+func (r *DryRuns) work(
+	active *run.Run, object *velerov1.Restore, src source, server hclog.Logger,
+) (end func(*velerov1.Restore)) {
 	log, err := r.LogOptions.Open("restore", object, r.Log, r.Now)
 	if err != nil {
 		return r.failed(err)
@@ -167,7 +171,10 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 	}()
 	outcomes := dryrun.NewOutcomeWriter(file)
 	var builtIn map[string]bool
-	actions := dryrun.NewActions(func(action string) bool { return builtIn[action] || slices.Contains(r.Harmless, action) })
+	actions := dryrun.NewActions(func(action string) bool {
+		return builtIn[action] ||
+			slices.Contains(r.Harmless, action)
+	})
 	w.dryRun = func(session *pluginhost.Session) *restore.DryRun {
 		builtIn = pluginhost.BuiltIns(session, kinds.RestoreItemActions()...)
 		return &restore.DryRun{Actions: actions, Report: outcomes.Add}

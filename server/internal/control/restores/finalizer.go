@@ -22,9 +22,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
-// Finalizer takes a restore from the end of its run to the final phase and deletes the files of a restore that is deleted.
-// It waits for the hooks of restored pods. Each step
-// can be repeated.
+// Finalizer takes a restore from the end of its run to the final phase and deletes the files of a restore that is
+// deleted. It waits for the hooks of restored pods. Each step can be repeated.
 type Finalizer struct {
 	*run.Cluster
 	Runs   *run.Runs
@@ -80,7 +79,9 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 }
 
 // finalize waits for the volumes and the hooks of the restore, and then writes the final phase.
-func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) (ctrl.Result, error) {
+func (r *Finalizer) finalize(
+	ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger,
+) (ctrl.Result, error) {
 	ctx = pluginhost.ForRun(ctx, string(restore.UID))
 	hooks, err := r.hooksOf(ctx, restore)
 	if err != nil {
@@ -157,11 +158,12 @@ func (r *Finalizer) storeLate(ctx context.Context, restore *velerov1.Restore, lo
 	return run.StoreLate(ctx, late, restore.Name, r.LogOptions.Dir, objects.AppendRestoreLog)
 }
 
-// endAnyway returns nil if a restore ends although failure keeps its last files from the object storage, which has refused them for
-// too long. Otherwise it returns failure, for another attempt.
+// endAnyway returns nil if a restore ends although failure keeps its last files from the object storage, which has
+// refused them for too long. Otherwise it returns failure, for another attempt.
 func (r *Finalizer) endAnyway(ctx context.Context, restore *velerov1.Restore, failure error) error {
 	var backup velerov1.Backup
-	if err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup); err != nil {
+	if err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName},
+		&backup); err != nil {
 		return errors.Join(failure, err) // without a backup there is nothing to store
 	}
 	end, err := r.GiveUp(ctx, restore, r.Ask(r.Stores, backup.Spec.StorageLocation), failure, r.StoreOutage, r.Now())
@@ -185,7 +187,8 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 	r.Logs.End(restore.UID)
 	if err := r.removeFiles(ctx, restore, log); err != nil {
 		failure := fmt.Errorf("delete the files of the deleted restore: %w", err)
-		return ctrl.Result{}, errors.Join(failure, client.IgnoreNotFound(r.Note(ctx, restore, "the object store to delete its files", failure, r.Now())))
+		return ctrl.Result{}, errors.Join(failure, client.IgnoreNotFound(r.Note(ctx, restore, "the object store to delete "+
+			"its files", failure, r.Now())))
 	}
 	before := restore.DeepCopy()
 	controllerutil.RemoveFinalizer(restore, restoreFinalizer)
@@ -193,8 +196,8 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// removeFiles deletes the files of a restore from the location of its backup. If the backup or the location was deleted, the
-// files cannot be found and stay, as they do in a read-only location.
+// removeFiles deletes the files of a restore from the location of its backup. If the backup or the location was
+// deleted, the files cannot be found and stay, as they do in a read-only location.
 func (r *Finalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
 	objects, err := r.files(ctx, restore, log)
 	if err != nil || objects == nil {
@@ -211,7 +214,8 @@ func (r *Finalizer) files(ctx context.Context, restore *velerov1.Restore, log hc
 	var backup velerov1.Backup
 	err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup)
 	if apierrors.IsNotFound(err) {
-		log.Warn("the backup does not exist any more; the files of the restore, if any, stay in the object storage", "backup", restore.Spec.BackupName)
+		log.Warn("the backup does not exist any more; the files of the restore, if any, stay in the object storage", "backup",
+			restore.Spec.BackupName)
 		return nil, nil
 	}
 	if err != nil {
@@ -219,14 +223,16 @@ func (r *Finalizer) files(ctx context.Context, restore *velerov1.Restore, log hc
 	}
 	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
-		log.Warn("the backup storage location does not exist any more; the files of the restore, if any, stay in the object storage", "storageLocation", backup.Spec.StorageLocation)
+		log.Warn("the backup storage location does not exist any more; the files of the restore, if any, stay in the "+
+			"object storage", "storageLocation", backup.Spec.StorageLocation)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if run.ReadOnly(location) {
-		log.Warn("the backup storage location is read-only; the files of the restore stay in the object storage", "storageLocation", location.Name)
+		log.Warn("the backup storage location is read-only; the files of the restore stay in the object storage",
+			"storageLocation", location.Name)
 		return nil, nil
 	}
 	if problem := run.LocationProblem(location); problem != "" {

@@ -20,14 +20,16 @@ func (w *work) beginHooks() (*hook.Restore, error) {
 	if w.dryRun != nil {
 		return nil, nil
 	}
-	hooks, err := w.Hooks.Begin(w.object, func() (*runlog.Log, error) { return w.LogOptions.Open("restore", w.object.DeepCopy(), w.Log, w.Now) })
+	hooks, err := w.Hooks.Begin(w.object,
+		func() (*runlog.Log, error) { return w.LogOptions.Open("restore", w.object.DeepCopy(), w.Log, w.Now) })
 	if err != nil {
 		return nil, fmt.Errorf("spec.hooks: %w", err)
 	}
 	return hooks, nil
 }
 
-// abortHooks ends the hooks of a restore that has failed. It adds what became of them to the result and to the stored files.
+// abortHooks ends the hooks of a restore that has failed. It adds what became of them to the result and to the stored
+// files.
 func (w *work) abortHooks(why error) hook.Outcome {
 	hooks := w.Hooks.Of(w.object.UID)
 	if hooks == nil {
@@ -43,12 +45,14 @@ func forgetHooks(all *hook.Restores, restore *velerov1.Restore, log hclog.Logger
 	}
 }
 
-// hooksOf returns the hooks of a restore whose run has ended, nil if there are none. It goes on with those that a former server has left.
+// hooksOf returns the hooks of a restore whose run has ended, nil if there are none. It goes on with those that a
+// former server has left.
 func (r *Finalizer) hooksOf(ctx context.Context, restore *velerov1.Restore) (*hook.Restore, error) {
 	hooks := r.Hooks.Of(restore.UID)
 	if counts := restore.Status.HookStatus; hooks == nil && counts != nil && counts.HooksAttempted > 0 {
 		var err error
-		hooks, err = r.Hooks.Resume(ctx, restore, func() (*runlog.Log, error) { return r.LogOptions.Open("restore", restore.DeepCopy(), r.Log, r.Now) })
+		hooks, err = r.Hooks.Resume(ctx, restore,
+			func() (*runlog.Log, error) { return r.LogOptions.Open("restore", restore.DeepCopy(), r.Log, r.Now) })
 		if err != nil {
 			return nil, fmt.Errorf("go on with the hooks of the restore: %w", err)
 		}
@@ -59,8 +63,11 @@ func (r *Finalizer) hooksOf(ctx context.Context, restore *velerov1.Restore) (*ho
 	return hooks, nil
 }
 
-// storeHooks adds what became of hooks to the stored results and to the stored log, where people look for it. It can be repeated.
-func (r *Finalizer) storeHooks(ctx context.Context, restore *velerov1.Restore, hooks *hook.Restore, outcome hook.Outcome, log hclog.Logger) error {
+// storeHooks adds what became of hooks to the stored results and to the stored log, where people look for it. It can be
+// repeated.
+func (r *Finalizer) storeHooks(
+	ctx context.Context, restore *velerov1.Restore, hooks *hook.Restore, outcome hook.Outcome, log hclog.Logger,
+) error {
 	if outcome.Log == nil && outcome.Errors.Count() == 0 {
 		return nil // or stored before
 	}

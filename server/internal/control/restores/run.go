@@ -90,7 +90,8 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 			run.FailedRestore(reason, w.Now())(r)
 		}
 	}
-	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings",
+		result.Results.Warnings.Count())
 	w.Logs.Late(operation.OfRestore, w.object)
 	storing := w.follow()
 	w.put(objects, result)
@@ -123,7 +124,8 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	if err != nil {
 		return nil, err
 	}
-	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfRestore(w.object), w.object, w.object.Spec.ItemOperationTimeout.Duration)
+	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfRestore(w.object), w.object,
+		w.object.Spec.ItemOperationTimeout.Duration)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +169,8 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	return result, errors.Join(err, journal.Flush(w.run.Final))
 }
 
-// recordScope records what the restore may write, so that backups which have nothing of it in common need not wait. Without the record
-// more of them do.
+// recordScope records what the restore may write, so that backups which have nothing of it in common need not wait.
+// Without the record more of them do.
 func (w *work) recordScope(scope restore.Scope) {
 	changed := w.object.DeepCopy()
 	if !queue.Scope(scope).Record(changed) {
@@ -182,11 +184,13 @@ func (w *work) recordScope(scope restore.Scope) {
 // volumes reads what the backup says about the data of volumes.
 func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
 	name := w.source.backup.Name
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, name)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+		name)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := store.DecodeList[[]snapshot.Snapshot](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
+	snapshots, err := store.DecodeList[[]snapshot.Snapshot](w.run.Ctx, objects,
+		velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +223,8 @@ func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 	return contents, nil
 }
 
-// put stores the files of the restore. A failure becomes an error of the result, because the cluster is restored anyway.
+// put stores the files of the restore. A failure becomes an error of the result, because the cluster is restored
+// anyway.
 func (w *work) put(objects *store.Store, result *restore.Result) {
 	failed := func(what string, err error) {
 		w.server.Error("could not store a file of the restore", "file", what, "error", err)
@@ -254,7 +259,8 @@ func (w *work) putLog(objects *store.Store) error {
 	return objects.PutRestoreLog(w.run.Final, w.object.Name, log)
 }
 
-// endOfRun returns the change of status after a successful run. A restore with operations waits for their ends, and then for its hooks.
+// endOfRun returns the change of status after a successful run. A restore with operations waits for their ends, and
+// then for its hooks.
 func endOfRun(result *restore.Result, hooks int) func(*velerov1.Restore) {
 	return func(r *velerov1.Restore) {
 		countRestore(r, result)

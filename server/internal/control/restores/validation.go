@@ -32,8 +32,8 @@ type source struct {
 	versions  plan.VersionPriorities
 }
 
-// prepare writes the defaults into the spec of a restore and validates it. It sets status.validationErrors. An error means
-// that it could not validate the restore.
+// prepare writes the defaults into the spec of a restore and validates it. It sets status.validationErrors. An error
+// means that it could not validate the restore.
 func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
 	object.Spec.ItemOperationTimeout.Duration = cmp.Or(object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
 	problems := checkRestoreSpec(&object.Spec)
@@ -47,12 +47,14 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 		return source{}, err
 	}
 	var modifierProblems []string
-	src.modifiers, modifierProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace, "spec.resourceModifier", object.Spec.ResourceModifier, modifiers.Parse)
+	src.modifiers, modifierProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace,
+		"spec.resourceModifier", object.Spec.ResourceModifier, modifiers.Parse)
 	if err != nil {
 		return source{}, err
 	}
 	var policyProblems []string
-	src.policy, policyProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace, "spec.resourcePolicy", object.Spec.ResourcePolicy, resourcepolicy.ParseForRestore)
+	src.policy, policyProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace, "spec.resourcePolicy",
+		object.Spec.ResourcePolicy, resourcepolicy.ParseForRestore)
 	if err != nil {
 		return source{}, err
 	}
@@ -63,7 +65,8 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 	return src, nil
 }
 
-// versionPriorities reads the ConfigMap with the versions that the user prefers, if the feature EnableAPIGroupVersions is on.
+// versionPriorities reads the ConfigMap with the versions that the user prefers, if the feature EnableAPIGroupVersions
+// is on.
 func (r *Controller) versionPriorities(ctx context.Context) (plan.VersionPriorities, error) {
 	const name, key = "enableapigroupversions", "restoreResourcesVersionPriority"
 	if !r.AllVersions {
@@ -78,7 +81,8 @@ func (r *Controller) versionPriorities(ctx context.Context) (plan.VersionPriorit
 	}
 	priorities, problems := plan.ParseVersionPriorities(cm.Data[key])
 	for _, problem := range problems {
-		r.Log.Warn("ignored a line of the ConfigMap with the preferred versions", "configMap", name, "key", key, "problem", problem)
+		r.Log.Warn("ignored a line of the ConfigMap with the preferred versions", "configMap", name, "key", key, "problem",
+			problem)
 	}
 	return priorities, nil
 }
@@ -87,7 +91,8 @@ func (r *Controller) versionPriorities(ctx context.Context) (plan.VersionPriorit
 func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (source, []string, error) {
 	spec := &restore.Spec
 	if (spec.BackupName == "") == (spec.ScheduleName == "") {
-		return source{}, []string{"Either a backup or schedule must be specified as a source for the restore, but not both"}, nil
+		return source{}, []string{"Either a backup or schedule must be specified as a source for the restore, but not both"},
+			nil
 	}
 	if spec.ScheduleName != "" {
 		if err := kubeapi.CheckName("spec.scheduleName", spec.ScheduleName); err != nil {
@@ -119,7 +124,8 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 	}
 	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
-		return source{}, []string{fmt.Sprintf("backup storage location %q of backup %s does not exist", backup.Spec.StorageLocation, backup.Name)}, nil
+		return source{}, []string{fmt.Sprintf("backup storage location %q of backup %s does not exist",
+			backup.Spec.StorageLocation, backup.Name)}, nil
 	}
 	if err != nil {
 		return source{}, nil, err
@@ -141,7 +147,8 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 func (r *Controller) unreadable(ctx context.Context, backup *velerov1.Backup) (string, error) {
 	phase := run.SettledPhase(backup)
 	if phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
-		return fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name, run.BackupPhase(backup)), nil
+		return fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name,
+			run.BackupPhase(backup)), nil
 	}
 	if run.BackupPhase(backup) != velerov1.BackupPhaseDeleting {
 		return "", nil
@@ -195,7 +202,8 @@ func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 		}
 	}
 	problems = slices.Concat(problems,
-		validation.Prefixed("Invalid included/excluded resource lists: ", validation.CheckLists(spec.IncludedResources, spec.ExcludedResources)),
+		validation.Prefixed("Invalid included/excluded resource lists: ", validation.CheckLists(spec.IncludedResources,
+			spec.ExcludedResources)),
 		validation.Prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
 			validation.CheckLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
 			validation.CheckNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
@@ -207,13 +215,16 @@ func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	switch spec.ExistingResourcePolicy {
 	case "", velerov1.PolicyTypeNone, velerov1.PolicyTypeUpdate:
 	default:
-		problems = append(problems, fmt.Sprintf("Invalid ExistingResourcePolicy: %s; want none or update", spec.ExistingResourcePolicy))
+		problems = append(problems, fmt.Sprintf("Invalid ExistingResourcePolicy: %s; want none or update",
+			spec.ExistingResourcePolicy))
 	}
 	if modifier := spec.ResourceModifier; modifier != nil && !configmap.IsKind(modifier.Kind) {
-		problems = append(problems, fmt.Sprintf("resource modifier of kind %q is not supported, want %s", modifier.Kind, configmap.Kind))
+		problems = append(problems, fmt.Sprintf("resource modifier of kind %q is not supported, want %s", modifier.Kind,
+			configmap.Kind))
 	}
 	if policy := spec.ResourcePolicy; policy != nil && !configmap.IsKind(policy.Kind) {
-		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want %s", policy.Kind, configmap.Kind))
+		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want %s", policy.Kind,
+			configmap.Kind))
 	}
 	return append(problems, checkInitContainers(spec.Hooks.Resources)...)
 }

@@ -47,7 +47,9 @@ func TestSourceOfARestore(t *testing.T) {
 			b.Status.CompletionTimestamp = run.Timestamp(controllertest.Noon())
 		}),
 		&velerov1.DeleteBackupRequest{
-			ObjectMeta: metav1.ObjectMeta{Name: "half-deleted"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "half-deleted"},
+			ObjectMeta: metav1.ObjectMeta{Name: "half-deleted"}, Spec: velerov1.DeleteBackupRequestSpec{
+				BackupName: "half-deleted",
+			},
 		},
 		&velerov1.DeleteBackupRequest{
 			ObjectMeta: metav1.ObjectMeta{Name: "undeleted"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "undeleted"},
@@ -65,17 +67,23 @@ func TestSourceOfARestore(t *testing.T) {
 		"partial":              {backup: "partial", wantBackup: "partial"},
 		"newest of a schedule": {schedule: "daily", wantBackup: "daily-2"},
 		"neither":              {wantProblem: "Either a backup or schedule must be specified"},
-		"both":                 {backup: "daily-1", schedule: "daily", wantProblem: "Either a backup or schedule must be specified"},
-		"no such backup":       {backup: "none", wantProblem: "/none does not exist"},
-		"no backups":           {schedule: "weekly", wantProblem: "No completed backups found for schedule weekly"},
-		"failed":               {backup: "failed", wantProblem: "backup failed is in phase Failed, want Completed or PartiallyFailed"},
-		"new":                  {backup: "new", wantProblem: "backup new is in phase New, want"},
-		"running":              {backup: "running", wantProblem: "backup running is in phase InProgress, want Completed or PartiallyFailed"},
-		"deleting":             {backup: "deleting", wantProblem: "backup deleting is in phase Deleting, want"},
-		"undeleted":            {backup: "undeleted", wantBackup: "undeleted"},
-		"half deleted":         {backup: "half-deleted", wantProblem: "backup half-deleted is being deleted, see DeleteBackupRequest half-deleted"},
-		"lost location":        {backup: "lost", wantProblem: `backup storage location "elsewhere" of backup lost does not exist`},
-		"broken location":      {backup: "unreachable", wantProblem: "the backup cannot be read: BackupStorageLocation broken is in Unavailable status"},
+		"both": {backup: "daily-1", schedule: "daily",
+			wantProblem: "Either a backup or schedule must be specified"},
+		"no such backup": {backup: "none", wantProblem: "/none does not exist"},
+		"no backups":     {schedule: "weekly", wantProblem: "No completed backups found for schedule weekly"},
+		"failed": {backup: "failed", wantProblem: "backup failed is in phase Failed, want Completed or " +
+			"PartiallyFailed"},
+		"new": {backup: "new", wantProblem: "backup new is in phase New, want"},
+		"running": {backup: "running", wantProblem: "backup running is in phase InProgress, want Completed or " +
+			"PartiallyFailed"},
+		"deleting":  {backup: "deleting", wantProblem: "backup deleting is in phase Deleting, want"},
+		"undeleted": {backup: "undeleted", wantBackup: "undeleted"},
+		"half deleted": {backup: "half-deleted",
+			wantProblem: "backup half-deleted is being deleted, see DeleteBackupRequest half-deleted"},
+		"lost location": {backup: "lost",
+			wantProblem: `backup storage location "elsewhere" of backup lost does not exist`},
+		"broken location": {backup: "unreachable",
+			wantProblem: "the backup cannot be read: BackupStorageLocation broken is in Unavailable status"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +95,8 @@ func TestSourceOfARestore(t *testing.T) {
 			src, err := r.prepare(t.Context(), restore)
 			require.NoError(t, err)
 			require.Equal(t, 4*time.Hour, restore.Spec.ItemOperationTimeout.Duration)
-			require.Subset(t, restore.Spec.ExcludedResources, []string{"nodes", "events", "backups.velero.io", "volumeattachments.storage.k8s.io"})
+			require.Subset(t, restore.Spec.ExcludedResources, []string{"nodes", "events", "backups.velero.io",
+				"volumeattachments.storage.k8s.io"})
 			if tt.wantProblem != "" {
 				require.Len(t, restore.Status.ValidationErrors, 1)
 				require.Contains(t, restore.Status.ValidationErrors[0], tt.wantProblem)
@@ -104,24 +113,32 @@ func TestSourceOfARestore(t *testing.T) {
 func TestRestoreSpecIsValidated(t *testing.T) {
 	t.Parallel()
 	initHook := func(container string) velerov1.RestoreHooks {
-		return velerov1.RestoreHooks{Resources: []velerov1.RestoreResourceHookSpec{{Name: "h", PostHooks: []velerov1.RestoreResourceHook{
-			{Init: &velerov1.InitRestoreHook{InitContainers: []runtime.RawExtension{{Raw: []byte(container)}}}},
-		}}}}
+		return velerov1.RestoreHooks{Resources: []velerov1.RestoreResourceHookSpec{{Name: "h",
+			PostHooks: []velerov1.RestoreResourceHook{
+				{Init: &velerov1.InitRestoreHook{InitContainers: []runtime.RawExtension{{Raw: []byte(container)}}}},
+			}}}}
 	}
 	for name, tt := range map[string]struct {
 		spec velerov1.RestoreSpec
 		want []string
 	}{
-		"nothing":             {velerov1.RestoreSpec{}, nil},
-		"not restorable":      {velerov1.RestoreSpec{IncludedResources: []string{"nodes"}}, []string{"nodes are non-restorable resources"}},
-		"in both":             {velerov1.RestoreSpec{IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"a"}}, []string{"Invalid included/excluded namespace lists"}},
-		"exclude all":         {velerov1.RestoreSpec{ExcludedNamespaces: []string{"*"}}, []string{"excludes list cannot contain '*'"}},
-		"update":              {velerov1.RestoreSpec{ExistingResourcePolicy: "update"}, nil},
-		"overwrite":           {velerov1.RestoreSpec{ExistingResourcePolicy: "overwrite"}, []string{"Invalid ExistingResourcePolicy: overwrite; want none or update"}},
-		"status in both":      {velerov1.RestoreSpec{RestoreStatus: &velerov1.RestoreStatusSpec{IncludedResources: []string{"a"}, ExcludedResources: []string{"a"}}}, []string{"resource lists of restoreStatus"}},
-		"init container":      {velerov1.RestoreSpec{Hooks: initHook(`{"name":"n","image":"i","command":["c"]}`)}, nil},
-		"half init container": {velerov1.RestoreSpec{Hooks: initHook(`{"name":"n","image":"i"}`)}, []string{"hook h: init container 0: want name, image and command"}},
-		"bad init container":  {velerov1.RestoreSpec{Hooks: initHook(`[]`)}, []string{"hook h: init container 0: json"}},
+		"nothing": {velerov1.RestoreSpec{}, nil},
+		"not restorable": {velerov1.RestoreSpec{IncludedResources: []string{"nodes"}},
+			[]string{"nodes are non-restorable resources"}},
+		"in both": {velerov1.RestoreSpec{IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"a"}},
+			[]string{"Invalid included/excluded namespace lists"}},
+		"exclude all": {velerov1.RestoreSpec{ExcludedNamespaces: []string{"*"}},
+			[]string{"excludes list cannot contain '*'"}},
+		"update": {velerov1.RestoreSpec{ExistingResourcePolicy: "update"}, nil},
+		"overwrite": {velerov1.RestoreSpec{ExistingResourcePolicy: "overwrite"},
+			[]string{"Invalid ExistingResourcePolicy: overwrite; want none or update"}},
+		"status in both": {velerov1.RestoreSpec{
+			RestoreStatus: &velerov1.RestoreStatusSpec{IncludedResources: []string{"a"}, ExcludedResources: []string{"a"}},
+		}, []string{"resource lists of restoreStatus"}},
+		"init container": {velerov1.RestoreSpec{Hooks: initHook(`{"name":"n","image":"i","command":["c"]}`)}, nil},
+		"half init container": {velerov1.RestoreSpec{Hooks: initHook(`{"name":"n","image":"i"}`)},
+			[]string{"hook h: init container 0: want name, image and command"}},
+		"bad init container": {velerov1.RestoreSpec{Hooks: initHook(`[]`)}, []string{"hook h: init container 0: json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

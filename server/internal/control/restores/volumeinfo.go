@@ -25,8 +25,8 @@ import (
 // csiSnapshot is the kind of the snapshots of CSI drivers.
 var csiSnapshot = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"}
 
-// volumeInfo returns the content of the file volumeinfo: of what the volumes of the restore were made, sorted. It is never nil. What
-// cannot be found out becomes a warning of the result.
+// volumeInfo returns the content of the file volumeinfo: of what the volumes of the restore were made, sorted. It is
+// never nil. What cannot be found out becomes a warning of the result.
 func (w *work) volumeInfo(result *restore.Result) []snapshot.RestoreVolumeInfo {
 	v := volumeInfos{ctx: w.run.Final, reader: w.Live, signed: func(load client.Object) (bool, error) {
 		return w.Keys.Signed(w.run.Final, operation.OfRestore, w.object.UID, load)
@@ -41,7 +41,8 @@ func (w *work) volumeInfo(result *restore.Result) []snapshot.RestoreVolumeInfo {
 		result.Results.Warnings.AddVelero("not known of what all volumes were made: " + err.Error())
 	}
 	slices.SortFunc(v.all, func(a, b snapshot.RestoreVolumeInfo) int {
-		return cmp.Or(cmp.Compare(a.PVCNamespace, b.PVCNamespace), cmp.Compare(a.PVCName, b.PVCName), cmp.Compare(a.PVName, b.PVName))
+		return cmp.Or(cmp.Compare(a.PVCNamespace, b.PVCNamespace), cmp.Compare(a.PVCName, b.PVCName),
+			cmp.Compare(a.PVName, b.PVName))
 	})
 	return v.all
 }
@@ -55,13 +56,14 @@ type volumeInfos struct {
 	bound  map[string]string // persistent volumes by "namespace/claim"
 }
 
-// readClaims reads the claims that the restore has created, and adds those that are made of CSI snapshots. restored is their part of the
-// resource list.
+// readClaims reads the claims that the restore has created, and adds those that are made of CSI snapshots. restored is
+// their part of the resource list.
 func (v *volumeInfos) readClaims(restored []string, labels client.MatchingLabels) error {
 	v.bound = map[string]string{}
 	var namespaces []string
 	for _, entry := range restored {
-		if namespace, name, _ := strings.Cut(entry, "/"); strings.HasSuffix(name, "(created)") && !slices.Contains(namespaces, namespace) {
+		if namespace, name, _ := strings.Cut(entry, "/"); strings.HasSuffix(name, "(created)") &&
+			!slices.Contains(namespaces, namespace) {
 			namespaces = append(namespaces, namespace)
 		}
 	}
@@ -83,7 +85,8 @@ func (v *volumeInfos) readClaims(restored []string, labels client.MatchingLabels
 // addSnapshot adds a claim if it is made of a CSI snapshot.
 func (v *volumeInfos) addSnapshot(claim *corev1.PersistentVolumeClaim) error {
 	source := claim.Spec.DataSource
-	if source == nil || source.Kind != csiSnapshot.Kind || source.APIGroup == nil || *source.APIGroup != csiSnapshot.Group {
+	if source == nil || source.Kind != csiSnapshot.Kind || source.APIGroup == nil ||
+		*source.APIGroup != csiSnapshot.Group {
 		return nil
 	}
 	taken := &unstructured.Unstructured{}
@@ -96,7 +99,8 @@ func (v *volumeInfos) addSnapshot(claim *corev1.PersistentVolumeClaim) error {
 	v.all = append(v.all, snapshot.RestoreVolumeInfo{
 		PVCNamespace: claim.Namespace, PVCName: claim.Name, PVName: claim.Spec.VolumeName, RestoreMethod: snapshot.CSI,
 		CSI: &snapshot.CSIInfo{
-			SnapshotHandle: annotations[velerov1.VolumeSnapshotHandleAnnotation], Driver: annotations[velerov1.DriverNameAnnotation], VSCName: content,
+			SnapshotHandle: annotations[velerov1.VolumeSnapshotHandleAnnotation],
+			Driver:         annotations[velerov1.DriverNameAnnotation], VSCName: content,
 			Size: restoreSize(taken),
 		},
 	})
@@ -129,17 +133,20 @@ func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabel
 		}
 		to := d.Spec.TargetVolume
 		v.all = append(v.all, snapshot.RestoreVolumeInfo{
-			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]), RestoreMethod: snapshot.CSI, SnapshotDataMoved: true,
+			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]),
+			RestoreMethod: snapshot.CSI, SnapshotDataMoved: true,
 			DataMovement: &snapshot.MovementInfo{
-				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: snapshot.UploaderType(d.Spec.DataMover), SnapshotHandle: d.Spec.SnapshotID,
-				OperationID: d.Labels[velerov1.AsyncOperationIDLabel], Size: d.Spec.SnapshotSize,
+				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: snapshot.UploaderType(d.Spec.DataMover),
+				SnapshotHandle: d.Spec.SnapshotID,
+				OperationID:    d.Labels[velerov1.AsyncOperationIDLabel], Size: d.Spec.SnapshotSize,
 			},
 		})
 	}
 	return nil
 }
 
-// addPodVolumes adds the claims of pods whose data is restored from file system backups. Velero leaves out volumes without a claim, too.
+// addPodVolumes adds the claims of pods whose data is restored from file system backups. Velero leaves out volumes
+// without a claim, too.
 func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabels) error {
 	var list velerov1.PodVolumeRestoreList
 	if err := v.reader.List(v.ctx, &list, client.InNamespace(namespace), labels); err != nil {
@@ -164,9 +171,11 @@ func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabe
 				continue
 			}
 			v.all = append(v.all, snapshot.RestoreVolumeInfo{
-				PVCNamespace: s.Pod.Namespace, PVCName: claim, PVName: v.bound[s.Pod.Namespace+"/"+claim], RestoreMethod: snapshot.PodVolumeRestore,
+				PVCNamespace: s.Pod.Namespace, PVCName: claim, PVName: v.bound[s.Pod.Namespace+"/"+claim],
+				RestoreMethod: snapshot.PodVolumeRestore,
 				PodVolume: &snapshot.PodInfo{
-					SnapshotHandle: s.SnapshotID, UploaderType: string(s.UploaderType), VolumeName: s.Volume, PodName: s.Pod.Name, PodNamespace: s.Pod.Namespace,
+					SnapshotHandle: s.SnapshotID, UploaderType: string(s.UploaderType), VolumeName: s.Volume, PodName: s.Pod.Name,
+					PodNamespace: s.Pod.Namespace,
 				},
 			})
 		}

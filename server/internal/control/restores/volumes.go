@@ -27,11 +27,14 @@ import (
 // provisionedByAnnotation of a volume names the provisioner that has made it.
 const provisionedByAnnotation = "pv.kubernetes.io/provisioned-by"
 
-// settleVolumes waits until the claims are bound whose volumes are made of CSI snapshots, and gives each volume that was made for a claim with
-// data what the one in the backup had (settle). It deletes the restored snapshots from the cluster, because their claims do not need them any
-// more; the storage system keeps its own. A claim that waits for a pod is not waited for, and keeps its snapshot. settleVolumes can be repeated
-// until it reports that it has ended, with the errors.
-func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ended bool, failed results.Result, err error) {
+// settleVolumes waits until the claims are bound whose volumes are made of CSI snapshots, and gives each volume that
+// was made for a claim with data what the one in the backup had (settle). It deletes the restored snapshots from the
+// cluster, because their claims do not need them any more; the storage system keeps its own. A claim that waits for a
+// pod is not waited for, and keeps its snapshot. settleVolumes can be repeated until it reports that it has ended, with
+// the errors.
+func (r *Finalizer) settleVolumes(
+	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
+) (ended bool, failed results.Result, err error) {
 	final := r.waits.of(restore.UID, log, r.Now())
 	if final.settled {
 		return true, final.failed, nil
@@ -83,10 +86,12 @@ func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore
 			switch {
 			case states[i] == waitsForPod:
 				kept = true
-				log.Info("the claim gets its volume when a pod uses it, its snapshot is kept for that", "claim", claim.Namespace+"/"+claim.Name, "volumeSnapshot", vs.Name)
+				log.Info("the claim gets its volume when a pod uses it, its snapshot is kept for that", "claim", claim.Namespace+
+					"/"+claim.Name, "volumeSnapshot", vs.Name)
 			case states[i] == unbound && overdue:
 				kept = true
-				failed.Add(claim.Namespace, fmt.Sprintf("persistent volume claim %s/%s was not bound within %s; its events say why, and VolumeSnapshot %s is kept for it",
+				failed.Add(claim.Namespace, fmt.Sprintf("persistent volume claim %s/%s was not bound within %s; its events say "+
+					"why, and VolumeSnapshot %s is kept for it",
 					claim.Namespace, claim.Name, r.ResourceTimeout, vs.Name))
 			case states[i] == unbound:
 				waiting = true
@@ -114,7 +119,8 @@ func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore
 // hasMovedData reports whether the data of volumes was moved back for a restore.
 func (r *Finalizer) hasMovedData(ctx context.Context, restore *velerov1.Restore) (bool, error) {
 	for _, list := range []client.ObjectList{new(velerov1.PodVolumeRestoreList), new(velerov2alpha1.DataDownloadList)} {
-		err := r.Live.List(ctx, list, client.InNamespace(restore.Namespace), client.MatchingLabels{velerov1.RestoreUIDLabel: string(restore.UID)}, client.Limit(1))
+		err := r.Live.List(ctx, list, client.InNamespace(restore.Namespace),
+			client.MatchingLabels{velerov1.RestoreUIDLabel: string(restore.UID)}, client.Limit(1))
 		if err != nil {
 			return false, fmt.Errorf("list what has moved the data of volumes: %w", err)
 		}
@@ -134,9 +140,11 @@ func snapshotOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: source.Name}
 }
 
-// restoredClaims returns the claims that the restore has created whose volumes have data in the backup or are made of snapshots.
+// restoredClaims returns the claims that the restore has created whose volumes have data in the backup or are made of
+// snapshots.
 func (r *Finalizer) restoredClaims(
-	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*snapshot.PVInfo, snapshots []types.NamespacedName,
+	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*snapshot.PVInfo,
+	snapshots []types.NamespacedName,
 ) (claims []corev1.PersistentVolumeClaim, err error) {
 	namespaces, left := map[string]bool{}, map[types.NamespacedName]bool{}
 	for key := range former {
@@ -147,7 +155,8 @@ func (r *Finalizer) restoredClaims(
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		var list corev1.PersistentVolumeClaimList
-		err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(restore.Name)})
+		err := r.Live.List(ctx, &list, client.InNamespace(namespace),
+			client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(restore.Name)})
 		if err != nil {
 			return nil, fmt.Errorf("list the restored claims of namespace %s: %w", namespace, err)
 		}
@@ -165,21 +174,25 @@ func (r *Finalizer) restoredClaims(
 	return claims, nil
 }
 
-// formerVolumes returns, by their restored claims, the volumes whose data the backup has in CSI snapshots, moved or not, or from file systems. A
-// volume of a native snapshot comes back as the object that it was.
-func (r *Finalizer) formerVolumes(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (map[types.NamespacedName]*snapshot.PVInfo, error) {
+// formerVolumes returns, by their restored claims, the volumes whose data the backup has in CSI snapshots, moved or
+// not, or from file systems. A volume of a native snapshot comes back as the object that it was.
+func (r *Finalizer) formerVolumes(
+	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
+) (map[types.NamespacedName]*snapshot.PVInfo, error) {
 	objects, err := r.files(ctx, restore, log)
 	if err != nil || objects == nil {
 		return nil, err
 	}
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, restore.Spec.BackupName)
+	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+		restore.Spec.BackupName)
 	if err != nil {
 		return nil, err
 	}
 	former := map[types.NamespacedName]*snapshot.PVInfo{}
 	for i := range infos {
 		info := &infos[i]
-		if info.Skipped || info.PVCName == "" || info.BackupMethod != snapshot.CSI && info.BackupMethod != snapshot.PodVolume {
+		if info.Skipped || info.PVCName == "" ||
+			info.BackupMethod != snapshot.CSI && info.BackupMethod != snapshot.PodVolume {
 			continue
 		}
 		former[types.NamespacedName{Namespace: restore.Spec.TargetNamespace(info.PVCNamespace), Name: info.PVCName}] = info.PV
@@ -196,8 +209,11 @@ const (
 	waitsForPod
 )
 
-// settle returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that say where the volume is.
-func (r *Finalizer) settle(ctx context.Context, claim *corev1.PersistentVolumeClaim, former *snapshot.PVInfo) (binding, error) {
+// settle returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that
+// say where the volume is.
+func (r *Finalizer) settle(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, former *snapshot.PVInfo,
+) (binding, error) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		if claim.Spec.StorageClassName == nil {
 			return unbound, nil
@@ -225,7 +241,8 @@ func (r *Finalizer) settle(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return bound, nil
 	}
 	if err := r.Patch(ctx, &pv, client.MergeFrom(before)); err != nil {
-		return bound, fmt.Errorf("give persistent volume %s the labels and the reclaim policy of the one in the backup: %w", pv.Name, err)
+		return bound, fmt.Errorf("give persistent volume %s the labels and the reclaim policy of the one in the backup: %w",
+			pv.Name, err)
 	}
 	return bound, nil
 }
@@ -248,7 +265,8 @@ func saysWhere(label string) bool {
 	if !qualified {
 		name = label
 	}
-	return strings.HasPrefix(domain, "topology.") || strings.HasPrefix(domain, "failure-domain.") || label == corev1.LabelHostname || name == "zone" || name == "region"
+	return strings.HasPrefix(domain, "topology.") || strings.HasPrefix(domain, "failure-domain.") ||
+		label == corev1.LabelHostname || name == "zone" || name == "region"
 }
 
 // isOfProvisioner reports whether a label is one of those by which the driver of a new volume describes it.
@@ -262,7 +280,9 @@ func isOfProvisioner(label string, pv *corev1.PersistentVolume) bool {
 }
 
 // storeErrors adds errors to the stored results. It can be repeated.
-func (r *Finalizer) storeErrors(ctx context.Context, restore *velerov1.Restore, failed results.Result, log hclog.Logger) error {
+func (r *Finalizer) storeErrors(
+	ctx context.Context, restore *velerov1.Restore, failed results.Result, log hclog.Logger,
+) error {
 	if failed.Count() == 0 {
 		return nil
 	}

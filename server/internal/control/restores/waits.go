@@ -76,9 +76,11 @@ func (w *finalWait) forClaims(claims []types.NamespacedName) {
 	w.claims = open
 }
 
-// wait returns when to look at the restore again. It writes what the restore waits for to its annotations, if that has changed and
-// was not written a moment ago.
-func (r *Finalizer) wait(ctx context.Context, restore *velerov1.Restore, hooks *hook.Restore, log hclog.Logger) (ctrl.Result, error) {
+// wait returns when to look at the restore again. It writes what the restore waits for to its annotations, if that has
+// changed and was not written a moment ago.
+func (r *Finalizer) wait(
+	ctx context.Context, restore *velerov1.Restore, hooks *hook.Restore, log hclog.Logger,
+) (ctrl.Result, error) {
 	again := ctrl.Result{RequeueAfter: hooksPause}
 	waiting := r.waits.of(restore.UID, log, r.Now())
 	lists := []*waits.List{waiting.list}

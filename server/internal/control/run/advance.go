@@ -18,13 +18,13 @@ var (
 	// ErrNotFound is returned for an object that was deleted, or replaced by another of the same name.
 	ErrNotFound = errors.New("the object does not exist any more")
 
-	// ErrPhaseChanged is returned for an object whose phase was changed by another client, or whose run was taken up by another
-	// process.
+	// ErrPhaseChanged is returned for an object whose phase was changed by another client, or whose run was taken up by
+	// another process.
 	ErrPhaseChanged = errors.New("another client has changed the phase or taken up the run")
 )
 
-// Superseded reports whether err means that another client has made a write unnecessary: it has deleted the object, changed its
-// phase, or taken up its run.
+// Superseded reports whether err means that another client has made a write unnecessary: it has deleted the object,
+// changed its phase, or taken up its run.
 func Superseded(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrPhaseChanged)
 }
@@ -34,8 +34,8 @@ type machine[T any] struct {
 	phase func(*T) string
 	state func(*T) any // spec and status
 	check func(from, to *T) error
-	// brief makes a webhook that does not answer end the writes, which are otherwise repeated until it does. The caller then
-	// has to try again, and can do other things in the meantime.
+	// brief makes a webhook that does not answer end the writes, which are otherwise repeated until it does. The caller
+	// then has to try again, and can do other things in the meantime.
 	brief bool
 }
 
@@ -49,8 +49,9 @@ type resource[T any] interface {
 // AdvanceBackup moves a backup to the phase that change sets, by one conditional write, and updates b to the new state.
 //
 // If another client has changed the backup, but neither its phase nor its claim, change is applied to the newest state.
-// Transient failures are repeated until ctx ends, except for those of webhooks. If the reply to a write was lost, the write is
-// recognised by its content, of which the claim is a part: of two processes that start the same backup, only one succeeds.
+// Transient failures are repeated until ctx ends, except for those of webhooks. If the reply to a write was lost, the
+// write is recognised by its content, of which the claim is a part: of two processes that start the same backup, only
+// one succeeds.
 //
 // The error is that of change or of the API server, ErrNotFound or ErrPhaseChanged. Then b holds no usable state.
 func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
@@ -75,8 +76,9 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 	})
 }
 
-// DropCreatedStatus removes what the maker of a backup or restore that no server has worked on has written for one: the status and the claim. It is
-// called before each change, which counts even if it is the first one. One that was created after its end to stand for what a bucket has keeps both.
+// DropCreatedStatus removes what the maker of a backup or restore that no server has worked on has written for one: the
+// status and the claim. It is called before each change, which counts even if it is the first one. One that was created
+// after its end to stand for what a bucket has keeps both.
 func DropCreatedStatus(object client.Object) {
 	if !velerov1.IsAsCreated(object) {
 		return
@@ -127,7 +129,9 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 
 // patch writes the difference between before and wanted and returns the new state. It is not done if another client has
 // changed the object, but neither its phase nor its claim.
-func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff) (after *T, done bool, err error) {
+func patch[T any, P resource[T]](
+	ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff,
+) (after *T, done bool, err error) {
 	difference := client.MergeFromWithOptions(P(before), client.MergeFromWithOptimisticLock{})
 	var waiting waits.Retry
 	defer waiting.End()

@@ -121,7 +121,8 @@ func TestAdvanceOverwritesNoOtherPhaseOrObject(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	ready := controllertest.InPhase(velerov1.BackupPhaseReadyToStart)
-	moved, removed, replaced := controllertest.NewBackup("moved", ready), controllertest.NewBackup("removed", ready), controllertest.NewBackup("replaced", ready)
+	moved, removed, replaced := controllertest.NewBackup("moved", ready), controllertest.NewBackup("removed", ready),
+		controllertest.NewBackup("replaced", ready)
 	c.Add(t, moved, removed, replaced)
 
 	deleting := moved.DeepCopy()
@@ -160,7 +161,8 @@ func TestAdvanceRefusesOtherTransitions(t *testing.T) {
 	})
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseCompleted))
 	c.Add(t, b)
-	require.ErrorContains(t, c.AdvanceBackup(t.Context(), b, toInProgress), "a backup does not go from Completed to InProgress")
+	require.ErrorContains(t, c.AdvanceBackup(t.Context(), b, toInProgress),
+		"a backup does not go from Completed to InProgress")
 	require.Zero(t, f.sent.Load())
 }
 

@@ -14,8 +14,8 @@ type backupTransition struct {
 	by   string // the controller that writes it, by its name in --disable-controllers
 }
 
-// backupTransitions returns the state machine of backups. No other transition is ever written. The empty phase means New
-// and does not occur here.
+// backupTransitions returns the state machine of backups. No other transition is ever written. The empty phase means
+// New and does not occur here.
 func backupTransitions() []backupTransition {
 	const (
 		newPhase       = velerov1.BackupPhaseNew
@@ -33,8 +33,8 @@ func backupTransitions() []backupTransition {
 		deleting       = velerov1.BackupPhaseDeleting
 	)
 	return []backupTransition{
-		// Admission. A backup that is ready but cannot be started fails, which frees its slot. One that has to wait again, for its
-		// location or for another backup, goes back to the queue.
+		// Admission. A backup that is ready but cannot be started fails, which frees its slot. One that has to wait again,
+		// for its location or for another backup, goes back to the queue.
 		{newPhase, queued, BackupQueueController},
 		{queued, ready, BackupQueueController},
 		{ready, queued, BackupController},
@@ -112,8 +112,8 @@ func BackupBusy(phase velerov1.BackupPhase) bool {
 // DeletedInPhaseAnnotation is the former phase of a Deleting backup.
 const DeletedInPhaseAnnotation = "cleat.dev/deleted-in-phase"
 
-// SettledPhase returns the phase of a backup or, for a Deleting one, the phase before. For one that another server has begun to
-// delete, the phase before is not known: it counts as PartiallyFailed if its run has ended.
+// SettledPhase returns the phase of a backup or, for a Deleting one, the phase before. For one that another server has
+// begun to delete, the phase before is not known: it counts as PartiallyFailed if its run has ended.
 func SettledPhase(b *velerov1.Backup) velerov1.BackupPhase {
 	phase := BackupPhase(b)
 	if phase != velerov1.BackupPhaseDeleting {
@@ -129,7 +129,8 @@ func SettledPhase(b *velerov1.Backup) velerov1.BackupPhase {
 // NeverStored reports whether a backup was never started and so has no files.
 func NeverStored(b *velerov1.Backup) bool {
 	switch SettledPhase(b) {
-	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation:
+	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
+		velerov1.BackupPhaseFailedValidation:
 		return true
 	default:
 		return false

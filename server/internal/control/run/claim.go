@@ -11,8 +11,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// ClaimAnnotation of a backup or restore says who runs it. It is set by the write that starts an attempt, to a value that
-// only one process can have written. When it changes, another process has taken up the run.
+// ClaimAnnotation of a backup or restore says who runs it. It is set by the write that starts an attempt, to a value
+// that only one process can have written. When it changes, another process has taken up the run.
 const ClaimAnnotation = "cleat.dev/claim"
 
 // Claim says who runs a backup or restore, and in which attempt.
@@ -44,16 +44,19 @@ func dropClaim(object client.Object) {
 	object.SetAnnotations(annotations)
 }
 
-// NewIdentity returns a name for this process that no other process has, even if they share the host, which is for people to read.
+// NewIdentity returns a name for this process that no other process has, even if they share the host, which is for
+// people to read.
 func NewIdentity(host string) string { return host + "_" + string(uuid.NewUUID()) }
 
 // newClaim returns a value for ClaimAnnotation.
 func newClaim(identity string) string { return identity + "/" + string(uuid.NewUUID())[:8] }
 
-// interrupted returns why a run fails that was interrupted in its last attempt. If it had only one, the text is Velero's.
+// interrupted returns why a run fails that was interrupted in its last attempt. If it had only one, the text is
+// Velero's.
 func interrupted(kind string, attempts int) error {
 	if attempts == 1 {
 		return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)
 	}
-	return fmt.Errorf("gave up after %d attempts: in each of them the server was stopped or killed, or lost its lease, while the %s was in progress", attempts, kind)
+	return fmt.Errorf("gave up after %d attempts: in each of them the server was stopped or killed, or lost its lease, "+
+		"while the %s was in progress", attempts, kind)
 }

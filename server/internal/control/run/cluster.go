@@ -31,14 +31,16 @@ type Stores interface {
 // ErrLocationNotFound is returned for a BackupStorageLocation that does not exist.
 var ErrLocationNotFound = errors.New("the backup storage location does not exist")
 
-// ErrLocationAway is returned for a backup, restore or deletion that has begun and cannot go on before its location is available.
+// ErrLocationAway is returned for a backup, restore or deletion that has begun and cannot go on before its location is
+// available.
 var ErrLocationAway = errors.New("the backup storage location is not available")
 
 // WaitDelay is the time until the next look at what a backup, restore or deletion that has begun waits for.
 const WaitDelay = 5 * time.Second
 
-// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist, as it cannot under an invalid name. One that the cache does not have may
-// have been created a moment before the backup that names it.
+// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist, as it cannot
+// under an invalid name. One that the cache does not have may have been created a moment before the backup that names
+// it.
 func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
 	if err := kubeapi.CheckName("the name of a backup storage location", name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLocationNotFound, err)
@@ -58,8 +60,8 @@ func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.Backu
 	return &location, nil
 }
 
-// DefaultLocation returns the name of the location of backups that name none: the newest one that is marked as the default, or
-// fallback if none is.
+// DefaultLocation returns the name of the location of backups that name none: the newest one that is marked as the
+// default, or fallback if none is.
 func DefaultLocation(locations []velerov1.BackupStorageLocation, fallback string) string {
 	var newest *velerov1.BackupStorageLocation
 	for i := range locations {
@@ -91,7 +93,8 @@ func LocationProblem(location *velerov1.BackupStorageLocation) string {
 	}
 }
 
-// ReadOnly reports whether a location is read-only, so that nothing may be stored or deleted there but what a restore says about itself.
+// ReadOnly reports whether a location is read-only, so that nothing may be stored or deleted there but what a restore
+// says about itself.
 func ReadOnly(location *velerov1.BackupStorageLocation) bool {
 	return location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly
 }

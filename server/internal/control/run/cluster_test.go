@@ -24,7 +24,8 @@ func TestDefaultLocation(t *testing.T) {
 	}
 	require.Equal(t, "fallback", DefaultLocation(nil, "fallback"))
 	require.Equal(t, "fallback", DefaultLocation([]velerov1.BackupStorageLocation{location("a", 1, false)}, "fallback"))
-	marked := []velerov1.BackupStorageLocation{location("a", 1, true), location("d", 9, false), location("b", 2, true), location("c", 2, true)}
+	marked := []velerov1.BackupStorageLocation{location("a", 1, true), location("d", 9, false), location("b", 2, true),
+		location("c", 2, true)}
 	require.Equal(t, "c", DefaultLocation(marked, "fallback"))
 	marked[0], marked[3] = marked[3], marked[0]
 	require.Equal(t, "c", DefaultLocation(marked, "fallback"), "whatever the order of the list")

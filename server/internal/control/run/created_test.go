@@ -30,12 +30,15 @@ func TestDropCreatedStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			meta := metav1.ObjectMeta{Name: "o", Generation: test.generation, Annotations: map[string]string{"kept": "yes", run.ClaimAnnotation: "x", velerov1.AttemptAnnotation: "3"}}
+			meta := metav1.ObjectMeta{Name: "o", Generation: test.generation, Annotations: map[string]string{"kept": "yes",
+				run.ClaimAnnotation: "x", velerov1.AttemptAnnotation: "3"}}
 			if test.dryRun {
 				meta.Annotations[velerov1.DryRunAnnotation] = velerov1.DryRunRequested
 			}
-			b := &velerov1.Backup{ObjectMeta: *meta.DeepCopy(), Status: velerov1.BackupStatus{Phase: velerov1.BackupPhase(test.phase), Errors: 7}}
-			r := &velerov1.Restore{ObjectMeta: *meta.DeepCopy(), Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhase(test.phase), Errors: 7}}
+			b := &velerov1.Backup{ObjectMeta: *meta.DeepCopy(),
+				Status: velerov1.BackupStatus{Phase: velerov1.BackupPhase(test.phase), Errors: 7}}
+			r := &velerov1.Restore{ObjectMeta: *meta.DeepCopy(),
+				Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhase(test.phase), Errors: 7}}
 			errors, claim := 0, run.Claim{Attempt: 1}
 			if test.keeps {
 				errors, claim = 7, run.Claim{By: "x", Attempt: 3}
@@ -57,8 +60,10 @@ func TestAdvanceDryRunOfItsMaker(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	b := &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Name: "b", Annotations: map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
-		Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation, ValidationErrors: []string{"no server has begun it"}, Errors: 7},
+		ObjectMeta: metav1.ObjectMeta{Name: "b",
+			Annotations: map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
+		Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation,
+			ValidationErrors: []string{"no server has begun it"}, Errors: 7},
 	}
 	run.Claim{By: "x", Attempt: 9}.Set(b)
 	c.Add(t, b)

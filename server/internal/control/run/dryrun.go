@@ -12,16 +12,19 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// AdvanceDryRun changes a dry run of a backup or restore that has not ended, by one conditional write, and updates object to the new
-// state. It returns ErrPhaseChanged if another process has ended it or taken it up. The rest is as with AdvanceBackup.
+// AdvanceDryRun changes a dry run of a backup or restore that has not ended, by one conditional write, and updates
+// object to the new state. It returns ErrPhaseChanged if another process has ended it or taken it up. The rest is as
+// with AdvanceBackup.
 func AdvanceDryRun[T any, P resource[T]](ctx context.Context, c *Cluster, object P, change func(*T) error) error {
 	return advance(ctx, c, object, change, dryRunMachine[T, P]())
 }
 
-// CarryOutDryRun begins and ends one dry run. begin claims it by AdvanceDryRun, and may end it. work carries it out and returns the change
-// of status that follows, nil if the dry run is left to another server. problems returns the texts in the status.
+// CarryOutDryRun begins and ends one dry run. begin claims it by AdvanceDryRun, and may end it. work carries it out and
+// returns the change of status that follows, nil if the dry run is left to another server. problems returns the texts
+// in the status.
 func CarryOutDryRun[T any, P resource[T]](
-	c *Cluster, active *Run, object P, log hclog.Logger, begin func() error, work func() (end func(*T)), problems func() []string,
+	c *Cluster, active *Run, object P, log hclog.Logger, begin func() error, work func() (end func(*T)),
+	problems func() []string,
 ) error {
 	switch err := begin(); {
 	case Superseded(err):
@@ -81,7 +84,8 @@ func (r *Run) ClaimDryRun(object client.Object) error {
 
 // MustDryRun reports whether a dry run is to be carried out: it was requested, and no server has worked on the object.
 func MustDryRun(object client.Object, phase string) bool {
-	return object.GetAnnotations()[velerov1.DryRunAnnotation] == velerov1.DryRunRequested && phase == string(velerov1.BackupPhaseFailedValidation)
+	return object.GetAnnotations()[velerov1.DryRunAnnotation] == velerov1.DryRunRequested &&
+		phase == string(velerov1.BackupPhaseFailedValidation)
 }
 
 // DryRunEnded reports whether a dry run has ended.
@@ -91,7 +95,9 @@ func DryRunEnded(object client.Object) bool {
 }
 
 // ExpireDryRun deletes a dry run that has been kept for long enough since its end. It returns the time until then.
-func (c *Cluster) ExpireDryRun(ctx context.Context, object client.Object, ended *metav1.Time, now time.Time) (left time.Duration, err error) {
+func (c *Cluster) ExpireDryRun(
+	ctx context.Context, object client.Object, ended *metav1.Time, now time.Time,
+) (left time.Duration, err error) {
 	keep, _ := KeepDryRun(object) // the default for an invalid one, which its end names
 	end := object.GetCreationTimestamp().Time
 	if ended != nil {
@@ -111,7 +117,8 @@ func KeepDryRun(object client.Object) (time.Duration, error) {
 	}
 	keep, err := time.ParseDuration(text)
 	if err != nil || keep <= 0 {
-		return velerov1.DefaultDryRunKeep, fmt.Errorf("annotation %s is %q, want a duration such as 1h", velerov1.DryRunKeepAnnotation, text)
+		return velerov1.DefaultDryRunKeep, fmt.Errorf("annotation %s is %q, want a duration such as 1h",
+			velerov1.DryRunKeepAnnotation, text)
 	}
 	return keep, nil
 }

@@ -29,9 +29,9 @@ func FailedRestore(reason error, now time.Time) func(*velerov1.Restore) {
 	}
 }
 
-// PartialDataAnnotation marks a Failed backup that may have left files in the object storage. It is set by the write that
-// sets the phase, so that it cannot get lost. The finalizer of backups deletes the files, repeatedly if necessary, and
-// then removes the annotation.
+// PartialDataAnnotation marks a Failed backup that may have left files in the object storage. It is set by the write
+// that sets the phase, so that it cannot get lost. The finalizer of backups deletes the files, repeatedly if necessary,
+// and then removes the annotation.
 const PartialDataAnnotation = "cleat.dev/partial-data"
 
 // MarkPartialData sets PartialDataAnnotation.

@@ -13,12 +13,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// Fence keeps a process from writing when another one may have taken over. It is open for a limited time after each renewal of
-// the lease, by the monotonic clock and by the wall clock: one of them goes on while the process or the machine is stopped. So
-// a process that was stopped for longer finds the fence closed before its first write.
+// Fence keeps a process from writing when another one may have taken over. It is open for a limited time after each
+// renewal of the lease, by the monotonic clock and by the wall clock: one of them goes on while the process or the
+// machine is stopped. So a process that was stopped for longer finds the fence closed before its first write.
 //
-// A closed fence opens again if the lease can be renewed, because then nobody has taken over. Once the lease is lost, the fence
-// stays closed. It is safe for concurrent use.
+// A closed fence opens again if the lease can be renewed, because then nobody has taken over. Once the lease is lost,
+// the fence stays closed. It is safe for concurrent use.
 type Fence struct {
 	open time.Duration // after a renewal; 0 for ever
 	now  func() time.Time
@@ -30,15 +30,16 @@ type Fence struct {
 	changed chan struct{} // closed at the next renewal
 }
 
-// NewFence returns a fence that is closed at first and open for a time after each renewal. An open time of 0 is for a process
-// without a lease: the fence is always open.
+// NewFence returns a fence that is closed at first and open for a time after each renewal. An open time of 0 is for a
+// process without a lease: the fence is always open.
 func NewFence(open time.Duration) *Fence {
 	f := &Fence{open: open, now: time.Now, changed: make(chan struct{})}
 	f.lost, f.lose = context.WithCancelCause(context.Background())
 	return f
 }
 
-// Renew opens the fence. began is when the renewal of the lease began, because others count from its arrival at the earliest.
+// Renew opens the fence. began is when the renewal of the lease began, because others count from its arrival at the
+// earliest.
 func (f *Fence) Renew(began time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,8 +54,8 @@ func (f *Fence) Lose() { f.lose(ErrLostLead) }
 // Lost returns a context that ends when the lease is lost.
 func (f *Fence) Lost() context.Context { return f.lost }
 
-// Wait returns when this process may write, at once as a rule. While the lease is overdue it waits. It returns ErrLostLead if
-// the lease is lost, and the cause of ctx if that ends first.
+// Wait returns when this process may write, at once as a rule. While the lease is overdue it waits. It returns
+// ErrLostLead if the lease is lost, and the cause of ctx if that ends first.
 func (f *Fence) Wait(ctx context.Context) error {
 	for {
 		open, changed := f.state()
@@ -114,8 +115,8 @@ func (t fencedTransport) RoundTrip(request *http.Request) (*http.Response, error
 	return t.next.RoundTrip(request)
 }
 
-// Store returns a store that waits for the fence before each object that it writes or deletes, and again before an object that
-// it writes is complete.
+// Store returns a store that waits for the fence before each object that it writes or deletes, and again before an
+// object that it writes is complete.
 func (f *Fence) Store(objects objectstore.Store) objectstore.Store {
 	return fencedStore{Store: objects, fence: f}
 }
@@ -152,7 +153,9 @@ type fencedSnapshotter struct {
 }
 
 // CreateVolumeFromSnapshot implements volumesnapshotter.Snapshotter.
-func (s fencedSnapshotter) CreateVolumeFromSnapshot(ctx context.Context, snapshotID string, like volumesnapshotter.Volume) (string, error) {
+func (s fencedSnapshotter) CreateVolumeFromSnapshot(
+	ctx context.Context, snapshotID string, like volumesnapshotter.Volume,
+) (string, error) {
 	if err := s.fence.Wait(ctx); err != nil {
 		return "", err
 	}
@@ -160,7 +163,9 @@ func (s fencedSnapshotter) CreateVolumeFromSnapshot(ctx context.Context, snapsho
 }
 
 // CreateSnapshot implements volumesnapshotter.Snapshotter.
-func (s fencedSnapshotter) CreateSnapshot(ctx context.Context, volumeID, zone string, tags map[string]string) (string, error) {
+func (s fencedSnapshotter) CreateSnapshot(
+	ctx context.Context, volumeID, zone string, tags map[string]string,
+) (string, error) {
 	if err := s.fence.Wait(ctx); err != nil {
 		return "", err
 	}

@@ -50,8 +50,8 @@ func TestFenceClosesWithoutARenewal(t *testing.T) {
 	})
 }
 
-// TestFenceKnowsBothClocks reads the clocks after a process was stopped, and after its machine was suspended: then the monotonic
-// clock stands still.
+// TestFenceKnowsBothClocks reads the clocks after a process was stopped, and after its machine was suspended: then the
+// monotonic clock stands still.
 func TestFenceKnowsBothClocks(t *testing.T) {
 	t.Parallel()
 	renewed := time.Now()
@@ -86,13 +86,16 @@ func TestFenceEndsTheWaitWithItsContext(t *testing.T) {
 func TestFencedClientReadsButDoesNotWrite(t *testing.T) {
 	t.Parallel()
 	var got []string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.Method) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.Method) }),
+	)
 	defer server.Close()
 	f := NewFence(time.Hour)
 	client, err := rest.HTTPClientFor(f.Config(&rest.Config{Host: server.URL}))
 	require.NoError(t, err)
 	f.Lose()
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete} {
 		request, err := http.NewRequestWithContext(t.Context(), method, server.URL, strings.NewReader("x"))
 		require.NoError(t, err)
 		response, err := client.Do(request)

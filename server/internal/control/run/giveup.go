@@ -22,12 +22,17 @@ const (
 // maxRefusal is the longest text about a failure in an annotation.
 const maxRefusal = 1000
 
-// GiveUp reports whether the end of a run, which failed with failure, is not attempted again: the object store, which ask asks,
-// answers, and has refused the end for longer than limit. An object store that does not answer is waited for without a limit.
+// GiveUp reports whether the end of a run, which failed with failure, is not attempted again: the object store, which
+// ask asks, answers, and has refused the end for longer than limit. An object store that does not answer is waited for
+// without a limit.
 //
-// GiveUp writes what the run waits for, why, and since when to the object, once for each of the two, so that the limit holds for
-// later servers as well. Messages of object stores differ from attempt to attempt, so that writing each would never end.
-func (c *Cluster) GiveUp(ctx context.Context, object client.Object, ask func(context.Context) error, failure error, limit time.Duration, now time.Time) (bool, error) {
+// GiveUp writes what the run waits for, why, and since when to the object, once for each of the two, so that the limit
+// holds for later servers as well. Messages of object stores differ from attempt to attempt, so that writing each would
+// never end.
+func (c *Cluster) GiveUp(
+	ctx context.Context, object client.Object, ask func(context.Context) error, failure error, limit time.Duration,
+	now time.Time,
+) (bool, error) {
 	if ctx.Err() != nil {
 		return false, nil
 	}
@@ -83,7 +88,9 @@ func (c *Cluster) Unnote(ctx context.Context, object client.Object) error {
 }
 
 // noteWait writes what the object waits for, unless it says so already. It returns since when it does.
-func (c *Cluster) noteWait(ctx context.Context, object client.Object, waitsFor string, because error, now time.Time) (time.Time, error) {
+func (c *Cluster) noteWait(
+	ctx context.Context, object client.Object, waitsFor string, because error, now time.Time,
+) (time.Time, error) {
 	noted, err := velerov1.WaitsOf(object)
 	if err == nil && noted != nil {
 		for _, w := range noted.Oldest {

@@ -21,7 +21,9 @@ type LogOptions struct {
 }
 
 // Open returns the log of a run of object, a "backup" or a "restore". Its lines appear in the server's log too.
-func (o LogOptions) Open(what string, object client.Object, server hclog.Logger, now func() time.Time) (*runlog.Log, error) {
+func (o LogOptions) Open(
+	what string, object client.Object, server hclog.Logger, now func() time.Time,
+) (*runlog.Log, error) {
 	return runlog.New(runlog.Options{Dir: o.Dir, JSON: o.JSON, Tee: server.ResetNamed(""), Now: now},
 		what, client.ObjectKeyFromObject(object).String())
 }

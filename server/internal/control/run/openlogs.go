@@ -16,8 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
 )
 
-// Logs are the open logs of backups and restores, by UID. While a run is InProgress, that is its log. From the moment on at which that is
-// stored until the final phase, lines are added to the stored log. It is safe for concurrent use; nil has no logs.
+// Logs are the open logs of backups and restores, by UID. While a run is InProgress, that is its log. From the moment
+// on at which that is stored until the final phase, lines are added to the stored log. It is safe for concurrent use;
+// nil has no logs.
 type Logs struct {
 	JSON   bool         // see LogOptions
 	Server hclog.Logger // gets all lines too
@@ -77,8 +78,8 @@ func (l *Logs) set(uid types.UID, log *openLog) {
 	l.open[uid] = log
 }
 
-// Late returns what collects the lines of a backup or restore after its log was stored. From the first call on, the log of the run gets
-// no more lines.
+// Late returns what collects the lines of a backup or restore after its log was stored. From the first call on, the log
+// of the run gets no more lines.
 func (l *Logs) Late(kind string, object client.Object) *runlog.Late {
 	l.mu.Lock()
 	found := l.open[object.GetUID()]
@@ -108,9 +109,12 @@ func (l *Logs) End(uid types.UID) {
 	}
 }
 
-// StoreLate adds the lines that wait to the stored log of a backup or restore, by one of the methods of a Store that do so. What the
-// object store logs meanwhile does not belong to the run: it would never end.
-func StoreLate(ctx context.Context, late *runlog.Late, name, dir string, add func(ctx context.Context, name, dir string, lines io.ReadSeeker) error) error {
+// StoreLate adds the lines that wait to the stored log of a backup or restore, by one of the methods of a Store that do
+// so. What the object store logs meanwhile does not belong to the run: it would never end.
+func StoreLate(
+	ctx context.Context, late *runlog.Late, name, dir string, add func(ctx context.Context, name, dir string,
+		lines io.ReadSeeker) error,
+) error {
 	ctx = pluginhost.ForRun(ctx, "")
 	return late.Store(func(lines io.ReadSeeker) error { return add(ctx, name, dir, lines) })
 }

@@ -31,14 +31,16 @@ func ownerOf(kind string, object client.Object) *operation.Owner {
 	if err != nil { // the type has only what JSON has
 		panic(err)
 	}
-	return &operation.Owner{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), JSON: raw}
+	return &operation.Owner{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		JSON: raw}
 }
 
-// FollowOperations opens the journal of the run, and lets the monitor follow the operations of the run from their start: those that a former
-// attempt has started under keys, and each that is added to the group. If the run is cancelled, or its object is deleted, the operations
-// are cancelled at once.
+// FollowOperations opens the journal of the run, and lets the monitor follow the operations of the run from their
+// start: those that a former attempt has started under keys, and each that is added to the group. If the run is
+// cancelled, or its object is deleted, the operations are cancelled at once.
 func (r *Run) FollowOperations(
-	journals *operation.Journals, monitor *operation.Monitor, owner *operation.Owner, object client.Object, timeout time.Duration,
+	journals *operation.Journals, monitor *operation.Monitor, owner *operation.Owner, object client.Object,
+	timeout time.Duration,
 ) (*operation.Journal, *operation.Group, error) {
 	if ClaimOf(object).Attempt == 1 {
 		journal := journals.New(owner)
@@ -57,7 +59,9 @@ func (r *Run) FollowOperations(
 	return journal, r.follow(monitor, owner, before, timeout), nil
 }
 
-func (r *Run) follow(monitor *operation.Monitor, owner *operation.Owner, before []operation.Operation, timeout time.Duration) *operation.Group {
+func (r *Run) follow(
+	monitor *operation.Monitor, owner *operation.Owner, before []operation.Operation, timeout time.Duration,
+) *operation.Group {
 	group := monitor.Begin(owner, before, timeout)
 	context.AfterFunc(r.Ctx, func() {
 		if cause := context.Cause(r.Ctx); errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrDeleted) {
@@ -70,23 +74,27 @@ func (r *Run) follow(monitor *operation.Monitor, owner *operation.Owner, before 
 // OperationsOfBackup returns how many operations the status of a backup counts.
 func OperationsOfBackup(b *velerov1.Backup) operation.Counts {
 	return operation.Counts{
-		Attempted: b.Status.BackupItemOperationsAttempted, Completed: b.Status.BackupItemOperationsCompleted, Failed: b.Status.BackupItemOperationsFailed,
+		Attempted: b.Status.BackupItemOperationsAttempted, Completed: b.Status.BackupItemOperationsCompleted,
+		Failed: b.Status.BackupItemOperationsFailed,
 	}
 }
 
 // CountOperationsOfBackup writes into the status of a backup how many operations there are.
 func CountOperationsOfBackup(b *velerov1.Backup, c operation.Counts) {
-	b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed = c.Attempted, c.Completed, c.Failed
+	b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted,
+		b.Status.BackupItemOperationsFailed = c.Attempted, c.Completed, c.Failed
 }
 
 // OperationsOfRestore returns how many operations the status of a restore counts.
 func OperationsOfRestore(r *velerov1.Restore) operation.Counts {
 	return operation.Counts{
-		Attempted: r.Status.RestoreItemOperationsAttempted, Completed: r.Status.RestoreItemOperationsCompleted, Failed: r.Status.RestoreItemOperationsFailed,
+		Attempted: r.Status.RestoreItemOperationsAttempted, Completed: r.Status.RestoreItemOperationsCompleted,
+		Failed: r.Status.RestoreItemOperationsFailed,
 	}
 }
 
 // CountOperationsOfRestore writes into the status of a restore how many operations there are.
 func CountOperationsOfRestore(r *velerov1.Restore, c operation.Counts) {
-	r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted, r.Status.RestoreItemOperationsFailed = c.Attempted, c.Completed, c.Failed
+	r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted,
+		r.Status.RestoreItemOperationsFailed = c.Attempted, c.Completed, c.Failed
 }

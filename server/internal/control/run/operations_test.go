@@ -25,13 +25,15 @@ func inAttempt(b *velerov1.Backup, attempt int) *velerov1.Backup {
 }
 
 func startOf(name string) operation.Start {
-	return operation.Start{Action: "a.io/copy", Item: framework.ResourceIdentifier{Resource: "pods", Namespace: "shop", Name: name}, Sent: []byte(`{}`)}
+	return operation.Start{Action: "a.io/copy", Item: framework.ResourceIdentifier{Resource: "pods", Namespace: "shop",
+		Name: name}, Sent: []byte(`{}`)}
 }
 
 func TestOperationsOfTheFormerAttemptAreFollowed(t *testing.T) {
 	t.Parallel()
 	api := fake.NewClientBuilder().Build()
-	journals := operation.NewJournals(api, client.Reader(api), "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
+	journals := operation.NewJournals(api, client.Reader(api), "velero", signing.Fixed(signing.NewKey([]byte("of tests"))),
+		hclog.NewNullLogger())
 	monitor, err := operation.NewMonitor(busy{}, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
 	require.NoError(t, err)
 	runs := run.NewRuns(run.RunsOptions{Kind: "backup", Attempts: 3, Lost: t.Context()})
@@ -64,7 +66,8 @@ func TestOperationsOfTheFormerAttemptAreFollowed(t *testing.T) {
 
 func TestOperationsAreCancelledWithTheirRun(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[error]bool{run.ErrCancelled: true, run.ErrDeleted: true, run.ErrShutdown: false, run.ErrTakenUp: false, errors.New("other"): false, nil: false} {
+	for cause, want := range map[error]bool{run.ErrCancelled: true, run.ErrDeleted: true, run.ErrShutdown: false,
+		run.ErrTakenUp: false, errors.New("other"): false, nil: false} {
 		monitor, err := operation.NewMonitor(busy{}, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
 		require.NoError(t, err)
 		active := run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()}).Begin(t.Context(), "u-1")

@@ -61,12 +61,15 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 		}
 	}
 	o.ask = opened.Validate
-	return opened.With(func(objects objectstore.Store) objectstore.Store { return patientStore{Store: objects, outage: o} }), nil
+	return opened.With(func(objects objectstore.Store) objectstore.Store {
+		return patientStore{Store: objects,
+			outage: o}
+	}), nil
 }
 
-// outage repeats the calls of an object store that fail. Plugins made for Velero do not say whether a failure is permanent, so a
-// failure that may not be leads to the question whether the object store answers at all. If it does not, the call waits until
-// it does; if it does, the call is repeated a few times. It is safe for concurrent use.
+// outage repeats the calls of an object store that fail. Plugins made for Velero do not say whether a failure is
+// permanent, so a failure that may not be leads to the question whether the object store answers at all. If it does
+// not, the call waits until it does; if it does, the call is repeated a few times. It is safe for concurrent use.
 type outage struct {
 	limit time.Duration
 	log   hclog.Logger
@@ -77,8 +80,8 @@ type outage struct {
 	began time.Time // zero while the object store answers
 }
 
-// call makes attempts until one succeeds, fails for good, or the time is up. An attempt returns how far it got; one that got
-// further than all before is no repetition.
+// call makes attempts until one succeeds, fails for good, or the time is up. An attempt returns how far it got; one
+// that got further than all before is no repetition.
 func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)) error {
 	backoff := newBackoff()
 	var furthest int64
@@ -134,7 +137,8 @@ func isFinal(ctx context.Context, err error) bool {
 	if _, marked := errors.AsType[finalError](err); marked {
 		return true
 	}
-	for _, final := range []error{ErrLostLead, versioning.ErrNotFound, versioning.ErrInvalid, versioning.ErrExists, versioning.ErrInvalidReply} {
+	for _, final := range []error{ErrLostLead, versioning.ErrNotFound, versioning.ErrInvalid, versioning.ErrExists,
+		versioning.ErrInvalidReply} {
 		if errors.Is(err, final) {
 			return true
 		}
@@ -147,8 +151,8 @@ func isFinal(ctx context.Context, err error) bool {
 	}
 }
 
-// wait returns when the object store answers, at once as a rule. If the time is up before that, or ctx ends, it returns failure
-// with the reason.
+// wait returns when the object store answers, at once as a rule. If the time is up before that, or ctx ends, it returns
+// failure with the reason.
 func (o *outage) wait(ctx context.Context, failure error) error {
 	backoff := newBackoff()
 	failed := time.Now()

@@ -37,7 +37,8 @@ type faulty struct {
 	read  []string // what PutObject has read, by call
 }
 
-var errUnclear = versioning.NewPlugin("ObjectStore", "example.io/tape").Wrap(status.Error(codes.Unknown, "the tape is stuck"))
+var errUnclear = versioning.NewPlugin("ObjectStore", "example.io/tape").Wrap(status.Error(codes.Unknown,
+	"the tape is stuck"))
 
 func (f *faulty) call() error {
 	f.calls++
@@ -120,9 +121,11 @@ func TestFailedCallsOfObjectStoresAreRepeated(t *testing.T) {
 	}{
 		"it works": {calls: 1},
 		"it is away for a minute": {away: time.Minute, takes: time.Minute,
-			lines: []string{"[WARN]  the object store failed, trying again for up to 5m0s: error=", "[INFO]  the object store answers again: after="}},
-		"it is away for too long": {away: time.Hour, takes: limit, calls: 1, want: "ObjectStore(example.io/tape): the tape is stuck; " +
-			"the object store has not answered for 5m0s, see --store-outage-timeout",
+			lines: []string{"[WARN]  the object store failed, trying again for up to 5m0s: error=",
+				"[INFO]  the object store answers again: after="}},
+		"it is away for too long": {away: time.Hour, takes: limit, calls: 1,
+			want: "ObjectStore(example.io/tape): the tape is stuck; " +
+				"the object store has not answered for 5m0s, see --store-outage-timeout",
 			lines: []string{"[WARN]  the object store failed, trying again for up to 5m0s: error="}},
 		"it answers, but one call fails twice": {calls: 3, fail: func(calls int) error {
 			if calls <= 2 {
@@ -131,16 +134,18 @@ func TestFailedCallsOfObjectStoresAreRepeated(t *testing.T) {
 			return nil
 		}},
 		"it answers, but one call always fails": {fail: always(errUnclear), calls: 1 + repeats, want: "the tape is stuck"},
-		"its process always dies":               {fail: always(&calls.DiedError{Plugin: "example.io/tape"}), calls: 1 + repeats, want: "died"},
-		"it panics":                             {fail: always(of(codes.Aborted)), calls: 1 + repeats, want: "no"},
-		"it says that it is unavailable":        {fail: always(of(codes.Unavailable)), takes: limit, want: "no"},
-		"it does not find something":            {fail: always(of(codes.NotFound)), calls: 1, want: "no"},
-		"it is given something invalid":         {fail: always(of(codes.InvalidArgument)), calls: 1, want: "no"},
-		"there is something":                    {fail: always(of(codes.AlreadyExists)), calls: 1, want: "no"},
-		"it refuses":                            {fail: always(of(codes.PermissionDenied)), calls: 1, want: "no"},
-		"it cannot do that":                     {fail: always(of(codes.Unimplemented)), calls: 1, want: "no"},
-		"it breaks its contract":                {fail: always(fmt.Errorf("%w: lies", versioning.ErrInvalidReply)), calls: 1, want: "lies"},
-		"the lease is lost":                     {fail: always(ErrLostLead), calls: 1, want: "lease"},
+		"its process always dies": {fail: always(&calls.DiedError{Plugin: "example.io/tape"}), calls: 1 +
+			repeats, want: "died"},
+		"it panics":                      {fail: always(of(codes.Aborted)), calls: 1 + repeats, want: "no"},
+		"it says that it is unavailable": {fail: always(of(codes.Unavailable)), takes: limit, want: "no"},
+		"it does not find something":     {fail: always(of(codes.NotFound)), calls: 1, want: "no"},
+		"it is given something invalid":  {fail: always(of(codes.InvalidArgument)), calls: 1, want: "no"},
+		"there is something":             {fail: always(of(codes.AlreadyExists)), calls: 1, want: "no"},
+		"it refuses":                     {fail: always(of(codes.PermissionDenied)), calls: 1, want: "no"},
+		"it cannot do that":              {fail: always(of(codes.Unimplemented)), calls: 1, want: "no"},
+		"it breaks its contract": {fail: always(fmt.Errorf("%w: lies", versioning.ErrInvalidReply)), calls: 1,
+			want: "lies"},
+		"the lease is lost": {fail: always(ErrLostLead), calls: 1, want: "lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -336,7 +341,8 @@ func TestOpeningAnObjectStoreIsRepeated(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				stores := PatientStores{Stores: unopened{&faulty{}, test.err, began.Add(time.Minute)}, For: test.limit, Log: hclog.NewNullLogger()}
+				stores := PatientStores{Stores: unopened{&faulty{}, test.err, began.Add(time.Minute)}, For: test.limit,
+					Log: hclog.NewNullLogger()}
 				opened, err := stores.Open(t.Context(), &velerov1.BackupStorageLocation{})
 				require.GreaterOrEqual(t, time.Since(began), test.takes)
 				require.Less(t, time.Since(began), test.takes+30*time.Second)
@@ -361,7 +367,8 @@ func TestOnlyRunsArePatient(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, opened.Validate(t.Context()), errUnclear)
 		require.Zero(t, time.Since(began))
-		opened, err = PatientStores{Stores: f, For: time.Hour, Log: hclog.NewNullLogger()}.Open(t.Context(), &velerov1.BackupStorageLocation{})
+		opened, err = PatientStores{Stores: f, For: time.Hour, Log: hclog.NewNullLogger()}.Open(t.Context(),
+			&velerov1.BackupStorageLocation{})
 		require.NoError(t, err)
 		_, _, err = opened.ListBackups(t.Context())
 		require.NoError(t, err)

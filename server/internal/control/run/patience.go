@@ -48,7 +48,9 @@ type patientReader struct {
 }
 
 // Get implements client.Reader.
-func (r patientReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+func (r patientReader) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
 	return r.patience.Read(ctx, func() error { return r.reader.Get(ctx, key, object, opts...) })
 }
 

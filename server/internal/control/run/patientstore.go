@@ -16,7 +16,8 @@ type patientStore struct {
 	outage *outage
 }
 
-// PutObject implements objectstore.Store. It reads body again for each attempt, so it repeats nothing if body is no io.Seeker.
+// PutObject implements objectstore.Store. It reads body again for each attempt, so it repeats nothing if body is no
+// io.Seeker.
 func (s patientStore) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
 	start, repeatable := body.(io.Seeker)
 	if !repeatable {
@@ -57,7 +58,8 @@ func (s patientStore) ObjectExists(ctx context.Context, bucket, key string) (boo
 
 // ListCommonPrefixes implements objectstore.Store.
 func (s patientStore) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
-	return patiently(ctx, s.outage, func() ([]string, error) { return s.Store.ListCommonPrefixes(ctx, bucket, prefix, delimiter) })
+	return patiently(ctx, s.outage,
+		func() ([]string, error) { return s.Store.ListCommonPrefixes(ctx, bucket, prefix, delimiter) })
 }
 
 // ListObjects implements objectstore.Store.

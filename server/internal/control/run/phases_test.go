@@ -96,7 +96,8 @@ func TestOnlyTransitionsOfTheTableAreAllowed(t *testing.T) {
 		}
 	}
 	require.Less(t, allowed, len(backupTransitions())+1)
-	require.ErrorContains(t, CheckBackupTransition("Completed", "InProgress"), "a backup does not go from Completed to InProgress")
+	require.ErrorContains(t, CheckBackupTransition("Completed", "InProgress"),
+		"a backup does not go from Completed to InProgress")
 	require.NoError(t, CheckBackupTransition("ReadyToStart", "InProgress"))
 	require.Error(t, CheckBackupTransition("Deleting", "ReadyToStart"))
 }

@@ -24,8 +24,8 @@ const (
 	WaitsPeriod = 5 * time.Second
 )
 
-// Progress writes the progress of a run to the status of its custom resource: the numbers of items to status.progress, and those of its
-// operations beside it. What the run waits for is written to an annotation.
+// Progress writes the progress of a run to the status of its custom resource: the numbers of items to status.progress,
+// and those of its operations beside it. What the run waits for is written to an annotation.
 type Progress[T any] struct {
 	done, total atomic.Int64
 	operations  atomic.Pointer[operation.Group] // nil group if there are none
@@ -54,9 +54,11 @@ func (p *Progress[T]) now() progress {
 }
 
 // Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
-// items that are done. What is waited for with ctx is logged to log, and written too. If the object does not exist any more, or
-// another process has taken it up, Follow stops and calls end with ErrDeleted or ErrTakenUp.
-func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, end func(cause error)) *Progress[T] {
+// items that are done. What is waited for with ctx is logged to log, and written too. If the object does not exist any
+// more, or another process has taken it up, Follow stops and calls end with ErrDeleted or ErrTakenUp.
+func Follow[T any, P resource[T]](
+	ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, end func(cause error),
+) *Progress[T] {
 	p := &Progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
 	obj := P(p.newest) // used by the goroutine only, until it has ended
 	list := waits.Of(ctx)
@@ -95,10 +97,12 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 	return p
 }
 
-// writeProgress writes the progress and what is waited for, and updates obj to the new state. If another client has changed the object, it updates obj
-// too, and the progress has to be written again. It returns ErrDeleted if the object does not exist any more and ErrTakenUp if
-// another process has taken it up.
-func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, now progress, waiting string) error {
+// writeProgress writes the progress and what is waited for, and updates obj to the new state. If another client has
+// changed the object, it updates obj too, and the progress has to be written again. It returns ErrDeleted if the object
+// does not exist any more and ErrTakenUp if another process has taken it up.
+func writeProgress[T any, P resource[T]](
+	ctx context.Context, c *Cluster, obj P, doneKey string, now progress, waiting string,
+) error {
 	after := P(obj.DeepCopy())
 	err := c.Patch(ctx, after, progressPatch(obj, doneKey, now, waiting))
 	var there error
@@ -126,7 +130,8 @@ func (p *Progress[T]) End() *T {
 	return p.newest
 }
 
-// progressPatch returns a merge patch of the progress and of what is waited for that applies only to this state of the object.
+// progressPatch returns a merge patch of the progress and of what is waited for that applies only to this state of the
+// object.
 func progressPatch(object client.Object, doneKey string, now progress, waiting string) client.Patch {
 	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
 	if waiting != object.GetAnnotations()[velerov1.WaitsAnnotation] {

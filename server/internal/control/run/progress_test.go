@@ -19,7 +19,8 @@ func TestProgressIsWritten(t *testing.T) {
 	c := controllertest.NewCluster(t, nil)
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
 	c.Add(t, b)
-	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(),
+		func(cause error) { t.Error(cause) })
 	p.Set(3, 10)
 	var there velerov1.Backup
 	require.Eventually(t, func() bool {
@@ -28,7 +29,8 @@ func TestProgressIsWritten(t *testing.T) {
 	newest := p.End()
 	require.Equal(t, velerov1.BackupProgress{TotalItems: 10, ItemsBackedUp: 3}, *there.Status.Progress)
 	require.Equal(t, velerov1.BackupPhaseInProgress, there.Status.Phase)
-	require.Equal(t, there.ResourceVersion, newest.ResourceVersion, "so that the next write of the phase meets no conflict")
+	require.Equal(t, there.ResourceVersion, newest.ResourceVersion,
+		"so that the next write of the phase meets no conflict")
 }
 
 // busy are actions whose operations go on, and one of which has failed.
@@ -42,7 +44,8 @@ func startedOperations(t *testing.T, owner *operation.Owner) *operation.Group {
 	m, err := operation.NewMonitor(busy{}, operation.Options{Log: hclog.NewNullLogger()}) // it does not run
 	require.NoError(t, err)
 	group := m.Begin(owner, nil, 0)
-	for id, phase := range map[string]operation.Phase{"a": operation.New, "b": operation.InProgress, "c": operation.Completed, "d": operation.Failed} {
+	for id, phase := range map[string]operation.Phase{"a": operation.New, "b": operation.InProgress,
+		"c": operation.Completed, "d": operation.Failed} {
 		group.Add(operation.Operation{Action: "a.io/copy", ID: id, Status: operation.Status{Phase: phase}})
 	}
 	return group
@@ -54,7 +57,8 @@ func TestProgressCountsOperations(t *testing.T) {
 	want := operation.Counts{Attempted: 4, Completed: 1, Failed: 1}
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
 	c.Add(t, b)
-	ofBackup := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	ofBackup := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(),
+		func(cause error) { t.Error(cause) })
 	ofBackup.Operations(startedOperations(t, run.OwnerOfBackup(b)))
 	require.Eventually(t, func() bool {
 		var there velerov1.Backup
@@ -62,9 +66,11 @@ func TestProgressCountsOperations(t *testing.T) {
 	}, 30e9, 50e6)
 	require.Equal(t, want, run.OperationsOfBackup(ofBackup.End()))
 
-	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "r"}, Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}}
+	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "r"},
+		Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}}
 	c.Add(t, r)
-	ofRestore := run.Follow(t.Context(), c.Cluster, r, "itemsRestored", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	ofRestore := run.Follow(t.Context(), c.Cluster, r, "itemsRestored", hclog.NewNullLogger(),
+		func(cause error) { t.Error(cause) })
 	ofRestore.Operations(startedOperations(t, run.OwnerOfRestore(r)))
 	require.Eventually(t, func() bool {
 		var there velerov1.Restore
@@ -86,7 +92,8 @@ func TestProgressReportsADeletedObject(t *testing.T) {
 				c.Add(t, controllertest.NewBackup("b"))
 			}
 			deleted := make(chan error, 1)
-			p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { deleted <- cause })
+			p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(),
+				func(cause error) { deleted <- cause })
 			p.Set(1, 2)
 			require.ErrorIs(t, <-deleted, run.ErrDeleted)
 			p.End()
@@ -111,7 +118,8 @@ func TestProgressEndsWhenTheRunIsTakenUp(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), takenUp))
 
 	ended := make(chan error, 1)
-	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { ended <- cause })
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(),
+		func(cause error) { ended <- cause })
 	p.Set(1, 2)
 	require.ErrorIs(t, <-ended, run.ErrTakenUp)
 	require.Equal(t, "one", run.ClaimOf(p.End()).By, "the state is not that of the other process")
@@ -126,7 +134,8 @@ func TestProgressSurvivesEdits(t *testing.T) {
 	edited := b.DeepCopy()
 	edited.Labels = map[string]string{"edited": "yes"}
 	require.NoError(t, c.Update(t.Context(), edited))
-	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(),
+		func(cause error) { t.Error(cause) })
 	p.Set(1, 2)
 	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 30e9, 50e6)
 	newest := p.End()

@@ -12,8 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// Recovery fails the backups and restores that a former server left InProgress, where the controller that would take them up is
-// disabled. It runs before the controllers start. Objects in all other phases are continued by their controllers.
+// Recovery fails the backups and restores that a former server left InProgress, where the controller that would take
+// them up is disabled. It runs before the controllers start. Objects in all other phases are continued by their
+// controllers.
 type Recovery struct {
 	*Cluster
 	Backups, Restores bool // which of them

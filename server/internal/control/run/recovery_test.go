@@ -23,7 +23,8 @@ func TestRecoveryFailsWhatNoControllerTakesUp(t *testing.T) {
 		c.Add(t, controllertest.NewBackup("b-"+string(rune('a'+i)), controllertest.InPhase(phase)))
 	}
 	c.Add(t,
-		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "running"}, Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "running"},
+			Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
 		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}},
 	)
 	r := run.Recovery{Cluster: c.Cluster, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
@@ -40,19 +41,22 @@ func TestRecoveryFailsWhatNoControllerTakesUp(t *testing.T) {
 			continue
 		}
 		require.Equal(t, velerov1.BackupPhaseFailed, b.Status.Phase)
-		require.Equal(t, `found a backup with status "InProgress" during the server starting, mark it as "Failed"`, b.Status.FailureReason)
+		require.Equal(t, `found a backup with status "InProgress" during the server starting, mark it as "Failed"`,
+			b.Status.FailureReason)
 		require.Equal(t, controllertest.Noon().Unix(), b.Status.CompletionTimestamp.Unix())
 		require.True(t, run.HasPartialData(b), "its files have yet to be deleted")
 	}
 	var running, waiting velerov1.Restore
 	require.NoError(t, c.Get(t.Context(), c.Request("running").NamespacedName, &running))
 	require.Equal(t, velerov1.RestorePhaseFailed, running.Status.Phase)
-	require.Equal(t, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`, running.Status.FailureReason)
+	require.Equal(t, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`,
+		running.Status.FailureReason)
 	require.NoError(t, c.Get(t.Context(), c.Request("waiting").NamespacedName, &waiting))
 	require.Empty(t, waiting.Status.Phase)
 }
 
-// TestAcceptHardening_UnwritableAtStart has a backup that the API server refuses to write. The recovery goes on with the others.
+// TestAcceptHardening_UnwritableAtStart has a backup that the API server refuses to write. The recovery goes on with
+// the others.
 func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {

@@ -14,8 +14,8 @@ type restoreTransition struct {
 	by   string
 }
 
-// restoreTransitions returns the state machine of restores. No other transition is ever written. The empty phase means New
-// and does not occur here.
+// restoreTransitions returns the state machine of restores. No other transition is ever written. The empty phase means
+// New and does not occur here.
 func restoreTransitions() []restoreTransition {
 	const (
 		newPhase       = velerov1.RestorePhaseNew

@@ -29,7 +29,8 @@ var (
 	ErrShutdown = errors.New("the server was stopped while it was in progress")
 
 	// ErrLostLead is the cause that ends all runs at once when another server has taken over.
-	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time, and another server has it")
+	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time, and another " +
+		"server has it")
 
 	// ErrTakenUp is the cause that ends a run when another process has taken it up.
 	ErrTakenUp = errors.New("another server has taken up the run")
@@ -64,8 +65,8 @@ func NewRuns(o RunsOptions) *Runs {
 
 // Run is a backup or restore at work.
 type Run struct {
-	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early. It and Final have the list of
-	// what the run waits for.
+	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early. It and Final have
+	// the list of what the run waits for.
 	Ctx context.Context
 	// Final is the context of the clean-up and of the write of the last phase. It ends FinalWrites after Ctx when the
 	// server stops.
@@ -79,8 +80,9 @@ type Run struct {
 	claim string // of this process, for this run
 }
 
-// Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the run
-// at once. Calls of plugins with the contexts of the run are made on its behalf. End must be called after the last write.
+// Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the
+// run at once. Calls of plugins with the contexts of the run are made on its behalf. End must be called after the last
+// write.
 func (r *Runs) Begin(server context.Context, uid types.UID) *Run {
 	server = pluginhost.ForRun(waits.With(server, waits.New()), string(uid))
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(server))
@@ -127,8 +129,8 @@ func (r *Runs) Stop(uid types.UID, cause error) {
 	}
 }
 
-// StopOnRequest returns a handler that ends the run of a custom resource that is deleted or cancelled. The controller of the
-// resource cannot do that, because it does not get the event before the run has ended.
+// StopOnRequest returns a handler that ends the run of a custom resource that is deleted or cancelled. The controller
+// of the resource cannot do that, because it does not get the event before the run has ended.
 func (r *Runs) StopOnRequest() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -156,8 +158,8 @@ func (r *Run) Reason(err error) error {
 // Start returns the claim with which this run starts the first attempt of an object.
 func (r *Run) Start() Claim { return Claim{By: r.claim, Attempt: 1} }
 
-// TakeUp returns the claim with which this run takes up an object that another process has left in progress. If all attempts
-// were made, it returns an error, for which the object fails.
+// TakeUp returns the claim with which this run takes up an object that another process has left in progress. If all
+// attempts were made, it returns an error, for which the object fails.
 func (r *Run) TakeUp(object client.Object) (Claim, error) {
 	made := ClaimOf(object).Attempt
 	if made >= r.runs.Attempts {
@@ -166,8 +168,8 @@ func (r *Run) TakeUp(object client.Object) (Claim, error) {
 	return Claim{By: r.claim, Attempt: made + 1}, nil
 }
 
-// IsLeft reports whether the run ended early so that another server takes it up: nothing more may be written about it. That
-// is so if another one has done so already, or if this server stops and the object may have another attempt.
+// IsLeft reports whether the run ended early so that another server takes it up: nothing more may be written about it.
+// That is so if another one has done so already, or if this server stops and the object may have another attempt.
 func (r *Run) IsLeft(object client.Object) bool {
 	switch cause := context.Cause(r.Ctx); {
 	case errors.Is(cause, ErrLostLead), errors.Is(cause, ErrTakenUp):

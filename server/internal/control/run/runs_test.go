@@ -97,7 +97,8 @@ func TestRunIsTakenUpUntilItsAttemptsAreUsedUp(t *testing.T) {
 		run.End()
 	}
 	_, err := runs.Begin(t.Context(), "uid").TakeUp(b)
-	require.EqualError(t, err, "gave up after 3 attempts: in each of them the server was stopped or killed, or lost its lease, while the backup was in progress")
+	require.EqualError(t, err, "gave up after 3 attempts: in each of them the server was stopped or killed, or lost its "+
+		"lease, while the backup was in progress")
 
 	// What another kind of server has begun counts as the first attempt.
 	once := NewRuns(RunsOptions{Kind: "restore", Lost: t.Context(), Attempts: 1})

@@ -23,7 +23,8 @@ func (c *Cluster) OpenSnapshotter(snapshotters Snapshotters) snapshot.Open {
 		var location velerov1.VolumeSnapshotLocation
 		err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("volume snapshot location %s/%s does not exist; create it with the provider and configuration that it had", c.Namespace, name)
+			return nil, fmt.Errorf("volume snapshot location %s/%s does not exist; create it with the provider and "+
+				"configuration that it had", c.Namespace, name)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("get volume snapshot location %s: %w", name, err)

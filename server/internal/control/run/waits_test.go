@@ -35,12 +35,14 @@ func TestWaitsAreWrittenAndEndWithThePhase(t *testing.T) {
 	require.WithinRange(t, shown.Oldest[0].Since.Time, began, time.Now())
 	shown.Oldest[1].Since = shown.Oldest[0].Since
 	require.Equal(t, &velerov1.Waits{Oldest: []velerov1.Wait{
-		{For: "the hooks of pod db", Since: shown.Oldest[0].Since}, {For: `webhook "policy"`, Because: "connection refused", Since: shown.Oldest[0].Since},
+		{For: "the hooks of pod db", Since: shown.Oldest[0].Since}, {For: `webhook "policy"`, Because: "connection refused",
+			Since: shown.Oldest[0].Since},
 	}}, shown)
 	require.Nil(t, c.Backup(t, "b").Status.Progress, "there is no progress to write")
 
 	first.End()
-	require.Eventually(t, func() bool { shown := annotated(); return len(shown.Oldest) == 1 }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { shown := annotated(); return len(shown.Oldest) == 1 }, time.Minute,
+		50*time.Millisecond)
 	p.Set(1, 2)
 	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, time.Minute, 50*time.Millisecond)
 	require.NotNil(t, annotated())

@@ -15,8 +15,8 @@ const backupMoment = "20060102150405"
 // maxScheduleName is the longest name of a schedule for which the names of its backups are valid.
 const maxScheduleName = 253 - 1 - len(backupMoment)
 
-// NewBackup returns the backup of a schedule for a time. It has the labels of the template, or else those of the schedule,
-// and the annotations of the schedule.
+// NewBackup returns the backup of a schedule for a time. It has the labels of the template, or else those of the
+// schedule, and the annotations of the schedule.
 func NewBackup(schedule *velerov1.Schedule, moment time.Time) *velerov1.Backup {
 	from := schedule.Spec.Template.Metadata.Labels
 	if from == nil {

@@ -98,7 +98,8 @@ func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 	spec, status := &v.after.Spec, &v.after.Status
 	times, err := parseTimetable(spec.Schedule, now)
 	if err == nil && len(schedule.Name) > maxScheduleName {
-		err = fmt.Errorf("the name of the schedule has %d characters, want at most %d, as backups are named after it", len(schedule.Name), maxScheduleName)
+		err = fmt.Errorf("the name of the schedule has %d characters, want at most %d, as backups are named after it",
+			len(schedule.Name), maxScheduleName)
 	}
 	if err != nil {
 		status.Phase, status.ValidationErrors = velerov1.SchedulePhaseFailedValidation, []string{err.Error()}
@@ -148,7 +149,8 @@ func handledUntil(s *velerov1.Schedule) time.Time {
 func (r *Controller) act(ctx context.Context, v *scheduleView) error {
 	log := r.Log.With("schedule", v.after.Namespace+"/"+v.after.Name)
 	if v.setBack {
-		log.Warn("the status of the schedule is in the future, so the clock was set back; the schedule continues from now", "lastBackup", v.before.Status.LastBackup, "lastSkipped", v.before.Status.LastSkipped)
+		log.Warn("the status of the schedule is in the future, so the clock was set back; the schedule continues from now",
+			"lastBackup", v.before.Status.LastBackup, "lastSkipped", v.before.Status.LastSkipped)
 	}
 	if v.after.Status.Phase == velerov1.SchedulePhaseFailedValidation {
 		log.Warn("the schedule failed validation", "errors", v.after.Status.ValidationErrors)
@@ -165,8 +167,8 @@ func (r *Controller) act(ctx context.Context, v *scheduleView) error {
 	return nil
 }
 
-// backup creates the backup that is due, or skips it because an earlier one of the schedule waits or runs. As in Velero, a
-// backup that waits for operations of plugins or for its finalizer does not count, as it has no slot either.
+// backup creates the backup that is due, or skips it because an earlier one of the schedule waits or runs. As in
+// Velero, a backup that waits for operations of plugins or for its finalizer does not count, as it has no slot either.
 func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logger) error {
 	b := NewBackup(v.after, v.due)
 	log = log.With("backup", b.Name, "due", v.due)
@@ -182,8 +184,10 @@ func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logg
 	if i := slices.IndexFunc(list.Items, unfinished); i >= 0 && !slices.ContainsFunc(list.Items, same) {
 		other := &list.Items[i]
 		v.after.Status.LastSkipped = run.Timestamp(v.now)
-		log.Info("skipped the backup that is due, because another one of the schedule has not ended", "other", other.Name, "phase", run.BackupPhase(other))
-		r.Events.Eventf(v.before, other, corev1.EventTypeWarning, "Skipped", "Backup", "skipped the backup due at %s: backup %s of this schedule is %s",
+		log.Info("skipped the backup that is due, because another one of the schedule has not ended", "other", other.Name,
+			"phase", run.BackupPhase(other))
+		r.Events.Eventf(v.before, other, corev1.EventTypeWarning, "Skipped", "Backup",
+			"skipped the backup due at %s: backup %s of this schedule is %s",
 			v.due.UTC().Format(time.RFC3339), other.Name, run.BackupPhase(other))
 		return nil
 	}
@@ -192,7 +196,8 @@ func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logg
 	case apierrors.IsAlreadyExists(err):
 		log.Info("the backup that is due exists already")
 	case err != nil:
-		r.Events.Eventf(v.before, nil, corev1.EventTypeWarning, "NotCreated", "Backup", "backup %s could not be created: %v", b.Name, err)
+		r.Events.Eventf(v.before, nil, corev1.EventTypeWarning, "NotCreated", "Backup", "backup %s could not be created: %v",
+			b.Name, err)
 		return fmt.Errorf("create backup %s: %w", b.Name, err)
 	default:
 		log.Info("created the backup that is due")

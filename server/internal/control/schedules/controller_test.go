@@ -40,7 +40,8 @@ func newScheduleSite(t *testing.T) *scheduleSite {
 }
 
 func (s *scheduleSite) controller() *Controller {
-	return &Controller{Cluster: s.Cluster.Cluster, Events: s.recorder, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
+	return &Controller{Cluster: s.Cluster.Cluster, Events: s.recorder, Log: hclog.NewNullLogger(),
+		Now: func() time.Time { return s.now }}
 }
 
 // schedule creates a schedule whose last backup was created now.
@@ -280,7 +281,8 @@ func TestScheduleSkipsWhileABackupIsUnfinished(t *testing.T) {
 			recorded := s.recorded()
 			require.Equal(t, 1, strings.Count(recorded, "Skipped"), "it is skipped once: %s", recorded)
 			require.Contains(t, recorded, "T14:00:00Z: backup hourly-")
-			require.Contains(t, recorded, " of this schedule is "+string(run.BackupPhase(controllertest.NewBackup("", controllertest.InPhase(phase)))))
+			require.Contains(t, recorded, " of this schedule is "+
+				string(run.BackupPhase(controllertest.NewBackup("", controllertest.InPhase(phase)))))
 
 			s.pass("other", 0)
 			require.Equal(t, []string{"130000", "140000"}, s.made(), "another schedule does not mind")
@@ -361,7 +363,8 @@ func TestInvalidScheduleReportsItsErrors(t *testing.T) {
 	s.pass("wrong", 48*time.Hour)
 	schedule := s.read("wrong")
 	require.Equal(t, velerov1.SchedulePhaseFailedValidation, schedule.Status.Phase)
-	require.Equal(t, []string{"invalid schedule: expected exactly 5 fields, found 2: [every day]"}, schedule.Status.ValidationErrors)
+	require.Equal(t, []string{"invalid schedule: expected exactly 5 fields, found 2: [every day]"},
+		schedule.Status.ValidationErrors)
 	require.Empty(t, s.made())
 
 	s.change("wrong", func(schedule *velerov1.Schedule) { schedule.Spec.Schedule = "@daily" })
@@ -374,7 +377,8 @@ func TestInvalidScheduleReportsItsErrors(t *testing.T) {
 	long := strings.Repeat("x", maxScheduleName+1)
 	s.schedule(long, "@daily")
 	s.look(long)
-	require.Equal(t, []string{"the name of the schedule has 239 characters, want at most 238, as backups are named after it"}, s.read(long).Status.ValidationErrors)
+	require.Equal(t, []string{"the name of the schedule has 239 characters, want at most 238, as backups are named " +
+		"after it"}, s.read(long).Status.ValidationErrors)
 	s.end()
 	s.schedule(long[1:], "@hourly")
 	s.pass(long[1:], time.Hour)
@@ -452,7 +456,8 @@ func TestNewBackupCopiesFromTheSchedule(t *testing.T) {
 	b := NewBackup(schedule, time.Date(2026, 3, 4, 1, 2, 3, 0, time.FixedZone("", 3600)))
 	require.Equal(t, schedule.Name+"-20260304000203", b.Name, "in UTC")
 	require.Equal(t, "velero", b.Namespace)
-	require.Equal(t, map[string]string{"team": "a", velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
+	require.Equal(t, map[string]string{"team": "a", velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)},
+		b.Labels)
 	require.Equal(t, map[string]string{"note": "n"}, b.Annotations)
 	require.Equal(t, schedule.Spec.Template, b.Spec)
 	require.Empty(t, b.OwnerReferences)
@@ -461,6 +466,8 @@ func TestNewBackupCopiesFromTheSchedule(t *testing.T) {
 	schedule.Spec.Template.Metadata.Labels = map[string]string{"of": "the template"}
 	schedule.Spec.UseOwnerReferencesInBackup = new(true)
 	b = NewBackup(schedule, controllertest.Noon())
-	require.Equal(t, map[string]string{"of": "the template", velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
-	require.Equal(t, []metav1.OwnerReference{{APIVersion: "velero.io/v1", Kind: "Schedule", Name: schedule.Name, UID: "u", Controller: new(true)}}, b.OwnerReferences)
+	require.Equal(t, map[string]string{"of": "the template",
+		velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
+	require.Equal(t, []metav1.OwnerReference{{APIVersion: "velero.io/v1", Kind: "Schedule", Name: schedule.Name, UID: "u",
+		Controller: new(true)}}, b.OwnerReferences)
 }

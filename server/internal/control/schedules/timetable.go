@@ -12,8 +12,8 @@ import (
 // timetable holds the times at which a schedule is due, in whole seconds.
 type timetable struct{ cron.Schedule }
 
-// parseTimetable parses a cron expression as Velero does: five fields or a descriptor such as @daily or "@every 1h", after an
-// optional TZ= or CRON_TZ=. The default is the time zone of now.
+// parseTimetable parses a cron expression as Velero does: five fields or a descriptor such as @daily or "@every 1h",
+// after an optional TZ= or CRON_TZ=. The default is the time zone of now.
 func parseTimetable(expression string, now time.Time) (t timetable, err error) {
 	if expression == "" {
 		return timetable{}, errors.New("invalid schedule: it is empty, want a cron expression")

@@ -84,7 +84,8 @@ func TestTimetableLast(t *testing.T) {
 
 // FuzzTimetable checks that no expression panics, and that the last time is due, in the past, and the last one.
 func FuzzTimetable(f *testing.F) {
-	for _, seed := range []string{"* * * * *", "TZ=UTC", "@every 1h", "CRON_TZ=Asia/Tokyo 0-59/7 1,2 */3 JAN-MAR ?", "@yearly", "TZ= @daily"} {
+	for _, seed := range []string{"* * * * *", "TZ=UTC", "@every 1h", "CRON_TZ=Asia/Tokyo 0-59/7 1,2 */3 JAN-MAR ?",
+		"@yearly", "TZ= @daily"} {
 		f.Add(seed, int64(3600))
 	}
 	f.Fuzz(func(t *testing.T, expression string, ago int64) {

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
-// Controller deletes the snapshots that a run has taken and its backup does not have, and the records of all snapshots of the run, when the
-// run has ended. A request names the UID of a backup.
+// Controller deletes the snapshots that a run has taken and its backup does not have, and the records of all snapshots
+// of the run, when the run has ended. A request names the UID of a backup.
 type Controller struct {
 	*run.Cluster
 	Stores       run.Stores
@@ -40,7 +40,8 @@ func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	}
 	ofBackup := func(_ context.Context, object client.Object) []ctrl.Request { return request(string(object.GetUID())) }
 	return b.WatchesMetadata(metadata("ConfigMap"), handler.EnqueueRequestsFromMapFunc(ofRecord)).
-		Watches(&velerov1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup), builder.WithPredicates(run.UnsettledBackups()))
+		Watches(&velerov1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup),
+			builder.WithPredicates(run.UnsettledBackups()))
 }
 
 func request(uid string) []ctrl.Request {
@@ -67,7 +68,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	for _, err := range damaged {
-		r.Log.Error("the record of a snapshot cannot be read; look for a snapshot that no backup has, then delete the ConfigMap", "error", err)
+		r.Log.Error("the record of a snapshot cannot be read; look for a snapshot that no backup has, then delete the "+
+			"ConfigMap", "error", err)
 	}
 	if len(records) == 0 {
 		return ctrl.Result{}, nil
@@ -104,8 +106,11 @@ func (r *Controller) hasRecords(ctx context.Context, uid types.UID) (bool, error
 	return len(list.Items) > 0, err
 }
 
-// phase returns the phase of a backup, "" if it was deleted. InProgress means that its run goes on, or is taken up again.
-func (r *Controller) phase(ctx context.Context, name types.NamespacedName, uid types.UID) (velerov1.BackupPhase, error) {
+// phase returns the phase of a backup, "" if it was deleted. InProgress means that its run goes on, or is taken up
+// again.
+func (r *Controller) phase(
+	ctx context.Context, name types.NamespacedName, uid types.UID,
+) (velerov1.BackupPhase, error) {
 	var b velerov1.Backup
 	err := r.Live.Get(ctx, name, &b)
 	if client.IgnoreNotFound(err) != nil {
@@ -117,8 +122,8 @@ func (r *Controller) phase(ctx context.Context, name types.NamespacedName, uid t
 	return run.BackupPhase(&b), nil
 }
 
-// settleCSI removes the CSI snapshots of a backup that has ended. If the backup was completed, only the objects that its finalizer may
-// have left are deleted, and the snapshots stay. settleCSI then drops the record.
+// settleCSI removes the CSI snapshots of a backup that has ended. If the backup was completed, only the objects that
+// its finalizer may have left are deleted, and the snapshots stay. settleCSI then drops the record.
 func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid types.UID) error {
 	objects, err := r.open(ctx, record, uid)
 	if err != nil {
@@ -133,7 +138,8 @@ func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid
 	if err != nil && !errors.Is(err, store.ErrNotFound) && !damaged {
 		return err
 	}
-	complete := damaged || stored.UID == uid && (stored.Status.Phase == velerov1.BackupPhaseCompleted || stored.Status.Phase == velerov1.BackupPhasePartiallyFailed)
+	complete := damaged || stored.UID == uid && (stored.Status.Phase == velerov1.BackupPhaseCompleted ||
+		stored.Status.Phase == velerov1.BackupPhasePartiallyFailed)
 	settle := r.VolumeSnapshots.Remove
 	if complete {
 		settle = r.VolumeSnapshots.Keep
@@ -148,7 +154,8 @@ func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid
 func (r *Controller) open(ctx context.Context, record *snapshot.Record, uid types.UID) (*store.Store, error) {
 	location, err := r.GetLocation(ctx, record.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
-		return nil, fmt.Errorf("whether backup %s has snapshots that its run has left is not known: %w; create the location again, or delete the ConfigMaps with the label %s=%s",
+		return nil, fmt.Errorf("whether backup %s has snapshots that its run has left is not known: %w; create the "+
+			"location again, or delete the ConfigMaps with the label %s=%s",
 			record.Backup.Name, err, snapshot.OwnerLabel, uid)
 	}
 	if err != nil {
@@ -170,7 +177,8 @@ func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid ty
 	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged file may be that of the backup
 		return nil, err
 	}
-	list, err := store.DecodeList[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
+	list, err := store.DecodeList[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots,
+		name)
 	if err != nil {
 		return nil, err
 	}
@@ -185,12 +193,15 @@ func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid ty
 func (r *Controller) settle(ctx context.Context, record *snapshot.Record, stored map[string]bool) error {
 	s := &record.Snapshot
 	id := s.Status.ProviderSnapshotID
-	log := r.Log.With("backup", record.Backup.Name, "persistentVolume", s.Spec.PersistentVolumeName, "location", s.Spec.Location)
+	log := r.Log.With("backup", record.Backup.Name, "persistentVolume", s.Spec.PersistentVolumeName, "location",
+		s.Spec.Location)
 	switch {
 	case stored[id] && id != "":
 	case id == "":
-		log.Warn("a server was stopped while it requested a snapshot; if the snapshot exists, no backup has it: look for it by its tags, and delete it",
-			"volumeID", s.Spec.ProviderVolumeID, "tags", fmt.Sprintf("velero.io/backup=%s, velero.io/pv=%s", s.Spec.BackupName, s.Spec.PersistentVolumeName))
+		log.Warn("a server was stopped while it requested a snapshot; if the snapshot exists, no backup has it: look for "+
+			"it by its tags, and delete it",
+			"volumeID", s.Spec.ProviderVolumeID, "tags", fmt.Sprintf("velero.io/backup=%s, velero.io/pv=%s", s.Spec.BackupName,
+				s.Spec.PersistentVolumeName))
 	default:
 		plugin, err := r.OpenSnapshotter(r.Snapshotters)(ctx, s.Spec.Location)
 		if err == nil {

@@ -14,9 +14,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// ReadConfigMap reads and parses the config map that a field of a spec refers to. It returns nil without a reference and
-// for another kind, which is a problem of the spec. An error means that the config map could not be read.
-func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field string, ref *velerov1.TypedLocalObjectReference,
+// ReadConfigMap reads and parses the config map that a field of a spec refers to. It returns nil without a reference
+// and for another kind, which is a problem of the spec. An error means that the config map could not be read.
+func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field string,
+	ref *velerov1.TypedLocalObjectReference,
 	parse func(*corev1.ConfigMap) (*T, error),
 ) (document *T, problems []string, err error) {
 	if ref == nil || !configmap.IsKind(ref.Kind) {
@@ -28,7 +29,8 @@ func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field 
 	cm := new(corev1.ConfigMap)
 	err = c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, cm)
 	if apierrors.IsNotFound(err) {
-		return nil, []string{fmt.Sprintf("%s: config map %s/%s does not exist; create it, or name another", field, namespace, ref.Name)}, nil
+		return nil, []string{fmt.Sprintf("%s: config map %s/%s does not exist; create it, or name another", field, namespace,
+			ref.Name)}, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("get config map %s/%s: %w", namespace, ref.Name, err)

@@ -22,8 +22,8 @@ import (
 // notAccepted is why objects are excluded that the filters select and that the accepted manifest does not have.
 const notAccepted = "it is new since the accepted dry run"
 
-// Accepted are the items of a manifest that was shown to somebody. A backup with it takes these, and no others, except for those on which
-// an action insists. It keeps hashes of the items only. It is for one backup.
+// Accepted are the items of a manifest that was shown to somebody. A backup with it takes these, and no others, except
+// for those on which an action insists. It keeps hashes of the items only. It is for one backup.
 type Accepted struct {
 	open func(context.Context) (io.ReadCloser, error)
 	seen seen // for its keys
@@ -62,7 +62,9 @@ const maxNamed = 10
 func NewAccepted(ctx context.Context, open func(context.Context) (io.ReadCloser, error)) (*Accepted, error) {
 	a := &Accepted{open: open, seed: maphash.MakeSeed(), items: map[key]accepted{}, fresh: map[key]struct{}{}}
 	err := a.each(ctx, func(one *manifest.Item) error {
-		a.items[a.keyOf(one.APIGroup, one.Resource, one.APIVersion, one.Namespace, one.Name)] = accepted{print: a.print(one.UID, one.Labels)}
+		a.items[a.keyOf(one.APIGroup, one.Resource, one.APIVersion, one.Namespace, one.Name)] = accepted{
+			print: a.print(one.UID, one.Labels),
+		}
 		return nil
 	})
 	return a, err
@@ -124,8 +126,8 @@ func (a *Accepted) has(res discovery.Resource, meta item.Meta) bool {
 	return false
 }
 
-// took takes note of an object that is in the backup. Actions may have changed its labels, and not all of them were called for the
-// manifest: so it has not changed if before or after equals what the manifest has.
+// took takes note of an object that is in the backup. Actions may have changed its labels, and not all of them were
+// called for the manifest: so it has not changed if before or after equals what the manifest has.
 func (a *Accepted) took(res discovery.Resource, before, after item.Meta) {
 	k := a.keyOf(res.GroupVersion.Group, res.Name, res.GroupVersion.Version, before.Namespace, before.Name)
 	a.mu.Lock()
@@ -184,7 +186,8 @@ func (a *Accepted) warnings() []string {
 	return all
 }
 
-// takeRest backs up the objects of the accepted manifest that the filters do not select any more, and warns of what has changed.
+// takeRest backs up the objects of the accepted manifest that the filters do not select any more, and warns of what has
+// changed.
 func (e *engine) takeRest(ctx context.Context) error {
 	a := e.req.Accepted
 	if a == nil {
@@ -229,7 +232,8 @@ func (e *engine) takeAgain(ctx context.Context, one *manifest.Item) (taken bool,
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		e.record.failed(gr, one.Namespace, one.Name, "object of the accepted dry run cannot be read, it is not backed up", err)
+		e.record.failed(gr, one.Namespace, one.Name, "object of the accepted dry run cannot be read, it is not backed up",
+			err)
 		return true, nil // it may exist
 	}
 	return e.object(ctx, object{resource: resource, raw: raw, must: true, included: one.Included})

@@ -128,7 +128,8 @@ func TestActionsRunInOrderOnEachOthersResults(t *testing.T) {
 		}
 	}
 	first, second, csi := step("example.com/first"), step("example.com/second"), step("velero.io/csi-thing")
-	b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(nil), Actions: []backupitemaction.Action{first, second, csi}})
+	b := take(t.Context(), t, deps,
+		backup.Request{Backup: newBackup(nil), Actions: []backupitemaction.Action{first, second, csi}})
 	require.Zero(t, b.Errors, b.Results)
 	require.Equal(t, []string{"example.com/first", "example.com/second"}, order, "the CSI feature is off")
 	require.Equal(t, []string{"shop-prod/settings"}, first.calls)
@@ -142,7 +143,8 @@ func TestItemWithoutActionsKeepsItsBytes(t *testing.T) {
 	// A number that a float64 cannot hold survives.
 	require.Contains(t, b.objects["widgets.example.com:shop-prod/round"], `"big":9007199254740993`)
 	// Built-in types get the type that they lack in a list.
-	require.True(t, strings.HasPrefix(b.objects["deployments.apps:shop-prod/web"], `{"apiVersion":"apps/v1","kind":"Deployment","metadata":`))
+	require.True(t, strings.HasPrefix(b.objects["deployments.apps:shop-prod/web"],
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":`))
 	require.Contains(t, b.ResourceList["apps/v1/Deployment"], "shop-prod/web")
 	require.Equal(t, []string{"shop-prod"}, b.ResourceList["v1/Namespace"])
 }
@@ -156,8 +158,9 @@ func TestItemErrorsAreRecordedAndTheBackupContinues(t *testing.T) {
 	}{
 		"failing": {func([]byte) (*backupitemaction.Result, error) { return nil, errors.New("no luck") },
 			" resource: /configmaps name: /settings message: /error backing up item error: /no luck"},
-		"nil":        {func([]byte) (*backupitemaction.Result, error) { return nil, nil }, "returned no item"},
-		"empty item": {func([]byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{}, nil }, "returned no item"},
+		"nil": {func([]byte) (*backupitemaction.Result, error) { return nil, nil }, "returned no item"},
+		"empty item": {func([]byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{}, nil },
+			"returned no item"},
 		"garbage": {func([]byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: []byte("garbage")}, nil
 		}, "invalid JSON at byte 0"},
@@ -168,13 +171,16 @@ func TestItemErrorsAreRecordedAndTheBackupContinues(t *testing.T) {
 			return &backupitemaction.Result{Item: []byte(`{"metadata":{"namespace":"shop-prod","name":"settings"}}`)}, nil
 		}, "want an object with apiVersion and kind"},
 		"unknown additional item": {func(item []byte) (*backupitemaction.Result, error) {
-			return &backupitemaction.Result{Item: item, AdditionalItems: []framework.ResourceIdentifier{id("", "unicorns", "", "x")}}, nil
+			return &backupitemaction.Result{Item: item,
+				AdditionalItems: []framework.ResourceIdentifier{id("", "unicorns", "", "x")}}, nil
 		}, "additional item unicorns/x requested by example.com/bad: unicorns is not a resource of this cluster"},
 		"additional item without name": {func(item []byte) (*backupitemaction.Result, error) {
-			return &backupitemaction.Result{Item: item, AdditionalItems: []framework.ResourceIdentifier{id("", "secrets", "shop-prod", "")}}, nil
+			return &backupitemaction.Result{Item: item,
+				AdditionalItems: []framework.ResourceIdentifier{id("", "secrets", "shop-prod", "")}}, nil
 		}, "its name is missing"},
 		"additional item without namespace": {func(item []byte) (*backupitemaction.Result, error) {
-			return &backupitemaction.Result{Item: item, AdditionalItems: []framework.ResourceIdentifier{id("", "secrets", "", "password")}}, nil
+			return &backupitemaction.Result{Item: item,
+				AdditionalItems: []framework.ResourceIdentifier{id("", "secrets", "", "password")}}, nil
 		}, "its namespace is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +217,8 @@ func TestOperationsOfActionsAreInTheResult(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	starter := &testAction{
-		name: "example.com/starter", selector: framework.ResourceSelector{IncludedResources: []string{"secrets"}, LabelSelector: "app"},
+		name: "example.com/starter", selector: framework.ResourceSelector{IncludedResources: []string{"secrets"},
+			LabelSelector: "app"},
 		execute: func(item []byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: item, OperationID: "op-1",
 				PostOperationItems: []framework.ResourceIdentifier{id("", "pods", "shop-prod", "db-0")}}, nil
@@ -223,7 +230,9 @@ func TestOperationsOfActionsAreInTheResult(t *testing.T) {
 	require.False(t, op.Created.IsZero())
 	require.Equal(t, operation.Operation{
 		Action: "example.com/starter", ID: "op-1", Item: id("", "secrets", "shop-prod", "password"), Created: op.Created,
-		PostOperationItems: []framework.ResourceIdentifier{id("", "pods", "shop-prod", "db-0")}, Status: operation.Status{Phase: operation.New},
+		PostOperationItems: []framework.ResourceIdentifier{id("", "pods", "shop-prod", "db-0")}, Status: operation.Status{
+			Phase: operation.New,
+		},
 	}, op)
 }
 
@@ -246,7 +255,8 @@ func TestOperationIsFollowedWhateverHappensToItsItem(t *testing.T) {
 					return &backupitemaction.Result{Item: test.reply(item), OperationID: "op-1"}, nil
 				},
 			}
-			b := take(t.Context(), t, deps, backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{starter}})
+			b := take(t.Context(), t, deps,
+				backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{starter}})
 			require.Equal(t, test.errors, b.Errors)
 			require.NotContains(t, b.objects, "secrets:shop-prod/password")
 			require.Len(t, b.Operations, 1)
@@ -257,7 +267,9 @@ func TestOperationIsFollowedWhateverHappensToItsItem(t *testing.T) {
 func TestOperationOfTwoItemsIsAnErrorOfTheSecond(t *testing.T) {
 	t.Parallel()
 	starter := &testAction{
-		name: "example.com/starter", starts: versioning.Keyed, selector: framework.ResourceSelector{IncludedResources: []string{"secrets"}},
+		name: "example.com/starter", starts: versioning.Keyed, selector: framework.ResourceSelector{
+			IncludedResources: []string{"secrets"},
+		},
 		execute: func(item []byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: item, OperationID: "op-1"}, nil
 		},
@@ -289,9 +301,12 @@ func TestAdditionalItemsAreBackedUpOnceBeforeTheItem(t *testing.T) {
 		require.Fail(t, "missing", path)
 		return -1
 	}
-	require.Less(t, at("resources/serviceaccounts/namespaces/shop-prod/robot.json"), at("resources/pods/namespaces/shop-prod/db-0.json"))
-	require.Less(t, at("resources/persistentvolumes/cluster/fixture-pv.json"), at("resources/pods/namespaces/shop-prod/db-0.json"))
+	require.Less(t, at("resources/serviceaccounts/namespaces/shop-prod/robot.json"),
+		at("resources/pods/namespaces/shop-prod/db-0.json"))
+	require.Less(t, at("resources/persistentvolumes/cluster/fixture-pv.json"),
+		at("resources/pods/namespaces/shop-prod/db-0.json"))
 	require.NotContains(t, b.objects["pods:shop-prod/db-0"], "must-include")
-	require.Equal(t, []string{" resource: /secrets name: /missing message: /additional item does not exist, it is left out"},
+	require.Equal(t, []string{" resource: /secrets name: /missing message: /additional item does not exist, it is left " +
+		"out"},
 		b.Results.Warnings.Namespaces["shop-prod"])
 }

@@ -61,7 +61,8 @@ func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) 
 			if wanted, err := e.wantsAction(ctx, a.Name(), raw); err != nil {
 				return acted{}, err
 			} else if !wanted {
-				e.log.Info("an action that takes snapshots is not called: none is wanted of the volume", "action", a.Name(), "namespace", meta.Namespace, "name", meta.Name)
+				e.log.Info("an action that takes snapshots is not called: none is wanted of the volume", "action", a.Name(),
+					"namespace", meta.Namespace, "name", meta.Name)
 				continue
 			}
 		}
@@ -98,7 +99,8 @@ func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) 
 		}
 		if _, skip := changed.Annotations[skipAnnotation]; skip {
 			e.leaveOut(gr, "action "+a.Name()+" excludes it")
-			e.log.Info("object is excluded by an action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace, "name", meta.Name)
+			e.log.Info("object is excluded by an action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace,
+				"name", meta.Name)
 			return acted{excluded: true}, nil
 		}
 		raw = reply.Item
@@ -128,14 +130,15 @@ func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) 
 				done.requested = append(done.requested, edge)
 			}
 		}
-		meta.UID, meta.Labels, meta.Annotations, meta.OwnerReferences = changed.UID, changed.Labels, changed.Annotations, changed.OwnerReferences
+		meta.UID, meta.Labels, meta.Annotations, meta.OwnerReferences = changed.UID, changed.Labels, changed.Annotations,
+			changed.OwnerReferences
 	}
 	done.meta, done.raw = meta, raw
 	return done, nil
 }
 
-// additional backs up an object that an action requested for another one, unless it is in the backup already. o is what is known of it
-// beside its name. additional returns the dependency on it.
+// additional backs up an object that an action requested for another one, unless it is in the backup already. o is what
+// is known of it beside its name. additional returns the dependency on it.
 func (e *engine) additional(ctx context.Context, o object, id framework.ResourceIdentifier) (manifest.Edge, error) {
 	resource, id, err := e.wanted(id)
 	if err != nil {
@@ -168,7 +171,8 @@ func (e *engine) addOne(ctx context.Context, o object, id framework.ResourceIden
 		o.raw, err = e.get(ctx, o.resource, id.Namespace, id.Name)
 	}
 	if apierrors.IsNotFound(err) {
-		e.record.warned(o.resource.GroupResource(), id.Namespace, id.Name, "additional item does not exist, it is left out", nil)
+		e.record.warned(o.resource.GroupResource(), id.Namespace, id.Name, "additional item does not exist, it is left out",
+			nil)
 		e.log.Warn("additional item does not exist, it is left out", "item", id)
 		return nil
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// maxRelatedBytes bounds the related objects in all blocks that wait or are under way. One for which there is no space is read
-// again when it is backed up.
+// maxRelatedBytes bounds the related objects in all blocks that wait or are under way. One for which there is no space
+// is read again when it is backed up.
 const maxRelatedBytes = 16 << 20
 
-// relate adds to a block what item block actions relate to its objects, and to those in turn. An object is in one block only: in
-// the first that it is related to, or in one of its own. Problems with relations are recorded; an error ends the whole backup.
+// relate adds to a block what item block actions relate to its objects, and to those in turn. An object is in one block
+// only: in the first that it is related to, or in one of its own. Problems with relations are recorded; an error ends
+// the whole backup.
 func (e *engine) relate(ctx context.Context, b *block) error {
 	for i := range b.objects {
 		o := &b.objects[i]
@@ -73,13 +74,15 @@ func (e *engine) relations(ctx context.Context, o object, meta item.Meta) ([]rel
 	if meta.Kind == "" && meta.APIVersion == "" {
 		raw = item.WithType(nil, o.raw, o.resource.GroupVersion.String(), o.resource.Kind)
 	}
-	for a := range e.blockActions.For(o.resource.GroupResource(), meta.Namespace, func() map[string]string { return meta.Labels }) {
+	for a := range e.blockActions.For(o.resource.GroupResource(), meta.Namespace,
+		func() map[string]string { return meta.Labels }) {
 		related, err := a.GetRelatedItems(ctx, raw, e.backupJSON)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			e.ignoreRelation(o, meta, "error executing an item block action, the items that it relates are not backed up in one block", err)
+			e.ignoreRelation(o, meta, "error executing an item block action, the items that it relates are not backed up in "+
+				"one block", err)
 			continue
 		}
 		for _, id := range related {
@@ -94,7 +97,8 @@ func (e *engine) ignoreRelation(o object, meta item.Meta, text string, err error
 	e.log.Warn(text, "resource", o.resource.GroupResource(), "namespace", meta.Namespace, "name", meta.Name, "error", err)
 }
 
-// addRelated adds a related item to a block, unless it is in one or the filters exclude it. It is read when its turn comes.
+// addRelated adds a related item to a block, unless it is in one or the filters exclude it. It is read when its turn
+// comes.
 func (e *engine) addRelated(b *block, id framework.ResourceIdentifier, included manifest.Inclusion) error {
 	resource, id, err := e.wanted(id)
 	if err != nil {
@@ -114,7 +118,8 @@ func (e *engine) addRelated(b *block, id framework.ResourceIdentifier, included 
 	return nil
 }
 
-// read reads a related item, unless it has been read. The item is left out of the block if that fails, which is recorded.
+// read reads a related item, unless it has been read. The item is left out of the block if that fails, which is
+// recorded.
 func (e *engine) read(ctx context.Context, o *object) error {
 	if o.raw != nil || o.missing {
 		return nil
@@ -150,7 +155,8 @@ func (e *engine) keep(b *block, i int) {
 	b.related += size
 }
 
-// wanted returns the resource of an item that an action requests, and the item in the form in which the backup knows it.
+// wanted returns the resource of an item that an action requests, and the item in the form in which the backup knows
+// it.
 func (e *engine) wanted(id framework.ResourceIdentifier) (discovery.Resource, framework.ResourceIdentifier, error) {
 	resource, err := e.resourceOf(id)
 	switch {

@@ -49,12 +49,13 @@ func (r *relating) GetRelatedItems(_ context.Context, item, backupJSON []byte) (
 func order(kinds ...string) (*testAction, *[]string) {
 	var mu sync.Mutex
 	calls := &[]string{}
-	return &testAction{name: "example.com/order", selector: framework.ResourceSelector{IncludedResources: kinds}, execute: func(item []byte) (*backupitemaction.Result, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		*calls = append(*calls, identity(item))
-		return &backupitemaction.Result{Item: item}, nil
-	}}, calls
+	return &testAction{name: "example.com/order", selector: framework.ResourceSelector{IncludedResources: kinds},
+		execute: func(item []byte) (*backupitemaction.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			*calls = append(*calls, identity(item))
+			return &backupitemaction.Result{Item: item}, nil
+		}}, calls
 }
 
 func TestRelatedItemsAreBackedUpTogether(t *testing.T) {
@@ -78,19 +79,23 @@ func TestRelatedItemsAreBackedUpTogether(t *testing.T) {
 		},
 		"not those that the filters exclude": {
 			related: map[string][]framework.ResourceIdentifier{"shop-prod/db-0": {
-				id("", "configmaps", "shop-test", "settings"), id("", "configmaps", "shop-prod", "skipped"), id("", "configmaps", "shop-prod", "leaving"), settings,
+				id("", "configmaps", "shop-test", "settings"), id("", "configmaps", "shop-prod", "skipped"), id("", "configmaps",
+					"shop-prod", "leaving"), settings,
 			}},
 			order: []string{"shop-prod/db-0", "shop-prod/settings"},
 		},
 		"not those that cannot be found": {
 			related: map[string][]framework.ResourceIdentifier{"shop-prod/db-0": {
-				id("", "configmaps", "shop-prod", "missing"), id("", "unicorns", "", "x"), id("", "secrets", "", "password"), settings,
+				id("", "configmaps", "shop-prod", "missing"), id("", "unicorns", "", "x"), id("", "secrets", "", "password"),
+				settings,
 			}},
 			order: []string{"shop-prod/db-0", "shop-prod/settings"},
 			warnings: []string{
 				" resource: /configmaps name: /missing message: /related item does not exist, it is left out",
-				" resource: /pods name: /db-0 message: /related item secrets/password cannot be backed up with it error: /its namespace is missing",
-				" resource: /pods name: /db-0 message: /related item unicorns/x cannot be backed up with it error: /unicorns is not a resource of this cluster",
+				" resource: /pods name: /db-0 message: /related item secrets/password cannot be backed up with it error: /its " +
+					"namespace is missing",
+				" resource: /pods name: /db-0 message: /related item unicorns/x cannot be backed up with it error: /unicorns is " +
+					"not a resource of this cluster",
 			},
 		},
 		"not those of a failing action": {
@@ -112,12 +117,16 @@ func TestRelatedItemsAreBackedUpTogether(t *testing.T) {
 			action, calls := order("pods", "configmaps", "secrets", "persistentvolumes")
 			plain := take(t.Context(), t, deps, backup.Request{Backup: only("shop-prod")})
 			b := take(t.Context(), t, deps, backup.Request{
-				Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, BlockActions: []itemblockaction.Action{blocks},
+				Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, BlockActions: []itemblockaction.Action{
+					blocks,
+				},
 			})
 			require.Zero(t, b.Errors, b.Results)
 			require.Equal(t, test.order, (*calls)[:len(test.order)], "pods are listed first")
-			require.Len(t, slices.Compact(slices.Sorted(slices.Values(*calls))), len(*calls), "each is backed up once: %v", *calls)
-			require.Len(t, slices.Compact(slices.Sorted(slices.Values(blocks.calls))), len(blocks.calls), "each is asked about once: %v", blocks.calls)
+			require.Len(t, slices.Compact(slices.Sorted(slices.Values(*calls))), len(*calls), "each is backed up once: %v",
+				*calls)
+			require.Len(t, slices.Compact(slices.Sorted(slices.Values(blocks.calls))), len(blocks.calls),
+				"each is asked about once: %v", blocks.calls)
 			for object := range plain.objects {
 				require.Contains(t, b.objects, object)
 			}
@@ -131,9 +140,12 @@ func TestOneWorkerBacksUpABlock(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	deps.Workers = 8
-	blocks := &relating{name: "example.com/relate", selector: framework.ResourceSelector{IncludedResources: []string{"pods"}}, related: map[string][]framework.ResourceIdentifier{
-		"shop-prod/db-0": {id("", "configmaps", "shop-prod", "settings"), id("", "secrets", "shop-prod", "password"), id("", "services", "shop-prod", "web")},
-	}}
+	blocks := &relating{name: "example.com/relate",
+		selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
+		related: map[string][]framework.ResourceIdentifier{
+			"shop-prod/db-0": {id("", "configmaps", "shop-prod", "settings"), id("", "secrets", "shop-prod", "password"),
+				id("", "services", "shop-prod", "web")},
+		}}
 	inBlock := []string{"shop-prod/db-0", "shop-prod/settings", "shop-prod/password", "shop-prod/web"}
 	var mu sync.Mutex
 	var seen []string
@@ -152,7 +164,9 @@ func TestOneWorkerBacksUpABlock(t *testing.T) {
 	for range 20 {
 		seen = nil
 		b := take(t.Context(), t, deps, backup.Request{
-			Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, BlockActions: []itemblockaction.Action{blocks},
+			Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, BlockActions: []itemblockaction.Action{
+				blocks,
+			},
 		})
 		require.Zero(t, b.Errors, b.Results)
 		require.Equal(t, inBlock, seen)
@@ -161,9 +175,11 @@ func TestOneWorkerBacksUpABlock(t *testing.T) {
 
 func TestOrderedResourcesBringTheirBlock(t *testing.T) {
 	t.Parallel()
-	blocks := &relating{name: "example.com/relate", selector: framework.ResourceSelector{IncludedResources: []string{"secrets"}}, related: map[string][]framework.ResourceIdentifier{
-		"shop-prod/password": {id("", "services", "shop-prod", "web")},
-	}}
+	blocks := &relating{name: "example.com/relate",
+		selector: framework.ResourceSelector{IncludedResources: []string{"secrets"}},
+		related: map[string][]framework.ResourceIdentifier{
+			"shop-prod/password": {id("", "services", "shop-prod", "web")},
+		}}
 	action, calls := order("secrets", "services")
 	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{
 		Backup: newBackup(func(s *velerov1.BackupSpec) {
@@ -179,15 +195,19 @@ func TestOrderedResourcesBringTheirBlock(t *testing.T) {
 func TestAdditionalItemOfTheSameBlockIsBackedUpFirst(t *testing.T) {
 	t.Parallel()
 	password := id("", "secrets", "shop-prod", "password")
-	blocks := &relating{name: "example.com/relate", selector: framework.ResourceSelector{IncludedResources: []string{"pods"}}, related: map[string][]framework.ResourceIdentifier{
-		"shop-prod/db-0": {password},
-	}}
+	blocks := &relating{name: "example.com/relate",
+		selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
+		related: map[string][]framework.ResourceIdentifier{
+			"shop-prod/db-0": {password},
+		}}
 	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{
-		Backup: only("shop-prod"), Actions: []backupitemaction.Action{requesting(nil, password)}, BlockActions: []itemblockaction.Action{blocks},
+		Backup: only("shop-prod"), Actions: []backupitemaction.Action{requesting(nil, password)},
+		BlockActions: []itemblockaction.Action{blocks},
 	})
 	require.Zero(t, b.Errors, b.Results)
 	at := func(path string) int { return slices.Index(b.entries, path) }
-	require.Less(t, at("resources/secrets/namespaces/shop-prod/password.json"), at("resources/pods/namespaces/shop-prod/db-0.json"))
+	require.Less(t, at("resources/secrets/namespaces/shop-prod/password.json"),
+		at("resources/pods/namespaces/shop-prod/db-0.json"))
 }
 
 // TestLargeBlockIsBackedUpWhole relates more than fits into the memory for related items.
@@ -199,14 +219,18 @@ func TestLargeBlockIsBackedUpWhole(t *testing.T) {
 	var related []framework.ResourceIdentifier
 	for i := range objects {
 		name := fmt.Sprintf("part-%02d", i)
-		create(t.Context(), t, config, fixtureObject{"secrets", "v1", "Secret", "large-blocks", name, nil, `"stringData":{"p":"` + strings.Repeat("x", 700<<10) + `"}`})
+		create(t.Context(), t, config, fixtureObject{"secrets", "v1", "Secret", "large-blocks", name, nil,
+			`"stringData":{"p":"` + strings.Repeat("x", 700<<10) + `"}`})
 		related = append(related, id("", "secrets", "large-blocks", name))
 	}
 	create(t.Context(), t, config, fixtureObject{"configmaps", "v1", "ConfigMap", "large-blocks", "whole", nil, ""})
-	blocks := &relating{name: "example.com/relate", selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, related: map[string][]framework.ResourceIdentifier{
-		"large-blocks/whole": related,
-	}}
-	b := take(t.Context(), t, depsFor(t, config), backup.Request{Backup: only("large-blocks"), BlockActions: []itemblockaction.Action{blocks}})
+	blocks := &relating{name: "example.com/relate",
+		selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}},
+		related: map[string][]framework.ResourceIdentifier{
+			"large-blocks/whole": related,
+		}}
+	b := take(t.Context(), t, depsFor(t, config),
+		backup.Request{Backup: only("large-blocks"), BlockActions: []itemblockaction.Action{blocks}})
 	require.Zero(t, b.Errors, b.Results)
 	for i := range objects {
 		require.Contains(t, b.objects, fmt.Sprintf("secrets:large-blocks/part-%02d", i))

@@ -25,8 +25,8 @@ func (e *engine) close(ctx context.Context) error {
 	return nil
 }
 
-// warnOfLostData warns that the data of volumes is not backed up, if there are such volumes and the spec does not say that it is not
-// wanted. The warning names the fields of the spec that have no effect on volumes.
+// warnOfLostData warns that the data of volumes is not backed up, if there are such volumes and the spec does not say
+// that it is not wanted. The warning names the fields of the spec that have no effect on volumes.
 func (e *engine) warnOfLostData() {
 	spec := &e.req.Backup.Spec
 	e.volumes.settleAwaited()
@@ -40,7 +40,8 @@ func (e *engine) warnOfLostData() {
 	}
 	text := ""
 	if without > 0 {
-		text = fmt.Sprintf("the data of %d persistent volumes is not backed up: no volume snapshot location of the backup has it, no pod that runs backs it up from the file system, and data movement is not supported yet", without)
+		text = fmt.Sprintf("the data of %d persistent volumes is not backed up: no volume snapshot location of the backup "+
+			"has it, no pod that runs backs it up from the file system, and data movement is not supported yet", without)
 	}
 	switch {
 	case text+fields == "":
@@ -67,7 +68,8 @@ func (e *engine) backUpNamespaces(ctx context.Context) error {
 			if !e.sel.namespaces.Match(meta.Name) {
 				return nil
 			}
-			if selected, decided := e.sel.rules.Select(namespacesResource, resource.Kind, "", meta.Name, meta.Labels); decided && !selected {
+			if selected, decided := e.sel.rules.Select(namespacesResource, resource.Kind, "", meta.Name, meta.Labels); decided &&
+				!selected {
 				return nil
 			}
 			if e.sel.namespaces.Everything() && !e.sel.selectors.Match(meta.Labels) && !e.record.collectedFrom(meta.Name) {
@@ -121,7 +123,8 @@ func (e *engine) backUpDefinitions(ctx context.Context) error {
 			continue
 		}
 		e.record.expect(1)
-		o := object{resource: definitions, raw: raw, listed: true, chosen: true, included: manifest.Inclusion{By: manifest.ByContent}}
+		o := object{resource: definitions, raw: raw, listed: true, chosen: true,
+			included: manifest.Inclusion{By: manifest.ByContent}}
 		if _, err := e.object(ctx, o); err != nil {
 			return err
 		}

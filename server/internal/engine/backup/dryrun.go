@@ -55,8 +55,8 @@ func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 	e.dry.leftOut[leftOut{gr, reason}]++
 }
 
-// countUnlisted begins to count the objects of resources of which no list of the backup holds all. A backup of everything has hardly
-// any. Each request counts, since the client of a server may send only so many a second.
+// countUnlisted begins to count the objects of resources of which no list of the backup holds all. A backup of
+// everything has hardly any. Each request counts, since the client of a server may send only so many a second.
 func (e *engine) countUnlisted(ctx context.Context) {
 	turns := make(chan struct{}, countersAtOnce)
 	for res := range e.unlisted() {
@@ -131,7 +131,8 @@ func (e *engine) collection() *dryrun.Collection {
 	return found
 }
 
-// unlisted yields the resources of which the cluster may have objects that no list of the backup held, each once, with the reason.
+// unlisted yields the resources of which the cluster may have objects that no list of the backup held, each once, with
+// the reason.
 func (e *engine) unlisted() iter.Seq2[discovery.Resource, string] {
 	return func(yield func(discovery.Resource, string) bool) {
 		var all []discovery.Resource

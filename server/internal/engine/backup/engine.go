@@ -27,7 +27,8 @@ func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, err
 
 func newEngine(deps Deps, req Request) *engine {
 	e := &engine{
-		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumes(req, deps.CSI),
+		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumes(req,
+			deps.CSI),
 		parallel: map[schema.GroupResource]bool{}, orderedTurns: make(chan struct{}, max(1, deps.Workers)),
 	}
 	if e.now == nil {
@@ -126,7 +127,8 @@ func (e *engine) collect(ctx context.Context, cancel context.CancelCauseFunc) er
 		}
 		related := !p.List.Resource.NotPreferred && e.blockActions.Concerns(p.List.Resource.GroupResource())
 		for _, raw := range p.Objects {
-			b := &block{objects: []object{{resource: p.List.Resource, raw: raw, listed: true, included: manifest.Inclusion{By: manifest.ByFilters}}}, done: p.Release}
+			b := &block{objects: []object{{resource: p.List.Resource, raw: raw, listed: true,
+				included: manifest.Inclusion{By: manifest.ByFilters}}}, done: p.Release}
 			if related {
 				if err := e.relate(ctx, b); err != nil {
 					return err

@@ -31,7 +31,9 @@ import (
 
 // faultyServer returns a connection to the API server through a proxy that calls intercept for each request.
 // intercept returns true if it has replied itself. attempt counts the requests for the same URL from 1.
-func faultyServer(t *testing.T, config *rest.Config, intercept func(w http.ResponseWriter, r *http.Request, attempt int) bool) *rest.Config {
+func faultyServer(
+	t *testing.T, config *rest.Config, intercept func(w http.ResponseWriter, r *http.Request, attempt int) bool,
+) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(config.Host)
 	require.NoError(t, err)
@@ -117,13 +119,15 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		"lists cut in the middle": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
 			return ends(r, "configmaps") && first(attempt) && hangUp(w, `{"kind":"ConfigMapList","items":[{"metadata":{`)
 		}, want: all},
-		"pages that expire and continue in a newer snapshot": {pageSize: 2, intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
-			if !continued(r) || attempt > 1 {
-				return false
-			}
-			return refuse(w, http.StatusGone, "Expired", fmt.Sprintf(`"continue":%q`, r.URL.Query().Get("continue")))
-		}, want: all},
-		"pages that expire without a token to continue": {pageSize: 5, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		"pages that expire and continue in a newer snapshot": {pageSize: 2,
+			intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+				if !continued(r) || attempt > 1 {
+					return false
+				}
+				return refuse(w, http.StatusGone, "Expired", fmt.Sprintf(`"continue":%q`, r.URL.Query().Get("continue")))
+			}, want: all},
+		"pages that expire without a token to continue": {pageSize: 5, intercept: func(w http.ResponseWriter, r *http.Request,
+			_ int) bool {
 			return ends(r, "configmaps") && continued(r) && expired.Add(1) <= 3 && refuse(w, http.StatusGone, "Expired", "")
 		}, want: all},
 		"pages that always expire": {pageSize: 2, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
@@ -204,7 +208,8 @@ func TestAcceptBackup_ApiServerFaults_ObjectsDeletedBetweenListAndWrite(t *testi
 			return &backupitemaction.Result{Item: item}, nil
 		},
 	}
-	b := take(ctx, t, depsFor(t, config), backup.Request{Backup: only("vanishing"), Actions: []backupitemaction.Action{deleter}})
+	b := take(ctx, t, depsFor(t, config),
+		backup.Request{Backup: only("vanishing"), Actions: []backupitemaction.Action{deleter}})
 	require.Zero(t, b.Errors, b.Results)
 	require.Subset(t, b.ResourceList["v1/ConfigMap"], want, "as they were when they were listed")
 }
@@ -308,7 +313,8 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	b = take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: killedForGood})
 	require.GreaterOrEqual(t, b.Items, 50)
 	require.Positive(t, b.Errors)
-	require.Contains(t, strings.Join(b.Results.Errors.Cluster, "\n"), "cannot list configmaps, the objects that were not read are missing in the backup")
+	require.Contains(t, strings.Join(b.Results.Errors.Cluster, "\n"),
+		"cannot list configmaps, the objects that were not read are missing in the backup")
 
 	// With no server at all there is no backup.
 	_, err = backup.Run(ctx, deps, backup.Request{Backup: newBackup(nil), Log: discard()}, io.Discard)
@@ -365,7 +371,8 @@ func TestFailingSinkEndsTheBackupWithItsError(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	for _, left := range []int{0, 5000} {
-		_, err := backup.Run(t.Context(), deps, backup.Request{Backup: newBackup(nil), Log: discard()}, &brokenSink{left: left})
+		_, err := backup.Run(t.Context(), deps, backup.Request{Backup: newBackup(nil), Log: discard()},
+			&brokenSink{left: left})
 		require.ErrorContains(t, err, "upload refused")
 	}
 }

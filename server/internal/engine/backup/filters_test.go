@@ -111,28 +111,43 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		warnings []string
 	}{
 		// Namespaces.
-		"no filter includes all objects":                   {want: all},
-		"star is all namespaces":                           {spec: spec{IncludedNamespaces: []string{"*"}}, want: all},
-		"one namespace and its objects":                    {spec: spec{IncludedNamespaces: []string{"shop-prod"}}, want: shopProd},
-		"two namespaces":                                   {spec: spec{IncludedNamespaces: []string{"bank1", "bank2"}}, want: namespace("bank1", "bank2")},
-		"a namespace that holds nothing":                   {spec: spec{IncludedNamespaces: []string{"empty"}}, want: namespace("empty")},
-		"star in a pattern matches any characters":         {spec: spec{IncludedNamespaces: []string{"bank1*"}}, want: namespace("bank1", "bank10")},
-		"star at the front of a pattern":                   {spec: spec{IncludedNamespaces: []string{"*-prod"}}, want: namespace("shop-prod", "bank-prod").and(widgetCRD)},
-		"question mark matches one character":              {spec: spec{IncludedNamespaces: []string{"bank?"}}, want: namespace("bank1", "bank2")},
-		"brackets match one of some characters":            {spec: spec{IncludedNamespaces: []string{"bank[23]"}}, want: namespace("bank2")},
-		"brackets match a range of characters":             {spec: spec{IncludedNamespaces: []string{"bank[1-2]"}}, want: namespace("bank1", "bank2")},
-		"names and patterns together":                      {spec: spec{IncludedNamespaces: []string{"shop-test", "bank[2]"}}, want: namespace("shop-test", "bank2").and(widgetCRD)},
-		"excluded pattern wins over included pattern":      {spec: spec{IncludedNamespaces: []string{"*-prod"}, ExcludedNamespaces: []string{"bank*"}}, want: shopProd},
-		"excluded name wins over included pattern":         {spec: spec{IncludedNamespaces: []string{"bank?"}, ExcludedNamespaces: []string{"bank1"}}, want: namespace("bank2")},
-		"excluded pattern wins over included name":         {spec: spec{IncludedNamespaces: []string{"bank1", "empty"}, ExcludedNamespaces: []string{"bank*"}}, want: namespace("empty")},
-		"a pattern that matches nothing is only a warning": {spec: spec{IncludedNamespaces: []string{"none-*"}}, warnings: []string{"spec.includedNamespaces: none-* matches no namespace of the cluster"}},
+		"no filter includes all objects": {want: all},
+		"star is all namespaces":         {spec: spec{IncludedNamespaces: []string{"*"}}, want: all},
+		"one namespace and its objects": {spec: spec{IncludedNamespaces: []string{"shop-prod"}},
+			want: shopProd},
+		"two namespaces": {spec: spec{IncludedNamespaces: []string{"bank1", "bank2"}},
+			want: namespace("bank1", "bank2")},
+		"a namespace that holds nothing": {spec: spec{IncludedNamespaces: []string{"empty"}},
+			want: namespace("empty")},
+		"star in a pattern matches any characters": {spec: spec{IncludedNamespaces: []string{"bank1*"}},
+			want: namespace("bank1", "bank10")},
+		"star at the front of a pattern": {spec: spec{IncludedNamespaces: []string{"*-prod"}},
+			want: namespace("shop-prod", "bank-prod").and(widgetCRD)},
+		"question mark matches one character": {spec: spec{IncludedNamespaces: []string{"bank?"}},
+			want: namespace("bank1", "bank2")},
+		"brackets match one of some characters": {spec: spec{IncludedNamespaces: []string{"bank[23]"}},
+			want: namespace("bank2")},
+		"brackets match a range of characters": {spec: spec{IncludedNamespaces: []string{"bank[1-2]"}},
+			want: namespace("bank1", "bank2")},
+		"names and patterns together": {spec: spec{IncludedNamespaces: []string{"shop-test", "bank[2]"}},
+			want: namespace("shop-test", "bank2").and(widgetCRD)},
+		"excluded pattern wins over included pattern": {spec: spec{IncludedNamespaces: []string{"*-prod"},
+			ExcludedNamespaces: []string{"bank*"}}, want: shopProd},
+		"excluded name wins over included pattern": {spec: spec{IncludedNamespaces: []string{"bank?"},
+			ExcludedNamespaces: []string{"bank1"}}, want: namespace("bank2")},
+		"excluded pattern wins over included name": {spec: spec{IncludedNamespaces: []string{"bank1", "empty"},
+			ExcludedNamespaces: []string{"bank*"}}, want: namespace("empty")},
+		"a pattern that matches nothing is only a warning": {spec: spec{IncludedNamespaces: []string{"none-*"}},
+			warnings: []string{"spec.includedNamespaces: none-* matches no namespace of the cluster"}},
 		"an excluded namespace also excludes cluster-scoped objects that no action requests": {
 			spec: spec{ExcludedNamespaces: []string{"shop-prod"}},
-			want: all.namespaced().without(all.in("shop-prod")).and(all.namespaces().without(all.namespaces("shop-prod")), widgetCRD),
+			want: all.namespaced().without(all.in("shop-prod")).and(all.namespaces().without(all.namespaces("shop-prod")),
+				widgetCRD),
 		},
 		"an excluded pattern without includes": {
 			spec: spec{ExcludedNamespaces: []string{"shop-*"}},
-			want: all.namespaced().and(all.namespaces()).without(all.in("shop-prod", "shop-test"), all.namespaces("shop-prod", "shop-test")),
+			want: all.namespaced().and(all.namespaces()).without(all.in("shop-prod", "shop-test"),
+				all.namespaces("shop-prod", "shop-test")),
 		},
 		"star with an excluded name": {
 			spec: spec{IncludedNamespaces: []string{"*"}, ExcludedNamespaces: []string{"bank1"}},
@@ -142,8 +157,10 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			spec: spec{IncludedNamespaces: []string{"bank1", "nowhere"}}, want: namespace("bank1"),
 			errors: []string{"name: /nowhere message: /namespace of spec.includedNamespaces does not exist"},
 		},
-		"only a namespace that does not exist":                       {spec: spec{IncludedNamespaces: []string{"nowhere"}}, errors: []string{"nowhere"}},
-		"a namespace labelled for exclusion stays out even if named": {spec: spec{IncludedNamespaces: []string{"hidden", "bank1"}}, want: namespace("bank1")},
+		"only a namespace that does not exist": {spec: spec{IncludedNamespaces: []string{"nowhere"}},
+			errors: []string{"nowhere"}},
+		"a namespace labelled for exclusion stays out even if named": {spec: spec{IncludedNamespaces: []string{"hidden",
+			"bank1"}}, want: namespace("bank1")},
 		"the server may have written labelled namespaces into the spec": {
 			spec: spec{IncludedNamespaces: []string{"*"}, ExcludedNamespaces: []string{"hidden"}}, want: all,
 		},
@@ -154,38 +171,53 @@ func TestAcceptBackup_Filters(t *testing.T) {
 
 		// Resources of both scopes.
 		"only deployments": {spec: spec{IncludedResources: []string{"deployments"}}, want: all.kinds("Deployment")},
-		"two resources":    {spec: spec{IncludedResources: []string{"deployments", "configmaps"}}, want: all.kinds("Deployment", "ConfigMap")},
+		"two resources": {spec: spec{IncludedResources: []string{"deployments", "configmaps"}},
+			want: all.kinds("Deployment", "ConfigMap")},
 		"short, singular, upper case and qualified names": {
 			spec: spec{IncludedResources: []string{"cm", "secret", "Services", "deployments.apps", "wd"}},
 			want: all.kinds("ConfigMap", "Secret", "Service", "Deployment", "Widget").and(widgetCRD),
 		},
-		"a resource of a namespace":       {spec: spec{IncludedResources: []string{"configmaps"}, IncludedNamespaces: []string{"bank1"}}, want: all.in("bank1")},
-		"star is all resources":           {spec: spec{IncludedResources: []string{"*"}}, want: all},
-		"star beats a name beside it":     {spec: spec{IncludedResources: []string{"*", "configmaps"}}, want: all},
-		"a cluster-scoped resource":       {spec: spec{IncludedResources: []string{"persistentvolumes"}}, want: all.kinds("PersistentVolume")},
-		"a pattern of resources":          {spec: spec{IncludedResources: []string{"*.example.com"}}, want: all.kinds("Widget", "Gadget").and(widgetCRD, gadgetCRD)},
-		"namespaces are a resource":       {spec: spec{IncludedResources: []string{"namespaces"}}, want: all.namespaces()},
-		"events are taken once":           {spec: spec{IncludedResources: []string{"events", "events.events.k8s.io"}}, want: all.kinds("Event")},
-		"an unknown resource":             {spec: spec{IncludedResources: []string{"unicorns"}}, warnings: []string{"spec.includedResources: unicorns is not a resource of this cluster"}},
-		"an unknown excluded resource":    {spec: spec{ExcludedResources: []string{"unicorns"}}, want: all, warnings: []string{"spec.excludedResources: unicorns"}},
-		"an excluded resource":            {spec: spec{ExcludedResources: []string{"secrets"}}, want: all.without(all.kinds("Secret"))},
-		"two excluded resources":          {spec: spec{ExcludedResources: []string{"secrets", "clusterroles"}}, want: all.without(all.kinds("Secret", "ClusterRole"))},
+		"a resource of a namespace": {spec: spec{IncludedResources: []string{"configmaps"},
+			IncludedNamespaces: []string{"bank1"}}, want: all.in("bank1")},
+		"star is all resources":       {spec: spec{IncludedResources: []string{"*"}}, want: all},
+		"star beats a name beside it": {spec: spec{IncludedResources: []string{"*", "configmaps"}}, want: all},
+		"a cluster-scoped resource": {spec: spec{IncludedResources: []string{"persistentvolumes"}},
+			want: all.kinds("PersistentVolume")},
+		"a pattern of resources": {spec: spec{IncludedResources: []string{"*.example.com"}},
+			want: all.kinds("Widget", "Gadget").and(widgetCRD, gadgetCRD)},
+		"namespaces are a resource": {spec: spec{IncludedResources: []string{"namespaces"}}, want: all.namespaces()},
+		"events are taken once": {spec: spec{IncludedResources: []string{"events", "events.events.k8s.io"}},
+			want: all.kinds("Event")},
+		"an unknown resource": {spec: spec{IncludedResources: []string{"unicorns"}},
+			warnings: []string{"spec.includedResources: unicorns is not a resource of this cluster"}},
+		"an unknown excluded resource": {spec: spec{ExcludedResources: []string{"unicorns"}}, want: all,
+			warnings: []string{"spec.excludedResources: unicorns"}},
+		"an excluded resource": {spec: spec{ExcludedResources: []string{"secrets"}},
+			want: all.without(all.kinds("Secret"))},
+		"two excluded resources": {spec: spec{ExcludedResources: []string{"secrets", "clusterroles"}},
+			want: all.without(all.kinds("Secret", "ClusterRole"))},
 		"an excluded wildcard is ignored": {spec: spec{ExcludedResources: []string{"*"}}, want: all},
 		"excludes win over includes": {
-			spec: spec{IncludedResources: []string{"configmaps", "secrets"}, ExcludedResources: []string{"secrets"}}, want: all.kinds("ConfigMap"),
+			spec: spec{IncludedResources: []string{"configmaps", "secrets"}, ExcludedResources: []string{"secrets"}},
+			want: all.kinds("ConfigMap"),
 		},
 		"excluded definitions stay out though their objects are in": {
-			spec: spec{IncludedNamespaces: []string{"shop-test"}, ExcludedResources: []string{"crd"}}, want: namespace("shop-test"),
+			spec: spec{IncludedNamespaces: []string{"shop-test"}, ExcludedResources: []string{"crd"}},
+			want: namespace("shop-test"),
 		},
 		"cluster-scoped resources are not included with a namespace filter": {
-			spec: spec{IncludedNamespaces: []string{"bank1"}, IncludedResources: []string{"configmaps", "persistentvolumes"}}, want: all.in("bank1"),
+			spec: spec{IncludedNamespaces: []string{"bank1"}, IncludedResources: []string{"configmaps", "persistentvolumes"}},
+			want: all.in("bank1"),
 		},
 		"cluster resources true": {spec: spec{IncludeClusterResources: yes()}, want: all},
 		"cluster resources true with a namespace": {
-			spec: spec{IncludeClusterResources: yes(), IncludedNamespaces: []string{"bank1"}}, want: namespace("bank1").and(all.clusterScoped()),
+			spec: spec{IncludeClusterResources: yes(), IncludedNamespaces: []string{"bank1"}}, want: namespace("bank1").and(
+				all.clusterScoped(),
+			),
 		},
 		"cluster resources true, subject to included resources": {
-			spec: spec{IncludeClusterResources: yes(), IncludedNamespaces: []string{"bank1"}, IncludedResources: []string{"configmaps", "sc"}},
+			spec: spec{IncludeClusterResources: yes(), IncludedNamespaces: []string{"bank1"},
+				IncludedResources: []string{"configmaps", "sc"}},
 			want: all.in("bank1").and(all.kinds("StorageClass")),
 		},
 		"cluster resources false": {spec: spec{IncludeClusterResources: no()}, want: all.namespaced()},
@@ -200,21 +232,27 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		},
 		"all cluster-scoped resources": {spec: spec{IncludedClusterScopedResources: []string{"*"}}, want: all},
 		"a namespace and all cluster-scoped resources": {
-			spec: spec{IncludedClusterScopedResources: []string{"*"}, IncludedNamespaces: []string{"bank1"}}, want: namespace("bank1").and(all.clusterScoped()),
+			spec: spec{IncludedClusterScopedResources: []string{"*"}, IncludedNamespaces: []string{"bank1"}},
+			want: namespace("bank1").and(all.clusterScoped()),
 		},
 		"a namespace and a cluster-scoped resource": {
-			spec: spec{IncludedClusterScopedResources: []string{"storageclass"}, IncludedNamespaces: []string{"bank1"}}, want: namespace("bank1").and(all.kinds("StorageClass")),
+			spec: spec{IncludedClusterScopedResources: []string{"storageclass"}, IncludedNamespaces: []string{"bank1"}},
+			want: namespace("bank1").and(all.kinds("StorageClass")),
 		},
 		"some excluded cluster-scoped resources": {
-			spec: spec{ExcludedClusterScopedResources: []string{"storageclasses", "clusterroles"}}, want: all.without(all.kinds("StorageClass", "ClusterRole")),
+			spec: spec{ExcludedClusterScopedResources: []string{"storageclasses", "clusterroles"}},
+			want: all.without(all.kinds("StorageClass", "ClusterRole")),
 		},
-		"all cluster-scoped resources excluded": {spec: spec{ExcludedClusterScopedResources: []string{"*"}}, want: all.namespaced()},
+		"all cluster-scoped resources excluded": {spec: spec{ExcludedClusterScopedResources: []string{"*"}},
+			want: all.namespaced()},
 		"excluded cluster-scoped resources win": {
-			spec: spec{IncludedClusterScopedResources: []string{"sc", "pv"}, ExcludedClusterScopedResources: []string{"pv"}, IncludedNamespaces: []string{"bank1"}},
+			spec: spec{IncludedClusterScopedResources: []string{"sc", "pv"}, ExcludedClusterScopedResources: []string{"pv"},
+				IncludedNamespaces: []string{"bank1"}},
 			want: namespace("bank1").and(all.kinds("StorageClass")),
 		},
 		"some namespace-scoped resources": {
-			spec: spec{IncludedNamespaceScopedResources: []string{"deployments.apps", "configmaps"}}, want: all.kinds("Deployment", "ConfigMap", "Namespace"),
+			spec: spec{IncludedNamespaceScopedResources: []string{"deployments.apps", "configmaps"}},
+			want: all.kinds("Deployment", "ConfigMap", "Namespace"),
 		},
 		"all namespace-scoped resources": {spec: spec{IncludedNamespaceScopedResources: []string{"*"}}, want: all},
 		"an excluded namespace-scoped resource": {
@@ -222,7 +260,8 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			want: all.namespaced().without(all.kinds("Secret")).and(all.namespaces(), widgetCRD),
 		},
 		"no namespace-scoped resources, some cluster-scoped ones": {
-			spec: spec{ExcludedNamespaceScopedResources: []string{"*"}, IncludedClusterScopedResources: []string{"storageclass"}},
+			spec: spec{ExcludedNamespaceScopedResources: []string{"*"},
+				IncludedClusterScopedResources: []string{"storageclass"}},
 			want: all.kinds("StorageClass").and(all.namespaces()),
 		},
 		"what Velero's server always adds to the lists is not a filter": {
@@ -245,16 +284,22 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			want: all.in("shop-prod").labelled("app", "web").and(all.namespaces("shop-prod"), widgetCRD),
 		},
 		"a label in namespaces where nothing has it": {
-			spec: spec{LabelSelector: selector("app=web"), IncludedNamespaces: []string{"bank1", "empty"}}, want: all.namespaces("bank1", "empty"),
+			spec:     spec{LabelSelector: selector("app=web"), IncludedNamespaces: []string{"bank1", "empty"}},
+			want:     all.namespaces("bank1", "empty"),
 			warnings: []string{`label selector "app=web" matches no object that the other filters of the backup include`},
 		},
-		"a label of namespaces":    {spec: spec{LabelSelector: selector("env=prod")}, want: all.namespaces("shop-prod", "bank-prod")},
-		"one of some labels":       {spec: spec{LabelSelector: selector("app in (bank,db)")}, want: all.labelled("app", "bank", "db").and(all.namespaces("bank-prod", "shop-prod", "shop-test"))},
-		"a label that nothing has": {spec: spec{LabelSelector: selector("app=none")}, warnings: []string{`label selector "app=none" matches no object that the other filters of the backup include`}},
-		"the empty selector":       {spec: spec{LabelSelector: &metav1.LabelSelector{}}, want: all},
-		"a label and a resource":   {spec: spec{LabelSelector: selector("app=web"), IncludedResources: []string{"cm", "svc"}}, want: all.labelled("app", "web").kinds("ConfigMap", "Service")},
+		"a label of namespaces": {spec: spec{LabelSelector: selector("env=prod")},
+			want: all.namespaces("shop-prod", "bank-prod")},
+		"one of some labels": {spec: spec{LabelSelector: selector("app in (bank,db)")},
+			want: all.labelled("app", "bank", "db").and(all.namespaces("bank-prod", "shop-prod", "shop-test"))},
+		"a label that nothing has": {spec: spec{LabelSelector: selector("app=none")},
+			warnings: []string{`label selector "app=none" matches no object that the other filters of the backup include`}},
+		"the empty selector": {spec: spec{LabelSelector: &metav1.LabelSelector{}}, want: all},
+		"a label and a resource": {spec: spec{LabelSelector: selector("app=web"), IncludedResources: []string{"cm", "svc"}},
+			want: all.labelled("app", "web").kinds("ConfigMap", "Service")},
 		"not a label": {
-			spec: spec{LabelSelector: selector("app,app notin (web)")}, want: all.labelled("app", "bank", "db").and(all.namespaces("bank-prod", "shop-prod", "shop-test")),
+			spec: spec{LabelSelector: selector("app,app notin (web)")}, want: all.labelled("app", "bank",
+				"db").and(all.namespaces("bank-prod", "shop-prod", "shop-test")),
 		},
 		"one selector or another": {
 			spec: spec{OrLabelSelectors: []*metav1.LabelSelector{selector("app=bank"), selector("env=test")}},
@@ -267,11 +312,13 @@ func TestAcceptBackup_Filters(t *testing.T) {
 
 		// Additional items.
 		"an additional cluster-scoped item comes along": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: requesting(nil, pv), want: shopProd.and(all.kinds("PersistentVolume")),
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: requesting(nil, pv),
+			want: shopProd.and(all.kinds("PersistentVolume")),
 		},
 		"additional items of other namespaces do not, their namespace does": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}},
-			action: requesting(nil, id("", "secrets", "bank-prod", "password"), id("", "namespaces", "", "empty")), want: shopProd.and(all.namespaces("empty")),
+			action: requesting(nil, id("", "secrets", "bank-prod", "password"), id("", "namespaces", "", "empty")),
+			want:   shopProd.and(all.namespaces("empty")),
 		},
 		"additional items of excluded resources do not": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}, ExcludedNamespaceScopedResources: []string{"secrets"}},
@@ -279,29 +326,38 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		},
 		"an additional item need not match the labels": {
 			spec:   spec{LabelSelector: selector("app=db"), IncludedResources: []string{"pods", "secrets"}},
-			action: requesting(nil, id("", "secrets", "bank-prod", "password")), want: all.kinds("Pod").and(all.in("bank-prod").kinds("Secret")),
+			action: requesting(nil, id("", "secrets", "bank-prod", "password")), want: all.kinds("Pod").and(
+				all.in("bank-prod").kinds("Secret"),
+			),
 		},
 		"an additional item with the exclude label does not come": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: requesting(nil, id("", "configmaps", "shop-prod", "skipped")), want: shopProd,
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: requesting(nil,
+				id("", "configmaps", "shop-prod", "skipped")), want: shopProd,
 		},
 		"cluster resources false refuses additional items": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludeClusterResources: no()}, action: requesting(nil, pv), want: all.in("shop-prod"),
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludeClusterResources: no()}, action: requesting(nil, pv),
+			want: all.in("shop-prod"),
 		},
-		"included resources refuse additional items": {spec: spec{IncludedResources: []string{"pods"}}, action: requesting(nil, pv), want: all.kinds("Pod")},
+		"included resources refuse additional items": {spec: spec{IncludedResources: []string{"pods"}},
+			action: requesting(nil, pv), want: all.kinds("Pod")},
 		"excluded cluster-scoped resources refuse additional items": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}, ExcludedClusterScopedResources: []string{"pv"}},
-			action: requesting(nil, pv, id("storage.k8s.io", "storageclasses", "", "fixture-fast")), want: shopProd.and(all.kinds("StorageClass")),
+			action: requesting(nil, pv, id("storage.k8s.io", "storageclasses", "", "fixture-fast")),
+			want:   shopProd.and(all.kinds("StorageClass")),
 		},
 		"an action that insists gets past every filter": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludedResources: []string{"pods"}, IncludeClusterResources: no()},
-			action: requesting(must, pv, id("", "secrets", "bank-prod", "password"), id("", "configmaps", "shop-prod", "skipped"),
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludedResources: []string{"pods"},
+				IncludeClusterResources: no()},
+			action: requesting(must, pv, id("", "secrets", "bank-prod", "password"),
+				id("", "configmaps", "shop-prod", "skipped"),
 				id("", "configmaps", "hidden", "settings"), id("", "configmaps", "shop-prod", "leaving")),
 			want: all.in("shop-prod").kinds("Pod").and(all.kinds("PersistentVolume"), all.in("bank-prod").kinds("Secret"),
 				set(fixture()).named("skipped"), set(fixture()).in("hidden")),
 		},
 		"an action excludes an item with its additional items": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}},
-			action: requesting(map[string]string{"velero.io/skip-from-backup": "yes"}, pv), want: shopProd.without(all.kinds("Pod")),
+			action: requesting(map[string]string{"velero.io/skip-from-backup": "yes"}, pv),
+			want:   shopProd.without(all.kinds("Pod")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,9 +370,11 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			require.Equal(t, row.want.ids(), b.fixtureIDs())
 			requireMessages(t, row.errors, b.Results.Errors.Velero, b.Errors)
 			var warnings []string
-			for _, namespace := range append(slices.Concat(b.Results.Warnings.Velero, b.Results.Warnings.Cluster), b.Results.Warnings.Namespaces["bank-leaving"]...) {
+			for _, namespace := range append(slices.Concat(b.Results.Warnings.Velero, b.Results.Warnings.Cluster),
+				b.Results.Warnings.Namespaces["bank-leaving"]...) {
 				// All filters that include all namespaces include the one that is terminating.
-				if len(row.warnings) > 0 && strings.Contains(row.warnings[0], "bank-leaving") || !strings.Contains(namespace, "bank-leaving") {
+				if len(row.warnings) > 0 && strings.Contains(row.warnings[0], "bank-leaving") ||
+					!strings.Contains(namespace, "bank-leaving") {
 					warnings = append(warnings, namespace)
 				}
 			}
@@ -331,7 +389,8 @@ func requireMessages(t *testing.T, parts, messages []string, count int) {
 	require.Len(t, messages, len(parts), "%q", messages)
 	require.Equal(t, len(parts), count, "%q", messages)
 	for _, part := range parts {
-		require.True(t, slices.ContainsFunc(messages, func(m string) bool { return strings.Contains(m, part) }), "%q in %q", part, messages)
+		require.True(t, slices.ContainsFunc(messages, func(m string) bool { return strings.Contains(m, part) }), "%q in %q",
+			part, messages)
 	}
 }
 
@@ -342,12 +401,15 @@ func TestInvalidSpecsFailTheBackup(t *testing.T) {
 		`namespace pattern "a**": must not contain "**"`:     {IncludedNamespaces: []string{"a**"}},
 		`namespace pattern "{a,b}": must not contain any of`: {ExcludedNamespaces: []string{"{a,b}"}},
 		`namespace pattern "a[": has a "[" without a "]"`:    {IncludedNamespaces: []string{"a["}},
-		"cannot be used together with the lists":             {IncludedResources: []string{"pods"}, ExcludedClusterScopedResources: []string{"pv"}},
-		"labelSelector and orLabelSelectors cannot be":       {LabelSelector: selector("a=b"), OrLabelSelectors: []*metav1.LabelSelector{selector("a=b")}},
+		"cannot be used together with the lists": {IncludedResources: []string{"pods"},
+			ExcludedClusterScopedResources: []string{"pv"}},
+		"labelSelector and orLabelSelectors cannot be": {LabelSelector: selector("a=b"),
+			OrLabelSelectors: []*metav1.LabelSelector{selector("a=b")}},
 		"spec: label selector": {LabelSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}}},
 	} {
-		_, err := backup.Run(t.Context(), deps, backup.Request{Backup: newBackup(func(s *velerov1.BackupSpec) { *s = spec }), Log: discard()}, &strings.Builder{})
+		_, err := backup.Run(t.Context(), deps, backup.Request{Backup: newBackup(func(s *velerov1.BackupSpec) { *s = spec }),
+			Log: discard()}, &strings.Builder{})
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -396,12 +458,15 @@ func TestVolumesWithoutTheirDataAreAWarning(t *testing.T) {
 func TestOrderedResourcesComeFirst(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
-	first := &testAction{name: "example.com/watching", selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}},
-		execute: func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
-	b := take(t.Context(), t, deps, backup.Request{Actions: []backupitemaction.Action{first}, Backup: newBackup(func(s *spec) {
-		s.IncludedNamespaces = []string{"shop-*", "bank*"}
-		s.OrderedResources = map[string]string{"configmaps": "shop-test/settings, bank2/settings,bank1/nothing,hidden/settings,odd"}
-	})})
+	first := &testAction{name: "example.com/watching",
+		selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}},
+		execute:  func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
+	b := take(t.Context(), t, deps, backup.Request{Actions: []backupitemaction.Action{first},
+		Backup: newBackup(func(s *spec) {
+			s.IncludedNamespaces = []string{"shop-*", "bank*"}
+			s.OrderedResources = map[string]string{"configmaps": "shop-test/settings, " +
+				"bank2/settings,bank1/nothing,hidden/settings,odd"}
+		})})
 	require.Equal(t, []string{"shop-test/settings", "bank2/settings"}, first.calls[:2])
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(first.calls))), len(first.calls), "each once")
 	require.Contains(t, b.Results.Warnings.Namespaces["bank1"][0], "object does not exist")

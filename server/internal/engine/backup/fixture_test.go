@@ -79,10 +79,11 @@ var web = labelSet{"app": "web"}
 func fixture() []fixtureObject {
 	const pod = `"spec":{"containers":[{"name":"c","image":"none"}]}`
 	crd := func(plural, kind, short, scope string) fixtureObject {
-		return fixtureObject{"customresourcedefinitions.apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", plural + ".example.com", nil, fmt.Sprintf(
-			`"spec":{"group":"example.com","scope":%q,"names":{"plural":%q,"singular":%q,"kind":%q,"shortNames":[%q]},
+		return fixtureObject{"customresourcedefinitions.apiextensions.k8s.io", "v1", "CustomResourceDefinition", "",
+			plural + ".example.com", nil, fmt.Sprintf(
+				`"spec":{"group":"example.com","scope":%q,"names":{"plural":%q,"singular":%q,"kind":%q,"shortNames":[%q]},
 			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}`,
-			scope, plural, strings.ToLower(kind), kind, short)}
+				scope, plural, strings.ToLower(kind), kind, short)}
 	}
 	ns := func(name string, labels labelSet) fixtureObject {
 		return fixtureObject{"namespaces", "v1", "Namespace", "", name, labels, ""}
@@ -91,13 +92,16 @@ func fixture() []fixtureObject {
 		return fixtureObject{"configmaps", "v1", "ConfigMap", namespace, name, labels, `"data":{"k":"v"}`}
 	}
 	return []fixtureObject{
-		ns("shop-prod", labelSet{"env": "prod"}), ns("shop-test", labelSet{"env": "test"}), ns("bank-prod", labelSet{"env": "prod"}),
+		ns("shop-prod", labelSet{"env": "prod"}), ns("shop-test", labelSet{"env": "test"}), ns("bank-prod",
+			labelSet{"env": "prod"}),
 		ns("bank1", nil), ns("bank2", nil), ns("bank10", nil), ns("empty", nil),
 		ns("hidden", labelSet{"velero.io/exclude-from-backup": "true"}),
 		crd("widgets", "Widget", "wd", "Namespaced"), crd("gadgets", "Gadget", "gg", "Cluster"),
 
-		cm("shop-prod", "settings", web), cm("shop-test", "settings", nil), cm("bank-prod", "settings", labelSet{"app": "bank"}),
-		cm("bank1", "settings", nil), cm("bank2", "settings", nil), cm("bank10", "settings", nil), cm("hidden", "settings", web),
+		cm("shop-prod", "settings", web), cm("shop-test", "settings", nil), cm("bank-prod", "settings",
+			labelSet{"app": "bank"}),
+		cm("bank1", "settings", nil), cm("bank2", "settings", nil), cm("bank10", "settings", nil), cm("hidden", "settings",
+			web),
 		cm("shop-prod", "skipped", labelSet{"app": "web", "velero.io/exclude-from-backup": "true"}),
 		cm("shop-prod", "kept", labelSet{"velero.io/exclude-from-backup": "false"}),
 		{"secrets", "v1", "Secret", "shop-prod", "password", web, `"stringData":{"p":"x"}`},
@@ -108,7 +112,8 @@ func fixture() []fixtureObject {
 		{"serviceaccounts", "v1", "ServiceAccount", "shop-prod", "robot", nil, ""},
 		{"events", "v1", "Event", "shop-prod", "opened", nil, `"involvedObject":{"namespace":"shop-prod"}`},
 		{"deployments.apps", "v1", "Deployment", "shop-prod", "web", web,
-			`"spec":{"replicas":0,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` + pod + `}}`},
+			`"spec":{"replicas":0,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` + pod +
+				`}}`},
 		{"roles.rbac.authorization.k8s.io", "v1", "Role", "shop-prod", "reader", nil, ""},
 		{"networkpolicies.networking.k8s.io", "v1", "NetworkPolicy", "bank-prod", "closed", nil, `"spec":{"podSelector":{}}`},
 		{"widgets.example.com", "v1", "Widget", "shop-prod", "round", web, `"spec":{"r":1.50,"big":9007199254740993}`},
@@ -116,7 +121,8 @@ func fixture() []fixtureObject {
 		{"gadgets.example.com", "v1", "Gadget", "", "lamp", web, ""},
 		{"clusterroles.rbac.authorization.k8s.io", "v1", "ClusterRole", "", "fixture:reader", web, ""},
 		{"storageclasses.storage.k8s.io", "v1", "StorageClass", "", "fixture-fast", nil, `"provisioner":"none"`},
-		{"priorityclasses.scheduling.k8s.io", "v1", "PriorityClass", "", "fixture-high", labelSet{"app": "bank"}, `"value":5`},
+		{"priorityclasses.scheduling.k8s.io", "v1", "PriorityClass", "", "fixture-high", labelSet{"app": "bank"},
+			`"value":5`},
 		{"persistentvolumes", "v1", "PersistentVolume", "", "fixture-pv", labelSet{"app": "db"},
 			`"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"}}`},
 	}

@@ -22,8 +22,8 @@ func (e *engine) hooked(o object, meta item.Meta) bool {
 		e.hooks.Concern(meta.Namespace, meta.Labels, meta.Annotations)
 }
 
-// preHooks runs the pre hooks of the pods in a block that are not in the backup yet. A pod of which one has failed, with onError Fail,
-// is left out of the backup. It returns the pods whose post hooks must run, also with an error.
+// preHooks runs the pre hooks of the pods in a block that are not in the backup yet. A pod of which one has failed,
+// with onError Fail, is left out of the backup. It returns the pods whose post hooks must run, also with an error.
 func (e *engine) preHooks(ctx context.Context, b *block) (pods []*corev1.Pod, err error) {
 	if !b.hooked {
 		return nil, nil
@@ -47,7 +47,8 @@ func (e *engine) preHooks(ctx context.Context, b *block) (pods []*corev1.Pod, er
 		pod := new(corev1.Pod)
 		if err := json.Unmarshal(o.raw, pod); err != nil {
 			e.record.failed(podsResource, meta.Namespace, meta.Name, "its hooks are not run, because it cannot be read", err)
-			e.log.Error("the hooks of a pod are not run, because it cannot be read", "namespace", meta.Namespace, "name", meta.Name, "error", err)
+			e.log.Error("the hooks of a pod are not run, because it cannot be read", "namespace", meta.Namespace, "name",
+				meta.Name, "error", err)
 			continue
 		}
 		stopped := e.runHooks(ctx, hook.Pre, pod)
@@ -66,7 +67,8 @@ func (e *engine) preHooks(ctx context.Context, b *block) (pods []*corev1.Pod, er
 	return pods, nil
 }
 
-// endHooks runs the post hooks of pods: when the volumes of these pods are backed up, which the worker does not wait for.
+// endHooks runs the post hooks of pods: when the volumes of these pods are backed up, which the worker does not wait
+// for.
 func (e *engine) endHooks(ctx context.Context, pods []*corev1.Pod) {
 	ids := e.volumes.runningIn(pods)
 	if len(ids) == 0 {
@@ -79,7 +81,8 @@ func (e *engine) endHooks(ctx context.Context, pods []*corev1.Pod) {
 	})
 }
 
-// postHooks runs the post hooks of pods, for a limited time also after ctx has ended: what a pre hook has stopped must go on.
+// postHooks runs the post hooks of pods, for a limited time also after ctx has ended: what a pre hook has stopped must
+// go on.
 func (e *engine) postHooks(ctx context.Context, pods []*corev1.Pod) {
 	if len(pods) == 0 {
 		return

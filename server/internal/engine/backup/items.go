@@ -143,11 +143,12 @@ func (e *engine) exclusion(o object, meta item.Meta) string {
 
 // picks reports whether the filters of the spec select an object, whether or not an action requests it.
 func (e *engine) picks(res discovery.Resource, meta item.Meta) bool {
-	return e.sel.resources.Includes(res) && e.sel.namespaces.Match(meta.Namespace) && e.sel.selects(res, meta) && meta.Labels[excludeLabel] != "true"
+	return e.sel.resources.Includes(res) && e.sel.namespaces.Match(meta.Namespace) && e.sel.selects(res, meta) &&
+		meta.Labels[excludeLabel] != "true"
 }
 
-// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server has
-// not applied the selectors of the spec.
+// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server
+// has not applied the selectors of the spec.
 func (e *engine) leftOutByRules(o object, meta item.Meta) bool {
 	switch {
 	case !e.sel.rules.Any():
@@ -168,11 +169,13 @@ func (e *engine) listFailed(l *pages.List, err error) {
 		e.log.Warn(text, "resource", gr)
 		return
 	}
-	e.record.failed(gr, l.Namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup", l), err)
+	e.record.failed(gr, l.Namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup",
+		l), err)
 	e.log.Error("cannot "+l.String(), "error", err)
 }
 
-// block backs up the objects of a block, between the pre and the post hooks of its pods. An error ends the whole backup.
+// block backs up the objects of a block, between the pre and the post hooks of its pods. An error ends the whole
+// backup.
 func (e *engine) block(ctx context.Context, b *block) error {
 	defer e.relatedBytes.Add(-b.related)
 	pods, err := e.preHooks(ctx, b)

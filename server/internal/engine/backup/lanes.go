@@ -11,12 +11,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// starters is how many parallel workers a run has whose actions start operations with keys. Most of them wait for the journal, which
-// records what all of them are about to start in one write. The calls at once of an action are bounded by its turns.
+// starters is how many parallel workers a run has whose actions start operations with keys. Most of them wait for the
+// journal, which records what all of them are about to start in one write. The calls at once of an action are bounded
+// by its turns.
 const starters = 192
 
-// lanes are the workers of a run. Blocks without hooks whose actions all take several calls at once go to the parallel ones. All others
-// go to the ordered ones, which back up one block after the other as Velero does, or as many at a time as the server is configured to.
+// lanes are the workers of a run. Blocks without hooks whose actions all take several calls at once go to the parallel
+// ones. All others go to the ordered ones, which back up one block after the other as Velero does, or as many at a time
+// as the server is configured to.
 type lanes struct {
 	engine            *engine
 	ordered, parallel *workers
@@ -27,7 +29,8 @@ func (e *engine) newLanes(work func(*block)) lanes {
 	for _, n := range e.req.Concurrency {
 		most = max(most, n)
 	}
-	if e.req.Journal != nil && slices.ContainsFunc(e.req.Actions, func(a backupitemaction.Action) bool { return a.Starts() == versioning.Keyed }) {
+	if e.req.Journal != nil &&
+		slices.ContainsFunc(e.req.Actions, func(a backupitemaction.Action) bool { return a.Starts() == versioning.Keyed }) {
 		most = max(most, starters)
 	}
 	return lanes{
@@ -53,8 +56,8 @@ func (l lanes) wait() {
 	l.parallel.wait()
 }
 
-// concurrent reports whether the objects of a resource have actions that all take several calls at once, and need no order. It is
-// called by one goroutine only.
+// concurrent reports whether the objects of a resource have actions that all take several calls at once, and need no
+// order. It is called by one goroutine only.
 func (e *engine) concurrent(gr schema.GroupResource) bool {
 	answer, known := e.parallel[gr]
 	if known {
@@ -70,8 +73,8 @@ func (e *engine) concurrent(gr schema.GroupResource) bool {
 	return answer
 }
 
-// newTurns returns the turns of each action, of which every call takes one. Actions that take one call at a time share those of the ordered
-// workers, because additional items may bring a parallel block to them.
+// newTurns returns the turns of each action, of which every call takes one. Actions that take one call at a time share
+// those of the ordered workers, because additional items may bring a parallel block to them.
 func (e *engine) newTurns() map[string]chan struct{} {
 	turns := map[string]chan struct{}{}
 	for _, a := range e.req.Actions {

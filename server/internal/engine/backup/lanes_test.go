@@ -26,21 +26,22 @@ func counting(name string, wanted int64, resources ...string) (*testAction, *ato
 	most := &atomic.Int64{}
 	var once sync.Once
 	complete := make(chan struct{})
-	return &testAction{name: name, selector: framework.ResourceSelector{IncludedResources: resources}, execute: func(item []byte) (*backupitemaction.Result, error) {
-		n := present.Add(1)
-		defer present.Add(-1)
-		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-		}
-		if n == wanted {
-			once.Do(func() { close(complete) })
-		}
-		select {
-		case <-complete:
-			return &backupitemaction.Result{Item: item}, nil
-		case <-time.After(time.Minute):
-			return nil, errors.New("there are not enough calls at once")
-		}
-	}}, most
+	return &testAction{name: name, selector: framework.ResourceSelector{IncludedResources: resources},
+		execute: func(item []byte) (*backupitemaction.Result, error) {
+			n := present.Add(1)
+			defer present.Add(-1)
+			for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+			}
+			if n == wanted {
+				once.Do(func() { close(complete) })
+			}
+			select {
+			case <-complete:
+				return &backupitemaction.Result{Item: item}, nil
+			case <-time.After(time.Minute):
+				return nil, errors.New("there are not enough calls at once")
+			}
+		}}, most
 }
 
 func TestConcurrentActionsGetSeveralCallsAtOnce(t *testing.T) {
@@ -80,7 +81,8 @@ func TestConcurrentActionsGetSeveralCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOtherActionsKeepTheirNumberOfCalls has additional items of concurrent blocks with an action that takes one call at a time.
+// TestOtherActionsKeepTheirNumberOfCalls has additional items of concurrent blocks with an action that takes one call
+// at a time.
 func TestOtherActionsKeepTheirNumberOfCalls(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
@@ -90,7 +92,8 @@ func TestOtherActionsKeepTheirNumberOfCalls(t *testing.T) {
 		id("", "secrets", "shop-prod", "password"), id("", "serviceaccounts", "shop-prod", "robot"),
 		id("", "services", "shop-prod", "web"), id("", "persistentvolumes", "", "fixture-pv"),
 	}
-	several := &testAction{name: "example.com/several", selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
+	several := &testAction{name: "example.com/several",
+		selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
 	several.execute = func(item []byte) (*backupitemaction.Result, error) {
 		i := next.Add(1)
 		return &backupitemaction.Result{Item: item, AdditionalItems: extra[i%int64(len(extra)):][:1]}, nil
@@ -110,7 +113,8 @@ func TestStartsWaitForTheJournalTogether(t *testing.T) {
 	deps := depsFor(t, fixtureWorld(t))
 	const name, atOnce, recorded = "example.com/starting", 2, 6
 	c := fake.NewClientBuilder().Build()
-	journal := operation.NewJournals(c, c, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger()).New(&operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "b", UID: "u"})
+	journal := operation.NewJournals(c, c, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))),
+		hclog.NewNullLogger()).New(&operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "b", UID: "u"})
 	starting, most := counting(name, atOnce, "configmaps")
 	count := starting.execute
 	starting.starts = versioning.Keyed

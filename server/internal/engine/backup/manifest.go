@@ -9,8 +9,8 @@ import (
 
 // Manifest takes the items of a backup in the order in which the archive has them.
 type Manifest interface {
-	// Add takes an item that is in the archive, and its JSON there. It is not called concurrently. It must not change the item, nor keep
-	// object.
+	// Add takes an item that is in the archive, and its JSON there. It is not called concurrently. It must not change the
+	// item, nor keep object.
 	Add(item *manifestwriter.Item, object []byte)
 }
 
@@ -34,8 +34,10 @@ func (e *engine) write(o object, meta item.Meta, raw []byte, requested []manifes
 func (e *engine) describe(o object, meta item.Meta, raw []byte, requested []manifest.Edge) *manifestwriter.Item {
 	described, err := servermanifest.Item(o.resource.GroupVersionResource(), raw, meta, e.deps.References)
 	if err != nil {
-		e.record.warned(o.resource.GroupResource(), meta.Namespace, meta.Name, "the manifest lacks what the object refers to", err)
-		e.log.Warn("the manifest lacks what an object refers to", "resource", o.resource.GroupResource(), "namespace", meta.Namespace, "name", meta.Name, "error", err)
+		e.record.warned(o.resource.GroupResource(), meta.Namespace, meta.Name, "the manifest lacks what the object refers to",
+			err)
+		e.log.Warn("the manifest lacks what an object refers to", "resource", o.resource.GroupResource(), "namespace",
+			meta.Namespace, "name", meta.Name, "error", err)
 	}
 	described.Included = o.included
 	servermanifest.Request(described, requested)

@@ -45,13 +45,15 @@ func TestManifestGetsItemsAsTheyAreArchived(t *testing.T) {
 	deps.Workers, deps.References = 4, reference.BuiltIn()
 	marking := requesting(map[string]string{"marked": "yes", "backup.velero.io/must-include-additional-items": "true"})
 	var got described
-	b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(nil), Actions: []backupitemaction.Action{marking}, Manifest: &got})
+	b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(nil), Actions: []backupitemaction.Action{marking},
+		Manifest: &got})
 	require.Zero(t, b.Errors, b.Results)
 	require.Equal(t, b.objects, got.objects)
 	require.Len(t, got.order, len(b.objects))
 	var archived []string
 	for _, path := range b.entries {
-		if parts := strings.Split(strings.TrimSuffix(path, ".json"), "/"); parts[0] == "resources" && !strings.HasSuffix(parts[2], "-preferredversion") {
+		if parts := strings.Split(strings.TrimSuffix(path, ".json"), "/"); parts[0] == "resources" &&
+			!strings.HasSuffix(parts[2], "-preferredversion") {
 			archived = append(archived, parts[1]+":"+strings.Join(parts[3:], "/"))
 		}
 	}
@@ -75,7 +77,8 @@ func TestManifestGetsItemsAsTheyAreArchived(t *testing.T) {
 		}
 	}
 	pod := got.items["pods:shop-prod/db-0"]
-	require.Equal(t, map[string]string{"marked": "yes"}, pod.Annotations, "as the action has changed it, without what it says to the server")
+	require.Equal(t, map[string]string{"marked": "yes"}, pod.Annotations,
+		"as the action has changed it, without what it says to the server")
 	round := got.items["widgets.example.com:shop-prod/round"]
 	require.True(t, slices.ContainsFunc(round.References, func(e manifest.Edge) bool {
 		return e.Type == manifest.Reference && e.To.Kind == "CustomResourceDefinition" && e.To.Name == "widgets.example.com"
@@ -87,11 +90,13 @@ func TestManifestKnowsHowItemsCameIn(t *testing.T) {
 	deps := depsFor(t, fixtureWorld(t))
 	deps.References = reference.BuiltIn()
 	settings, lamp := id("", "configmaps", "bank-prod", "settings"), id("example.com", "gadgets", "ignored", "lamp")
-	requests := requesting(map[string]string{"backup.velero.io/must-include-additional-items": "true"}, settings, lamp, settings)
+	requests := requesting(map[string]string{"backup.velero.io/must-include-additional-items": "true"}, settings, lamp,
+		settings)
 	again := requesting(nil, lamp)
 	again.name = "example.com/again"
-	relates := &relating{name: "example.com/relating", selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
-		related: map[string][]framework.ResourceIdentifier{"shop-prod/db-0": {id("", "secrets", "shop-prod", "password")}}}
+	relates := &relating{name: "example.com/relating",
+		selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
+		related:  map[string][]framework.ResourceIdentifier{"shop-prod/db-0": {id("", "secrets", "shop-prod", "password")}}}
 	var got described
 	b := take(t.Context(), t, deps, backup.Request{
 		Backup: newBackup(func(s *velerov1.BackupSpec) {
@@ -102,7 +107,8 @@ func TestManifestKnowsHowItemsCameIn(t *testing.T) {
 	})
 	require.Zero(t, b.Errors, b.Results)
 
-	pod := manifest.Ref{Resource: "pods", Kind: "Pod", Namespace: "shop-prod", Name: "db-0", UID: got.items["pods:shop-prod/db-0"].UID}
+	pod := manifest.Ref{Resource: "pods", Kind: "Pod", Namespace: "shop-prod", Name: "db-0",
+		UID: got.items["pods:shop-prod/db-0"].UID}
 	for name, want := range map[string]manifest.Inclusion{
 		"pods:shop-prod/db-0":             {By: manifest.ByFilters},
 		"configmaps:shop-prod/settings":   {By: manifest.ByFilters},
@@ -127,7 +133,8 @@ func TestManifestKnowsHowItemsCameIn(t *testing.T) {
 	toSettings := manifest.Ref{Resource: "configmaps", Kind: "ConfigMap", Namespace: "bank-prod", Name: "settings"}
 	toLamp := manifest.Ref{Group: "example.com", Resource: "gadgets", Kind: "Gadget", Name: "lamp"}
 	require.Equal(t, []manifest.Edge{
-		{Type: manifest.Action, To: toSettings, Plugin: requests.name}, {Type: manifest.Action, To: toLamp, Plugin: requests.name},
+		{Type: manifest.Action, To: toSettings, Plugin: requests.name}, {Type: manifest.Action, To: toLamp,
+			Plugin: requests.name},
 		{Type: manifest.Action, To: toLamp, Plugin: again.name},
 	}, edges)
 }
@@ -139,7 +146,8 @@ func TestItemThatIsNotArchivedIsNotDescribed(t *testing.T) {
 	deps.References = reference.BuiltIn()
 	var got described
 	skips := requesting(map[string]string{"velero.io/skip-from-backup": ""})
-	b := take(t.Context(), t, deps, backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{skips}, Manifest: &got})
+	b := take(t.Context(), t, deps, backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{skips},
+		Manifest: &got})
 	require.NotContains(t, got.items, "pods:shop-prod/db-0")
 	require.Len(t, got.items, len(b.objects))
 }

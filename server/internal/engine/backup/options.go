@@ -40,8 +40,8 @@ type Deps struct {
 	Keys *loadkey.Keys
 	// PageSize is the number of objects to request at once; 0 means 500, and a negative number whole lists.
 	PageSize int
-	// Workers is the number of blocks of objects that are backed up at the same time; 0 means 1. Blocks to which only concurrent
-	// actions apply are not counted, see Request.Concurrency.
+	// Workers is the number of blocks of objects that are backed up at the same time; 0 means 1. Blocks to which only
+	// concurrent actions apply are not counted, see Request.Concurrency.
 	Workers int
 	// RetryFor is how long requests are repeated while the API server is away or overloaded; 0 means
 	// two minutes.
@@ -65,8 +65,8 @@ type Request struct {
 	Backup *velerov1.Backup
 	// Actions of plugins, in the order in which they are called.
 	Actions []backupitemaction.Action
-	// Concurrency is how many calls an action may get at once, by its name. Those with more than one are not bound to the number of
-	// workers.
+	// Concurrency is how many calls an action may get at once, by its name. Those with more than one are not bound to the
+	// number of workers.
 	Concurrency map[string]int
 	// BlockActions name the objects that are backed up together.
 	BlockActions []itemblockaction.Action
@@ -82,8 +82,8 @@ type Request struct {
 	Snapshots *snapshot.Taker
 	// Accepted, unless nil, are the items that the backup takes, whatever the filters select by now.
 	Accepted *Accepted
-	// DryRun, unless nil, makes the backup find out what it would hold. Only actions without side effects are called, and there is
-	// no archive.
+	// DryRun, unless nil, makes the backup find out what it would hold. Only actions without side effects are called, and
+	// there is no archive.
 	DryRun *dryrun.Actions
 	// Log is the log of the backup.
 	Log hclog.Logger

@@ -24,7 +24,8 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 			namespace, name, _ = strings.Cut(entry, "/")
 		}
 		if name == "" || strings.Contains(name, "/") {
-			e.record.warned(resource.GroupResource(), "", entry, "spec.orderedResources: want namespace/name, or name for a cluster-scoped object", nil)
+			e.record.warned(resource.GroupResource(), "", entry,
+				"spec.orderedResources: want namespace/name, or name for a cluster-scoped object", nil)
 			continue
 		}
 		const notSelected = "spec.orderedResources: the filters of the backup do not include the object"
@@ -42,7 +43,8 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 		}
 		if err != nil {
 			// The lists contain the object nevertheless.
-			e.record.warned(resource.GroupResource(), namespace, name, "spec.orderedResources: object cannot be read, it is not backed up in order", err)
+			e.record.warned(resource.GroupResource(), namespace, name,
+				"spec.orderedResources: object cannot be read, it is not backed up in order", err)
 			continue
 		}
 		meta, err := item.ParseMeta(raw)

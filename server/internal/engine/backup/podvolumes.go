@@ -37,8 +37,9 @@ type podVolume struct {
 	pv    *corev1.PersistentVolume      // nil likewise
 }
 
-// podVolumes returns the volumes of a pod that an action is to back up from the file system, and the pod as that action gets it: with
-// these volumes in the annotation by which users choose them. Volumes that cannot be backed up are warned of, as in Velero.
+// podVolumes returns the volumes of a pod that an action is to back up from the file system, and the pod as that action
+// gets it: with these volumes in the annotation by which users choose them. Volumes that cannot be backed up are warned
+// of, as in Velero.
 func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume, sent []byte, err error) {
 	pod := new(corev1.Pod)
 	if err := json.Unmarshal(raw, pod); err != nil {
@@ -48,7 +49,8 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 		return nil, nil, err
 	}
 	if pod.Status.Phase != corev1.PodRunning {
-		e.warnOfVolumes(pod, "%s not backed up from the file system: the pod is not running, it is %s", names(chosen), pod.Status.Phase)
+		e.warnOfVolumes(pod, "%s not backed up from the file system: the pod is not running, it is %s", names(chosen),
+			pod.Status.Phase)
 		return nil, nil, nil
 	}
 	chosen = slices.DeleteFunc(chosen, func(v podVolume) bool {
@@ -58,7 +60,8 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 			return true
 		}
 		if other := e.volumes.take(v.claim, pod.Name); other != pod.Name {
-			e.log.Info("a volume is backed up from another pod, which uses it too", "namespace", pod.Namespace, "name", pod.Name, "volume", v.name, "pod", other)
+			e.log.Info("a volume is backed up from another pod, which uses it too", "namespace", pod.Namespace, "name", pod.Name,
+				"volume", v.name, "pod", other)
 			return true
 		}
 		return false
@@ -67,7 +70,8 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 		return nil, nil, nil
 	}
 	if e.deps.Uploader != string(velerov1.RepositoryTypeRestic) {
-		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover for restic; start the server with --uploader-type=restic, and have the plugin cleat.dev/restic on the node agents",
+		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover "+
+			"for restic; start the server with --uploader-type=restic, and have the plugin cleat.dev/restic on the node agents",
 			names(chosen), e.deps.Uploader)
 	}
 	var all []string
@@ -99,20 +103,22 @@ func (e *engine) warnOfVolumes(pod *corev1.Pod, format string, args ...any) {
 	e.log.Warn(text, "namespace", pod.Namespace, "name", pod.Name)
 }
 
-// chooseVolumes returns the volumes of a pod whose data is to be backed up from the file system: what the first rule of the resource
-// policy says that applies, otherwise what the pod and the spec say.
+// chooseVolumes returns the volumes of a pod whose data is to be backed up from the file system: what the first rule of
+// the resource policy says that applies, otherwise what the pod and the spec say.
 func (e *engine) chooseVolumes(ctx context.Context, pod *corev1.Pod) (chosen []podVolume, err error) {
 	rules, byDefault := e.policies(), e.filesByDefault()
 	for _, name := range listed(pod, velerov1.VolumesToBackupAnnotation) {
 		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }) {
-			e.warnOfVolumes(pod, "annotation %s names volume %q, which the pod does not have", velerov1.VolumesToBackupAnnotation, name)
+			e.warnOfVolumes(pod, "annotation %s names volume %q, which the pod does not have",
+				velerov1.VolumesToBackupAnnotation, name)
 		}
 	}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if why := neverByFiles(v); why != "" {
 			if slices.Contains(listed(pod, velerov1.VolumesToBackupAnnotation), v.Name) {
-				e.warnOfVolumes(pod, "volume %s is not backed up from the file system, although annotation %s names it: %s", v.Name, velerov1.VolumesToBackupAnnotation, why)
+				e.warnOfVolumes(pod, "volume %s is not backed up from the file system, although annotation %s names it: %s", v.Name,
+					velerov1.VolumesToBackupAnnotation, why)
 			}
 			continue
 		}
@@ -145,22 +151,27 @@ func (e *engine) chooseVolumes(ctx context.Context, pod *corev1.Pod) (chosen []p
 
 // isExcluded reports whether a label excludes the claim or the persistent volume from backups, and with it the data.
 func (v podVolume) isExcluded() bool {
-	return v.claim.Labels[velerov1.ExcludeFromBackupLabel] == "true" || v.pv != nil && v.pv.Labels[velerov1.ExcludeFromBackupLabel] == "true"
+	return v.claim.Labels[velerov1.ExcludeFromBackupLabel] == "true" ||
+		v.pv != nil && v.pv.Labels[velerov1.ExcludeFromBackupLabel] == "true"
 }
 
 // leaveOutExcluded logs that a volume is not backed up, and warns if the pod asks for it by name.
 func (e *engine) leaveOutExcluded(pod *corev1.Pod, v podVolume) {
 	if slices.Contains(listed(pod, velerov1.VolumesToBackupAnnotation), v.name) {
-		e.warnOfVolumes(pod, "volume %s is not backed up from the file system, although annotation %s names it: its claim %s or persistent volume has the label %s=true",
+		e.warnOfVolumes(pod, "volume %s is not backed up from the file system, although annotation %s names it: its claim "+
+			"%s or persistent volume has the label %s=true",
 			v.name, velerov1.VolumesToBackupAnnotation, v.claim.Name, velerov1.ExcludeFromBackupLabel)
 		return
 	}
-	e.log.Info("a volume is not backed up, because its claim or persistent volume has the label "+velerov1.ExcludeFromBackupLabel,
+	e.log.Info("a volume is not backed up, because its claim or persistent volume has the label "+
+		velerov1.ExcludeFromBackupLabel,
 		"namespace", pod.Namespace, "name", pod.Name, "volume", v.name, "claim", v.claim.Name)
 }
 
 // claimOfPod reads a claim and its volume, nil if there is none.
-func (e *engine) claimOfPod(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+func (e *engine) claimOfPod(
+	ctx context.Context, namespace, name string,
+) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	claims, known := e.sel.snapshot.ByGroupResource(claimsResource)
 	volumes, also := e.sel.snapshot.ByGroupResource(volumesResource)
 	if !known || !also {
@@ -180,8 +191,8 @@ func (e *engine) filesByDefault() bool {
 	return byDefault != nil && *byDefault
 }
 
-// asksForFiles reports whether a pod asks that a volume is backed up from the file system: by an annotation, or by having none against
-// it where that is the default.
+// asksForFiles reports whether a pod asks that a volume is backed up from the file system: by an annotation, or by
+// having none against it where that is the default.
 func asksForFiles(pod *corev1.Pod, volume string, byDefault bool) bool {
 	if byDefault {
 		return !slices.Contains(listed(pod, velerov1.VolumesToExcludeAnnotation), volume)
@@ -224,7 +235,8 @@ func unreachable(pod *corev1.Pod, v podVolume) string {
 	return ""
 }
 
-// take gives the data of a claim to the first pod that asks for it, and returns that pod. A volume without a claim belongs to its pod.
+// take gives the data of a claim to the first pod that asks for it, and returns that pod. A volume without a claim
+// belongs to its pod.
 func (v *volumes) take(claim *corev1.PersistentVolumeClaim, pod string) string {
 	if claim == nil {
 		return pod
@@ -261,17 +273,19 @@ func (v *volumes) runningIn(pods []*corev1.Pod) (ids []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, pod := range pods {
-		if id := v.running[framework.ResourceIdentifier{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name}]; id != "" {
+		if id := v.running[framework.ResourceIdentifier{Resource: "pods", Namespace: pod.Namespace,
+			Name: pod.Name}]; id != "" {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// awaitVolumes waits for the ends of operations on volumes of pods, for as long as an operation may take. How they end is seen by who
-// follows all operations.
+// awaitVolumes waits for the ends of operations on volumes of pods, for as long as an operation may take. How they end
+// is seen by who follows all operations.
 func (e *engine) awaitVolumes(ctx context.Context, ids []string) {
-	at := slices.IndexFunc(e.req.Actions, func(a backupitemaction.Action) bool { return a.Name() == snapshot.PodVolumeBackups })
+	at := slices.IndexFunc(e.req.Actions,
+		func(a backupitemaction.Action) bool { return a.Name() == snapshot.PodVolumeBackups })
 	limit := cmp.Or(e.req.Backup.Spec.ItemOperationTimeout.Duration, defaultOperationTimeout)
 	for _, id := range ids {
 		waiting := waits.Begin(ctx, "operation %s to end before the post hooks of its pod", id)

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// TestVolumesOfPodsAreChosen backs up pods with volumes of all sorts, and requires which of them the action is asked to back up. The
-// rows are Velero's rules.
+// TestVolumesOfPodsAreChosen backs up pods with volumes of all sorts, and requires which of them the action is asked to
+// back up. The rows are Velero's rules.
 func TestVolumesOfPodsAreChosen(t *testing.T) {
 	t.Parallel()
 	config := fixtureWorld(t)
@@ -47,23 +47,34 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 		warns    []string
 		fails    string
 	}{
-		"nothing asked":        {},
-		"opt-in":               {in: "dir,claim", want: "dir,claim"},
-		"opt-in of others":     {in: "dir,host,conf,gone", want: "dir", warns: []string{"volume host is not backed up", "volume conf is not backed up", `names volume "gone"`}},
-		"all":                  {always: true, want: "dir,claim,own", warns: []string{"volume idle is not backed up from the file system: no container mounts it", "volume device is not backed up from the file system: it is a block device"}},
+		"nothing asked": {},
+		"opt-in":        {in: "dir,claim", want: "dir,claim"},
+		"opt-in of others": {in: "dir,host,conf,gone", want: "dir", warns: []string{"volume host is not backed up",
+			"volume conf is not backed up", `names volume "gone"`}},
+		"all": {always: true, want: "dir,claim,own",
+			warns: []string{"volume idle is not backed up from the file system: no container mounts it",
+				"volume device is not backed up from the file system: it is a block device"}},
 		"opt-out":              {always: true, out: "claim,idle,device", want: "dir,own"},
 		"opt-in is no opt-out": {always: true, in: "dir", out: "idle,device", want: "dir,claim,own"},
-		"a rule adds":          {rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}", want: "dir", warns: []string{"volume idle"}},
-		"a rule for claims":    {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: fs-backup}}", want: "claim"},
-		"a rule takes":         {always: true, out: "idle,device", rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: skip}}", want: "claim,own"},
-		"snapshot by rule":     {in: "dir,claim", rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: snapshot}}", want: "dir"},
-		"pending":              {in: "dir,claim", phase: corev1.PodPending, warns: []string{"volumes dir, claim not backed up from the file system: the pod is not running, it is Pending"}},
-		"succeeded":            {in: "dir", phase: corev1.PodSucceeded, warns: []string{"volume dir not backed up from the file system: the pod is not running, it is Succeeded"}},
-		"an ephemeral volume":  {in: "own", want: "own"},
-		"excluded by label":    {always: true, out: "idle,device", excluded: true, want: "dir,own"},
-		"excluded and asked":   {in: "dir,claim", excluded: true, want: "dir", warns: []string{"although annotation backup.velero.io/backup-volumes names it: its claim data or persistent volume has the label velero.io/exclude-from-backup=true"}},
-		"a shared claim":       {in: "claim", pods: 2, want: "claim"},
-		"kopia":                {in: "dir", uploader: "kopia", fails: "volume dir cannot be backed up from the file system with uploader \"kopia\""},
+		"a rule adds": {rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}", want: "dir",
+			warns: []string{"volume idle"}},
+		"a rule for claims": {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: fs-backup}}", want: "claim"},
+		"a rule takes": {always: true, out: "idle,device",
+			rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: skip}}", want: "claim,own"},
+		"snapshot by rule": {in: "dir,claim", rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: snapshot}}",
+			want: "dir"},
+		"pending": {in: "dir,claim", phase: corev1.PodPending,
+			warns: []string{"volumes dir, claim not backed up from the file system: the pod is not running, it is Pending"}},
+		"succeeded": {in: "dir", phase: corev1.PodSucceeded,
+			warns: []string{"volume dir not backed up from the file system: the pod is not running, it is Succeeded"}},
+		"an ephemeral volume": {in: "own", want: "own"},
+		"excluded by label":   {always: true, out: "idle,device", excluded: true, want: "dir,own"},
+		"excluded and asked": {in: "dir,claim", excluded: true, want: "dir",
+			warns: []string{"although annotation backup.velero.io/backup-volumes names it: its claim data or persistent " +
+				"volume has the label velero.io/exclude-from-backup=true"}},
+		"a shared claim": {in: "claim", pods: 2, want: "claim"},
+		"kopia": {in: "dir", uploader: "kopia",
+			fails: "volume dir cannot be backed up from the file system with uploader \"kopia\""},
 	}
 	number := 0
 	for name, row := range rows {
@@ -77,26 +88,32 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 				if row.excluded && claim == "data" {
 					labels[velerov1.ExcludeFromBackupLabel] = "true"
 				}
-				create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, claim, labels,
-					`"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"none-of-` + ns + `","resources":{"requests":{"storage":"1Gi"}}}`})
+				create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, claim,
+					labels,
+					`"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"none-of-` + ns +
+						`","resources":{"requests":{"storage":"1Gi"}}}`})
 			}
 			annotations, err := json.Marshal(map[string]string{optIn: row.in, optOut: row.out})
 			require.NoError(t, err)
 			for i := range max(1, row.pods) {
-				pod := fixtureObject{"pods", "v1", "Pod", ns, fmt.Sprintf("pod-%d", i), nil, fmt.Sprintf(`"metadata":{"annotations":%s},"spec":{"nodeName":"n","automountServiceAccountToken":false,
+				pod := fixtureObject{"pods", "v1", "Pod", ns, fmt.Sprintf("pod-%d", i), nil,
+					fmt.Sprintf(`"metadata":{"annotations":%s},"spec":{"nodeName":"n","automountServiceAccountToken":false,
 					"containers":[{"name":"a","image":"a","volumeMounts":%s,"volumeDevices":[{"name":"device","devicePath":"/dev/x"}]}],"volumes":[%s]}`, annotations, mounts, sources)}
 				create(t.Context(), t, config, pod)
 				phase := corev1.PodRunning
 				if row.phase != "" {
 					phase = row.phase
 				}
-				_, err := resourceClient(t, config, pod).Patch(t.Context(), pod.name, types.MergePatchType, []byte(`{"status":{"phase":"`+string(phase)+`"}}`), metav1.PatchOptions{}, "status")
+				_, err := resourceClient(t, config, pod).Patch(t.Context(), pod.name, types.MergePatchType,
+					[]byte(`{"status":{"phase":"`+string(phase)+`"}}`), metav1.PatchOptions{}, "status")
 				require.NoError(t, err)
 			}
 			var mu sync.Mutex
 			var asked []string
 			action := &testAction{
-				name: snapshot.PodVolumeBackups, starts: versioning.NoOperations, selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
+				name: snapshot.PodVolumeBackups, starts: versioning.NoOperations, selector: framework.ResourceSelector{
+					IncludedResources: []string{"pods"},
+				},
 				execute: func(item []byte) (*backupitemaction.Result, error) {
 					var pod corev1.Pod
 					if err := json.Unmarshal(item, &pod); err != nil {
@@ -117,7 +134,8 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 				Backup:  newBackup(func(s *spec) { s.IncludedNamespaces, s.DefaultVolumesToFsBackup = []string{ns}, &row.always }),
 			}
 			if row.rules != "" {
-				request.Policy, err = resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" + row.rules + "]"}})
+				rules := "version: v1\nvolumePolicies: [" + row.rules + "]"
+				request.Policy, err = resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": rules}})
 				require.NoError(t, err)
 			}
 			b := take(t.Context(), t, deps, request)

@@ -20,12 +20,16 @@ func TestResourcePolicyFiltersWhatTheSpecLeavesOpen(t *testing.T) {
 			s.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "p"}
 		}),
 		Policy: &resourcepolicy.Policy{Resources: &filter.ScopedLists{
-			IncludedNamespaced: []string{"wd", "unicorns"}, ExcludedNamespaced: []string{"secret"}, IncludedClusterScoped: []string{"gadgets"},
+			IncludedNamespaced: []string{"wd", "unicorns"}, ExcludedNamespaced: []string{"secret"},
+			IncludedClusterScoped: []string{"gadgets"},
 		}},
 	})
 	require.ElementsMatch(t, []string{
-		"namespaces:shop-prod", "secrets:shop-prod/password", "services:shop-prod/web", "widgets.example.com:shop-prod/round", "gadgets.example.com:lamp",
-		"customresourcedefinitions.apiextensions.k8s.io:widgets.example.com", "customresourcedefinitions.apiextensions.k8s.io:gadgets.example.com",
+		"namespaces:shop-prod", "secrets:shop-prod/password", "services:shop-prod/web", "widgets.example.com:shop-prod/round",
+		"gadgets.example.com:lamp",
+		"customresourcedefinitions.apiextensions.k8s.io:widgets.example.com",
+		"customresourcedefinitions.apiextensions.k8s.io:gadgets.example.com",
 	}, b.fixtureIDs())
-	requireMessages(t, []string{"spec.resourcePolicy.includeExcludePolicy.includedNamespaceScopedResources: unicorns is not a resource"}, b.Results.Warnings.Velero, b.Warnings)
+	requireMessages(t, []string{"spec.resourcePolicy.includeExcludePolicy.includedNamespaceScopedResources: unicorns is " +
+		"not a resource"}, b.Results.Warnings.Velero, b.Warnings)
 }

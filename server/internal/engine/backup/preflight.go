@@ -16,9 +16,11 @@ func (e *engine) preflight() {
 		resource, known := e.sel.snapshot.ByGroupResource(gr)
 		switch {
 		case !ok || !known:
-			e.warn("spec.orderedResources: " + name + " is not a resource of this cluster; write a plural name such as pods or deployments.apps")
+			e.warn("spec.orderedResources: " + name + " is not a resource of this cluster; write a plural name such as pods " +
+				"or deployments.apps")
 		case gr == namespacesResource:
-			e.warn("spec.orderedResources: " + name + " has no effect: namespaces are backed up last, because the other objects may decide which belong to the backup")
+			e.warn("spec.orderedResources: " + name + " has no effect: namespaces are backed up last, because the other " +
+				"objects may decide which belong to the backup")
 		case !e.sel.resources.Includes(resource):
 			e.warn("spec.orderedResources: " + name + " has no effect: the filters of the backup do not include the resource")
 		}
@@ -43,8 +45,10 @@ func (e *engine) preflight() {
 // resourceNames returns the names of resources in the spec.
 func (e *engine) resourceNames() []string {
 	spec := &e.req.Backup.Spec
-	names := slices.Concat(spec.IncludedResources, spec.ExcludedResources, spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources,
-		spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources, slices.Sorted(maps.Keys(spec.OrderedResources)))
+	names := slices.Concat(spec.IncludedResources, spec.ExcludedResources, spec.IncludedClusterScopedResources,
+		spec.ExcludedClusterScopedResources,
+		spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources,
+		slices.Sorted(maps.Keys(spec.OrderedResources)))
 	return slices.DeleteFunc(names, isAlwaysExcluded)
 }
 

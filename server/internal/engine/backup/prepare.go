@@ -103,9 +103,11 @@ func (e *engine) newSelection(ctx context.Context, snapshot *discovery.Snapshot)
 	var unresolved []string
 	sel.resources, unresolved, err = filter.NewResources(filter.ResourceLists{
 		Included: spec.IncludedResources, Excluded: spec.ExcludedResources, IncludeCluster: spec.IncludeClusterResources,
-		IncludedClusterScoped: spec.IncludedClusterScopedResources, ExcludedClusterScoped: spec.ExcludedClusterScopedResources,
-		IncludedNamespaced: spec.IncludedNamespaceScopedResources, ExcludedNamespaced: spec.ExcludedNamespaceScopedResources,
-		Policy: fromPolicy, AlwaysExcluded: alwaysExcluded(),
+		IncludedClusterScoped: spec.IncludedClusterScopedResources,
+		ExcludedClusterScoped: spec.ExcludedClusterScopedResources,
+		IncludedNamespaced:    spec.IncludedNamespaceScopedResources,
+		ExcludedNamespaced:    spec.ExcludedNamespaceScopedResources,
+		Policy:                fromPolicy, AlwaysExcluded: alwaysExcluded(),
 	}, sel.namespaces, snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("resource filters of the spec: %w", err)
@@ -120,7 +122,8 @@ func (e *engine) newSelection(ctx context.Context, snapshot *discovery.Snapshot)
 		}
 	}
 	for _, name := range unresolved {
-		e.warn(fmt.Sprintf("spec.%s is not a resource of this cluster that this filter can be used for; it matches nothing", name))
+		e.warn(fmt.Sprintf("spec.%s is not a resource of this cluster that this filter can be used for; it matches nothing",
+			name))
 	}
 	return sel, nil
 }
@@ -174,7 +177,8 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 	}
 	for _, name := range terminating {
 		if ns.Match(name) {
-			e.record.warned(namespacesResource, name, name, "namespace is terminating, it is left out with the objects in it that are being deleted", nil)
+			e.record.warned(namespacesResource, name, name,
+				"namespace is terminating, it is left out with the objects in it that are being deleted", nil)
 			e.log.Warn("namespace is terminating", "namespace", name)
 		}
 	}

@@ -157,8 +157,8 @@ type Result struct {
 	Operations []operation.Operation
 	// Hooks counts the hooks of pods.
 	Hooks velerov1.HookStatus
-	// Snapshots are those that were requested, also if they failed. Volumes says how the data of each volume was backed up, or why it was
-	// not. Neither is nil.
+	// Snapshots are those that were requested, also if they failed. Volumes says how the data of each volume was backed
+	// up, or why it was not. Neither is nil.
 	Snapshots []*snapshot.Snapshot
 	Volumes   []*snapshot.VolumeInfo
 	// CSI are the snapshots of CSI volumes that actions have taken.

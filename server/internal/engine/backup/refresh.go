@@ -19,21 +19,25 @@ import (
 
 // Refreshed holds the objects of a backup that were read again after its operations had ended.
 type Refreshed struct {
-	// Result is the outcome: Items counts the objects that were read again. ResourceList has those that are new in the archive; it is empty
-	// before Rewrite.
+	// Result is the outcome: Items counts the objects that were read again. ResourceList has those that are new in the
+	// archive; it is empty before Rewrite.
 	Result  *Result
 	engine  *engine
 	changes *changes
 }
 
-// Refresh reads the post-operation items of the operations of a backup again and calls the actions for them, and for the additional
-// items that these name, as Velero does: the filters of the backup do not apply, and an action that starts an operation is an error
-// of the item. Actions whose calls have a key are called only for items for which they have started an operation, with which they
-// answer again. An item that cannot be read again stays in the backup as it is.
+// Refresh reads the post-operation items of the operations of a backup again and calls the actions for them, and for
+// the additional items that these name, as Velero does: the filters of the backup do not apply, and an action that
+// starts an operation is an error of the item. Actions whose calls have a key are called only for items for which they
+// have started an operation, with which they answer again. An item that cannot be read again stays in the backup as it
+// is.
 //
-// req.Backup is the backup in its present phase. Its progress and item block actions are not used. Objects are kept in a file in dir, ""
-// for the system's directory of temporary files, until Close, which the caller must call. An error is one of Run.
-func Refresh(ctx context.Context, deps Deps, req Request, operations []operation.Operation, dir string) (*Refreshed, error) {
+// req.Backup is the backup in its present phase. Its progress and item block actions are not used. Objects are kept in
+// a file in dir, "" for the system's directory of temporary files, until Close, which the caller must call. An error is
+// one of Run.
+func Refresh(
+	ctx context.Context, deps Deps, req Request, operations []operation.Operation, dir string,
+) (*Refreshed, error) {
 	req.BlockActions, req.Progress = nil, nil
 	e := newEngine(deps, req)
 	e.refreshing = true
@@ -56,8 +60,8 @@ func Refresh(ctx context.Context, deps Deps, req Request, operations []operation
 // Changed reports whether there is an object to replace or to add.
 func (r *Refreshed) Changed() bool { return r.changes.Len() > 0 }
 
-// Rewrite copies the archive of the backup from one stream to another, with the objects that were read again. It may be repeated, also
-// with the archive that it has made.
+// Rewrite copies the archive of the backup from one stream to another, with the objects that were read again. It may be
+// repeated, also with the archive that it has made.
 func (r *Refreshed) Rewrite(ctx context.Context, from io.Reader, to io.Writer) error {
 	added, err := archive.Rewrite(ctx, from, to, r.changes.Changes, r.engine.now())
 	if err != nil {
@@ -65,7 +69,8 @@ func (r *Refreshed) Rewrite(ctx context.Context, from io.Reader, to io.Writer) e
 	}
 	for _, entry := range added {
 		id := framework.ResourceIdentifier{
-			Group: entry.GroupResource.Group, Resource: entry.GroupResource.Resource, Namespace: entry.Namespace, Name: entry.Name,
+			Group: entry.GroupResource.Group, Resource: entry.GroupResource.Resource, Namespace: entry.Namespace,
+			Name: entry.Name,
 		}
 		kind, name := r.changes.kinds[id], listName(entry.Namespace, entry.Name)
 		if !slices.Contains(r.Result.ResourceList[kind], name) {
@@ -89,14 +94,17 @@ type changes struct {
 }
 
 // Item implements itemWriter.
-func (c *changes) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
+func (c *changes) Item(
+	gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte,
+) error {
 	meta, err := item.ParseMeta(raw)
 	if err != nil {
 		return err
 	}
 	if preferred {
 		c.mu.Lock()
-		c.kinds[framework.ResourceIdentifier{Group: gr.Group, Resource: gr.Resource, Namespace: namespace, Name: name}] = meta.APIVersion + "/" + meta.Kind
+		c.kinds[framework.ResourceIdentifier{Group: gr.Group, Resource: gr.Resource, Namespace: namespace,
+			Name: name}] = meta.APIVersion + "/" + meta.Kind
 		c.mu.Unlock()
 	}
 	return c.Changes.Item(gr, version, preferred, namespace, name, raw)
@@ -134,7 +142,8 @@ func (e *engine) refresh(ctx context.Context, operations []operation.Operation) 
 				continue
 			}
 			for _, version := range e.versionsOf(resource) {
-				o := object{resource: version, must: true, namespace: id.Namespace, name: id.Name, key: e.seen.keyOf(version, id.Namespace, id.Name)}
+				o := object{resource: version, must: true, namespace: id.Namespace, name: id.Name,
+					key: e.seen.keyOf(version, id.Namespace, id.Name)}
 				if e.seen.assign(o.key) {
 					lanes.add(&block{objects: []object{o}})
 				}

@@ -23,7 +23,9 @@ import (
 // marking returns an action for config maps that sets an annotation and answers as reply says.
 func marking(starts versioning.Starts, reply func(name string, r *backupitemaction.Result) error) *testAction {
 	return &testAction{
-		name: "example.com/marking", starts: starts, selector: framework.ResourceSelector{IncludedResources: []string{"configmaps"}},
+		name: "example.com/marking", starts: starts, selector: framework.ResourceSelector{
+			IncludedResources: []string{"configmaps"},
+		},
 		execute: func(item []byte) (*backupitemaction.Result, error) {
 			r := &backupitemaction.Result{Item: annotate(item, "marked", "yes")}
 			return r, reply(identity(item), r)
@@ -51,13 +53,15 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 
 	// What happens while the operations are under way.
 	for _, name := range []string{"kept", "changed", "failing", "starting", "skipped", "leaving"} {
-		_, err := resourceClient(t, config, object(name, "")).Patch(t.Context(), name, types.MergePatchType, []byte(`{"data":{"k":"after"}}`), metav1.PatchOptions{})
+		_, err := resourceClient(t, config, object(name, "")).Patch(t.Context(), name, types.MergePatchType,
+			[]byte(`{"data":{"k":"after"}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	remove(t.Context(), t, config, object("gone", ""))
 	remove(t.Context(), t, config, object("leaving", "")) // its finalizer keeps it
 	create(t.Context(), t, config, object("new", "after"))
-	create(t.Context(), t, config, fixtureObject{"secrets", "v1", "Secret", ns, "extra", labelSet{"velero.io/exclude-from-backup": "true"}, ""})
+	create(t.Context(), t, config, fixtureObject{"secrets", "v1", "Secret", ns, "extra",
+		labelSet{"velero.io/exclude-from-backup": "true"}, ""})
 
 	posts := func(names ...string) (ids []framework.ResourceIdentifier) {
 		for _, name := range names {
@@ -66,8 +70,10 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 		return ids
 	}
 	operations := []operation.Operation{
-		{Action: "a/b", ID: "op-1", Item: id("", "configmaps", ns, "kept"), PostOperationItems: posts("changed", "gone", "failing", "starting")},
-		{Action: "a/b", ID: "op-2", Item: id("", "configmaps", ns, "kept"), PostOperationItems: append(posts("changed", "new", "skipped", "leaving"), id("", "unicorns", "", "x"))},
+		{Action: "a/b", ID: "op-1", Item: id("", "configmaps", ns, "kept"),
+			PostOperationItems: posts("changed", "gone", "failing", "starting")},
+		{Action: "a/b", ID: "op-2", Item: id("", "configmaps", ns, "kept"),
+			PostOperationItems: append(posts("changed", "new", "skipped", "leaving"), id("", "unicorns", "", "x"))},
 		{Action: "a/b", ID: "op-3", Item: id("", "configmaps", ns, "kept")},
 	}
 	action := marking(versioning.Unkeyed, func(name string, r *backupitemaction.Result) error {
@@ -85,7 +91,8 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 	})
 	b.Status.Phase = velerov1.BackupPhaseFinalizing
 	dir := t.TempDir()
-	r, err := backup.Refresh(t.Context(), deps, backup.Request{Backup: b, Actions: []backupitemaction.Action{action}, Log: discard()}, operations, dir)
+	r, err := backup.Refresh(t.Context(), deps, backup.Request{Backup: b, Actions: []backupitemaction.Action{action},
+		Log: discard()}, operations, dir)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	require.True(t, r.Changed())
@@ -93,19 +100,22 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 	require.Empty(t, r.Result.ResourceList)
 	require.ElementsMatch(t, []string{
 		" resource: /configmaps name: /failing message: /error backing up item error: /no luck",
-		" resource: /configmaps name: /starting message: /error backing up item error: /example.com/marking started operation op-late: " +
+		" resource: /configmaps name: /starting message: /error backing up item error: /example.com/marking started " +
+			"operation op-late: " +
 			"the operations of the run have ended, no other is waited for",
 	}, r.Result.Results.Errors.Namespaces[ns])
 	require.Equal(t, 3, r.Result.Errors, "and the unicorn: %v", r.Result.Results.Errors)
 	require.Equal(t, []string{" resource: /configmaps name: /gone message: " +
-		"/post-operation item does not exist any more, the backup keeps it as it was, if at all"}, r.Result.Results.Warnings.Namespaces[ns])
+		"/post-operation item does not exist any more, the backup keeps it as it was, if at all"},
+		r.Result.Results.Warnings.Namespaces[ns])
 	require.Empty(t, r.Result.Operations, "the journal has it")
 
 	source := archive.Bytes()
 	for range 2 { // the second time from what the first has made
 		var rewritten bytes.Buffer
 		require.NoError(t, r.Rewrite(t.Context(), bytes.NewReader(source), &rewritten))
-		require.Equal(t, map[string][]string{"v1/ConfigMap": {ns + "/new"}, "v1/Secret": {ns + "/extra"}}, r.Result.ResourceList)
+		require.Equal(t, map[string][]string{"v1/ConfigMap": {ns + "/new"}, "v1/Secret": {ns + "/extra"}},
+			r.Result.ResourceList)
 		after := readBackup(t, &backup.Result{Items: len(before.objects) + 2}, rewritten.Bytes())
 		require.Equal(t, before.entries, after.entries[:len(before.entries)], "the order stays")
 		for object, body := range before.objects {
@@ -140,8 +150,10 @@ func TestActionsWithKeysAreCalledAgainForTheirOperationsOnly(t *testing.T) {
 				r.OperationID = test.answer
 				return nil
 			})
-			r, err := backup.Refresh(t.Context(), deps, backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, Log: discard()},
-				[]operation.Operation{{Action: action.name, ID: "op-1", Item: own, PostOperationItems: []framework.ResourceIdentifier{own, other}}}, t.TempDir())
+			r, err := backup.Refresh(t.Context(), deps,
+				backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, Log: discard()},
+				[]operation.Operation{{Action: action.name, ID: "op-1", Item: own,
+					PostOperationItems: []framework.ResourceIdentifier{own, other}}}, t.TempDir())
 			require.NoError(t, err)
 			defer func() { require.NoError(t, r.Close()) }()
 			require.Equal(t, []string{"shop-prod/settings"}, action.calls)
@@ -158,7 +170,8 @@ func TestActionsWithKeysAreCalledAgainForTheirOperationsOnly(t *testing.T) {
 
 func TestNothingIsRefreshedWithoutPostOperationItems(t *testing.T) {
 	t.Parallel()
-	r, err := backup.Refresh(t.Context(), depsFor(t, fixtureWorld(t)), backup.Request{Backup: only("shop-prod"), Log: discard()},
+	r, err := backup.Refresh(t.Context(), depsFor(t, fixtureWorld(t)),
+		backup.Request{Backup: only("shop-prod"), Log: discard()},
 		[]operation.Operation{{Action: "a/b", ID: "op-1", Item: id("", "configmaps", "shop-prod", "settings")}}, t.TempDir())
 	require.NoError(t, err)
 	require.False(t, r.Changed())
@@ -172,7 +185,9 @@ func TestRefreshingEndsWithItsContext(t *testing.T) {
 		cancel()
 		return ctx.Err()
 	})
-	_, err := backup.Refresh(ctx, depsFor(t, fixtureWorld(t)), backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, Log: discard()},
-		[]operation.Operation{{Action: "a/b", ID: "op-1", PostOperationItems: []framework.ResourceIdentifier{id("", "configmaps", "shop-prod", "settings")}}}, t.TempDir())
+	_, err := backup.Refresh(ctx, depsFor(t, fixtureWorld(t)),
+		backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{action}, Log: discard()},
+		[]operation.Operation{{Action: "a/b", ID: "op-1",
+			PostOperationItems: []framework.ResourceIdentifier{id("", "configmaps", "shop-prod", "settings")}}}, t.TempDir())
 	require.ErrorIs(t, err, context.Canceled)
 }

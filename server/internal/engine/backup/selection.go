@@ -33,8 +33,8 @@ type selection struct {
 	rules      filter.Rules // of the resource policy; they replace the selectors where they decide
 }
 
-// queries returns the selectors as they are sent to the API server, one for each list. Rules are applied to what the lists
-// hold.
+// queries returns the selectors as they are sent to the API server, one for each list. Rules are applied to what the
+// lists hold.
 func (s *selection) queries() []string {
 	if !s.selectors.Any() || s.rules.Any() {
 		return []string{""}

@@ -60,7 +60,8 @@ type itemWriter interface {
 
 // get reads one object. namespace is empty for a cluster-scoped one.
 func (e *engine) get(ctx context.Context, resource discovery.Resource, namespace, name string) ([]byte, error) {
-	reply, err := e.client.Do(ctx, kubeapi.Request{Resource: resource.GroupVersionResource(), Namespace: namespace, Name: name})
+	reply, err := e.client.Do(ctx, kubeapi.Request{Resource: resource.GroupVersionResource(), Namespace: namespace,
+		Name: name})
 	return reply.Body, err
 }
 

@@ -30,15 +30,17 @@ func TestAllVersionsAreBackedUp(t *testing.T) {
 	t.Parallel()
 	config := connect(t, plane.Get(t).Kubeconfig)
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", "versions", nil, ""})
-	create(t.Context(), t, config, fixtureObject{"horizontalpodautoscalers.autoscaling", "v2", "HorizontalPodAutoscaler", "versions", "web", nil,
+	create(t.Context(), t, config, fixtureObject{"horizontalpodautoscalers.autoscaling", "v2", "HorizontalPodAutoscaler",
+		"versions", "web", nil,
 		`"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},
 		"metrics":[{"type":"Resource","resource":{"name":"memory","target":{"type":"Utilization","averageUtilization":50}}}]}`})
 	deps := depsFor(t, config)
 	deps.AllVersions = true
 	var out bytes.Buffer
-	result, err := backup.Run(t.Context(), deps, backup.Request{Log: hclog.NewNullLogger(), Backup: newBackup(func(s *velerov1.BackupSpec) {
-		s.IncludedNamespaces = []string{"versions"}
-	})}, &out)
+	result, err := backup.Run(t.Context(), deps,
+		backup.Request{Log: hclog.NewNullLogger(), Backup: newBackup(func(s *velerov1.BackupSpec) {
+			s.IncludedNamespaces = []string{"versions"}
+		})}, &out)
 	require.NoError(t, err)
 	require.Zero(t, result.Errors)
 	require.Equal(t, []string{"versions/web"}, result.ResourceList["autoscaling/v2/HorizontalPodAutoscaler"])
@@ -92,7 +94,8 @@ func TestListsAreReadWholeWithoutPages(t *testing.T) {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { seen.RoundTripper = next; return seen })
 		deps := depsFor(t, config)
 		deps.PageSize = size
-		b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(func(s *velerov1.BackupSpec) { s.IncludedNamespaces = []string{"shop-prod"} })})
+		b := take(t.Context(), t, deps,
+			backup.Request{Backup: newBackup(func(s *velerov1.BackupSpec) { s.IncludedNamespaces = []string{"shop-prod"} })})
 		require.Contains(t, b.fixtureIDs(), "configmaps:shop-prod/settings")
 		require.Equal(t, whole, seen.limited == 0, size)
 		require.Equal(t, whole, seen.unpaged > 0, size)
@@ -102,12 +105,14 @@ func TestListsAreReadWholeWithoutPages(t *testing.T) {
 // TestEveryItemHasALineInTheLog: people look in the log of a backup for the items that it holds.
 func TestEveryItemHasALineInTheLog(t *testing.T) {
 	t.Parallel()
-	log, err := runlog.New(runlog.Options{Dir: t.TempDir(), Now: time.Now, Tee: hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Info})}, "backup", "velero/b")
+	log, err := runlog.New(runlog.Options{Dir: t.TempDir(), Now: time.Now,
+		Tee: hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Info})}, "backup", "velero/b")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
-	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Log: log.Logger(), Backup: newBackup(func(s *velerov1.BackupSpec) {
-		s.IncludedNamespaces = []string{"shop-*"}
-	})})
+	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)),
+		backup.Request{Log: log.Logger(), Backup: newBackup(func(s *velerov1.BackupSpec) {
+			s.IncludedNamespaces = []string{"shop-*"}
+		})})
 	stored, err := log.Reader()
 	require.NoError(t, err)
 	defer stored.Close()
@@ -136,12 +141,14 @@ func TestRulesOfThePolicyLimitWhatIsBackedUp(t *testing.T) {
 	names, err := filter.NewNames([]string{"s*"}, nil)
 	require.NoError(t, err)
 	policy := &resourcepolicy.Policy{Rules: filter.RuleLists{Namespaces: []filter.NamespaceRules{
-		{Namespaces: []string{"shop-*"}, Rules: []filter.Rule{{Kinds: []string{"ConfigMap"}, Names: names}, {Kinds: []string{"Widget", "Service"}, Selectors: []labels.Selector{web}}}},
+		{Namespaces: []string{"shop-*"}, Rules: []filter.Rule{{Kinds: []string{"ConfigMap"}, Names: names},
+			{Kinds: []string{"Widget", "Service"}, Selectors: []labels.Selector{web}}}},
 	}}}
-	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Policy: policy, Backup: newBackup(func(s *velerov1.BackupSpec) {
-		s.IncludedNamespaces = []string{"shop-prod", "shop-test", "bank1", "bank-prod"}
-		s.LabelSelector = &metav1.LabelSelector{MatchLabels: labelSet{"app": "bank"}}
-	})})
+	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)),
+		backup.Request{Policy: policy, Backup: newBackup(func(s *velerov1.BackupSpec) {
+			s.IncludedNamespaces = []string{"shop-prod", "shop-test", "bank1", "bank-prod"}
+			s.LabelSelector = &metav1.LabelSelector{MatchLabels: labelSet{"app": "bank"}}
+		})})
 	require.Equal(t, []string{
 		"configmaps:bank-prod/settings", "configmaps:shop-prod/settings", "configmaps:shop-test/settings",
 		"customresourcedefinitions.apiextensions.k8s.io:widgets.example.com",

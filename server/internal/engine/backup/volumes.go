@@ -20,7 +20,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// Why the data of a volume is not backed up, as Velero's file volumeinfo says it: the way that does not apply, and the reason.
+// Why the data of a volume is not backed up, as Velero's file volumeinfo says it: the way that does not apply, and the
+// reason.
 const (
 	notSelected = "volumeSnapshot: not satisfy the criteria for VolumePolicy or the legacy snapshot way;"
 	noPlugin    = "volumeSnapshot: no applicable volumesnapshotter found;"
@@ -59,12 +60,13 @@ func newVolumes(req Request, csi bool) *volumes {
 		infos:   snapshot.Infos{DataMover: req.Backup.Spec.DataMover},
 		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
 		snapshot: wanted == nil || *wanted,
-		hasCSI:   csi && slices.ContainsFunc(req.Actions, func(a backupitemaction.Action) bool { return a.Name() == csiAction }),
+		hasCSI: csi && slices.ContainsFunc(req.Actions,
+			func(a backupitemaction.Action) bool { return a.Name() == csiAction }),
 	}
 }
 
-// backUpVolume takes a snapshot of a persistent volume, if that is wanted and a plugin knows the volume. An error means that the
-// volume is not part of the backup.
+// backUpVolume takes a snapshot of a persistent volume, if that is wanted and a plugin knows the volume. An error means
+// that the volume is not part of the backup.
 func (e *engine) backUpVolume(ctx context.Context, raw []byte) error {
 	pv := new(corev1.PersistentVolume)
 	if err := json.Unmarshal(raw, pv); err != nil {
@@ -105,9 +107,12 @@ func (e *engine) backUpVolume(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// actionFor returns what is to be done with the data of a persistent volume: what the first rule of the resource policy says that applies,
-// otherwise what pods and the spec say. claim is that of the volume; if it is nil, actionFor reads it as far as rules need it.
-func (e *engine) actionFor(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (action resourcepolicy.Action, err error) {
+// actionFor returns what is to be done with the data of a persistent volume: what the first rule of the resource policy
+// says that applies, otherwise what pods and the spec say. claim is that of the volume; if it is nil, actionFor reads
+// it as far as rules need it.
+func (e *engine) actionFor(
+	ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+) (action resourcepolicy.Action, err error) {
 	if rules := e.policies(); len(rules) > 0 {
 		if claim == nil {
 			if claim, err = e.claimOf(ctx, pv); err != nil {
@@ -165,8 +170,8 @@ func readAs[T any](ctx context.Context, e *engine, resource discovery.Resource, 
 	return object, nil
 }
 
-// wantsAction reports whether an action is called for a claim. Two of Velero's actions take snapshots. They are not called if a rule of the
-// resource policy says so; the one for CSI is called only if a snapshot is wanted.
+// wantsAction reports whether an action is called for a claim. Two of Velero's actions take snapshots. They are not
+// called if a rule of the resource policy says so; the one for CSI is called only if a snapshot is wanted.
 func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool, error) {
 	if name != csiAction && name != vsphereAction {
 		return true, nil
@@ -234,8 +239,8 @@ func (v *volumes) withoutData() int {
 	return v.without
 }
 
-// isBackedUpByFiles reports whether a pod that the filters select, and that has the claim of a volume, asks for a file system backup of it: by
-// an annotation, or by having none against it where the spec makes them the default.
+// isBackedUpByFiles reports whether a pod that the filters select, and that has the claim of a volume, asks for a file
+// system backup of it: by an annotation, or by having none against it where the spec makes them the default.
 func (e *engine) isBackedUpByFiles(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	claim := pv.Spec.ClaimRef
 	if claim == nil {

@@ -16,29 +16,35 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted calls Velero's actions for claims, one of which has the volume of the fixture. It
-// asks for more than the volume has, so that the cluster does not bind it.
+// TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted calls Velero's actions for claims, one of which has the volume
+// of the fixture. It asks for more than the volume has, so that the cluster does not bind it.
 func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 	t.Parallel()
 	config := fixtureWorld(t)
 	const ns = "claims-of-actions"
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})
 	const body = `"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","resources":{"requests":{"storage":"5Gi"}}`
-	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "bound", labelSet{"tier": "db"}, body + `,"volumeName":"fixture-pv"}`})
-	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "pending", nil, body + `,"volumeName":"no-such-volume"}`})
+	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "bound",
+		labelSet{"tier": "db"}, body + `,"volumeName":"fixture-pv"}`})
+	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "pending",
+		nil, body + `,"volumeName":"no-such-volume"}`})
 	const bound, pending = ns + "/bound", ns + "/pending"
 	for name, tt := range map[string]struct {
 		rules       string
 		snapshots   bool
 		csi, sphere []string
 	}{
-		"wanted":            {snapshots: true, csi: []string{bound, pending}, sphere: []string{bound, pending}},
-		"not wanted":        {csi: []string{pending}, sphere: []string{bound, pending}},
-		"wanted by a rule":  {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: snapshot}}", csi: []string{bound, pending}, sphere: []string{bound, pending}},
-		"skipped by a rule": {rules: "{conditions: {volumeTypes: [hostPath]}, action: {type: skip}}", snapshots: true, csi: []string{pending}, sphere: []string{pending}},
-		"all are skipped":   {rules: "{action: {type: skip}}", snapshots: true},
-		"files by a rule":   {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: fs-backup}}", snapshots: true, csi: []string{pending}, sphere: []string{bound, pending}},
-		"no rule applies":   {rules: "{conditions: {volumeTypes: [nfs]}, action: {type: skip}}", snapshots: true, csi: []string{bound, pending}, sphere: []string{bound, pending}},
+		"wanted":     {snapshots: true, csi: []string{bound, pending}, sphere: []string{bound, pending}},
+		"not wanted": {csi: []string{pending}, sphere: []string{bound, pending}},
+		"wanted by a rule": {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: snapshot}}",
+			csi: []string{bound, pending}, sphere: []string{bound, pending}},
+		"skipped by a rule": {rules: "{conditions: {volumeTypes: [hostPath]}, action: {type: skip}}", snapshots: true,
+			csi: []string{pending}, sphere: []string{pending}},
+		"all are skipped": {rules: "{action: {type: skip}}", snapshots: true},
+		"files by a rule": {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: fs-backup}}", snapshots: true,
+			csi: []string{pending}, sphere: []string{bound, pending}},
+		"no rule applies": {rules: "{conditions: {volumeTypes: [nfs]}, action: {type: skip}}", snapshots: true,
+			csi: []string{bound, pending}, sphere: []string{bound, pending}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,8 +52,10 @@ func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 				return &testAction{name: name, selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
 					execute: func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
 			}
-			csi, sphere, other := named("velero.io/csi-pvc-backupper"), named("velero.io/vsphere-pvc-backupper"), named("example.com/other")
-			policy, err := resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" + tt.rules + "]"}})
+			csi, sphere, other := named("velero.io/csi-pvc-backupper"), named("velero.io/vsphere-pvc-backupper"),
+				named("example.com/other")
+			policy, err := resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" +
+				tt.rules + "]"}})
 			require.NoError(t, err)
 			deps := depsFor(t, config)
 			deps.CSI = true
@@ -63,7 +71,8 @@ func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp has two pods with one volume. One of them asks for its files.
+// TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp has two pods with one volume. One of them asks for its
+// files.
 func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { //nolint:paralleltest // others count the volumes of the cluster
 	config := fixtureWorld(t)
 	const ns = "pods-of-one-volume"
@@ -73,13 +82,18 @@ func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { 
 	create(t.Context(), t, config, volume)
 	t.Cleanup(func() {
 		remove(context.Background(), t, config, volume)
-		_, err := resourceClient(t, config, volume).Patch(context.Background(), volume.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := resourceClient(t, config, volume).Patch(context.Background(), volume.name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		require.NoError(t, client.IgnoreNotFound(err))
 	})
-	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "shared", nil,
-		`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"other","volumeName":"` + ns + `","resources":{"requests":{"storage":"5Gi"}}}`})
-	for name, annotations := range map[string]string{"server": "", "copier": `"annotations":{"backup.velero.io/backup-volumes":"data"}`} {
-		create(t.Context(), t, config, fixtureObject{"pods", "v1", "Pod", ns, name, labelSet{"app": name}, `"metadata":{` + annotations + `},"spec":{"automountServiceAccountToken":false,
+	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "shared",
+		nil,
+		`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"other","volumeName":"` + ns +
+			`","resources":{"requests":{"storage":"5Gi"}}}`})
+	for name, annotations := range map[string]string{"server": "",
+		"copier": `"annotations":{"backup.velero.io/backup-volumes":"data"}`} {
+		create(t.Context(), t, config, fixtureObject{"pods", "v1", "Pod", ns, name, labelSet{"app": name}, `"metadata":{` +
+			annotations + `},"spec":{"automountServiceAccountToken":false,
 			"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"shared"}}]}`})
 	}
 	for name, tt := range map[string]struct { //nolint:paralleltest // as above
@@ -90,8 +104,9 @@ func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { 
 		"not selected": {&metav1.LabelSelector{MatchLabels: labelSet{"app": "server"}}, []string{ns + "/shared"}},
 	} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
-			csi := &testAction{name: "velero.io/csi-pvc-backupper", selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
-				execute: func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
+			csi := &testAction{name: "velero.io/csi-pvc-backupper",
+				selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
+				execute:  func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
 			deps := depsFor(t, config)
 			deps.CSI = true
 			b := take(t.Context(), t, deps, backup.Request{

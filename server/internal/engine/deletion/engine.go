@@ -31,19 +31,20 @@ type Request struct {
 	Backup *velerov1.Backup
 	// Actions of plugins, in the order in which they are called.
 	Actions []deleteitemaction.Action
-	// Open opens the archive of the backup. It is called only if there are actions, and returns nil if the backup has no archive.
+	// Open opens the archive of the backup. It is called only if there are actions, and returns nil if the backup has no
+	// archive.
 	Open func(ctx context.Context) (*archive.Archive, error)
-	// MayCall, unless nil, reports whether the actions may be called, when the archive is open. If not, Held is told for how many items
-	// there would be calls, if any, and which is the first.
+	// MayCall, unless nil, reports whether the actions may be called, when the archive is open. If not, Held is told for
+	// how many items there would be calls, if any, and which is the first.
 	MayCall func() bool
 	Held    func(items int, first string)
 	// Log is the log of the server.
 	Log hclog.Logger
 }
 
-// Run calls the actions for the items in the archive to which they apply, one after the other. An action that fails does not
-// keep the others, and the other items, from their calls. Run returns Failures if an action failed for an item. It returns
-// another error if the items could not be read at all, or if an action cannot say what it applies to.
+// Run calls the actions for the items in the archive to which they apply, one after the other. An action that fails
+// does not keep the others, and the other items, from their calls. Run returns Failures if an action failed for an
+// item. It returns another error if the items could not be read at all, or if an action cannot say what it applies to.
 //
 // A deletion that did not succeed is repeated from the start, so actions may see an item again.
 func Run(ctx context.Context, deps Deps, req Request) error {
@@ -71,7 +72,8 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 			req.Log.Warn("could not remove the unpacked archive", "error", err)
 		}
 	}()
-	d := &deletion{req: req, actions: actions, resources: resources, archive: items, backup: backup, hold: req.MayCall != nil && !req.MayCall()}
+	d := &deletion{req: req, actions: actions, resources: resources, archive: items, backup: backup,
+		hold: req.MayCall != nil && !req.MayCall()}
 	req.Log.Info("calling delete item actions", "actions", len(req.Actions), "items", items.Len())
 	for _, gr := range items.Resources() {
 		if err := d.resource(ctx, gr); err != nil {
@@ -80,7 +82,8 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 	}
 	if d.held > 0 {
 		req.Held(d.held, d.firstHeld)
-		req.Log.Warn("delete item actions were not called, because nothing proves that the items are those of the backup", "items", d.held)
+		req.Log.Warn("delete item actions were not called, because nothing proves that the items are those of the backup",
+			"items", d.held)
 		return nil
 	}
 	req.Log.Info("called delete item actions", "calls", d.calls, "failed", d.failures.Count)
@@ -90,7 +93,9 @@ func Run(ctx context.Context, deps Deps, req Request) error {
 	return nil
 }
 
-func resolve(ctx context.Context, deps Deps, req Request) (*itemaction.Set[deleteitemaction.Action], *discovery.Snapshot, error) {
+func resolve(
+	ctx context.Context, deps Deps, req Request,
+) (*itemaction.Set[deleteitemaction.Action], *discovery.Snapshot, error) {
 	snapshot, err := deps.Resources(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -128,8 +133,8 @@ func (d *deletion) resource(ctx context.Context, gr schema.GroupResource) error 
 	return nil
 }
 
-// item calls the actions for an item. The item is read when the first one may apply to it. No action is called for an object that is not
-// the one that its path names: it would delete something else.
+// item calls the actions for an item. The item is read when the first one may apply to it. No action is called for an
+// object that is not the one that its path names: it would delete something else.
 func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 	var raw []byte
 	var meta item.Meta
@@ -184,6 +189,7 @@ func (d *deletion) fail(entry archive.Entry, err error) {
 
 func identify(entry archive.Entry) framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{
-		Group: entry.GroupResource.Group, Resource: entry.GroupResource.Resource, Namespace: entry.Namespace, Name: entry.Name,
+		Group: entry.GroupResource.Group, Resource: entry.GroupResource.Resource, Namespace: entry.Namespace,
+		Name: entry.Name,
 	}
 }

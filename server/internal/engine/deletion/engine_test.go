@@ -59,7 +59,8 @@ func open(t *testing.T, n int) func(context.Context) (*archive.Archive, error) {
 	require.NoError(t, w.Item(pods, "v1", true, "shop", "db", []byte(db)))
 	for i := range n {
 		name := fmt.Sprintf("more-%02d", i)
-		require.NoError(t, w.Item(pods, "v1", true, "shop", name, []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"`+name+`"}}`)))
+		require.NoError(t, w.Item(pods, "v1", true, "shop", name,
+			[]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"`+name+`"}}`)))
 	}
 	require.NoError(t, w.Close())
 	return func(ctx context.Context) (*archive.Archive, error) {
@@ -69,7 +70,8 @@ func open(t *testing.T, n int) func(context.Context) (*archive.Archive, error) {
 
 func run(ctx context.Context, request deletion.Request) error {
 	list := &metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
-		{Name: "pods", ShortNames: []string{"po"}, Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"list", "create", "get", "delete"}},
+		{Name: "pods", ShortNames: []string{"po"}, Kind: "Pod", Namespaced: true,
+			Verbs: metav1.Verbs{"list", "create", "get", "delete"}},
 	}}
 	version := metav1.GroupVersionForDiscovery{GroupVersion: "v1", Version: "v1"}
 	group := &metav1.APIGroup{Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
@@ -86,8 +88,9 @@ func TestActionsSeeTheItemsTheyApplyTo(t *testing.T) {
 		selector framework.ResourceSelector
 		want     []string
 	}{
-		"all":                {framework.ResourceSelector{}, []string{db + " of {", web + " of {"}},
-		"by label":           {framework.ResourceSelector{IncludedResources: []string{"po"}, LabelSelector: "app=web"}, []string{web + " of {"}},
+		"all": {framework.ResourceSelector{}, []string{db + " of {", web + " of {"}},
+		"by label": {framework.ResourceSelector{IncludedResources: []string{"po"}, LabelSelector: "app=web"},
+			[]string{web + " of {"}},
 		"another resource":   {framework.ResourceSelector{IncludedResources: []string{"secrets"}}, nil},
 		"another namespace":  {framework.ResourceSelector{IncludedNamespaces: []string{"billing"}}, nil},
 		"excluded namespace": {framework.ResourceSelector{ExcludedNamespaces: []string{"shop"}}, nil},
@@ -113,7 +116,8 @@ func TestFailuresDoNotStopOthers(t *testing.T) {
 	var failures *deletion.Failures
 	require.ErrorAs(t, err, &failures)
 	require.Len(t, seen, 64)
-	require.EqualError(t, err, "plugins failed in 32 calls for items of the backup, the first time for pods/shop/db: call 1")
+	require.EqualError(t, err, "plugins failed in 32 calls for items of the backup, the first time for pods/shop/db: "+
+		"call 1")
 	messages := failures.Messages()
 	require.Len(t, messages, 22)
 	require.Equal(t, "pods/shop/db: call 1", messages[0])
@@ -138,7 +142,8 @@ func TestActionsSeeNothingUnderAForeignPath(t *testing.T) {
 			require.NoError(t, w.Close())
 			var seen []string
 			err = run(t.Context(), deletion.Request{
-				Actions: []deleteitemaction.Action{forget{selector: framework.ResourceSelector{IncludedResources: []string{"pods"}}, seen: &seen}},
+				Actions: []deleteitemaction.Action{forget{selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
+					seen: &seen}},
 				Open: func(ctx context.Context) (*archive.Archive, error) {
 					return archive.Open(ctx, &file, t.TempDir(), archive.DefaultLimits())
 				},
@@ -161,7 +166,8 @@ func TestDeletionEndsBeforeTheFirstCall(t *testing.T) {
 		ended  bool
 		want   string // error, empty for none
 	}{
-		"an action that cannot say what it applies to": {unsure: errors.New("no idea"), open: opens, want: "ask what the action applies to: no idea"},
+		"an action that cannot say what it applies to": {unsure: errors.New("no idea"), open: opens,
+			want: "ask what the action applies to: no idea"},
 		"no archive": {open: func(*testing.T) func(context.Context) (*archive.Archive, error) {
 			return func(context.Context) (*archive.Archive, error) { return nil, nil }
 		}},

@@ -9,8 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
-// DeleteSnapshots deletes the snapshots of a backup, one after the other. One that cannot be deleted does not keep the others.
-// DeleteSnapshots returns Failures if there are such. A deletion that did not succeed is repeated from the start.
+// DeleteSnapshots deletes the snapshots of a backup, one after the other. One that cannot be deleted does not keep the
+// others. DeleteSnapshots returns Failures if there are such. A deletion that did not succeed is repeated from the
+// start.
 func DeleteSnapshots(ctx context.Context, open snapshot.Open, snapshots []*snapshot.Snapshot, log hclog.Logger) error {
 	var failures Failures
 	for _, s := range snapshots {
@@ -26,11 +27,14 @@ func DeleteSnapshots(ctx context.Context, open snapshot.Open, snapshots []*snaps
 			err = plugin.DeleteSnapshot(ctx, id)
 		}
 		if err != nil {
-			log.Error("a snapshot was not deleted", "snapshot", id, "location", s.Spec.Location, "persistentVolume", s.Spec.PersistentVolumeName, "error", err)
-			failures.add(fmt.Errorf("error deleting snapshot %s of persistent volume %s: %w", id, s.Spec.PersistentVolumeName, err))
+			log.Error("a snapshot was not deleted", "snapshot", id, "location", s.Spec.Location, "persistentVolume",
+				s.Spec.PersistentVolumeName, "error", err)
+			failures.add(fmt.Errorf("error deleting snapshot %s of persistent volume %s: %w", id, s.Spec.PersistentVolumeName,
+				err))
 			continue
 		}
-		log.Info("deleted a snapshot", "snapshot", id, "location", s.Spec.Location, "persistentVolume", s.Spec.PersistentVolumeName)
+		log.Info("deleted a snapshot", "snapshot", id, "location", s.Spec.Location, "persistentVolume",
+			s.Spec.PersistentVolumeName)
 	}
 	if failures.Count > 0 {
 		return &failures
@@ -38,7 +42,8 @@ func DeleteSnapshots(ctx context.Context, open snapshot.Open, snapshots []*snaps
 	return nil
 }
 
-// Merge returns the failures of several steps of a deletion as one error, nil if there are none. An error that is no Failures comes first.
+// Merge returns the failures of several steps of a deletion as one error, nil if there are none. An error that is no
+// Failures comes first.
 func Merge(errs ...error) error {
 	var all Failures
 	for _, err := range errs {

@@ -17,9 +17,11 @@ import (
 
 // Repositories has the data of volumes.
 type Repositories interface {
-	// Forget has a data mover remove those snapshots from the repository of the volumes of a namespace in a location that have all the tags,
-	// and returns the others. It is no error that they do not exist. The error is ErrNoMover if the server does not have the mover.
-	Forget(ctx context.Context, mover, location, namespace string, snapshots []string, tags map[string]string) (kept []string, err error)
+	// Forget has a data mover remove those snapshots from the repository of the volumes of a namespace in a location that
+	// have all the tags, and returns the others. It is no error that they do not exist. The error is ErrNoMover if the
+	// server does not have the mover.
+	Forget(ctx context.Context, mover, location, namespace string, snapshots []string,
+		tags map[string]string) (kept []string, err error)
 }
 
 // ErrNoMover is the error of a data mover that the server does not have.
@@ -86,15 +88,17 @@ func (p place) compare(other place) int {
 	return cmp.Or(cmp.Compare(p.namespace, other.namespace), cmp.Compare(p.mover, other.mover))
 }
 
-// ForgetVolumes removes the data of volumes from their repositories, one repository after the other, and returns what was removed. One
-// that fails does not keep the others. ForgetVolumes returns Failures if there are such. A deletion that did not succeed is repeated
-// from the start.
+// ForgetVolumes removes the data of volumes from their repositories, one repository after the other, and returns what
+// was removed. One that fails does not keep the others. ForgetVolumes returns Failures if there are such. A deletion
+// that did not succeed is repeated from the start.
 //
-// Data that Velero has stored with kopia stays, because there is no data mover for it. Data of a data mover that the server does not have
-// stays too; the vendor of the data mover removes it. Neither is an error, because the backup could never be deleted then.
+// Data that Velero has stored with kopia stays, because there is no data mover for it. Data of a data mover that the
+// server does not have stays too; the vendor of the data mover removes it. Neither is an error, because the backup
+// could never be deleted then.
 //
-// With tags, only snapshots that have them are removed, because the files that name the snapshots may be anybody's. Only of the built-in data
-// mover is it known that it looks at them; of others, what is proven otherwise is removed. What stays is in kept.
+// With tags, only snapshots that have them are removed, because the files that name the snapshots may be anybody's.
+// Only of the built-in data mover is it known that it looks at them; of others, what is proven otherwise is removed.
+// What stays is in kept.
 func ForgetVolumes(
 	ctx context.Context, from Repositories, location string, data []Stored, tags map[string]string, log hclog.Logger,
 ) (forgotten, kept []string, err error) {
@@ -109,7 +113,8 @@ func ForgetVolumes(
 		switch {
 		case s.ID == "" || slices.Contains(byPlace[at], s.ID):
 		case s.Mover == "":
-			log.Warn("a snapshot of kopia stays in its repository, because there is no data mover for it; remove it with the program kopia",
+			log.Warn("a snapshot of kopia stays in its repository, because there is no data mover for it; remove it with the "+
+				"program kopia",
 				"snapshot", s.ID, "namespace", s.Namespace, "of", s.Of)
 		case tags != nil && s.Mover != velerov1.BuiltInDataMover && !slices.Contains(proven[at], s.ID):
 			kept = append(kept, describeStored(at, s.ID))
@@ -140,7 +145,8 @@ func ForgetVolumes(
 				}
 			}
 		case errors.Is(err, ErrNoMover) && at.mover != velerov1.BuiltInDataMover:
-			log.Warn("snapshots are left to the vendor of their data mover, which the server does not have; its DeleteItemAction removes them, or add its plugin to the server", "error", err)
+			log.Warn("snapshots are left to the vendor of their data mover, which the server does not have; its "+
+				"DeleteItemAction removes them, or add its plugin to the server", "error", err)
 		default:
 			log.Error("snapshots were not removed from a repository", "error", err)
 			failures.add(fmt.Errorf("remove snapshots %q from the repository of namespace %s: %w", ids, at.namespace, err))

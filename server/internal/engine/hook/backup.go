@@ -42,7 +42,9 @@ type backupHook struct {
 }
 
 // NewBackup returns the hooks of a backup. resolve finds a resource by one of its names.
-func NewBackup(spec *velerov1.BackupHooks, executor *Executor, resolve func(name string) (schema.GroupResource, bool)) (*Backup, error) {
+func NewBackup(
+	spec *velerov1.BackupHooks, executor *Executor, resolve func(name string) (schema.GroupResource, bool),
+) (*Backup, error) {
 	b := &Backup{executor: executor}
 	for i := range spec.Resources {
 		s := &spec.Resources[i]
@@ -55,7 +57,9 @@ func NewBackup(spec *velerov1.BackupHooks, executor *Executor, resolve func(name
 			return nil, fmt.Errorf("hook %s: resources: %w", s.Name, err)
 		}
 		if resources.Match("pods") {
-			b.hooks = append(b.hooks, backupHook{selected, s.Name, map[Moment][]command{Pre: commandsOf(s.Name, s.PreHooks), Post: commandsOf(s.Name, s.PostHooks)}, new(atomic.Bool)})
+			b.hooks = append(b.hooks,
+				backupHook{selected, s.Name, map[Moment][]command{Pre: commandsOf(s.Name, s.PreHooks),
+					Post: commandsOf(s.Name, s.PostHooks)}, new(atomic.Bool)})
 		}
 	}
 	return b, nil
@@ -99,11 +103,14 @@ func commandsOf(name string, hooks []velerov1.BackupResourceHook) []command {
 // Concern reports whether a pod with these labels and annotations has hooks.
 func (b *Backup) Concern(namespace string, labels, annotations map[string]string) bool {
 	quiet := func(string) {}
-	return len(b.commands(Pre, namespace, labels, annotations, quiet))+len(b.commands(Post, namespace, labels, annotations, quiet)) > 0
+	return len(b.commands(Pre, namespace, labels, annotations, quiet))+
+		len(b.commands(Post, namespace, labels, annotations, quiet)) > 0
 }
 
 // commands returns what runs in a pod. A hook in its annotations replaces all of the spec.
-func (b *Backup) commands(when Moment, namespace string, labels, annotations map[string]string, complain func(string)) []command {
+func (b *Backup) commands(
+	when Moment, namespace string, labels, annotations map[string]string, complain func(string),
+) []command {
 	prefixes := []string{string(when) + ".hook.backup.velero.io/"}
 	if when == Pre {
 		prefixes = append(prefixes, "hook.backup.velero.io/") // the name from before there were post hooks
@@ -124,9 +131,11 @@ func (b *Backup) commands(when Moment, namespace string, labels, annotations map
 	return all
 }
 
-// Run runs the pre or post hooks of a pod, one after the other. It returns the failures. Stopped means that one of them has onError
-// Fail: the hooks after it were not run, and after a pre hook the pod must not be backed up.
-func (b *Backup) Run(ctx context.Context, when Moment, pod *corev1.Pod, log hclog.Logger) (failures []error, stopped bool) {
+// Run runs the pre or post hooks of a pod, one after the other. It returns the failures. Stopped means that one of them
+// has onError Fail: the hooks after it were not run, and after a pre hook the pod must not be backed up.
+func (b *Backup) Run(
+	ctx context.Context, when Moment, pod *corev1.Pod, log hclog.Logger,
+) (failures []error, stopped bool) {
 	log = log.With("when", string(when))
 	commands := b.commands(when, pod.Namespace, pod.Labels, pod.Annotations, func(text string) {
 		log.Warn(text, "namespace", pod.Namespace, "pod", pod.Name)

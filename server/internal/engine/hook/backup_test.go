@@ -37,7 +37,8 @@ func TestHooksOfABackupAreSelected(t *testing.T) {
 	one := func(change func(*velerov1.BackupResourceHookSpec)) []velerov1.BackupResourceHookSpec {
 		s := velerov1.BackupResourceHookSpec{
 			Name: "h", PreHooks: execs(&velerov1.ExecHook{Command: []string{"pre"}}),
-			PostHooks: execs(&velerov1.ExecHook{Container: "side", Command: []string{"post"}, OnError: velerov1.HookErrorModeContinue, Timeout: metav1.Duration{Duration: time.Hour}}),
+			PostHooks: execs(&velerov1.ExecHook{Container: "side", Command: []string{"post"},
+				OnError: velerov1.HookErrorModeContinue, Timeout: metav1.Duration{Duration: time.Hour}}),
 		}
 		if change != nil {
 			change(&s)
@@ -52,14 +53,22 @@ func TestHooksOfABackupAreSelected(t *testing.T) {
 		pre, post   []command
 		complaints  int
 	}{
-		"none":              {},
-		"spec":              {spec: one(nil), pre: []command{pre}, post: []command{post}},
-		"namespace":         {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.IncludedNamespaces = []string{"sh*"} }), pre: []command{pre}, post: []command{post}},
-		"another namespace": {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.IncludedNamespaces = []string{"other"} })},
-		"an excluded one":   {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.ExcludedNamespaces = []string{"shop"} })},
-		"pods":              {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.IncludedResources = []string{"po"} }), pre: []command{pre}, post: []command{post}},
-		"another resource":  {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.IncludedResources = []string{"deploy"} })},
-		"all but pods":      {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.ExcludedResources = []string{"pod"} })},
+		"none": {},
+		"spec": {spec: one(nil), pre: []command{pre}, post: []command{post}},
+		"namespace": {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.IncludedNamespaces = []string{"sh*"} }),
+			pre: []command{pre}, post: []command{post}},
+		"another namespace": {spec: one(
+			func(s *velerov1.BackupResourceHookSpec) { s.IncludedNamespaces = []string{"other"} },
+		)},
+		"an excluded one": {spec: one(
+			func(s *velerov1.BackupResourceHookSpec) { s.ExcludedNamespaces = []string{"shop"} },
+		)},
+		"pods": {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.IncludedResources = []string{"po"} }),
+			pre: []command{pre}, post: []command{post}},
+		"another resource": {spec: one(
+			func(s *velerov1.BackupResourceHookSpec) { s.IncludedResources = []string{"deploy"} },
+		)},
+		"all but pods": {spec: one(func(s *velerov1.BackupResourceHookSpec) { s.ExcludedResources = []string{"pod"} })},
 		"labels": {spec: one(func(s *velerov1.BackupResourceHookSpec) {
 			s.LabelSelector = metav1.SetAsLabelSelector(map[string]string{"app": "web"})
 		}), pre: []command{pre}, post: []command{post}},
@@ -68,16 +77,21 @@ func TestHooksOfABackupAreSelected(t *testing.T) {
 		})},
 		"two of them in order": {spec: append(one(nil), one(nil)...), pre: []command{pre, pre}, post: []command{post, post}},
 		"annotations of one moment": {
-			spec: one(nil), annotations: map[string]string{"pre.hook.backup.velero.io/command": `["a","b c"]`, "pre.hook.backup.velero.io/container": "side"},
-			pre: []command{{hook: fromAnnotations, container: "side", words: []string{"a", "b c"}, stops: true, timeout: defaultTimeout}}, post: []command{post},
+			spec: one(nil), annotations: map[string]string{"pre.hook.backup.velero.io/command": `["a","b c"]`,
+				"pre.hook.backup.velero.io/container": "side"},
+			pre: []command{{hook: fromAnnotations, container: "side", words: []string{"a", "b c"}, stops: true,
+				timeout: defaultTimeout}}, post: []command{post},
 		},
 		"annotations without a moment": {
-			annotations: map[string]string{"hook.backup.velero.io/command": "a b", "hook.backup.velero.io/on-error": "Continue", "hook.backup.velero.io/timeout": "1m"},
-			pre:         []command{{hook: fromAnnotations, words: []string{"a b"}, timeout: time.Minute}},
+			annotations: map[string]string{"hook.backup.velero.io/command": "a b", "hook.backup.velero.io/on-error": "Continue",
+				"hook.backup.velero.io/timeout": "1m"},
+			pre: []command{{hook: fromAnnotations, words: []string{"a b"}, timeout: time.Minute}},
 		},
 		"wrong annotations": {
-			annotations: map[string]string{"post.hook.backup.velero.io/command": "[a", "post.hook.backup.velero.io/on-error": "Retry", "post.hook.backup.velero.io/timeout": "soon"},
-			post:        []command{{hook: fromAnnotations, words: []string{"[a"}, stops: true, timeout: defaultTimeout}}, complaints: 2,
+			annotations: map[string]string{"post.hook.backup.velero.io/command": "[a",
+				"post.hook.backup.velero.io/on-error": "Retry", "post.hook.backup.velero.io/timeout": "soon"},
+			post:       []command{{hook: fromAnnotations, words: []string{"[a"}, stops: true, timeout: defaultTimeout}},
+			complaints: 2,
 		},
 		"annotations without a command": {annotations: map[string]string{"pre.hook.backup.velero.io/container": "side"}},
 	} {
@@ -95,7 +109,9 @@ func TestHooksOfABackupAreSelected(t *testing.T) {
 		})
 	}
 	_, err := NewBackup(&velerov1.BackupHooks{Resources: one(func(s *velerov1.BackupResourceHookSpec) {
-		s.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		s.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "a", Operator: "Near"},
+		}}
 	})}, nil, resolve)
 	require.ErrorContains(t, err, "hook h: labelSelector")
 }
@@ -114,7 +130,8 @@ func TestHooksOfABackupRun(t *testing.T) {
 		status   velerov1.HookStatus
 	}{
 		"in order": {
-			hooks: []*velerov1.ExecHook{{Command: does("1")}, {Command: does("2-$CONTAINER"), Container: "side"}}, did: []string{"1", "2-side"},
+			hooks:  []*velerov1.ExecHook{{Command: does("1")}, {Command: does("2-$CONTAINER"), Container: "side"}},
+			did:    []string{"1", "2-side"},
 			status: velerov1.HookStatus{HooksAttempted: 2},
 		},
 		"a failure with onError Fail": {
@@ -122,19 +139,25 @@ func TestHooksOfABackupRun(t *testing.T) {
 			failures: []string{"exit code 2: no"}, status: velerov1.HookStatus{HooksAttempted: 3, HooksFailed: 1},
 		},
 		"a failure with onError Continue": {
-			hooks: []*velerov1.ExecHook{goesOn, {Command: does("2")}}, did: []string{"2"}, failures: []string{"pre hook h failed in pod "},
-			status: velerov1.HookStatus{HooksAttempted: 2, HooksFailed: 1},
+			hooks: []*velerov1.ExecHook{goesOn, {Command: does("2")}}, did: []string{"2"},
+			failures: []string{"pre hook h failed in pod "},
+			status:   velerov1.HookStatus{HooksAttempted: 2, HooksFailed: 1},
 		},
 		"a container that does not exist": {
 			hooks: []*velerov1.ExecHook{{Command: does("1"), Container: "none"}}, stopped: true,
-			failures: []string{`the pod has no container "none", only ["app" "side"]`}, status: velerov1.HookStatus{HooksAttempted: 1, HooksFailed: 1},
+			failures: []string{`the pod has no container "none", only ["app" "side"]`}, status: velerov1.HookStatus{
+				HooksAttempted: 1, HooksFailed: 1,
+			},
 		},
 		"a time-out": {
-			hooks: []*velerov1.ExecHook{{Command: []string{"sleep", "1000"}, Timeout: metav1.Duration{Duration: time.Second}}}, stopped: true,
+			hooks: []*velerov1.ExecHook{{Command: []string{"sleep", "1000"},
+				Timeout: metav1.Duration{Duration: time.Second}}},
+			stopped:  true,
 			failures: []string{"not done in time"}, status: velerov1.HookStatus{HooksAttempted: 1, HooksFailed: 1},
 		},
 		"a completed pod": {
-			hooks: []*velerov1.ExecHook{{Command: does("1")}}, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+			hooks:  []*velerov1.ExecHook{{Command: does("1")}},
+			change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
 			status: velerov1.HookStatus{HooksAttempted: 1},
 		},
 		"a pod that was deleted": {
@@ -149,7 +172,9 @@ func TestHooksOfABackupRun(t *testing.T) {
 			if test.change != nil {
 				test.change(pod)
 			}
-			b, err := NewBackup(&velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{{Name: "h", PreHooks: execs(test.hooks...)}}}, s.executor, resolve)
+			b, err := NewBackup(&velerov1.BackupHooks{
+				Resources: []velerov1.BackupResourceHookSpec{{Name: "h", PreHooks: execs(test.hooks...)}},
+			}, s.executor, resolve)
 			require.NoError(t, err)
 			failures, stopped := b.Run(t.Context(), Pre, pod, hclog.NewNullLogger())
 			require.Len(t, failures, len(test.failures))

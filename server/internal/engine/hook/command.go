@@ -43,13 +43,15 @@ type annotated struct {
 	complain func(text string)
 }
 
-// command returns the command of a hook in annotations, false if there is none. timeout is the name of the annotation with the time-out.
+// command returns the command of a hook in annotations, false if there is none. timeout is the name of the annotation
+// with the time-out.
 func (a annotated) command(timeout string, onError velerov1.HookErrorMode) (command, bool) {
 	text := a.values[a.prefix+"command"]
 	if text == "" {
 		return command{}, false
 	}
-	c := command{hook: fromAnnotations, container: a.values[a.prefix+"container"], words: []string{text}, timeout: defaultTimeout}
+	c := command{hook: fromAnnotations, container: a.values[a.prefix+"container"], words: []string{text},
+		timeout: defaultTimeout}
 	if strings.HasPrefix(text, "[") {
 		var words []string
 		if json.Unmarshal([]byte(text), &words) == nil { // otherwise it is one word
@@ -61,7 +63,8 @@ func (a annotated) command(timeout string, onError velerov1.HookErrorMode) (comm
 		onError = mode
 	case "":
 	default:
-		a.complain(fmt.Sprintf("annotation %son-error: %q is neither Continue nor Fail; it is taken for %s", a.prefix, mode, onError))
+		a.complain(fmt.Sprintf("annotation %son-error: %q is neither Continue nor Fail; it is taken for %s", a.prefix, mode,
+			onError))
 	}
 	c.stops = onError == velerov1.HookErrorModeFail
 	if limit := a.duration(timeout); limit > 0 {
@@ -99,7 +102,8 @@ func (c command) run(ctx context.Context, x *Executor, pod *corev1.Pod, log hclo
 		log.Info("running a hook", "command", strings.Join(c.words, " "), "timeout", c.timeout.String())
 		var result *ran
 		began := time.Now()
-		result, err = x.run(ctx, call{namespace: pod.Namespace, pod: pod.Name, container: in, command: c.words, timeout: c.timeout})
+		result, err = x.run(ctx, call{namespace: pod.Namespace, pod: pod.Name, container: in, command: c.words,
+			timeout: c.timeout})
 		details := []any{"seconds", time.Since(began).Seconds()}
 		if result != nil {
 			details = append(details, "stdout", result.stdout.String(), "stderr", result.stderr.String())

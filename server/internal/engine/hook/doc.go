@@ -1,8 +1,8 @@
-// Package hook runs the hooks of backups and restores: commands in containers of pods, from the annotations of a pod or the spec of
-// the backup or restore.
+// Package hook runs the hooks of backups and restores: commands in containers of pods, from the annotations of a pod or
+// the spec of the backup or restore.
 //
-// Start with Backup in backup.go, which runs the hooks around the objects of a block, and Restores in restores.go, which runs those
-// of restored pods beside all else. The other files:
+// Start with Backup in backup.go, which runs the hooks around the objects of a block, and Restores in restores.go,
+// which runs those of restored pods beside all else. The other files:
 //
 //	restore.go     the hooks of one restore, from its first pod to the results
 //	pod.go         the hooks of one restored pod

@@ -30,7 +30,8 @@ type Executor struct {
 	retryFor time.Duration
 }
 
-// NewExecutor returns an executor that tries for up to retryFor to reach the API server. The rate limits of config do not apply.
+// NewExecutor returns an executor that tries for up to retryFor to reach the API server. The rate limits of config do
+// not apply.
 func NewExecutor(config *rest.Config, retryFor time.Duration) (*Executor, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil
@@ -54,8 +55,8 @@ type ran struct{ stdout, stderr output }
 // errTimeout means that a command was not done in time. It may go on in its container.
 var errTimeout = errors.New("not done in time")
 
-// run runs a command and returns when it has exited and its output is closed, when its time is over, or when ctx ends. A command is
-// started once at most: only requests that cannot have arrived are repeated.
+// run runs a command and returns when it has exited and its output is closed, when its time is over, or when ctx ends.
+// A command is started once at most: only requests that cannot have arrived are repeated.
 func (x *Executor) run(ctx context.Context, c call) (*ran, error) {
 	began, backoff := time.Now(), kubeapi.Backoff()
 	for {
@@ -72,7 +73,8 @@ func (x *Executor) run(ctx context.Context, c call) (*ran, error) {
 // try makes one request, by WebSocket, or by SPDY if something on the way does not let WebSockets through.
 func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	address := x.pods.RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(c.pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: c.container, Command: c.command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+		VersionedParams(&corev1.PodExecOptions{Container: c.container, Command: c.command, Stdout: true, Stderr: true},
+			scheme.ParameterCodec).URL()
 	socket, err := remotecommand.NewWebSocketExecutor(x.config, http.MethodGet, address.String())
 	if err != nil {
 		return nil, err
@@ -95,7 +97,8 @@ func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	case ctx.Err() != nil:
 		return result, context.Cause(ctx)
 	case limited.Err() != nil:
-		return result, fmt.Errorf("%w: it was given %s; processes that it leaves behind must close its output", errTimeout, c.timeout)
+		return result, fmt.Errorf("%w: it was given %s; processes that it leaves behind must close its output", errTimeout,
+			c.timeout)
 	}
 	if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
 		err = fmt.Errorf("exit code %d", exit.Code)
@@ -130,7 +133,8 @@ const maxReason = 300
 
 // worthSPDY reports whether a request that failed by WebSocket may succeed by SPDY.
 func worthSPDY(err error) bool {
-	return (httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)) && !apierrors.IsNotFound(replyOf(err)) && !notArrived(err)
+	return (httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)) &&
+		!apierrors.IsNotFound(replyOf(err)) && !notArrived(err)
 }
 
 // replyOf returns the error with which the API server has answered a request that failed by WebSocket.

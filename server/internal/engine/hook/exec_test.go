@@ -27,13 +27,19 @@ func TestCommandsRunInContainers(t *testing.T) {
 		stdout, stderr    string
 		err               string
 	}{
-		"both outputs":                       {container: "side", script: `echo "$CONTAINER of $POD_NAME"; echo oops >&2`, stdout: "side of web\n", stderr: "oops\n"},
-		"an exit code":                       {container: "app", script: "echo first; echo why >&2; echo; exit 7", stdout: "first\n\n", stderr: "why\n", err: "exit code 7: why"},
-		"no output":                          {container: "app", script: "exit 3", err: "exit code 3"},
-		"100 MB":                             {container: "app", script: "echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end", stdout: "bytes are left out"},
-		"a command that hangs":               {container: "app", script: "echo started; sleep 1000", timeout: 10 * time.Second, stdout: "started\n", err: "not done in time: it was given 10s"},
-		"a child that keeps the output open": {container: "app", script: "sleep 1000 & echo forked", timeout: 10 * time.Second, stdout: "forked\n", err: "not done in time"},
-		"a child that closes the output":     {container: "app", script: "sleep 1000 >/dev/null 2>&1 & echo forked", stdout: "forked\n"},
+		"both outputs": {container: "side", script: `echo "$CONTAINER of $POD_NAME"; echo oops >&2`,
+			stdout: "side of web\n", stderr: "oops\n"},
+		"an exit code": {container: "app", script: "echo first; echo why >&2; echo; exit 7",
+			stdout: "first\n\n", stderr: "why\n", err: "exit code 7: why"},
+		"no output": {container: "app", script: "exit 3", err: "exit code 3"},
+		"100 MB": {container: "app",
+			script: "echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end", stdout: "bytes are left out"},
+		"a command that hangs": {container: "app", script: "echo started; sleep 1000",
+			timeout: 10 * time.Second, stdout: "started\n", err: "not done in time: it was given 10s"},
+		"a child that keeps the output open": {container: "app", script: "sleep 1000 & echo forked",
+			timeout: 10 * time.Second, stdout: "forked\n", err: "not done in time"},
+		"a child that closes the output": {container: "app", script: "sleep 1000 >/dev/null 2>&1 & echo forked",
+			stdout: "forked\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +47,8 @@ func TestCommandsRunInContainers(t *testing.T) {
 				test.timeout = 5 * time.Minute
 			}
 			result, err := s.executor.run(t.Context(), call{
-				namespace: s.namespace, pod: "web", container: test.container, command: []string{"sh", "-c", test.script}, timeout: test.timeout,
+				namespace: s.namespace, pod: "web", container: test.container, command: []string{"sh", "-c", test.script},
+				timeout: test.timeout,
 			})
 			if test.err == "" {
 				require.NoError(t, err)
@@ -65,9 +72,11 @@ func TestCommandsOfMissingPodsAndContainersFail(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.running(t, "web", nil)
-	_, err := s.executor.run(t.Context(), call{namespace: s.namespace, pod: "none", container: "app", command: []string{"true"}, timeout: time.Minute})
+	_, err := s.executor.run(t.Context(), call{namespace: s.namespace, pod: "none", container: "app",
+		command: []string{"true"}, timeout: time.Minute})
 	require.ErrorContains(t, err, `pods "none" not found`)
-	_, err = s.executor.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "none", command: []string{"true"}, timeout: time.Minute})
+	_, err = s.executor.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "none",
+		command: []string{"true"}, timeout: time.Minute})
 	require.ErrorContains(t, err, "container none is not valid")
 }
 
@@ -78,7 +87,8 @@ func TestCommandsEndWithTheirContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	time.AfterFunc(time.Second, func() { cancel(stopped) })
-	_, err := s.executor.run(ctx, call{namespace: s.namespace, pod: "web", container: "app", command: []string{"sleep", "1000"}, timeout: time.Hour})
+	_, err := s.executor.run(ctx, call{namespace: s.namespace, pod: "web", container: "app",
+		command: []string{"sleep", "1000"}, timeout: time.Hour})
 	require.ErrorIs(t, err, stopped)
 }
 
@@ -117,13 +127,16 @@ func TestSPDYServesWhereWebSocketsAreRefused(t *testing.T) {
 		protocols[1].Add(1)
 		return false
 	})
-	result, err := x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app", command: []string{"echo", "hello"}, timeout: time.Minute})
+	result, err := x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app",
+		command: []string{"echo", "hello"}, timeout: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", result.stdout.String())
 	require.Equal(t, []int64{1, 1}, []int64{protocols[0].Load(), protocols[1].Load()}, "requests by WebSocket and by SPDY")
-	_, err = x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app", command: []string{"sh", "-c", "exit 4"}, timeout: time.Minute})
+	_, err = x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app",
+		command: []string{"sh", "-c", "exit 4"}, timeout: time.Minute})
 	require.EqualError(t, err, "exit code 4")
-	_, err = x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app", command: []string{"sleep", "1000"}, timeout: time.Second})
+	_, err = x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app",
+		command: []string{"sleep", "1000"}, timeout: time.Second})
 	require.ErrorIs(t, err, errTimeout)
 }
 
@@ -141,7 +154,8 @@ func TestRequestsThatCannotHaveArrivedAreRepeated(t *testing.T) {
 		_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`)
 		return true
 	})
-	_, err := x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app", command: does("once"), timeout: time.Minute})
+	_, err := x.run(t.Context(), call{namespace: s.namespace, pod: "web", container: "app", command: does("once"),
+		timeout: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, []string{"once"}, s.did(t, "web"))
 }

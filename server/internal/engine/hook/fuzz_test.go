@@ -14,7 +14,8 @@ func FuzzAnnotations(f *testing.F) {
 	f.Add(`[]`, "-1s", "", `null`)
 	f.Add(`[null`, "1", "x", `[null]`)
 	f.Fuzz(func(t *testing.T, text, timeout, onError, marked string) {
-		a := annotated{prefix: "p/", values: map[string]string{"p/command": text, "p/timeout": timeout, "p/on-error": onError}, complain: func(string) {}}
+		a := annotated{prefix: "p/", values: map[string]string{"p/command": text, "p/timeout": timeout,
+			"p/on-error": onError}, complain: func(string) {}}
 		if c, ok := a.command("timeout", velerov1.HookErrorModeFail); ok {
 			require.Positive(t, c.timeout)
 		}

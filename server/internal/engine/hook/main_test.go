@@ -36,10 +36,12 @@ func newSite(t *testing.T) *site {
 	s := &site{config: config, kubelet: kubelet.ForTest(t, config)}
 	s.executor, err = NewExecutor(config, 0)
 	require.NoError(t, err)
-	namespace, err := s.executor.pods.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hook-"}}, metav1.CreateOptions{})
+	namespace, err := s.executor.pods.Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hook-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	s.namespace = namespace.Name
-	_, err = s.executor.pods.ServiceAccounts(s.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	_, err = s.executor.pods.ServiceAccounts(s.namespace).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		require.NoError(t, err)
 	}
@@ -51,7 +53,8 @@ func (s *site) pod(t *testing.T, name string, change func(*corev1.Pod)) *corev1.
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}, {Name: "side", Image: "side"}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"},
+			{Name: "side", Image: "side"}}},
 	}
 	if change != nil {
 		change(pod)

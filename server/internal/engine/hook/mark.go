@@ -16,8 +16,8 @@ import (
 // markAnnotation is the annotation of a restored pod with its mark.
 const markAnnotation = "cleat.dev/restore-hooks"
 
-// mark says which hooks of a pod have run, by their position. It is written before and after each, so that the next server neither
-// forgets a hook nor runs it twice.
+// mark says which hooks of a pod have run, by their position. It is written before and after each, so that the next
+// server neither forgets a hook nor runs it twice.
 type mark struct {
 	Restore types.UID      `json:"restore"`
 	Begun   []int          `json:"begun,omitempty"` // and not ended
@@ -33,7 +33,8 @@ func markOf(annotations map[string]string, restore types.UID) (mark, bool) {
 	return m, true
 }
 
-// IsMarked reports whether a restore runs or has run the hooks of a pod with these annotations, because it has created the pod.
+// IsMarked reports whether a restore runs or has run the hooks of a pod with these annotations, because it has created
+// the pod.
 func IsMarked(annotations map[string]string, restore types.UID) bool {
 	_, marked := markOf(annotations, restore)
 	return marked
@@ -45,13 +46,17 @@ func (m mark) write(ctx context.Context, x *Executor, pod Pod) error {
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{markAnnotation: string(text)}}})
+	patch, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"uid": pod.UID,
+			"annotations": map[string]string{markAnnotation: string(text)}}},
+	)
 	if err != nil {
 		return err
 	}
 	began, backoff := time.Now(), kubeapi.Backoff()
 	for {
-		_, err := x.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "cleat"})
+		_, err := x.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: "cleat"})
 		switch {
 		case err == nil:
 			return nil

@@ -51,7 +51,8 @@ func (p *podRun) run() {
 		case ended:
 			p.end(w, errors.New(text))
 		case slices.Contains(found.Begun, w.index):
-			p.end(w, fmt.Errorf("%s in pod %s/%s was running when the server was stopped; nobody knows whether it was done, and it is not run again",
+			p.end(w, fmt.Errorf("%s in pod %s/%s was running when the server was stopped; nobody knows whether it was done, "+
+				"and it is not run again",
 				w.command, p.pod.Namespace, p.pod.Name))
 		default:
 			return false
@@ -71,7 +72,8 @@ func (p *podRun) wait() {
 	w := p.restore.watch(p.pod.Namespace)
 	changes, stop := w.follow(p.pod.UID)
 	defer stop()
-	defer p.restore.waits.Begin("the hooks of pod %s/%s, for which its containers must be up", p.pod.Namespace, p.pod.Name).End()
+	defer p.restore.waits.Begin("the hooks of pod %s/%s, for which its containers must be up", p.pod.Namespace,
+		p.pod.Name).End()
 	seen := false
 	for len(p.open) > 0 {
 		now := w.find(p.pod)
@@ -222,13 +224,14 @@ func (p *podRun) endAll(why error) {
 	p.open = nil
 }
 
-// save writes the mark. It returns an error if the pod was deleted or the hooks must end. A mark that cannot be written for another reason
-// is only logged, and the hooks run without it.
+// save writes the mark. It returns an error if the pod was deleted or the hooks must end. A mark that cannot be written
+// for another reason is only logged, and the hooks run without it.
 func (p *podRun) save() error {
 	err := p.mark.write(p.restore.life, p.restore.all.executor, p.pod)
 	if err == nil || errors.Is(err, errGone) || p.restore.life.Err() != nil {
 		return err
 	}
-	p.log.Warn("a server that takes over may run hooks again", "namespace", p.pod.Namespace, "pod", p.pod.Name, "error", err)
+	p.log.Warn("a server that takes over may run hooks again", "namespace", p.pod.Namespace, "pod", p.pod.Name, "error",
+		err)
 	return nil
 }

@@ -73,8 +73,9 @@ func newRestore(all *Restores, object *velerov1.Restore, open func() (*runlog.Lo
 		for _, post := range s.PostHooks {
 			if e := post.Exec; e != nil {
 				h.commands = append(h.commands, waiting{
-					command: command{hook: s.Name, container: e.Container, words: e.Command, stops: e.OnError == velerov1.HookErrorModeFail, timeout: positive(e.ExecTimeout.Duration)},
-					limit:   max(0, e.WaitTimeout.Duration), ready: e.WaitForReady != nil && *e.WaitForReady,
+					command: command{hook: s.Name, container: e.Container, words: e.Command,
+						stops: e.OnError == velerov1.HookErrorModeFail, timeout: positive(e.ExecTimeout.Duration)},
+					limit: max(0, e.WaitTimeout.Duration), ready: e.WaitForReady != nil && *e.WaitForReady,
 				})
 			}
 		}
@@ -92,7 +93,8 @@ func newRestore(all *Restores, object *velerov1.Restore, open func() (*runlog.Lo
 func (r *Restore) commands(pod Pod, complain func(string)) []waiting {
 	own := annotated{prefix: "post.hook.restore.velero.io/", values: pod.Annotations, complain: complain}
 	if c, ok := own.command("exec-timeout", velerov1.HookErrorModeContinue); ok {
-		return []waiting{{command: c, limit: own.duration("wait-timeout"), ready: pod.Annotations[own.prefix+"wait-for-ready"] == "true"}}
+		return []waiting{{command: c, limit: own.duration("wait-timeout"),
+			ready: pod.Annotations[own.prefix+"wait-for-ready"] == "true"}}
 	}
 	var all []waiting
 	for _, h := range r.hooks {

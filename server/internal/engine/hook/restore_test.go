@@ -17,7 +17,8 @@ import (
 )
 
 func restoreWith(hooks ...velerov1.RestoreResourceHookSpec) *velerov1.Restore {
-	return &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "r-uid"}, Spec: velerov1.RestoreSpec{Hooks: velerov1.RestoreHooks{Resources: hooks}}}
+	return &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "r-uid"},
+		Spec: velerov1.RestoreSpec{Hooks: velerov1.RestoreHooks{Resources: hooks}}}
 }
 
 func onRestore(exec ...*velerov1.ExecRestoreHook) velerov1.RestoreResourceHookSpec {
@@ -51,19 +52,24 @@ func TestHooksOfARestoreAreSelected(t *testing.T) {
 		"other pods": {hooks: []velerov1.RestoreResourceHookSpec{labelled, elsewhere}},
 		"spec": {hooks: []velerov1.RestoreResourceHookSpec{onRestore(exec), onRestore(full)}, want: []waiting{
 			{command: command{hook: "h", words: []string{"a"}, timeout: defaultTimeout}},
-			{command: command{hook: "h", container: "side", words: []string{"b"}, stops: true, timeout: time.Minute}, index: 1, limit: time.Hour, ready: true},
+			{command: command{hook: "h", container: "side", words: []string{"b"}, stops: true, timeout: time.Minute}, index: 1,
+				limit: time.Hour, ready: true},
 		}},
 		"annotations": {
 			hooks: []velerov1.RestoreResourceHookSpec{onRestore(exec)},
 			annotations: map[string]string{
-				prefix + "command": `["b","c"]`, prefix + "container": "side", prefix + "on-error": "Fail", prefix + "exec-timeout": "1m", prefix + "wait-timeout": "1h",
+				prefix + "command": `["b","c"]`, prefix + "container": "side", prefix + "on-error": "Fail", prefix +
+					"exec-timeout": "1m", prefix + "wait-timeout": "1h",
 				prefix + "wait-for-ready": "true",
 			},
-			want: []waiting{{command: command{hook: fromAnnotations, container: "side", words: []string{"b", "c"}, stops: true, timeout: time.Minute}, limit: time.Hour, ready: true}},
+			want: []waiting{{command: command{hook: fromAnnotations, container: "side", words: []string{"b", "c"}, stops: true,
+				timeout: time.Minute}, limit: time.Hour, ready: true}},
 		},
 		"wrong annotations": {
-			annotations: map[string]string{prefix + "command": "b", prefix + "exec-timeout": "-1s", prefix + "wait-timeout": "x", prefix + "wait-for-ready": "yes"},
-			want:        []waiting{{command: command{hook: fromAnnotations, words: []string{"b"}, timeout: defaultTimeout}}}, complaints: 2,
+			annotations: map[string]string{prefix + "command": "b", prefix + "exec-timeout": "-1s", prefix + "wait-timeout": "x",
+				prefix + "wait-for-ready": "yes"},
+			want:       []waiting{{command: command{hook: fromAnnotations, words: []string{"b"}, timeout: defaultTimeout}}},
+			complaints: 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +77,9 @@ func TestHooksOfARestoreAreSelected(t *testing.T) {
 			r, err := newRestore(NewRestores(t.Context(), nil, 0), restoreWith(test.hooks...), nil)
 			require.NoError(t, err)
 			complaints := 0
-			require.Equal(t, test.want, r.commands(Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}, Annotations: test.annotations}, func(string) { complaints++ }))
+			require.Equal(t, test.want,
+				r.commands(Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}, Annotations: test.annotations},
+					func(string) { complaints++ }))
 			require.Equal(t, test.complaints, complaints)
 		})
 	}
@@ -115,7 +123,8 @@ func TestManyPodsHaveOneWatch(t *testing.T) {
 	for i := range atOnce + 8 {
 		pods = append(pods, s.restored(t, "web-"+string(rune('a'+i/26))+string(rune('a'+i%26))))
 	}
-	r := s.begin(t, all, restoreWith(onRestore(&velerov1.ExecRestoreHook{Command: does("1")}, &velerov1.ExecRestoreHook{Command: does("2")})), pods...)
+	r := s.begin(t, all, restoreWith(onRestore(&velerov1.ExecRestoreHook{Command: does("1")},
+		&velerov1.ExecRestoreHook{Command: does("2")})), pods...)
 	for _, pod := range pods {
 		require.NoError(t, s.kubelet.Run(t.Context(), s.namespace, pod.Name, false))
 	}
@@ -131,7 +140,8 @@ func TestManyPodsHaveOneWatch(t *testing.T) {
 func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	restore := restoreWith(onRestore(&velerov1.ExecRestoreHook{Command: does("1")}, &velerov1.ExecRestoreHook{Command: does("2"), Container: "side"}))
+	restore := restoreWith(onRestore(&velerov1.ExecRestoreHook{Command: does("1")},
+		&velerov1.ExecRestoreHook{Command: does("2"), Container: "side"}))
 	restore.UID = types.UID(s.namespace) // other tests have a restore of that name
 	former := NewRestores(t.Context(), s.executor, time.Minute)
 	done, waits, gone := s.restored(t, "done"), s.restored(t, "waits"), s.restored(t, "gone")
@@ -156,7 +166,8 @@ func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	status := r.Status()
 	restore.Status.HookStatus = &status
 
-	require.NoError(t, s.executor.pods.Pods(s.namespace).Delete(t.Context(), "gone", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	require.NoError(t, s.executor.pods.Pods(s.namespace).Delete(t.Context(), "gone",
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	next := NewRestores(t.Context(), s.executor, 0)
 	resumed, err := next.Resume(t.Context(), restore, func() (*runlog.Log, error) {
 		return runlog.New(runlog.Options{Dir: t.TempDir(), Tee: hclog.NewNullLogger(), Now: time.Now})
@@ -166,7 +177,8 @@ func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	require.NoError(t, s.kubelet.Run(t.Context(), s.namespace, "waits", true))
 	outcome := await(t, next, resumed)
 	require.Equal(t, velerov1.HookStatus{HooksAttempted: 6, HooksFailed: 2}, outcome.Status)
-	require.Equal(t, []string{"2 hooks: their pods were deleted, or not marked yet, when the server was stopped; nobody knows whether they were run"}, outcome.Errors.Velero)
+	require.Equal(t, []string{"2 hooks: their pods were deleted, or not marked yet, when the server was stopped; nobody " +
+		"knows whether they were run"}, outcome.Errors.Velero)
 	for _, name := range []string{"done", "waits"} {
 		require.Equal(t, []string{"1", "2"}, s.did(t, name))
 	}

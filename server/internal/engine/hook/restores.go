@@ -17,7 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
 )
 
-// Restores runs the hooks of all restores of a server, also after the run of a restore has ended. It is safe for concurrent use.
+// Restores runs the hooks of all restores of a server, also after the run of a restore has ended. It is safe for
+// concurrent use.
 type Restores struct {
 	executor *Executor
 	grace    time.Duration
@@ -33,7 +34,8 @@ type Restores struct {
 // errStopped is the reason of hooks that end because the server stops. The next server continues them.
 var errStopped = errors.New("the server was stopped")
 
-// NewRestores returns an empty set. Commands may continue for grace after the server is asked to stop; they end at once when lost ends.
+// NewRestores returns an empty set. Commands may continue for grace after the server is asked to stop; they end at once
+// when lost ends.
 func NewRestores(lost context.Context, executor *Executor, grace time.Duration) *Restores {
 	all := &Restores{executor: executor, grace: grace, running: map[types.UID]*Restore{}}
 	all.server, all.stop = context.WithCancelCause(context.WithoutCancel(lost))
@@ -84,7 +86,9 @@ func (all *Restores) Of(uid types.UID) *Restore {
 }
 
 // Resume continues the hooks of a restore whose run has ended under another server.
-func (all *Restores) Resume(ctx context.Context, restore *velerov1.Restore, open func() (*runlog.Log, error)) (*Restore, error) {
+func (all *Restores) Resume(
+	ctx context.Context, restore *velerov1.Restore, open func() (*runlog.Log, error),
+) (*Restore, error) {
 	pods, err := all.restored(ctx, restore, metav1.NamespaceAll)
 	if apierrors.IsForbidden(err) { // the server may see some namespaces only
 		pods, err = all.restoredInEach(ctx, restore)
@@ -143,14 +147,16 @@ func (all *Restores) restoredInEach(ctx context.Context, restore *velerov1.Resto
 	return pods, nil
 }
 
-// missing records as failed the hooks whose pods are not known any more; wanted is the number of all hooks of the restore.
+// missing records as failed the hooks whose pods are not known any more; wanted is the number of all hooks of the
+// restore.
 func (r *Restore) missing(wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := wanted - r.counts.HooksAttempted; n > 0 {
 		r.counts.HooksAttempted += n
 		r.counts.HooksFailed += n
-		r.failures.AddVelero(fmt.Sprintf("%d hooks: their pods were deleted, or not marked yet, when the server was stopped; nobody knows whether they were run", n))
+		r.failures.AddVelero(fmt.Sprintf("%d hooks: their pods were deleted, or not marked yet, when the server was "+
+			"stopped; nobody knows whether they were run", n))
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // errGone means that a pod does not exist any more.
 var errGone = errors.New("the pod was deleted")
 
-// unseen is how long a pod that was created may be missing in a watch before the API server is asked for it: it may have been
-// deleted before the watch saw it.
+// unseen is how long a pod that was created may be missing in a watch before the API server is asked for it: it may
+// have been deleted before the watch saw it.
 const unseen = 30 * time.Second
 
 // watch follows the pods of one restore in one namespace.
@@ -32,7 +32,8 @@ type watch struct {
 // newWatch begins to follow the pods with a label until ctx ends.
 func newWatch(ctx context.Context, x *Executor, namespace, label string) *watch {
 	w := &watch{executor: x, waiting: map[types.UID]chan struct{}{}}
-	lists := cache.NewFilteredListWatchFromClient(x.pods.RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = label })
+	lists := cache.NewFilteredListWatchFromClient(x.pods.RESTClient(), "pods", namespace,
+		func(o *metav1.ListOptions) { o.LabelSelector = label })
 	var informer cache.Controller
 	w.store, informer = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: lists, ObjectType: &corev1.Pod{},

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// recordTimeout bounds the record of an operation that was started without a key. It is written even if the run ends meanwhile:
-// nothing else knows of the operation.
+// recordTimeout bounds the record of an operation that was started without a key. It is written even if the run ends
+// meanwhile: nothing else knows of the operation.
 const recordTimeout = time.Minute
 
 // Starter is an action that may start an operation when it is called.
@@ -26,8 +26,9 @@ type Starter interface {
 	Starts() versioning.Starts
 }
 
-// Operations are those that the actions of one run have started. Each is in the journal as soon as it can be: with a key before
-// the action is called, without one right after. It is followed from then on. The methods are safe for concurrent use.
+// Operations are those that the actions of one run have started. Each is in the journal as soon as it can be: with a
+// key before the action is called, without one right after. It is followed from then on. The methods are safe for
+// concurrent use.
 type Operations struct {
 	journal  *operation.Journal
 	followed *operation.Group
@@ -54,13 +55,14 @@ type expected struct {
 // started identifies an operation.
 type started struct{ action, id string }
 
-// NewOperations returns the operations of a run that has none yet. The journal and the group, to which they are added, may be nil.
+// NewOperations returns the operations of a run that has none yet. The journal and the group, to which they are added,
+// may be nil.
 func NewOperations(journal *operation.Journal, followed *operation.Group, now func() time.Time) *Operations {
 	return &Operations{journal: journal, followed: followed, now: now, item: map[started]framework.ResourceIdentifier{}}
 }
 
-// EndedWith says that all operations of the run have ended. From then on it is an error if an action starts another one, which is in the
-// journal nevertheless; to answer with one of these again is none. It must be called first.
+// EndedWith says that all operations of the run have ended. From then on it is an error if an action starts another
+// one, which is in the journal nevertheless; to answer with one of these again is none. It must be called first.
 func (o *Operations) EndedWith(all []operation.Operation) {
 	o.ended, o.expected = true, map[expected]bool{}
 	for _, op := range all {
@@ -74,9 +76,9 @@ func (o *Operations) Expects(action Starter, on framework.ResourceIdentifier) bo
 	return action.Starts() != versioning.Keyed || o.expected[expected{action.Name(), on}]
 }
 
-// Call calls an action for an item by execute, which returns the id of the operation that the action started, or "", and its
-// post-operation items. sent is the JSON of the item, of which its identity is recorded. It is an error if the action answers
-// with the operation of another item. An error does not mean that nothing was started.
+// Call calls an action for an item by execute, which returns the id of the operation that the action started, or "",
+// and its post-operation items. sent is the JSON of the item, of which its identity is recorded. It is an error if the
+// action answers with the operation of another item. An error does not mean that nothing was started.
 func (o *Operations) Call(
 	ctx context.Context, action Starter, on framework.ResourceIdentifier, sent []byte,
 	execute func() (id string, post []framework.ResourceIdentifier, err error),
@@ -113,14 +115,18 @@ func (o *Operations) Call(
 
 // attended calls execute. An action that takes long is waited for.
 func attended(
-	ctx context.Context, action Starter, on framework.ResourceIdentifier, execute func() (id string, post []framework.ResourceIdentifier, err error),
+	ctx context.Context, action Starter, on framework.ResourceIdentifier, execute func() (id string,
+		post []framework.ResourceIdentifier, err error),
 ) (id string, post []framework.ResourceIdentifier, err error) {
 	defer waits.Begin(ctx, "action %s, which works on %s", action.Name(), on).End()
 	return execute()
 }
 
 // started takes up an operation without a key.
-func (o *Operations) started(ctx context.Context, action Starter, on framework.ResourceIdentifier, sent []byte, id string, post []framework.ResourceIdentifier) error {
+func (o *Operations) started(
+	ctx context.Context, action Starter, on framework.ResourceIdentifier, sent []byte, id string,
+	post []framework.ResourceIdentifier,
+) error {
 	late := o.add(action, on, id, post, time.Time{})
 	if late != nil && !errors.Is(late, errEnded) {
 		return late
@@ -137,8 +143,11 @@ func (o *Operations) started(ctx context.Context, action Starter, on framework.R
 	return late
 }
 
-// add adds an operation, unless the action has answered with it before for the same item. created is zero if it was created just now.
-func (o *Operations) add(action Starter, on framework.ResourceIdentifier, id string, post []framework.ResourceIdentifier, created time.Time) error {
+// add adds an operation, unless the action has answered with it before for the same item. created is zero if it was
+// created just now.
+func (o *Operations) add(
+	action Starter, on framework.ResourceIdentifier, id string, post []framework.ResourceIdentifier, created time.Time,
+) error {
 	key := started{action.Name(), id}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +155,8 @@ func (o *Operations) add(action Starter, on framework.ResourceIdentifier, id str
 	case known && first == on:
 		return nil
 	case known:
-		return fmt.Errorf("%s answered with operation %s, which it has started for %s; want an operation of its own for each item", action.Name(), id, first)
+		return fmt.Errorf("%s answered with operation %s, which it has started for %s; want an operation of its own for "+
+			"each item", action.Name(), id, first)
 	}
 	if o.ended {
 		return fmt.Errorf("%s started operation %s: %w", action.Name(), id, errEnded)
@@ -156,7 +166,9 @@ func (o *Operations) add(action Starter, on framework.ResourceIdentifier, id str
 	}
 	o.item[key] = on
 	started := operation.Operation{
-		Action: action.Name(), ID: id, Item: on, PostOperationItems: post, Created: created, Status: operation.Status{Phase: operation.New},
+		Action: action.Name(), ID: id, Item: on, PostOperationItems: post, Created: created, Status: operation.Status{
+			Phase: operation.New,
+		},
 	}
 	o.all = append(o.all, started)
 	o.followed.Add(started)

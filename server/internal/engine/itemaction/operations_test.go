@@ -34,9 +34,10 @@ func TestOperationsAreCollectedOnce(t *testing.T) {
 			operations := itemaction.NewOperations(nil, nil, func() time.Time { return at })
 			call := func(name, id string, failure error) error {
 				sent := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `"}}`
-				return operations.Call(t.Context(), starter(starts), pod(name), []byte(sent), func() (string, []framework.ResourceIdentifier, error) {
-					return id, post, failure
-				})
+				return operations.Call(t.Context(), starter(starts), pod(name), []byte(sent),
+					func() (string, []framework.ResourceIdentifier, error) {
+						return id, post, failure
+					})
 			}
 			require.NoError(t, call("web", "op-2", nil))
 			require.NoError(t, call("web", "op-2", nil), "the same one again")
@@ -45,10 +46,13 @@ func TestOperationsAreCollectedOnce(t *testing.T) {
 			broken := errors.New("disk full")
 			require.ErrorIs(t, call("broken", "op-3", broken), broken)
 			require.EqualError(t, call("thief", "op-1", nil),
-				"a.io/copy answered with operation op-1, which it has started for pods/shop/db; want an operation of its own for each item")
+				"a.io/copy answered with operation op-1, which it has started for pods/shop/db; want an operation of its own for "+
+					"each item")
 			require.Equal(t, []operation.Operation{
-				{Action: "a.io/copy", ID: "op-1", Item: pod("db"), PostOperationItems: post, Created: at, Status: operation.Status{Phase: operation.New}},
-				{Action: "a.io/copy", ID: "op-2", Item: pod("web"), PostOperationItems: post, Created: at, Status: operation.Status{Phase: operation.New}},
+				{Action: "a.io/copy", ID: "op-1", Item: pod("db"), PostOperationItems: post, Created: at,
+					Status: operation.Status{Phase: operation.New}},
+				{Action: "a.io/copy", ID: "op-2", Item: pod("web"), PostOperationItems: post, Created: at,
+					Status: operation.Status{Phase: operation.New}},
 			}, operations.Complete())
 		})
 	}

@@ -58,7 +58,8 @@ func TestSetSelectsActionsInOrder(t *testing.T) {
 		{name: "z.io/all"},
 		{name: "velero.io/csi-pvc"},
 		{name: "a.io/pods", selector: framework.ResourceSelector{IncludedResources: []string{"po"}}},
-		{name: "b.io/shop", selector: framework.ResourceSelector{IncludedNamespaces: []string{"shop-*"}, LabelSelector: "app=web"}},
+		{name: "b.io/shop", selector: framework.ResourceSelector{IncludedNamespaces: []string{"shop-*"},
+			LabelSelector: "app=web"}},
 	}
 	web := map[string]string{"app": "web"}
 	for name, tt := range map[string]struct {
@@ -68,9 +69,10 @@ func TestSetSelectsActionsInOrder(t *testing.T) {
 		want                []string
 	}{
 		"all apply, one needs a feature": {false, "pods", "shop-1", web, []string{"z.io/all", "a.io/pods", "b.io/shop"}},
-		"with the feature":               {true, "pods", "shop-1", web, []string{"z.io/all", "velero.io/csi-pvc", "a.io/pods", "b.io/shop"}},
-		"other labels":                   {false, "pods", "shop-1", nil, []string{"z.io/all", "a.io/pods"}},
-		"other resource":                 {false, "secrets", "bank", web, []string{"z.io/all"}},
+		"with the feature": {true, "pods", "shop-1", web, []string{"z.io/all", "velero.io/csi-pvc", "a.io/pods",
+			"b.io/shop"}},
+		"other labels":   {false, "pods", "shop-1", nil, []string{"z.io/all", "a.io/pods"}},
+		"other resource": {false, "secrets", "bank", web, []string{"z.io/all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,9 +125,12 @@ func TestSetIsResolvedAgainWhenTheClusterServesMore(t *testing.T) {
 func TestSetRefusesActionsThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	silent := errors.New("plugin exited")
-	_, err := itemaction.NewSet(t.Context(), []fakeAction{{name: "a"}, {name: "b", err: silent}}, false, hclog.NewNullLogger())
+	_, err := itemaction.NewSet(t.Context(), []fakeAction{{name: "a"}, {name: "b", err: silent}}, false,
+		hclog.NewNullLogger())
 	require.ErrorIs(t, err, silent)
-	set, err := itemaction.NewSet(t.Context(), []fakeAction{{name: "odd", selector: framework.ResourceSelector{LabelSelector: "a=b=c"}}}, false, hclog.NewNullLogger())
+	set, err := itemaction.NewSet(t.Context(),
+		[]fakeAction{{name: "odd", selector: framework.ResourceSelector{LabelSelector: "a=b=c"}}}, false,
+		hclog.NewNullLogger())
 	require.NoError(t, err)
 	require.ErrorContains(t, set.Resolve(snapshot("pods")), "what odd applies to")
 }
@@ -134,15 +139,20 @@ func TestCheckItem(t *testing.T) {
 	t.Parallel()
 	asked := item.Meta{APIVersion: "v1beta1", Kind: "Pod", Namespace: "shop", Name: "web"}
 	for name, tt := range map[string]struct{ returned, want string }{
-		"the item":          {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"a":"b"}}}`, ""},
-		"nothing":           {``, "example.io/x returned no item"},
-		"no JSON":           {`garbage`, "item returned by example.io/x: invalid JSON"},
-		"no type":           {`{"metadata":{"namespace":"shop","name":"web"}}`, "want an object with apiVersion and kind"},
-		"no kind":           {`{"apiVersion":"v1","metadata":{"namespace":"shop","name":"web"}}`, "want an object with apiVersion and kind"},
-		"another kind":      {`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"}}`, `returned a Secret, want a Pod`},
-		"another group":     {`{"apiVersion":"apps/v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`, `returned a Pod.apps, want a Pod`},
-		"another name":      {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`, `returned object "db" of namespace "shop"`},
-		"another namespace": {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"bank","name":"web"}}`, `returned object "web" of namespace "bank"`},
+		"the item": {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"a":"b"}}}`, ""},
+		"nothing":  {``, "example.io/x returned no item"},
+		"no JSON":  {`garbage`, "item returned by example.io/x: invalid JSON"},
+		"no type":  {`{"metadata":{"namespace":"shop","name":"web"}}`, "want an object with apiVersion and kind"},
+		"no kind": {`{"apiVersion":"v1","metadata":{"namespace":"shop","name":"web"}}`,
+			"want an object with apiVersion and kind"},
+		"another kind": {`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"}}`,
+			`returned a Secret, want a Pod`},
+		"another group": {`{"apiVersion":"apps/v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`,
+			`returned a Pod.apps, want a Pod`},
+		"another name": {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`,
+			`returned object "db" of namespace "shop"`},
+		"another namespace": {`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"bank","name":"web"}}`,
+			`returned object "web" of namespace "bank"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,8 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Digest identifies the operations of a backup or restore, whatever has become of them: it does not change while they go on. It is kept in
-// the cluster, so that nobody who writes to the bucket can have an operation of another one be asked or cancelled, or an object be backed up.
+// Digest identifies the operations of a backup or restore, whatever has become of them: it does not change while they
+// go on. It is kept in the cluster, so that nobody who writes to the bucket can have an operation of another one be
+// asked or cancelled, or an object be backed up.
 func Digest(all []Operation) string {
 	type identity struct {
 		Action, ID string

@@ -14,9 +14,11 @@ import (
 
 func TestDigestIdentifiesOperations(t *testing.T) {
 	t.Parallel()
-	one := operation.Operation{Action: "a", ID: "1", Item: framework.ResourceIdentifier{Resource: "pods", Namespace: "shop", Name: "p"}, Status: operation.Status{Phase: operation.New}}
+	one := operation.Operation{Action: "a", ID: "1", Item: framework.ResourceIdentifier{Resource: "pods",
+		Namespace: "shop", Name: "p"}, Status: operation.Status{Phase: operation.New}}
 	two := one
-	two.ID, two.PostOperationItems = "2", []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "c"}}
+	two.ID, two.PostOperationItems = "2", []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop",
+		Name: "c"}}
 	all := []operation.Operation{two, one}
 	want := operation.Digest(all)
 	owner := &operation.Owner{Kind: operation.OfBackup, Name: "b", UID: "u"}

@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
-// File is the content of the itemoperations.json.gz of a backup or restore, as Velero encodes it. Its zero value is that of a
-// backup without operations.
+// File is the content of the itemoperations.json.gz of a backup or restore, as Velero encodes it. Its zero value is
+// that of a backup without operations.
 type File []fileEntry
 
 // fileEntry is one operation in a file. Its JSON is that of Velero's BackupOperation or RestoreOperation.
@@ -66,15 +66,17 @@ func NewFile(owner *Owner, operations []Operation) File {
 			spec.PostOperationItems = &o.PostOperationItems
 		}
 		file = append(file, fileEntry{Spec: spec, Status: fileStatus{
-			Phase: o.Phase, Error: o.Error, NCompleted: o.NCompleted, NTotal: o.NTotal, OperationUnits: o.Units, Description: o.Description, LastLines: lines,
+			Phase: o.Phase, Error: o.Error, NCompleted: o.NCompleted, NTotal: o.NTotal, OperationUnits: o.Units,
+			Description: o.Description, LastLines: lines,
 			Created: encodeTime(o.Created), Started: encodeTime(o.Started), Updated: encodeTime(o.Updated),
 		}})
 	}
 	return file
 }
 
-// Operations returns the valid operations in the file, sorted, and an error that names what is wrong with the others. They must
-// be operations of owner; without a UID it stands for all that had its name, such as the backup that was synced from a bucket.
+// Operations returns the valid operations in the file, sorted, and an error that names what is wrong with the others.
+// They must be operations of owner; without a UID it stands for all that had its name, such as the backup that was
+// synced from a bucket.
 func (f File) Operations(owner *Owner) ([]Operation, error) {
 	var all []Operation
 	var invalid []error

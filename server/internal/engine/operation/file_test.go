@@ -36,7 +36,8 @@ func second(n int) time.Time { return time.Date(2026, 3, 4, 12, 0, n, 0, time.UT
 func TestLastLinesInAFileAreCut(t *testing.T) {
 	t.Parallel()
 	var file operation.File
-	content := strings.Replace(backupFile, `"error":"disk full"`, `"error":"disk full","lastLines":"`+strings.Repeat(`x\n`, 100)+`"`, 1)
+	content := strings.Replace(backupFile, `"error":"disk full"`, `"error":"disk full","lastLines":"`+
+		strings.Repeat(`x\n`, 100)+`"`, 1)
 	require.NoError(t, json.Unmarshal([]byte(content), &file))
 	all, err := file.Operations(&operation.Owner{Kind: operation.OfBackup, Name: "nightly", UID: "u-1"})
 	require.NoError(t, err)
@@ -54,12 +55,16 @@ func TestFileIsVeleros(t *testing.T) {
 			operation.Owner{Kind: operation.OfBackup, Name: "nightly", UID: "u-1"},
 			[]operation.Operation{{
 				Action: "velero.io/csi", ID: "du-1", Item: pvc("db"), Created: second(0),
-				PostOperationItems: []framework.ResourceIdentifier{{Group: "velero.io", Resource: "datauploads", Namespace: "velero", Name: "du-1"}},
+				PostOperationItems: []framework.ResourceIdentifier{{Group: "velero.io", Resource: "datauploads",
+					Namespace: "velero", Name: "du-1"}},
 				Status: operation.Status{
-					Phase: operation.Failed, Error: "disk full", NCompleted: 5, NTotal: 10, Units: "bytes", Description: "moving", Started: second(1), Updated: second(2),
+					Phase: operation.Failed, Error: "disk full", NCompleted: 5, NTotal: 10, Units: "bytes", Description: "moving",
+					Started: second(1), Updated: second(2),
 				},
 			}, {
-				Action: "velero.io/csi", ID: "du-2", Item: pvc("web"), Created: second(0), Status: operation.Status{Phase: operation.New},
+				Action: "velero.io/csi", ID: "du-2", Item: pvc("web"), Created: second(0), Status: operation.Status{
+					Phase: operation.New,
+				},
 			}}, backupFile,
 		},
 		operation.OfRestore: {
@@ -97,7 +102,8 @@ func decode(t *testing.T, content string, owner *operation.Owner) []operation.Op
 func TestFileOfTheFutureIsRead(t *testing.T) {
 	t.Parallel()
 	owner := &operation.Owner{Kind: operation.OfRestore, Name: "again", UID: "u-2"}
-	future := strings.NewReplacer(`"spec":{`, `"version":2,"spec":{"priority":7,`, `"status":{`, `"status":{"rate":1.5,`).Replace(restoreFile)
+	future := strings.NewReplacer(`"spec":{`, `"version":2,"spec":{"priority":7,`, `"status":{`,
+		`"status":{"rate":1.5,`).Replace(restoreFile)
 	require.NotEqual(t, restoreFile, future)
 	require.Equal(t, decode(t, restoreFile, owner), decode(t, future, owner))
 }
@@ -106,17 +112,22 @@ func TestInvalidOperationsOfAFileAreNamed(t *testing.T) {
 	t.Parallel()
 	owner := &operation.Owner{Kind: operation.OfBackup, Name: "nightly", UID: "u-1"}
 	for name, test := range map[string]struct{ old, new, want string }{
-		"unknown phase": {`"phase":"New"`, `"phase":"Paused"`, `operation 2 of 2 is invalid: du-2 of velero.io/csi has phase "Paused", want New, InProgress, Completed or Failed`},
-		"no phase":      {`"phase":"New",`, ``, `operation 2 of 2 is invalid: du-2 of velero.io/csi has phase "", want New, InProgress, Completed or Failed`},
-		"no id":         {`"operationID":"du-2"`, `"operationID":""`, `operation 2 of 2 is invalid: velero.io/csi has no operationID`},
+		"unknown phase": {`"phase":"New"`, `"phase":"Paused"`,
+			`operation 2 of 2 is invalid: du-2 of velero.io/csi has phase "Paused", want New, InProgress, Completed or Failed`},
+		"no phase": {`"phase":"New",`, ``,
+			`operation 2 of 2 is invalid: du-2 of velero.io/csi has phase "", want New, InProgress, Completed or Failed`},
+		"no id": {`"operationID":"du-2"`, `"operationID":""`,
+			`operation 2 of 2 is invalid: velero.io/csi has no operationID`},
 		"no item": {`"Namespace":"shop","Name":"web"`, `"Namespace":"shop"`,
 			`operation 2 of 2 is invalid: du-2 of velero.io/csi has no resource or no name of an item: "persistentvolumeclaims/shop/"`},
 		"nothing": {`},{"spec"`, `},null,{"spec"`, `operation 2 of 3 is invalid: it names no action`},
 		"of another": {`"backupUID":"u-1","backupItemAction":"velero.io/csi","resourceIdentifier":{"Group":"","Resource":"persistentvolumeclaims","Namespace":"shop","Name":"web"}`,
 			`"backupUID":"u-7","backupItemAction":"velero.io/csi","resourceIdentifier":{"Group":"","Resource":"persistentvolumeclaims","Namespace":"shop","Name":"web"}`,
 			`operation 2 of 2 is invalid: du-2 of velero.io/csi belongs to Backup "nightly" (uid "u-7"), want "nightly" (uid "u-1")`},
-		"of a restore": {`},{"spec":{`, `},` + restoreFile[1:len(restoreFile)-1] + `,{"spec":{`, `operation 2 of 3 is invalid: action velero.io/csi is not one of a Backup`},
-		"twice":        {`"Name":"web"},"operationID":"du-2"`, `"Name":"db"},"operationID":"du-1"`, `operation 2 of 2 is invalid: it is the same as number 1`},
+		"of a restore": {`},{"spec":{`, `},` + restoreFile[1:len(restoreFile)-1] + `,{"spec":{`,
+			`operation 2 of 3 is invalid: action velero.io/csi is not one of a Backup`},
+		"twice": {`"Name":"web"},"operationID":"du-2"`, `"Name":"db"},"operationID":"du-1"`,
+			`operation 2 of 2 is invalid: it is the same as number 1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

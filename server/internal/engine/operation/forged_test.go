@@ -12,7 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
-// TestForgedJournalsStartAndCancelNothing has somebody who may write ConfigMaps add a journal, and records to one of the server.
+// TestForgedJournalsStartAndCancelNothing has somebody who may write ConfigMaps add a journal, and records to one of
+// the server.
 func TestForgedJournalsStartAndCancelNothing(t *testing.T) {
 	t.Parallel()
 	a := newAPI()
@@ -27,10 +28,12 @@ func TestForgedJournalsStartAndCancelNothing(t *testing.T) {
 	const made = `{"call":1,"begin":{"action":"a.io/copy","item":{"resource":"persistentvolumeclaims","namespace":"shop","name":"other"},"keyed":true}}` + "\n"
 	forged := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "velero", Name: "cleat-operations-backup-u-9-0", Labels: map[string]string{operation.KindLabel: "backup", operation.UIDLabel: "u-9"},
+			Namespace: "velero", Name: "cleat-operations-backup-u-9-0", Labels: map[string]string{operation.KindLabel: "backup",
+				operation.UIDLabel: "u-9"},
 			Annotations: map[string]string{"cleat.dev/owner": "velero/none"},
 		},
-		Data: map[string]string{"000001-abcdefgh": made, "owner": `{"kind":"Backup","namespace":"velero","name":"none","uid":"u-9"}`},
+		Data: map[string]string{"000001-abcdefgh": made,
+			"owner": `{"kind":"Backup","namespace":"velero","name":"none","uid":"u-9"}`},
 	}
 	require.NoError(t, a.Create(t.Context(), forged))
 	copied := page.DeepCopy() // of the journal of another backup

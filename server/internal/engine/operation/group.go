@@ -10,7 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// Group is the operations of one owner, which a Monitor follows. It is safe for concurrent use. A nil Group follows nothing.
+// Group is the operations of one owner, which a Monitor follows. It is safe for concurrent use. A nil Group follows
+// nothing.
 type Group struct {
 	monitor *Monitor
 	owner   *Owner
@@ -40,7 +41,8 @@ type Revision struct {
 	Ends    uint64 // of operations
 }
 
-// Add adds an operation that the owner's run has started, unless the group has it. It must not be called after Complete.
+// Add adds an operation that the owner's run has started, unless the group has it. It must not be called after
+// Complete.
 func (g *Group) Add(o Operation) {
 	if g == nil {
 		return
@@ -65,8 +67,8 @@ func (g *Group) Add(o Operation) {
 	}
 }
 
-// Complete ends the additions: these are the operations that the owner's run has started, and for whose ends it waits from now on. Complete
-// returns them as they are now. Others, of a former attempt, are not followed any more.
+// Complete ends the additions: these are the operations that the owner's run has started, and for whose ends it waits
+// from now on. Complete returns them as they are now. Others, of a former attempt, are not followed any more.
 func (g *Group) Complete(operations []Operation) []Operation {
 	if g == nil {
 		return operations
@@ -162,8 +164,8 @@ func (g *Group) Revision() Revision {
 	return g.revision
 }
 
-// Cancel cancels all open operations, once, and those that are added later. The reason is in the errors of those that fail because of
-// it.
+// Cancel cancels all open operations, once, and those that are added later. The reason is in the errors of those that
+// fail because of it.
 func (g *Group) Cancel(reason error) {
 	if g == nil {
 		return
@@ -221,8 +223,8 @@ func (t *tracked) take(p framework.OperationProgress) {
 	}
 }
 
-// name returns the operation as notices name it. Its own errors do not: they stand beside its name wherever they are shown, and few of
-// their first bytes may be.
+// name returns the operation as notices name it. Its own errors do not: they stand beside its name wherever they are
+// shown, and few of their first bytes may be.
 func (t *tracked) name() string {
 	return fmt.Sprintf("operation %s of %s for %s", t.ID, t.Action, t.Item)
 }
@@ -234,7 +236,8 @@ func (t *tracked) unknown(err error) string {
 
 // notCancelled is the error of an operation that its action cannot cancel.
 func (t *tracked) notCancelled(now time.Time) string {
-	return fmt.Sprintf("%s, but the plugin cannot stop it, so it was given up and may go on; %s", t.ending.reason, t.far(now))
+	return fmt.Sprintf("%s, but the plugin cannot stop it, so it was given up and may go on; %s", t.ending.reason,
+		t.far(now))
 }
 
 // cancelled is the error of an operation that ended with an error after it was cancelled.

@@ -76,7 +76,8 @@ func TestOperationsAreFollowedWhileTheirRunStartsMore(t *testing.T) {
 		require.Equal(t, operation.Counts{Attempted: 2, Failed: 1}, g.Counts(), "its time is over")
 
 		kept := g.Complete([]operation.Operation{short, long})
-		require.Equal(t, []operation.Phase{operation.InProgress, operation.Failed}, []operation.Phase{kept[0].Phase, kept[1].Phase})
+		require.Equal(t, []operation.Phase{operation.InProgress, operation.Failed},
+			[]operation.Phase{kept[0].Phase, kept[1].Phase})
 		require.Contains(t, kept[1].Error, "timed out after 15s")
 		require.Same(t, g, m.Follow(nightly(), nil, 0))
 		select {
@@ -236,6 +237,7 @@ func TestStallIsNotSeenBetweenTwoPolls(t *testing.T) {
 		}}, operation.Options{Limits: func(string) operation.Limits { return operation.Limits{Stall: 5 * time.Second} }})
 		g := m.Follow(nightly(), []operation.Operation{newOperation("a.io/copy", "op-1")}, 0)
 		<-g.Done()
-		require.Equal(t, operation.Completed, only(g).Phase, "it makes progress each second, and is polled often enough: %s", only(g).Error)
+		require.Equal(t, operation.Completed, only(g).Phase, "it makes progress each second, and is polled often enough: %s",
+			only(g).Error)
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Journal is the durable record of what the actions of one backup or restore were asked to start, in this attempt and in former
-// ones. It is a log of records (records.go) in ConfigMaps (pages.go). Its methods are safe for concurrent use. A nil Journal
-// records nothing.
+// Journal is the durable record of what the actions of one backup or restore were asked to start, in this attempt and
+// in former ones. It is a log of records (records.go) in ConfigMaps (pages.go). Its methods are safe for concurrent
+// use. A nil Journal records nothing.
 type Journal struct {
 	owner   *Owner
 	attempt string // is different each time that the journal is opened
@@ -86,8 +86,8 @@ func (j *Journal) Damage() error {
 	return j.damage
 }
 
-// Starts returns the operations that were started, or may have been, in the order of their first records. The order of concurrent starts
-// is undefined.
+// Starts returns the operations that were started, or may have been, in the order of their first records. The order of
+// concurrent starts is undefined.
 func (j *Journal) Starts() []Recorded {
 	if j == nil {
 		return nil
@@ -95,7 +95,8 @@ func (j *Journal) Starts() []Recorded {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var all []Recorded
-	for _, e := range slices.SortedFunc(maps.Values(j.entries), func(a, b *entry) int { return cmp.Compare(a.order, b.order) }) {
+	for _, e := range slices.SortedFunc(maps.Values(j.entries),
+		func(a, b *entry) int { return cmp.Compare(a.order, b.order) }) {
 		for _, id := range e.ids {
 			all = append(all, Recorded{Start: e.Start, ID: id, Keyed: e.keyed, Began: e.began})
 		}
@@ -106,8 +107,9 @@ func (j *Journal) Starts() []Recorded {
 	return all
 }
 
-// Begin records that an action is about to be asked to start an operation. It returns when the record is durable; concurrent calls
-// share a write. Entry.End must be called with the answer. After an error the action must not be asked.
+// Begin records that an action is about to be asked to start an operation. It returns when the record is durable;
+// concurrent calls share a write. Entry.End must be called with the answer. After an error the action must not be
+// asked.
 func (j *Journal) Begin(ctx context.Context, s Start) (*Entry, error) {
 	if j == nil {
 		return nil, nil
@@ -131,7 +133,8 @@ func (j *Journal) Begin(ctx context.Context, s Start) (*Entry, error) {
 	return &Entry{journal: j, entry: e, call: c}, nil
 }
 
-// Started records an operation whose action cannot be asked again: its version has no keys. It returns when the record is durable.
+// Started records an operation whose action cannot be asked again: its version has no keys. It returns when the record
+// is durable.
 func (j *Journal) Started(ctx context.Context, s Start, id string) error {
 	if j == nil {
 		return nil
@@ -181,8 +184,8 @@ func (e *entry) begins(c call, at time.Time) {
 	e.open[c] = true
 }
 
-// answered records the answer of an action: an id, or "" if there was nothing to start. It resolves all doubts, because the
-// answer is the same for each call.
+// answered records the answer of an action: an id, or "" if there was nothing to start. It resolves all doubts, because
+// the answer is the same for each call.
 func (e *entry) answered(id string) {
 	clear(e.open)
 	if id != "" && !slices.Contains(e.ids, id) {
@@ -198,7 +201,8 @@ type Entry struct {
 	once    sync.Once
 }
 
-// Began returns when the action was asked first for the operation, maybe by a former attempt. It is zero if that is not on record.
+// Began returns when the action was asked first for the operation, maybe by a former attempt. It is zero if that is not
+// on record.
 func (e *Entry) Began() time.Time {
 	if e == nil {
 		return time.Time{}
@@ -208,8 +212,8 @@ func (e *Entry) Began() time.Time {
 	return e.entry.began
 }
 
-// End records the answer of the action: the id of the operation, or "" if none was started. The record becomes durable with
-// the next write. An error that leaves open whether an operation was started is recorded as that.
+// End records the answer of the action: the id of the operation, or "" if none was started. The record becomes durable
+// with the next write. An error that leaves open whether an operation was started is recorded as that.
 func (e *Entry) End(id string, err error) {
 	if e == nil {
 		return
@@ -257,8 +261,8 @@ func (b *batch) look(open int) {
 	}
 }
 
-// commit makes lines durable, and all that were made before, in their order. While one caller writes, the lines of others gather for
-// the next one. A patient caller lets some gather before it writes.
+// commit makes lines durable, and all that were made before, in their order. While one caller writes, the lines of
+// others gather for the next one. A patient caller lets some gather before it writes.
 func (j *Journal) commit(ctx context.Context, patient bool, lines ...line) error {
 	for {
 		j.mu.Lock()
@@ -290,8 +294,8 @@ func (j *Journal) commit(ctx context.Context, patient bool, lines ...line) error
 	}
 }
 
-// gather waits, as long as calls end, until the callers of all open calls wait for the batch. A write costs the API server about the same for
-// one record as for many.
+// gather waits, as long as calls end, until the callers of all open calls wait for the batch. A write costs the API
+// server about the same for one record as for many.
 func (j *Journal) gather(ctx context.Context, b *batch) {
 	for open := -1; ; {
 		j.mu.Lock()

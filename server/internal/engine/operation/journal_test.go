@@ -33,7 +33,8 @@ import (
 )
 
 func nightly() *operation.Owner {
-	return &operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "nightly", UID: "u-1", JSON: []byte(`{"kind":"Backup"}`)}
+	return &operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "nightly", UID: "u-1",
+		JSON: []byte(`{"kind":"Backup"}`)}
 }
 
 func startOf(name string) operation.Start {
@@ -62,7 +63,8 @@ func newAPI() *api {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return through(func() error { return c.Create(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			return through(func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 	}).Build()
@@ -70,7 +72,8 @@ func newAPI() *api {
 }
 
 func (a *api) journals() *operation.Journals {
-	return operation.NewJournals(a.Client, a.Client, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
+	return operation.NewJournals(a.Client, a.Client, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))),
+		hclog.NewNullLogger())
 }
 
 func (a *api) pages(t *testing.T) []corev1.ConfigMap {
@@ -118,7 +121,8 @@ func TestJournalSurvivesItsProcess(t *testing.T) {
 	begin(t, j, "killed") // the process ends while the action is called
 	begin(t, j, "done").End("op-1", nil)
 	begin(t, j, "idle").End("", nil)
-	begin(t, j, "refused").End("", versioning.NewPlugin("Kind", "a.io/copy").Wrap(status.Error(codes.Unknown, "disk full")))
+	begin(t, j, "refused").End("",
+		versioning.NewPlugin("Kind", "a.io/copy").Wrap(status.Error(codes.Unknown, "disk full")))
 	begin(t, j, "lost").End("", versioning.NewPlugin("Kind", "a.io/copy").Wrap(status.Error(codes.Unavailable, "gone")))
 	require.NoError(t, j.Started(t.Context(), startOf("old"), "op-2"))
 	want := []string{"killed in doubt", "done op-1", "lost in doubt", "old op-2 unkeyed"}
@@ -128,7 +132,8 @@ func TestJournalSurvivesItsProcess(t *testing.T) {
 	require.Equal(t, want, described(again))
 	require.Equal(t, startOf("done"), again.Starts()[1].Start)
 	begin(t, again, "killed").End("op-3", nil)
-	begin(t, again, "lost").End("", versioning.NewPlugin("Kind", "a.io/copy").Wrap(status.Error(codes.InvalidArgument, "no")))
+	begin(t, again, "lost").End("",
+		versioning.NewPlugin("Kind", "a.io/copy").Wrap(status.Error(codes.InvalidArgument, "no")))
 	begin(t, again, "done").End("op-1", nil)
 	begin(t, again, "old") // an action that has keys by now
 	require.NoError(t, again.Flush(t.Context()))
@@ -257,9 +262,10 @@ func TestCallerLearnsThatNothingIsRecorded(t *testing.T) {
 	require.Equal(t, []string{"db op-1"}, described(open(t, a.journals())), "the end is not lost, the begin not made up")
 
 	for want, s := range map[string]operation.Start{
-		"the start of an operation names no action":                                      {Item: pvc("db")},
-		`the start of an operation has no resource or no name of an item: "/"`:           {Action: "a.io/copy"},
-		"the identity of persistentvolumeclaims/shop/db that a.io/copy gets is not JSON": {Action: "a.io/copy", Item: pvc("db"), Sent: []byte("{")},
+		"the start of an operation names no action":                            {Item: pvc("db")},
+		`the start of an operation has no resource or no name of an item: "/"`: {Action: "a.io/copy"},
+		"the identity of persistentvolumeclaims/shop/db that a.io/copy gets is not JSON": {Action: "a.io/copy",
+			Item: pvc("db"), Sent: []byte("{")},
 	} {
 		_, err := j.Begin(t.Context(), s)
 		require.EqualError(t, err, want)
@@ -314,7 +320,8 @@ func TestLongJournalHasPages(t *testing.T) {
 			size += len(value)
 		}
 		require.Less(t, size, 140_000, page.Name)
-		require.Equal(t, map[string]string{"cleat.dev/operations": "backup", "cleat.dev/owner-uid": "u-1", "velero.io/exclude-from-backup": "true"}, page.Labels)
+		require.Equal(t, map[string]string{"cleat.dev/operations": "backup", "cleat.dev/owner-uid": "u-1",
+			"velero.io/exclude-from-backup": "true"}, page.Labels)
 	}
 	again := open(t, a.journals())
 	require.NoError(t, again.Damage())
@@ -329,7 +336,8 @@ func TestJournalsAreListedAndDeleted(t *testing.T) {
 	a := newAPI()
 	journals := a.journals()
 	begin(t, open(t, journals), "db")
-	other := &operation.Owner{Kind: operation.OfRestore, Namespace: "velero", Name: "again", UID: "u-0", JSON: []byte(`{}`)}
+	other := &operation.Owner{Kind: operation.OfRestore, Namespace: "velero", Name: "again", UID: "u-0",
+		JSON: []byte(`{}`)}
 	j, err := journals.Open(t.Context(), other)
 	require.NoError(t, err)
 	begin(t, j, "db")
@@ -359,7 +367,8 @@ func TestJournalsAreListedAndDeleted(t *testing.T) {
 	require.Equal(t, []string{"late in doubt"}, described(loaded))
 }
 
-// stripped removes the proofs from the values of a page, and proved adds them, as if a server had written the page like this.
+// stripped removes the proofs from the values of a page, and proved adds them, as if a server had written the page like
+// this.
 func stripped(page *corev1.ConfigMap) {
 	for key, value := range page.Data {
 		page.Data[key], _, _ = strings.Cut(value, "\nproof ")
@@ -369,7 +378,8 @@ func stripped(page *corev1.ConfigMap) {
 func proved(page *corev1.ConfigMap, namespace, name string) {
 	key := signing.NewKey([]byte("of tests"))
 	for at, value := range page.Data {
-		page.Data[at] = value + "\nproof " + key.Sign("journal", "Backup", namespace, name, page.Labels[operation.UIDLabel], at, value)
+		page.Data[at] = value + "\nproof " + key.Sign("journal", "Backup", namespace, name, page.Labels[operation.UIDLabel],
+			at, value)
 	}
 }
 
@@ -382,12 +392,19 @@ func TestDamageOfAJournalIsReported(t *testing.T) {
 	}{
 		"cut": {func(p *corev1.ConfigMap, k string) { p.Data[k] = p.Data[k][:len(p.Data[k])-9] },
 			"record 1 of write 1 of attempt .*: unexpected end of JSON input", []string{"web op-2"}},
-		"empty":         {func(p *corev1.ConfigMap, k string) { p.Data[k] = "" }, "record 1 of write 1 of attempt .*: unexpected end of JSON input", []string{"web op-2"}},
-		"no action":     {func(p *corev1.ConfigMap, k string) { p.Data[k] = `{"call":1,"begin":{}}` }, "the start of an operation names no action", []string{"web op-2"}},
-		"no begin":      {func(p *corev1.ConfigMap, k string) { delete(p.Data, k) }, "record 1 of write 2 of attempt .*: call 1 has no begin", []string{"web op-2"}},
-		"foreign key":   {func(p *corev1.ConfigMap, _ string) { p.Data["x"] = "y" }, `ConfigMap velero/cleat-operations-backup-u-1-0: data has key "x", want "owner" or NUMBER-ATTEMPT`, []string{"db op-1", "web op-2"}},
-		"no owner":      {func(p *corev1.ConfigMap, _ string) { p.Data["owner"] = "[" }, "owner: unexpected end of JSON input", []string{"db op-1", "web op-2"}},
-		"another owner": {func(p *corev1.ConfigMap, _ string) { p.Data["owner"] = `{"kind":"Restore","uid":"u-9"}` }, "owner is Restore u-9, want Backup u-1 as in the labels", []string{"db op-1", "web op-2"}},
+		"empty": {func(p *corev1.ConfigMap, k string) { p.Data[k] = "" },
+			"record 1 of write 1 of attempt .*: unexpected end of JSON input", []string{"web op-2"}},
+		"no action": {func(p *corev1.ConfigMap, k string) { p.Data[k] = `{"call":1,"begin":{}}` },
+			"the start of an operation names no action", []string{"web op-2"}},
+		"no begin": {func(p *corev1.ConfigMap, k string) { delete(p.Data, k) },
+			"record 1 of write 2 of attempt .*: call 1 has no begin", []string{"web op-2"}},
+		"foreign key": {func(p *corev1.ConfigMap, _ string) { p.Data["x"] = "y" },
+			`ConfigMap velero/cleat-operations-backup-u-1-0: data has key "x", want "owner" or NUMBER-ATTEMPT`,
+			[]string{"db op-1", "web op-2"}},
+		"no owner": {func(p *corev1.ConfigMap, _ string) { p.Data["owner"] = "[" },
+			"owner: unexpected end of JSON input", []string{"db op-1", "web op-2"}},
+		"another owner": {func(p *corev1.ConfigMap, _ string) { p.Data["owner"] = `{"kind":"Restore","uid":"u-9"}` },
+			"owner is Restore u-9, want Backup u-1 as in the labels", []string{"db op-1", "web op-2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -415,8 +432,8 @@ func TestDamageOfAJournalIsReported(t *testing.T) {
 	}
 }
 
-// TestJournalKnowsAllThatWasStarted has a random number of attempts, each killed at a random write, before or after it took
-// effect. Actions record what they were asked for, as plugins do.
+// TestJournalKnowsAllThatWasStarted has a random number of attempts, each killed at a random write, before or after it
+// took effect. Actions record what they were asked for, as plugins do.
 func TestJournalKnowsAllThatWasStarted(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
@@ -501,7 +518,8 @@ func TestNilJournalRecordsNothing(t *testing.T) {
 func TestJournalOnTheAPIServer(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
-	journals := operation.NewJournals(c.Client, c.Live, c.Namespace, signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
+	journals := operation.NewJournals(c.Client, c.Live, c.Namespace, signing.Fixed(signing.NewKey([]byte("of tests"))),
+		hclog.NewNullLogger())
 	owner := nightly()
 	owner.UID = types.UID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 	j, err := journals.Open(t.Context(), owner)
@@ -551,7 +569,8 @@ func FuzzJournal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, lines, owner string) {
 		a := newAPI()
 		page := controllertest.NewConfigMap("cleat-operations-backup-u-1-0", map[string]string{key: lines, "owner": owner})
-		page.Namespace, page.Labels = "velero", map[string]string{"cleat.dev/operations": "backup", "cleat.dev/owner-uid": "u-1"}
+		page.Namespace, page.Labels = "velero", map[string]string{"cleat.dev/operations": "backup",
+			"cleat.dev/owner-uid": "u-1"}
 		proved(page, "", "")
 		require.NoError(t, a.Create(t.Context(), page))
 		j, err := a.journals().Load(t.Context(), "u-1")

@@ -31,8 +31,8 @@ const (
 	pagePrefix      = "cleat-operations-"
 )
 
-// Journals keeps the journals of all backups and restores in the ConfigMaps of a namespace. It is safe for concurrent use. A nil
-// Journals returns nil journals, which record nothing.
+// Journals keeps the journals of all backups and restores in the ConfigMaps of a namespace. It is safe for concurrent
+// use. A nil Journals returns nil journals, which record nothing.
 type Journals struct {
 	client    client.Client
 	live      client.Reader
@@ -41,8 +41,11 @@ type Journals struct {
 	log       hclog.Logger
 }
 
-// NewJournals returns the journals in a namespace, whose records are signed with the key. live reads from the API server, not from a cache.
-func NewJournals(c client.Client, live client.Reader, namespace string, keys *signing.Keys, log hclog.Logger) *Journals {
+// NewJournals returns the journals in a namespace, whose records are signed with the key. live reads from the API
+// server, not from a cache.
+func NewJournals(
+	c client.Client, live client.Reader, namespace string, keys *signing.Keys, log hclog.Logger,
+) *Journals {
 	return &Journals{client: c, live: live, namespace: namespace, keys: keys, log: log}
 }
 
@@ -56,8 +59,8 @@ func (s *Journals) New(owner *Owner) *Journal {
 	return j
 }
 
-// Open returns the journal of owner with what former attempts have recorded. Nothing is written before the first record. Requests
-// are repeated until ctx ends.
+// Open returns the journal of owner with what former attempts have recorded. Nothing is written before the first
+// record. Requests are repeated until ctx ends.
 func (s *Journals) Open(ctx context.Context, owner *Owner) (*Journal, error) {
 	if s == nil {
 		return nil, nil
@@ -102,7 +105,8 @@ func (s *Journals) List(ctx context.Context) ([]Owner, error) {
 // Delete removes the journal of a backup or restore, if there is one.
 func (s *Journals) Delete(ctx context.Context, uid types.UID) error {
 	err := retry(ctx, s.log, func(ctx context.Context) error {
-		return s.client.DeleteAllOf(ctx, new(corev1.ConfigMap), client.InNamespace(s.namespace), client.HasLabels{KindLabel}, client.MatchingLabels{UIDLabel: string(uid)})
+		return s.client.DeleteAllOf(ctx, new(corev1.ConfigMap), client.InNamespace(s.namespace), client.HasLabels{KindLabel},
+			client.MatchingLabels{UIDLabel: string(uid)})
 	})
 	if err != nil {
 		return fmt.Errorf("delete the journal of operations of %s: %w", uid, err)
@@ -164,7 +168,8 @@ func (s *Journals) read(ctx context.Context, uid types.UID) (*Journal, error) {
 
 var groupKey = regexp.MustCompile(`^([0-9]{6,9})-([a-z0-9]+)$`)
 
-// errUnproven is the error of records that no server has signed, which are not used: whoever may write ConfigMaps may have made them.
+// errUnproven is the error of records that no server has signed, which are not used: whoever may write ConfigMaps may
+// have made them.
 var errUnproven = errors.New("it has no proof that this server has written it")
 
 // readPage takes the owner and the position of the last page, and returns the records, as far as the key proves them.
@@ -214,9 +219,11 @@ func (j *Journal) readPage(page *corev1.ConfigMap, key *signing.Key) ([]group, e
 	return groups, errors.Join(damaged...)
 }
 
-// sealed returns the value of a key of a page: the content, and a last line that proves that this server has written it for the owner.
+// sealed returns the value of a key of a page: the content, and a last line that proves that this server has written it
+// for the owner.
 func sealed(key *signing.Key, owner *Owner, name, content string) string {
-	return content + proofPrefix + key.Sign("journal", owner.Kind, owner.Namespace, owner.Name, string(owner.UID), name, content)
+	return content + proofPrefix + key.Sign("journal", owner.Kind, owner.Namespace, owner.Name, string(owner.UID), name,
+		content)
 }
 
 // proofPrefix begins the last line of a value. No record begins with it, because they are JSON.
@@ -229,7 +236,8 @@ func verified(key *signing.Key, owner *Owner, name, value string) (content strin
 		return "", false
 	}
 	content = value[:at]
-	return content, key.Proves(value[at+len(proofPrefix):], "journal", owner.Kind, owner.Namespace, owner.Name, string(owner.UID), name, content)
+	return content, key.Proves(value[at+len(proofPrefix):], "journal", owner.Kind, owner.Namespace, owner.Name,
+		string(owner.UID), name, content)
 }
 
 // ownerLine is the JSON of an owner.

@@ -35,8 +35,10 @@ func newMetrics(registerer prometheus.Registerer, m *Monitor) (*metrics, error) 
 	}
 	all := &metrics{
 		monitor: m,
-		open:    prometheus.NewDesc("cleat_operation_open", "Asynchronous operations that have not ended.", []string{"plugin"}, nil),
-		oldest: prometheus.NewDesc("cleat_operation_oldest_age_seconds", "Age of the oldest asynchronous operation that has not ended.",
+		open: prometheus.NewDesc("cleat_operation_open", "Asynchronous operations that have not ended.",
+			[]string{"plugin"}, nil),
+		oldest: prometheus.NewDesc("cleat_operation_oldest_age_seconds",
+			"Age of the oldest asynchronous operation that has not ended.",
 			[]string{"plugin"}, nil),
 		// from a second, in steps of four, to three days
 		ends: histogram("duration_seconds", "Time from the creation of an asynchronous operation to its end, by outcome.",

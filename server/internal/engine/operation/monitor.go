@@ -37,18 +37,19 @@ const (
 // Plugins are the actions that have started operations.
 type Plugins interface {
 	Progress(ctx context.Context, owner *Owner, action, id string) (framework.OperationProgress, error)
-	// AtOnce returns how many operations of an owner ProgressOfMany may be called for; it is not called for fewer than two. AtOnce
-	// must not block.
+	// AtOnce returns how many operations of an owner ProgressOfMany may be called for; it is not called for fewer than
+	// two. AtOnce must not block.
 	AtOnce(owner *Owner, action string) int
 	// ProgressOfMany returns the progress of some of the operations, by their ids. Progress is called for the others.
-	ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress, error)
+	ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress,
+		error)
 	Cancel(ctx context.Context, owner *Owner, action, id string) error
 	// Declared returns the limits that the author of an action has declared, without Grace. It must not block.
 	Declared(owner *Owner, action string) Limits
 }
 
-// Limits are the times that an action has for an operation. In what is configured, zero stands for what the author of the action has declared,
-// and a negative time for no limit.
+// Limits are the times that an action has for an operation. In what is configured, zero stands for what the author of
+// the action has declared, and a negative time for no limit.
 type Limits struct {
 	Timeout time.Duration // from its creation to its end
 	Stall   time.Duration // without progress
@@ -61,18 +62,19 @@ type Options struct {
 	Limits    func(action string) Limits // as configured; nil: none
 	// Ended is called after an operation of an owner has ended. It must not block.
 	Ended func(owner *Owner)
-	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is cancelled
-	// because its time is over. For many operations of one owner and action, it is called once a minute. It must not block.
+	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is
+	// cancelled because its time is over. For many operations of one owner and action, it is called once a minute. It must
+	// not block.
 	Notice func(Notice)
 	Log    hclog.Logger
-	// LogOf returns the open log of the run of an owner, by UID, which gets the lines about its operations; nil if there is none. It must
-	// not block. nil: there are none.
+	// LogOf returns the open log of the run of an owner, by UID, which gets the lines about its operations; nil if there
+	// is none. It must not block. nil: there are none.
 	LogOf   func(uid string) hclog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Monitor follows operations to their ends. Each is polled at a pace of its own. An action has a few calls at a time, so a slow one
-// delays only its own operations. It is safe for concurrent use.
+// Monitor follows operations to their ends. Each is polled at a pace of its own. An action has a few calls at a time,
+// so a slow one delays only its own operations. It is safe for concurrent use.
 type Monitor struct {
 	plugins Plugins
 	options Options
@@ -131,9 +133,9 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// Begin returns a group for the operations of an owner whose run starts them. It follows those that are given, of a former attempt, and each that
-// is added later; Group.Complete ends the additions. The time-out counts from the creation of each; zero is none. A group that the owner
-// had before is forgotten. A nil Monitor returns a nil Group.
+// Begin returns a group for the operations of an owner whose run starts them. It follows those that are given, of a
+// former attempt, and each that is added later; Group.Complete ends the additions. The time-out counts from the
+// creation of each; zero is none. A group that the owner had before is forgotten. A nil Monitor returns a nil Group.
 func (m *Monitor) Begin(owner *Owner, operations []Operation, timeout time.Duration) *Group {
 	if m == nil {
 		return nil
@@ -146,8 +148,8 @@ func (m *Monitor) Begin(owner *Owner, operations []Operation, timeout time.Durat
 	return g
 }
 
-// Follow follows the operations of owner to their ends. The time-out is as for Begin. If the owner is followed already, that group is
-// returned and the other arguments do not count.
+// Follow follows the operations of owner to their ends. The time-out is as for Begin. If the owner is followed already,
+// that group is returned and the other arguments do not count.
 func (m *Monitor) Follow(owner *Owner, operations []Operation, timeout time.Duration) *Group {
 	m.mu.Lock()
 	defer m.unlock()
@@ -178,7 +180,8 @@ func (m *Monitor) fill(g *Group, operations []Operation) {
 	}
 }
 
-// track begins to follow an operation, and reports whether it has to be polled: not if it has ended. The caller holds mu.
+// track begins to follow an operation, and reports whether it has to be polled: not if it has ended. The caller holds
+// mu.
 func (m *Monitor) track(t *tracked, now time.Time) bool {
 	if t.Phase.Ended() {
 		return false
@@ -195,8 +198,8 @@ func (m *Monitor) track(t *tracked, now time.Time) bool {
 	return true
 }
 
-// spread schedules the next poll of the operation at a position of its group. The polls of many old operations are spread, so that
-// later ones are as well. The caller holds mu.
+// spread schedules the next poll of the operation at a position of its group. The polls of many old operations are
+// spread, so that later ones are as well. The caller holds mu.
 func (m *Monitor) spread(t *tracked, position int, now time.Time) {
 	m.schedule(t, now.Add(m.pace(t, now)*time.Duration(position)/time.Duration(len(t.group.all))), 0)
 }
@@ -381,7 +384,8 @@ func (m *Monitor) drop(t *tracked) {
 	}
 }
 
-// wake starts a worker if a call is due and the action has fewer than it may have, or sets the timer. The caller holds mu.
+// wake starts a worker if a call is due and the action has fewer than it may have, or sets the timer. The caller holds
+// mu.
 func (m *Monitor) wake(l *lane) {
 	if m.ctx == nil || m.ctx.Err() != nil || len(l.queue) == 0 || l.workers == concurrent {
 		return
@@ -418,8 +422,8 @@ func (m *Monitor) work(l *lane) {
 	m.wake(l)
 }
 
-// gather takes from the queue what can be polled in one call with t, which was the first in it, and returns all of them. The
-// caller holds mu.
+// gather takes from the queue what can be polled in one call with t, which was the first in it, and returns all of
+// them. The caller holds mu.
 func (m *Monitor) gather(t *tracked) []*tracked {
 	all := []*tracked{t}
 	if t.alone || t.cancels() {
@@ -430,7 +434,8 @@ func (m *Monitor) gather(t *tracked) []*tracked {
 		if len(all) >= most {
 			break
 		}
-		if other.lane == t.lane && other.index >= 0 && !other.alone && !other.cancels() && !other.due.Add(-other.early).After(now) {
+		if other.lane == t.lane && other.index >= 0 && !other.alone && !other.cancels() &&
+			!other.due.Add(-other.early).After(now) {
 			heap.Remove(&t.lane.queue, other.index)
 			all = append(all, other)
 		}
@@ -438,8 +443,8 @@ func (m *Monitor) gather(t *tracked) []*tracked {
 	return all
 }
 
-// callMany polls operations of an owner and an action in one call. Those that it gets no answer for are then polled alone. The
-// caller holds mu, which is released meanwhile.
+// callMany polls operations of an owner and an action in one call. Those that it gets no answer for are then polled
+// alone. The caller holds mu, which is released meanwhile.
 func (m *Monitor) callMany(all []*tracked) {
 	owner, action, began := all[0].group.owner, all[0].Action, time.Now()
 	ctx, stop := context.WithCancel(m.ctx)
@@ -455,7 +460,8 @@ func (m *Monitor) callMany(all []*tracked) {
 	m.mu.Lock()
 	m.metrics.polled(action, now.Sub(began))
 	if err != nil {
-		m.options.Log.Debug("operations could not be asked for their progress in one call, asking for each", "owner", owner.String(), "plugin", action, "error", err)
+		m.options.Log.Debug("operations could not be asked for their progress in one call, asking for each", "owner",
+			owner.String(), "plugin", action, "error", err)
 	}
 	for _, t := range all {
 		t.stopPoll = nil
@@ -528,7 +534,8 @@ func (m *Monitor) answered(t *tracked, p framework.OperationProgress, now time.T
 	m.update(t, p, now)
 }
 
-// scheduleNext schedules the call after one that began at the given time, which was Cancel if cancel is set. The caller holds mu.
+// scheduleNext schedules the call after one that began at the given time, which was Cancel if cancel is set. The caller
+// holds mu.
 func (m *Monitor) scheduleNext(t *tracked, began, now time.Time, cancel bool) {
 	switch {
 	case t.Phase.Ended():
@@ -547,7 +554,8 @@ func (m *Monitor) failed(t *tracked, err error, now time.Time) {
 		return
 	}
 	if t.trouble == "" {
-		m.notice(t, TroubleBegan, fmt.Sprintf("%s cannot be followed, it is asked again until it times out: %s", t.name(), limited(text, maxError)), now)
+		m.notice(t, TroubleBegan, fmt.Sprintf("%s cannot be followed, it is asked again until it times out: %s", t.name(),
+			limited(text, maxError)), now)
 	}
 	t.trouble = text
 	level := hclog.Warn
@@ -556,7 +564,8 @@ func (m *Monitor) failed(t *tracked, err error, now time.Time) {
 	} else {
 		l.logged, l.loggedAt = text, now
 	}
-	m.log(t.group.owner).Log(level, "an operation could not be asked for its progress or cancelled, trying again until it times out",
+	m.log(t.group.owner).Log(level, "an operation could not be asked for its progress or cancelled, trying again until "+
+		"it times out",
 		"owner", t.group.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "error", err)
 }
 
@@ -567,7 +576,8 @@ func (m *Monitor) update(t *tracked, p framework.OperationProgress, now time.Tim
 	if t.Status != before {
 		t.group.revision.Changes++
 	}
-	if t.NCompleted != before.NCompleted || t.NTotal != before.NTotal || t.Units != before.Units || t.Description != before.Description || t.Phase != before.Phase {
+	if t.NCompleted != before.NCompleted || t.NTotal != before.NTotal || t.Units != before.Units ||
+		t.Description != before.Description || t.Phase != before.Phase {
 		t.progressed = now
 	}
 	switch {
@@ -594,7 +604,8 @@ func (m *Monitor) end(t *tracked, phase Phase, outcome, text string) {
 	m.ended = append(m.ended, g.owner)
 	g.closeIfDone()
 	m.metrics.ended(t.Action, outcome, time.Since(t.created))
-	level, fields := hclog.Info, []any{"owner", g.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "outcome", outcome}
+	level, fields := hclog.Info, []any{"owner", g.owner.String(), "plugin", t.Action, "operation", t.ID, "item",
+		t.Item.String(), "outcome", outcome}
 	if phase == Failed {
 		level, fields = hclog.Warn, append(fields, "error", text)
 	}
@@ -607,7 +618,8 @@ func (m *Monitor) cancel(t *tracked, outcome, reason string, now time.Time) {
 		return
 	}
 	t.ending = &ending{outcome: outcome, reason: reason, since: now}
-	m.log(t.group.owner).Warn("cancelling an operation", "owner", t.group.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "reason", reason)
+	m.log(t.group.owner).Warn("cancelling an operation", "owner", t.group.owner.String(), "plugin", t.Action, "operation",
+		t.ID, "item", t.Item.String(), "reason", reason)
 	if t.index >= 0 {
 		m.schedule(t, now, 0)
 	} else if t.stopPoll != nil {

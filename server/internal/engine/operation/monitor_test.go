@@ -31,11 +31,14 @@ type actions struct {
 	cancel   func(ctx context.Context, action, id string) error
 	atOnce   func(action string) int // nil: none
 	declared operation.Limits
-	many     func(ctx context.Context, owner *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error)
+	many     func(ctx context.Context, owner *operation.Owner, action string,
+		ids []string) (map[string]framework.OperationProgress, error)
 }
 
 // Progress implements operation.Plugins.
-func (a actions) Progress(ctx context.Context, _ *operation.Owner, action, id string) (framework.OperationProgress, error) {
+func (a actions) Progress(
+	ctx context.Context, _ *operation.Owner, action, id string,
+) (framework.OperationProgress, error) {
 	return a.progress(ctx, action, id)
 }
 
@@ -56,7 +59,9 @@ func (a actions) AtOnce(_ *operation.Owner, action string) int {
 }
 
 // ProgressOfMany implements operation.Plugins.
-func (a actions) ProgressOfMany(ctx context.Context, owner *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
+func (a actions) ProgressOfMany(
+	ctx context.Context, owner *operation.Owner, action string, ids []string,
+) (map[string]framework.OperationProgress, error) {
 	return a.many(ctx, owner, action, ids)
 }
 
@@ -68,15 +73,19 @@ func TestConfiguredLimitsComeBeforeThoseOfTheAuthor(t *testing.T) {
 		own                  time.Duration // of the backup
 		timedOut, stalled    time.Duration // after which it ends; 0 if it does not
 	}{
-		"none":                       {},
-		"of the author":              {declared: operation.Limits{Timeout: hour}, timedOut: hour},
-		"without progress":           {declared: operation.Limits{Timeout: hour, Stall: minute}, stalled: minute},
-		"configured":                 {configured: operation.Limits{Timeout: 2 * hour}, declared: operation.Limits{Timeout: hour}, timedOut: 2 * hour},
-		"configured, no progress":    {configured: operation.Limits{Stall: 2 * minute}, declared: operation.Limits{Stall: minute}, stalled: 2 * minute},
-		"lifted":                     {configured: operation.Limits{Timeout: -1, Stall: -1}, declared: operation.Limits{Timeout: hour, Stall: minute}},
-		"lifted, but not the backup": {configured: operation.Limits{Timeout: -1}, declared: operation.Limits{Timeout: hour}, own: 3 * hour, timedOut: 3 * hour},
-		"of the backup":              {declared: operation.Limits{Timeout: hour}, own: minute, timedOut: minute},
-		"beyond that of the backup":  {declared: operation.Limits{Timeout: hour}, own: 3 * hour, timedOut: hour},
+		"none":             {},
+		"of the author":    {declared: operation.Limits{Timeout: hour}, timedOut: hour},
+		"without progress": {declared: operation.Limits{Timeout: hour, Stall: minute}, stalled: minute},
+		"configured": {configured: operation.Limits{Timeout: 2 * hour},
+			declared: operation.Limits{Timeout: hour}, timedOut: 2 * hour},
+		"configured, no progress": {configured: operation.Limits{Stall: 2 * minute},
+			declared: operation.Limits{Stall: minute}, stalled: 2 * minute},
+		"lifted": {configured: operation.Limits{Timeout: -1, Stall: -1},
+			declared: operation.Limits{Timeout: hour, Stall: minute}},
+		"lifted, but not the backup": {configured: operation.Limits{Timeout: -1}, declared: operation.Limits{Timeout: hour},
+			own: 3 * hour, timedOut: 3 * hour},
+		"of the backup":             {declared: operation.Limits{Timeout: hour}, own: minute, timedOut: minute},
+		"beyond that of the backup": {declared: operation.Limits{Timeout: hour}, own: 3 * hour, timedOut: hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +146,8 @@ func TestLastLinesOfFailedOperationsAreKept(t *testing.T) {
 		for i := range now {
 			lines[now[i].ID], stored[read[i].ID] = now[i].LastLines, read[i].LastLines
 		}
-		require.Equal(t, map[string]string{"failed": "reading failed", "done": "", "open": "reading open"}, lines, "no lines are no news")
+		require.Equal(t, map[string]string{"failed": "reading failed", "done": "", "open": "reading open"}, lines,
+			"no lines are no news")
 		require.Equal(t, map[string]string{"failed": "reading failed", "done": "", "open": ""}, stored)
 	})
 }
@@ -158,7 +168,8 @@ func run(t *testing.T, plugins operation.Plugins, options operation.Options) *op
 }
 
 func newOperation(action, id string) operation.Operation {
-	return operation.Operation{Action: action, ID: id, Item: pvc(id), Created: time.Now(), Status: operation.Status{Phase: operation.New}}
+	return operation.Operation{Action: action, ID: id, Item: pvc(id), Created: time.Now(),
+		Status: operation.Status{Phase: operation.New}}
 }
 
 func only(g *operation.Group) operation.Operation {
@@ -170,7 +181,8 @@ func TestOperationEnds(t *testing.T) {
 	t.Parallel()
 	type progress = framework.OperationProgress
 	working := func(done int64) progress {
-		return progress{NCompleted: done, NTotal: 10, Units: "bytes", Description: "copying", Started: second(1), Updated: second(2)}
+		return progress{NCompleted: done, NTotal: 10, Units: "bytes", Description: "copying", Started: second(1),
+			Updated: second(2)}
 	}
 	away := errors.New("plugin is gone")
 	for what, test := range map[string]struct {
@@ -232,8 +244,10 @@ func TestOperationEnds(t *testing.T) {
 				}
 				return p, nil
 			},
-			timeout: time.Minute, phase: operation.Failed, after: 61 * time.Second, accurate: time.Second, outcome: "timed-out", cancels: 1,
-			text: "timed out after 1m0s; it had done 5 of 10 bytes, and nothing new for 56s; it then ended with the error: cancelled",
+			timeout: time.Minute, phase: operation.Failed, after: 61 * time.Second, accurate: time.Second, outcome: "timed-out",
+			cancels: 1,
+			text: "timed out after 1m0s; it had done 5 of 10 bytes, and nothing new for 56s; it then ended with the error: " +
+				"cancelled",
 		},
 		"timed out, and completed after all": {
 			progress: func(age time.Duration) (progress, error) {
@@ -241,7 +255,8 @@ func TestOperationEnds(t *testing.T) {
 				p.Completed = age > 61*time.Second
 				return p, nil
 			},
-			timeout: time.Minute, phase: operation.Completed, after: 61 * time.Second, accurate: time.Second, outcome: "completed", cancels: 1,
+			timeout: time.Minute, phase: operation.Completed, after: 61 * time.Second, accurate: time.Second,
+			outcome: "completed", cancels: 1,
 		},
 		"ceiling of the action": {
 			progress: func(time.Duration) (progress, error) { return progress{}, nil },
@@ -253,12 +268,14 @@ func TestOperationEnds(t *testing.T) {
 		"stalled": {
 			progress: func(age time.Duration) (progress, error) {
 				p := working(0)
-				p.NTotal, p.NCompleted, p.Updated = 0, min(int64(age/time.Second), 30), second(int(age/time.Second)) // a heartbeat is no progress
+				// a heartbeat is no progress
+				p.NTotal, p.NCompleted, p.Updated = 0, min(int64(age/time.Second), 30), second(int(age/time.Second))
 				return p, nil
 			},
 			timeout: time.Hour, limits: operation.Limits{Timeout: 2 * time.Hour, Stall: time.Minute, Grace: 10 * time.Second},
 			phase: operation.Failed, after: 100 * time.Second, accurate: 3 * time.Second, outcome: "stalled", cancels: 1,
-			text: "made no progress for 1m0s and did not end within 10s after it was cancelled, so it was given up and may go on; " +
+			text: "made no progress for 1m0s and did not end within 10s after it was cancelled, so it was given up and may go " +
+				"on; " +
 				"it had done 30 bytes, and nothing new for 1m10s",
 		},
 		"stalls while the plugin is gone": {
@@ -279,20 +296,25 @@ func TestOperationEnds(t *testing.T) {
 				}
 				return nil
 			},
-			timeout: time.Minute, phase: operation.Failed, after: 62 * time.Second, accurate: time.Second, outcome: "timed-out", cancels: 3,
-			text: "timed out after 1m0s; it has reported no progress, and nothing new for 1m2s; it then ended with the error: cancelled",
+			timeout: time.Minute, phase: operation.Failed, after: 62 * time.Second, accurate: time.Second, outcome: "timed-out",
+			cancels: 3,
+			text: "timed out after 1m0s; it has reported no progress, and nothing new for 1m2s; it then ended with the error: " +
+				"cancelled",
 		},
 		"cannot be cancelled": {
 			progress: func(time.Duration) (progress, error) { return working(3), nil },
 			cancel:   func(int) error { return fmt.Errorf("action: %w", versioning.ErrNotCancelled) },
-			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "timed-out", cancels: 1,
-			text: "timed out after 1m0s, but the plugin cannot stop it, so it was given up and may go on; it had done 3 of 10 bytes, and nothing new for 1m0s",
+			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "timed-out",
+			cancels: 1,
+			text: "timed out after 1m0s, but the plugin cannot stop it, so it was given up and may go on; it had done 3 of 10 " +
+				"bytes, and nothing new for 1m0s",
 		},
 		"not known when it is cancelled": {
 			progress: func(time.Duration) (progress, error) { return progress{}, away },
 			cancel:   func(int) error { return versioning.ErrNotFound },
-			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "unknown", cancels: 1,
-			text: "it is not known to the plugin any more, so nobody knows how it ended: not found",
+			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "unknown",
+			cancels: 1,
+			text:    "it is not known to the plugin any more, so nobody knows how it ended: not found",
 		},
 		"cancelled by a user": {
 			progress: func(age time.Duration) (progress, error) {
@@ -300,7 +322,8 @@ func TestOperationEnds(t *testing.T) {
 			},
 			by: 5 * time.Second, timeout: 5500 * time.Millisecond,
 			phase: operation.Failed, after: 6 * time.Second, accurate: 200 * time.Millisecond, outcome: "cancelled", cancels: 1,
-			text: "was cancelled: the backup is deleted; it has reported no progress, and nothing new for 6s; it then ended with the error: stopped",
+			text: "was cancelled: the backup is deleted; it has reported no progress, and nothing new for 6s; it then ended " +
+				"with the error: stopped",
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -381,13 +404,15 @@ func TestProgressIsKeptAsReported(t *testing.T) {
 			{NCompleted: 5, NTotal: 10, Units: "bytes", Description: "half", Started: second(1), Updated: second(2)},
 			{NCompleted: 50, NTotal: 10, Units: "bytes", Description: "too much", Started: second(1), Updated: second(3)},
 			{NCompleted: 1, NTotal: 10, Units: "bytes", Description: "backwards", Started: second(1), Updated: second(1)},
-			{NCompleted: -3, NTotal: math.MinInt64, Units: "bytes", Description: "nothing is left", Started: second(2), Updated: second(1)},
+			{NCompleted: -3, NTotal: math.MinInt64, Units: "bytes", Description: "nothing is left", Started: second(2),
+				Updated: second(1)},
 			{},
 		} {
 			reported.Store(p)
 			time.Sleep(time.Minute)
 			require.Equal(t, operation.Status{
-				Phase: operation.InProgress, NCompleted: p.NCompleted, NTotal: p.NTotal, Units: p.Units, Description: p.Description, Started: p.Started, Updated: p.Updated,
+				Phase: operation.InProgress, NCompleted: p.NCompleted, NTotal: p.NTotal, Units: p.Units, Description: p.Description,
+				Started: p.Started, Updated: p.Updated,
 			}, only(g).Status)
 			require.Equal(t, operation.Revision{Changes: uint64(i + 1)}, g.Revision())
 		}
@@ -466,7 +491,8 @@ func TestSlowActionDelaysNoOther(t *testing.T) {
 		require.EqualValues(t, 100, g.Revision().Ends)
 		require.Equal(t, 4, most["hangs"])
 		<-g.Done()
-		require.InDelta(t, (time.Hour + time.Minute).Seconds(), time.Since(began).Seconds(), 1, "they end although no call is answered")
+		require.InDelta(t, (time.Hour + time.Minute).Seconds(), time.Since(began).Seconds(), 1,
+			"they end although no call is answered")
 		all, _ := g.Operations()
 		require.Contains(t, all[0].Error, "timed out after 1h0m0s and could not be cancelled within 1m0s")
 		require.Equal(t, 4, most["hangs"])
@@ -481,7 +507,8 @@ func TestManyAreAskedForInOneCall(t *testing.T) {
 		refused := true
 		m := run(t, actions{
 			atOnce: func(string) int { return 8 },
-			many: func(_ context.Context, owner *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
+			many: func(_ context.Context, owner *operation.Owner, action string,
+				ids []string) (map[string]framework.OperationProgress, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				require.LessOrEqual(t, len(ids), 8)
@@ -643,7 +670,8 @@ func checkModel(t *testing.T, random *rand.Rand) {
 	}
 	m := run(t, actions{
 		atOnce: func(action string) int { return map[string]int{"action-1": 3, "action-2": 64}[action] },
-		many: func(ctx context.Context, _ *operation.Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
+		many: func(ctx context.Context, _ *operation.Owner, action string,
+			ids []string) (map[string]framework.OperationProgress, error) {
 			defer enter(action, ids[0])()
 			if chance(10) {
 				return nil, errors.New("away")

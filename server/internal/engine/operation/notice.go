@@ -16,7 +16,8 @@ type Notice struct {
 	Text   string
 }
 
-// noticeEvery is the least time between two notices of one reason about the operations that one action has for one owner.
+// noticeEvery is the least time between two notices of one reason about the operations that one action has for one
+// owner.
 const noticeEvery = time.Minute
 
 // notice has unlock announce a notice, unless a similar one was announced a moment ago. The caller holds mu.

@@ -72,7 +72,8 @@ func TestTroubleIsAnnouncedOnce(t *testing.T) {
 		notices = announced()
 		require.Len(t, notices, 2)
 		require.Equal(t, operation.Stalled, notices[1].Reason)
-		require.Contains(t, notices[1].Text, "made no progress for 3h0m0s and is cancelled; it had done 5 of 10 bytes, and nothing new for 3h0m")
+		require.Contains(t, notices[1].Text, "made no progress for 3h0m0s and is cancelled; it had done 5 of 10 bytes, and "+
+			"nothing new for 3h0m")
 		<-g.Done()
 		require.Len(t, announced(), 2)
 	})

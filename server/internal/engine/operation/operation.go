@@ -45,8 +45,9 @@ type Start struct {
 	Action string // name of the action
 	// Item that the operation is for. Of a restore, it has the namespace that is restored into.
 	Item framework.ResourceIdentifier
-	// Sent is the identity of the item as the action gets it, a JSON object with apiVersion, kind, and metadata with name and
-	// namespace. An action that is asked again to start the operation, only to learn its id, gets this as the item if there is no other.
+	// Sent is the identity of the item as the action gets it, a JSON object with apiVersion, kind, and metadata with name
+	// and namespace. An action that is asked again to start the operation, only to learn its id, gets this as the item if
+	// there is no other.
 	Sent []byte
 }
 
@@ -101,7 +102,8 @@ func (c Counts) Open() int { return c.Attempted - c.Completed - c.Failed }
 
 // Compare orders operations by action, item and ID.
 func (o Operation) Compare(other Operation) int {
-	return cmp.Or(cmp.Compare(o.Action, other.Action), cmp.Compare(o.Item.String(), other.Item.String()), cmp.Compare(o.ID, other.ID))
+	return cmp.Or(cmp.Compare(o.Action, other.Action), cmp.Compare(o.Item.String(), other.Item.String()),
+		cmp.Compare(o.ID, other.ID))
 }
 
 // Namespaces returns the namespaces of the items of open operations, sorted. "" stands for cluster-scoped items.

@@ -14,7 +14,8 @@ import (
 func TestOperationsAreOrderedByActionItemAndID(t *testing.T) {
 	t.Parallel()
 	of := func(action, name, id string) operation.Operation {
-		return operation.Operation{Action: action, ID: id, Item: framework.ResourceIdentifier{Resource: "pods", Name: name}, Created: time.Unix(int64(len(id)), 0)}
+		return operation.Operation{Action: action, ID: id, Item: framework.ResourceIdentifier{Resource: "pods", Name: name},
+			Created: time.Unix(int64(len(id)), 0)}
 	}
 	want := []operation.Operation{of("a", "x", "2"), of("a", "y", "1"), of("a", "y", "2"), of("b", "a", "0")}
 	got := slices.Clone(want)

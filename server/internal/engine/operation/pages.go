@@ -64,8 +64,8 @@ func (p *pages) write(ctx context.Context, lines []line) error {
 	return p.add(ctx, string(content))
 }
 
-// add makes one write, which is repeated until it succeeds, fails for good, or ctx ends. A write that is made twice adds nothing
-// the second time, because its key is the same.
+// add makes one write, which is repeated until it succeeds, fails for good, or ctx ends. A write that is made twice
+// adds nothing the second time, because its key is the same.
 func (p *pages) add(ctx context.Context, lines string) error {
 	if p.exists && p.size+len(lines) > pageSize {
 		p.page, p.exists, p.size = p.page+1, false, 0

@@ -12,9 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// NewPlugins returns the actions of a host. Each call goes to the plugin that has the name at that time, so a plugin that was replaced or
-// restarted continues the operations of the former one. The calls are made on behalf of the run of the owner.
-// keys complete the JSON of the owner.
+// NewPlugins returns the actions of a host. Each call goes to the plugin that has the name at that time, so a plugin
+// that was replaced or restarted continues the operations of the former one. The calls are made on behalf of the run of
+// the owner. keys complete the JSON of the owner.
 func NewPlugins(host *pluginhost.Host, keys *loadkey.Keys) Plugins {
 	return plugins{
 		keys: keys,
@@ -35,7 +35,8 @@ type follower interface {
 	Starts() versioning.Starts
 	Progress(ctx context.Context, operationID string, owner []byte) (framework.OperationProgress, error)
 	AtOnce() int
-	ProgressOfMany(ctx context.Context, operationIDs []string, owner []byte) (map[string]framework.OperationProgress, error)
+	ProgressOfMany(ctx context.Context, operationIDs []string, owner []byte) (map[string]framework.OperationProgress,
+		error)
 	Cancel(ctx context.Context, operationID string, owner []byte) error
 }
 
@@ -62,7 +63,9 @@ func (p plugins) AtOnce(owner *Owner, action string) int {
 }
 
 // ProgressOfMany implements Plugins.
-func (p plugins) ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
+func (p plugins) ProgressOfMany(
+	ctx context.Context, owner *Owner, action string, ids []string,
+) (map[string]framework.OperationProgress, error) {
 	a, err := p.action(owner, action)
 	if err != nil {
 		return nil, err

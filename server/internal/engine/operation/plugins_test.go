@@ -27,7 +27,8 @@ func TestCurrentPluginIsAsked(t *testing.T) {
 	require.NoError(t, programs.CopyFile(built, binary))
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{
 		Dir: dir, Log: hclog.NewNullLogger(), Rescan: -1,
-		Environment: []string{"CLEAT_TEST_JOURNAL=" + filepath.Join(t.TempDir(), "journal"), "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir()},
+		Environment: []string{"CLEAT_TEST_JOURNAL=" + filepath.Join(t.TempDir(), "journal"), "XDG_STATE_HOME=" + t.TempDir(),
+			"HOME=" + t.TempDir()},
 	})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
@@ -43,7 +44,8 @@ func TestCurrentPluginIsAsked(t *testing.T) {
 	require.NoError(t, err)
 	restorer, err := pluginhost.Named(host, kinds.AsyncRestoreItemAction(), mover)
 	require.NoError(t, err)
-	restored, err := restorer.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: restore.JSON})
+	restored, err := restorer.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item,
+		Restore: restore.JSON})
 	require.NoError(t, err)
 
 	plugins := operation.NewPlugins(host, nil)

@@ -121,12 +121,13 @@ func (j *Journal) replayLine(calls map[call]*entry, attempt string, encoded []by
 	return nil
 }
 
-// LeavesDoubt reports whether an operation may have been started by a call that returned err. A plugin that answers with an error of
-// its own has started none. Nothing is known if its reply did not arrive or is invalid, or if it panicked. What is not an
-// error of a plugin prevented the call, or is about its answer.
+// LeavesDoubt reports whether an operation may have been started by a call that returned err. A plugin that answers
+// with an error of its own has started none. Nothing is known if its reply did not arrive or is invalid, or if it
+// panicked. What is not an error of a plugin prevented the call, or is about its answer.
 func LeavesDoubt(err error) bool {
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, versioning.ErrInvalidReply):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err,
+		versioning.ErrInvalidReply):
 		return true
 	case !errors.As(err, new(*versioning.Error)):
 		return false
@@ -136,7 +137,8 @@ func LeavesDoubt(err error) bool {
 		return true
 	}
 	switch reply.Code() {
-	case codes.Unknown, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
+	case codes.Unknown, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
+		codes.FailedPrecondition,
 		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
 		return false
 	}

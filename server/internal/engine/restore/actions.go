@@ -24,7 +24,8 @@ import (
 // restore.
 func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 	// Actions are selected by the namespace that is restored into.
-	for a := range r.engine.actions.For(r.entry.GroupResource, r.namespace, func() map[string]string { return r.obj.Labels }) {
+	for a := range r.engine.actions.For(r.entry.GroupResource, r.namespace,
+		func() map[string]string { return r.obj.Labels }) {
 		if !r.concerns(a.Name()) || !r.engine.mayCall(a) || r.isOfFailed(a.Name()) {
 			continue
 		}
@@ -58,7 +59,8 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 			return true, true, nil
 		}
 		if r.engine.dry != nil && result.OperationID != "" {
-			return false, true, r.fail(fmt.Errorf("error preparing %s: %s has started operation %s in a dry run; take it out of plugins.dryRun", r.id, a.Name(), result.OperationID))
+			return false, true, r.fail(fmt.Errorf("error preparing %s: %s has started operation %s in a dry run; take it out "+
+				"of plugins.dryRun", r.id, a.Name(), result.OperationID))
 		}
 		changed, err := object.Decode(result.Item)
 		if err != nil {
@@ -80,19 +82,23 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 // identity returns the item as it is restored.
 func (r *itemRun) identity() framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{
-		Group: r.entry.GroupResource.Group, Resource: r.entry.GroupResource.Resource, Namespace: r.namespace, Name: r.entry.Name,
+		Group: r.entry.GroupResource.Group, Resource: r.entry.GroupResource.Resource, Namespace: r.namespace,
+		Name: r.entry.Name,
 	}
 }
 
 // restoreAdditional restores the items that an action needs to exist before its item, and waits until the action
 // reports them ready. The item itself is restored whatever happens to them.
-func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result, why reason) error {
+func (r *itemRun) restoreAdditional(
+	ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result, why reason,
+) error {
 	var existing []framework.ResourceIdentifier
 	for _, wanted := range result.AdditionalItems {
 		gr := schema.GroupResource{Group: wanted.Group, Resource: wanted.Resource}
 		entry, ok := r.engine.archive.Find(gr, wanted.Namespace, wanted.Name)
 		if !ok {
-			r.warnIn(wanted.Namespace, fmt.Errorf("additional item %s, which %s requested before %s, is not in the backup", wanted, a.Name(), r.id))
+			r.warnIn(wanted.Namespace, fmt.Errorf("additional item %s, which %s requested before %s, is not in the backup",
+				wanted, a.Name(), r.id))
 			continue
 		}
 		exists, err := r.engine.restoreEntry(ctx, r.worker, entry, why)
@@ -125,14 +131,17 @@ func (items someOf) String() string {
 	return cmp.Or(strings.Join(names, ", "), "additional items")
 }
 
-// waitForAdditional waits until the action reports the additional items as ready. That it reports an error, or that they
-// are not ready in time, is an error of the item, which is restored nevertheless.
-func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, limit time.Duration) error {
+// waitForAdditional waits until the action reports the additional items as ready. That it reports an error, or that
+// they are not ready in time, is an error of the item, which is restored nevertheless.
+func (r *itemRun) waitForAdditional(
+	ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, limit time.Duration,
+) error {
 	if limit <= 0 {
 		limit = r.engine.options.ResourceTimeout
 	}
 	r.log.Debug("waits for its additional items", "plugin", a.Name(), "limit", limit)
-	defer waits.Begin(ctx, "%s to be ready before %s, for up to %s: action %s reports when", someOf(items), r.id, limit, a.Name()).End()
+	defer waits.Begin(ctx, "%s to be ready before %s, for up to %s: action %s reports when", someOf(items), r.id, limit,
+		a.Name()).End()
 	err := r.engine.pool.park(func() error {
 		return r.engine.waiter.Wait(ctx, a.Name(), limit, func(ctx context.Context) (bool, error) {
 			return a.AreAdditionalItemsReady(ctx, items, r.engine.restoreJSON)
@@ -142,7 +151,9 @@ func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Act
 	case err == nil || ctx.Err() != nil:
 		return causeOf(ctx)
 	case errors.Is(err, ready.ErrTimeout):
-		return r.fail(fmt.Errorf("the additional items of %s, which %s waits for, were not ready after %s; it is restored nevertheless", r.id, a.Name(), limit))
+		return r.fail(fmt.Errorf("the additional items of %s, which %s waits for, were not ready after %s; it is restored "+
+			"nevertheless", r.id, a.Name(), limit))
 	}
-	return r.fail(fmt.Errorf("error checking whether the additional items of %s are ready: %w; it is restored nevertheless", r.id, err))
+	return r.fail(fmt.Errorf("error checking whether the additional items of %s are ready: %w; it is restored "+
+		"nevertheless", r.id, err))
 }

@@ -35,16 +35,24 @@ func TestActionsRunInOrderOnEachOthersResults(t *testing.T) {
 	c := newCluster(t)
 	ns, target := unique(t, "act"), unique(t, "to")
 	var inputs []restoreitemaction.Input
-	first := &fakeAction{name: "a/first", applies: framework.ResourceSelector{IncludedResources: []string{"cm"}, IncludedNamespaces: []string{target}}, execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
+	first := &fakeAction{name: "a/first", applies: framework.ResourceSelector{IncludedResources: []string{"cm"},
+		IncludedNamespaces: []string{target}}, execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
 		inputs = append(inputs, in)
-		return mutate(in, func(o obj) { o["data"] = obj{"first": "1"}; o["metadata"].(obj)["labels"] = obj{"now": "labelled"} })
+		return mutate(in, func(o obj) {
+			o["data"] = obj{"first": "1"}
+			o["metadata"].(obj)["labels"] = obj{"now": "labelled"}
+		})
 	}}
-	second := &fakeAction{name: "a/second", applies: framework.ResourceSelector{LabelSelector: "now=labelled"}, execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
-		return mutate(in, func(o obj) { o["data"].(obj)["second"] = "2" })
-	}}
-	never := &fakeAction{name: "a/never", applies: framework.ResourceSelector{IncludedNamespaces: []string{ns}}} // the namespace of the backup
+	second := &fakeAction{name: "a/second", applies: framework.ResourceSelector{LabelSelector: "now=labelled"},
+		execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
+			return mutate(in, func(o obj) { o["data"].(obj)["second"] = "2" })
+		}}
+	// the namespace of the backup
+	never := &fakeAction{name: "a/never", applies: framework.ResourceSelector{IncludedNamespaces: []string{ns}}}
 	csi := &fakeAction{name: "velero.io/csi-thing"}
-	backup := configMap(ns, "x", obj{"data": obj{"a": "1"}, "metadata": obj{"uid": "u", "resourceVersion": "7", "ownerReferences": []obj{{"name": "o"}}}})
+	backup := configMap(ns, "x",
+		obj{"data": obj{"a": "1"}, "metadata": obj{"uid": "u", "resourceVersion": "7",
+			"ownerReferences": []obj{{"name": "o"}}}})
 
 	restore := newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} })
 	result := c.mustRestore(pack(t, backup), restore, first, second, never, csi)
@@ -57,7 +65,9 @@ func TestActionsRunInOrderOnEachOthersResults(t *testing.T) {
 
 	require.Len(t, inputs, 1)
 	require.JSONEq(t, string(backup.body), string(inputs[0].ItemFromBackup))
-	require.JSONEq(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"},"metadata":{"name":"x","namespace":%q}}`, ns), string(inputs[0].Item))
+	require.JSONEq(t, fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"},"metadata":{"name":"x","namespace":%q}}`, ns,
+	), string(inputs[0].Item))
 	var received velerov1.Restore
 	require.NoError(t, json.Unmarshal(inputs[0].Restore, &received))
 	require.Equal(t, restore.Spec, received.Spec)
@@ -73,7 +83,8 @@ func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
 		_ = json.Unmarshal(in.Item, &o)
 		switch o.Metadata.Name {
 		case "skip":
-			return &restoreitemaction.Result{SkipRestore: true, AdditionalItems: []framework.ResourceIdentifier{wants("secrets", ns, "s")}}, nil
+			return &restoreitemaction.Result{SkipRestore: true,
+				AdditionalItems: []framework.ResourceIdentifier{wants("secrets", ns, "s")}}, nil
 		case "fail":
 			return nil, errors.New("RestoreItemAction(a/b): no luck")
 		case "nil":
@@ -90,20 +101,25 @@ func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
 		return &restoreitemaction.Result{Item: in.Item}, nil
 	}
 	result := c.mustRestore(pack(t,
-		namespaceThing(ns, nil), configMap(ns, "skip", nil), configMap(ns, "fail", nil), configMap(ns, "nil", nil), configMap(ns, "garbage", nil),
-		configMap(ns, "kindless", nil), configMap(ns, "op", nil), configMap(ns, "converted", nil), configMap(ns, "plain", nil),
+		namespaceThing(ns, nil), configMap(ns, "skip", nil), configMap(ns, "fail", nil), configMap(ns, "nil", nil),
+		configMap(ns, "garbage", nil),
+		configMap(ns, "kindless", nil), configMap(ns, "op", nil), configMap(ns, "converted", nil), configMap(ns, "plain",
+			nil),
 	), newRestore("r", nil), action)
 	require.Equal(t, []string{
-		ns + "/converted(created)", ns + "/fail(failed)", ns + "/garbage(failed)", ns + "/kindless(failed)", ns + "/nil(failed)",
+		ns + "/converted(created)", ns + "/fail(failed)", ns + "/garbage(failed)", ns + "/kindless(failed)", ns +
+			"/nil(failed)",
 		ns + "/op(created)", ns + "/plain(created)", ns + "/skip(skipped)",
 	}, result.ResourceList["v1/ConfigMap"])
 	require.Len(t, result.Results.Errors.Namespaces[ns], 4, "%+v", result.Results.Errors)
-	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "error preparing configmaps/"+ns+"/fail: RestoreItemAction(a/b): no luck")
+	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "error preparing configmaps/"+ns+
+		"/fail: RestoreItemAction(a/b): no luck")
 	require.Zero(t, result.Results.Warnings.Count(), "additional items of a skipped item are ignored")
 	require.Len(t, result.Operations, 1)
 	require.False(t, result.Operations[0].Created.IsZero())
 	require.Equal(t, operation.Operation{
-		Action: "a/b", ID: "op-1", Item: wants("configmaps", ns, "op"), Created: result.Operations[0].Created, Status: operation.Status{Phase: operation.New},
+		Action: "a/b", ID: "op-1", Item: wants("configmaps", ns, "op"), Created: result.Operations[0].Created,
+		Status: operation.Status{Phase: operation.New},
 	}, result.Operations[0])
 	require.NotNil(t, c.live(in("secrets", "v1", "Secret", ns, "converted", nil)))
 }
@@ -126,11 +142,13 @@ func TestAdditionalItemsAreRestoredFirst(t *testing.T) {
 		mu.Unlock()
 		r := &restoreitemaction.Result{Item: in.Item}
 		if o.Kind == "Secret" {
-			r.AdditionalItems = []framework.ResourceIdentifier{wants("configmaps", ns, "needed"), wants("configmaps", ns, "missing")}
+			r.AdditionalItems = []framework.ResourceIdentifier{wants("configmaps", ns, "needed"),
+				wants("configmaps", ns, "missing")}
 		}
 		return r, nil
 	}}
-	result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "needed", nil), in("secrets", "v1", "Secret", ns, "s", nil)),
+	result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "needed", nil),
+		in("secrets", "v1", "Secret", ns, "s", nil)),
 		newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} }), action)
 	require.Equal(t, []string{"Secret s", "ConfigMap needed"}, order, "once each")
 	require.Equal(t, []string{target + "/needed(created)"}, result.ResourceList["v1/ConfigMap"])

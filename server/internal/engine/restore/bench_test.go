@@ -28,23 +28,28 @@ func manyThings(prefix string, n int) []thing {
 		ns, name := fmt.Sprintf("%s-%d", prefix, i%10), fmt.Sprintf("item-%d", i)
 		meta := func(fields string) obj {
 			return obj{
-				"uid": "0f3a6f6c-6d6b-4b39-9a54-6b8b6f3f3b11", "resourceVersion": "12345", "creationTimestamp": "2026-01-01T00:00:00Z",
-				"labels": obj{"app": "bench", "n": strconv.Itoa(i)},
+				"uid": "0f3a6f6c-6d6b-4b39-9a54-6b8b6f3f3b11", "resourceVersion": "12345",
+				"creationTimestamp": "2026-01-01T00:00:00Z",
+				"labels":            obj{"app": "bench", "n": strconv.Itoa(i)},
 				"managedFields": []obj{{
-					"manager": "kubectl-create", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
-					"fieldsV1": json.RawMessage(fields),
+					"manager": "kubectl-create", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+					"fieldsType": "FieldsV1",
+					"fieldsV1":   json.RawMessage(fields),
 				}},
 			}
 		}
 		const labels = `"f:metadata":{"f:labels":{".":{},"f:app":{},"f:n":{}}}`
 		switch i % 4 {
 		case 0, 1:
-			things = append(things, configMap(ns, name, obj{"data": obj{"a": strings.Repeat("x", 200), "b": name}, "metadata": meta(`{"f:data":{".":{},"f:a":{},"f:b":{}},` + labels + `}`)}))
+			things = append(things, configMap(ns, name, obj{"data": obj{"a": strings.Repeat("x", 200), "b": name},
+				"metadata": meta(`{"f:data":{".":{},"f:a":{},"f:b":{}},` + labels + `}`)}))
 		case 2:
-			things = append(things, in("secrets", "v1", "Secret", ns, name, obj{"type": "Opaque", "data": obj{"k": "dmFsdWU="}, "metadata": meta(`{"f:data":{".":{},"f:k":{}},"f:type":{},` + labels + `}`)}))
+			things = append(things, in("secrets", "v1", "Secret", ns, name, obj{"type": "Opaque", "data": obj{"k": "dmFsdWU="},
+				"metadata": meta(`{"f:data":{".":{},"f:k":{}},"f:type":{},` + labels + `}`)}))
 		case 3:
 			things = append(things, in("roles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "Role", ns, name, obj{
-				"rules": []obj{{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": []string{"get"}}}, "metadata": meta(`{"f:rules":{},` + labels + `}`),
+				"rules":    []obj{{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": []string{"get"}}},
+				"metadata": meta(`{"f:rules":{},` + labels + `}`),
 			}))
 		}
 	}
@@ -60,7 +65,8 @@ func (c *cluster) bare(things []thing, workers int) time.Duration {
 	for range workers {
 		group.Go(func() {
 			for one := range next {
-				if status, body := c.call(http.MethodPost, pathOf(one, false), kubeapi.JSON, one.body); status != http.StatusCreated {
+				if status, body := c.call(http.MethodPost, pathOf(one, false), kubeapi.JSON,
+					one.body); status != http.StatusCreated {
 					c.t.Errorf("%s: %s", one.name, body)
 				}
 			}
@@ -84,7 +90,8 @@ func (c *cluster) requests() float64 {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
-		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) || strings.Contains(line, "leases") {
+		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) ||
+			strings.Contains(line, "leases") {
 			continue
 		}
 		n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)

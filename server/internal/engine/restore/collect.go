@@ -33,7 +33,8 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 		case e.selection.Restores(entry):
 			entries = append(entries, entry)
 		case e.selection.BelongsToServer(gr, e.selection.Target(entry.Namespace)):
-			e.log.Info("not restored: a server would act on it or lives on it", "resource", gr.String(), "namespace", entry.Namespace, "name", entry.Name)
+			e.log.Info("not restored: a server would act on it or lives on it", "resource", gr.String(), "namespace",
+				entry.Namespace, "name", entry.Name)
 			e.leaveOut(gr)
 		}
 	}

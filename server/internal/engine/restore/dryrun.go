@@ -20,8 +20,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// DryRun is what a restore needs to find out what it would do. Every write is sent to the API server with dryRun=All, so that
-// admission and validation answer and nothing is stored. Nothing gets ready in a dry run, so it waits for nothing.
+// DryRun is what a restore needs to find out what it would do. Every write is sent to the API server with dryRun=All,
+// so that admission and validation answer and nothing is stored. Nothing gets ready in a dry run, so it waits for
+// nothing.
 type DryRun struct {
 	// Actions are called as far as they have no side effects.
 	Actions *dryrun.Actions
@@ -92,7 +93,8 @@ func (e *engine) mayCall(a restoreitemaction.Action) bool {
 
 // namespace reports a namespace that has to be created.
 func (d *dryRun) namespace(name string, verdict dryrun.Verdict, reason string) {
-	d.Report(dryrun.Outcome{Resource: namespacesResource.String(), APIVersion: "v1", Kind: "Namespace", Name: name, Outcome: verdict, Reason: reason})
+	d.Report(dryrun.Outcome{Resource: namespacesResource.String(), APIVersion: "v1", Kind: "Namespace", Name: name,
+		Outcome: verdict, Reason: reason})
 }
 
 // report reports what would be done with the item. An empty action means that the restore has ended before.
@@ -114,8 +116,8 @@ func (r *itemRun) report(action string) {
 	r.engine.dry.Report(outcome)
 }
 
-// unchecked returns an error if the API server cannot check the creation of the object in a dry run, because it lacks the
-// namespace or the type, which the restore would create before.
+// unchecked returns an error if the API server cannot check the creation of the object in a dry run, because it lacks
+// the namespace or the type, which the restore would create before.
 func (r *itemRun) unchecked(to target, home *namespaceState) error {
 	switch {
 	case r.engine.dry == nil:
@@ -128,8 +130,8 @@ func (r *itemRun) unchecked(to target, home *namespaceState) error {
 	return nil
 }
 
-// isCreatedLater reports whether the API server refuses a pod in a dry run only because of something that the restore would
-// have created by then.
+// isCreatedLater reports whether the API server refuses a pod in a dry run only because of something that the restore
+// would have created by then.
 func (r *itemRun) isCreatedLater(err error) bool {
 	if r.engine.dry == nil || r.entry.GroupResource != podsResource || !apierrors.IsForbidden(err) {
 		return false
@@ -148,7 +150,8 @@ func (r *itemRun) isCreatedLater(err error) bool {
 		{"scheduling.k8s.io/v1/PriorityClass", "", spec.PriorityClassName},
 		{"node.k8s.io/v1/RuntimeClass", "", spec.RuntimeClassName},
 	}, func(needed itemKey) bool {
-		return needed.name != "" && strings.Contains(message, strings.ToLower(needed.kind())) && strings.Contains(message, needed.name) &&
+		return needed.name != "" && strings.Contains(message, strings.ToLower(needed.kind())) &&
+			strings.Contains(message, needed.name) &&
 			r.engine.tracker.created(needed)
 	})
 }
@@ -166,8 +169,8 @@ func (r *itemRun) define() {
 	d.defined = append(d.defined, resource)
 }
 
-// defines returns the resource that a definition defines, in the version that the API server would prefer. ok is false if it
-// serves no version.
+// defines returns the resource that a definition defines, in the version that the API server would prefer. ok is false
+// if it serves no version.
 func defines(crd *object.Object) (resource discovery.Resource, ok bool) {
 	var spec struct {
 		Group string
@@ -196,7 +199,9 @@ func defines(crd *object.Object) (resource discovery.Resource, ok bool) {
 	slices.SortFunc(served, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
 	return discovery.Resource{
 		GroupVersion: schema.GroupVersion{Group: spec.Group, Version: served[0]}, Name: spec.Names.Plural,
-		Singular: cmp.Or(spec.Names.Singular, strings.ToLower(spec.Names.Kind)), Kind: spec.Names.Kind, ShortNames: spec.Names.ShortNames,
-		Namespaced: spec.Scope == "Namespaced", Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}, Others: served[1:],
+		Singular: cmp.Or(spec.Names.Singular, strings.ToLower(spec.Names.Kind)), Kind: spec.Names.Kind,
+		ShortNames: spec.Names.ShortNames,
+		Namespaced: spec.Scope == "Namespaced", Verbs: []string{"create", "delete", "get", "list", "patch", "update",
+			"watch"}, Others: served[1:],
 	}, true
 }

@@ -19,22 +19,25 @@ import (
 )
 
 // dryRun runs a dry run of a restore. Actions whose names start with "safe" are called.
-func (c *cluster) dryRun(backup *archive.Archive, r *velerov1.Restore, actions ...restoreitemaction.Action) ([]dryrun.Outcome, *Result, map[string]int) {
+func (c *cluster) dryRun(
+	backup *archive.Archive, r *velerov1.Restore, actions ...restoreitemaction.Action,
+) ([]dryrun.Outcome, *Result, map[string]int) {
 	c.t.Helper()
 	called := dryrun.NewActions(func(action string) bool { return strings.HasPrefix(action, "safe") })
 	var mu sync.Mutex
 	var outcomes []dryrun.Outcome
-	result, err := Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: testOptions()}, Request{
-		Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t),
-		DryRun: &DryRun{
-			Actions: called,
-			Report: func(o dryrun.Outcome) {
-				mu.Lock()
-				defer mu.Unlock()
-				outcomes = append(outcomes, o)
+	result, err := Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: testOptions()},
+		Request{
+			Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t),
+			DryRun: &DryRun{
+				Actions: called,
+				Report: func(o dryrun.Outcome) {
+					mu.Lock()
+					defer mu.Unlock()
+					outcomes = append(outcomes, o)
+				},
 			},
-		},
-	})
+		})
 	require.NoError(c.t, err)
 	return outcomes, result, called.NotCalled()
 }
@@ -79,22 +82,25 @@ func TestAcceptManifest_DryRun(t *testing.T) {
 			c := newCluster(t)
 			ns, missing := unique(t, "here"), unique(t, "missing")
 			c.create(namespaceThing(ns, nil), "test")
-			c.create(in("resourcequotas", "v1", "ResourceQuota", ns, "q", obj{"spec": obj{"hard": obj{"count/secrets": "0"}}}), "test")
+			c.create(in("resourcequotas", "v1", "ResourceQuota", ns, "q", obj{"spec": obj{"hard": obj{"count/secrets": "0"}}}),
+				"test")
 			c.must(http.MethodPatch, "/api/v1/namespaces/"+ns+"/resourcequotas/q/status", kubeapi.MergePatch,
 				[]byte(`{"status":{"hard":{"count/secrets":"0"},"used":{"count/secrets":"0"}}}`))
-			c.newWebhook(t, unique(t, "refuses")+".example.com", ns, newWebhookServer(t, func(name string) bool { return name != "unwanted" }), nil)
+			c.newWebhook(t, unique(t, "refuses")+".example.com", ns,
+				newWebhookServer(t, func(name string) bool { return name != "unwanted" }), nil)
 			unwanted, secret := configMap(ns, "unwanted", nil), in("secrets", "v1", "Secret", ns, "s", nil)
 			c.awaitRefusal(unwanted, "not wanted here")
 			c.awaitRefusal(secret, "exceeded quota")
 
 			group := "x" + strings.ReplaceAll(ns, "-", "") + ".example.com"
-			definition := in("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "gadgets."+group, obj{"spec": obj{
-				"group": group, "scope": "Namespaced", "names": obj{"plural": "gadgets", "kind": "Gadget"},
-				"versions": []obj{
-					{"name": "v1beta1", "served": true, "storage": false, "schema": obj{"openAPIV3Schema": obj{"type": "object"}}},
-					{"name": "v1", "served": true, "storage": true, "schema": obj{"openAPIV3Schema": obj{"type": "object"}}},
-				},
-			}})
+			definition := in("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1",
+				"CustomResourceDefinition", "", "gadgets."+group, obj{"spec": obj{
+					"group": group, "scope": "Namespaced", "names": obj{"plural": "gadgets", "kind": "Gadget"},
+					"versions": []obj{
+						{"name": "v1beta1", "served": true, "storage": false, "schema": obj{"openAPIV3Schema": obj{"type": "object"}}},
+						{"name": "v1", "served": true, "storage": true, "schema": obj{"openAPIV3Schema": obj{"type": "object"}}},
+					},
+				}})
 			t.Cleanup(func() { c.call(http.MethodDelete, pathOf(definition, true), "", nil) })
 
 			equal, differs, fixed := configMap(ns, "equal", nil), configMap(ns, "differs", nil), configMap(ns, "fixed", nil)
@@ -115,21 +121,25 @@ func TestAcceptManifest_DryRun(t *testing.T) {
 				configMap(ns, "left-by-action", nil), configMap(ns, "additional", nil),
 				in("serviceaccounts", "v1", "ServiceAccount", ns, "merged", labelled(obj{"a": "b"})),
 				in("serviceaccounts", "v1", "ServiceAccount", ns, "robot", nil),
-				pod("of-robot", obj{"serviceAccountName": "robot"}, nil), pod("of-nobody", obj{"serviceAccountName": "nobody"}, nil),
+				pod("of-robot", obj{"serviceAccountName": "robot"}, nil), pod("of-nobody", obj{"serviceAccountName": "nobody"},
+					nil),
 				pod("done", obj{}, obj{"phase": "Succeeded"}),
 				in("gadgets."+group, group+"/v1", "Gadget", ns, "g", obj{"spec": obj{"size": 3}}),
 				in("toys.nowhere.example.com", "nowhere.example.com/v1", "Toy", ns, "t", nil),
 			)
 			backup := pack(t, things...)
 			maps := framework.ResourceSelector{IncludedResources: []string{"configmaps"}, IncludedNamespaces: []string{ns}}
-			safe := &fakeAction{name: "safe/action", applies: maps, execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
-				result := &restoreitemaction.Result{Item: in.Item, SkipRestore: strings.Contains(string(in.Item), "left-by-action")}
-				if strings.Contains(string(in.Item), `"absent"`) {
-					result.WaitForAdditionalItems = true
-					result.AdditionalItems = []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: ns, Name: "additional"}}
-				}
-				return result, nil
-			}}
+			safe := &fakeAction{name: "safe/action", applies: maps,
+				execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
+					result := &restoreitemaction.Result{Item: in.Item, SkipRestore: strings.Contains(string(in.Item),
+						"left-by-action")}
+					if strings.Contains(string(in.Item), `"absent"`) {
+						result.WaitForAdditionalItems = true
+						result.AdditionalItems = []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: ns,
+							Name: "additional"}}
+					}
+					return result, nil
+				}}
 			effects := &fakeAction{name: "unsafe/action", applies: maps}
 			restore := newRestore(unique(t, "r"), func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = policy })
 

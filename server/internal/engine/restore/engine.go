@@ -184,9 +184,11 @@ func (e *engine) use(snapshot *discovery.Snapshot) error {
 	return errors.Join(e.selection.Resolve(snapshot), e.actions.Resolve(snapshot))
 }
 
-// discover returns what the API server serves now. It waits a moment for a definition that has just been installed, if names are not
-// resolved without it. A discovery helper does not repeat requests itself.
-func (e *engine) discover(ctx context.Context, helper *discovery.Helper, names ...string) (snapshot *discovery.Snapshot, err error) {
+// discover returns what the API server serves now. It waits a moment for a definition that has just been installed, if
+// names are not resolved without it. A discovery helper does not repeat requests itself.
+func (e *engine) discover(
+	ctx context.Context, helper *discovery.Helper, names ...string,
+) (snapshot *discovery.Snapshot, err error) {
 	err = e.api.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
 		snapshot, err = helper.SnapshotWith(ctx, names)
 		return err
@@ -194,8 +196,8 @@ func (e *engine) discover(ctx context.Context, helper *discovery.Helper, names .
 	return snapshot, err
 }
 
-// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It looks again at what the
-// cluster serves if that has changed, or if a name in the spec is unknown.
+// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It looks again
+// at what the cluster serves if that has changed, or if a name in the spec is unknown.
 func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) error {
 	entries, err := e.collect(crdsResource)
 	if err != nil {
@@ -258,7 +260,8 @@ func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) er
 		if err := e.restoreAll(ctx, entries); err != nil {
 			return err
 		}
-		e.log.Info("restored a resource", "resource", ordered[i].String(), "items", len(entries), "seconds", time.Since(start).Seconds())
+		e.log.Info("restored a resource", "resource", ordered[i].String(), "items", len(entries), "seconds",
+			time.Since(start).Seconds())
 	}
 	return nil
 }

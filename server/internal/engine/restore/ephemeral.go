@@ -18,12 +18,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// ephemeralAnnotation of a restored claim names the pod for whose generic ephemeral volume it is, until the claim belongs to that pod. The pod
-// cannot start before, and its UID is not known before it exists.
+// ephemeralAnnotation of a restored claim names the pod for whose generic ephemeral volume it is, until the claim
+// belongs to that pod. The pod cannot start before, and its UID is not known before it exists.
 const ephemeralAnnotation = "cleat.dev/ephemeral-volume-of"
 
-// prepareEphemeral marks a claim of a generic ephemeral volume for its pod. It reports whether the claim is left out because the restore does not
-// have the pod: a later pod of that name could not start beside the claim, and gets one of its own.
+// prepareEphemeral marks a claim of a generic ephemeral volume for its pod. It reports whether the claim is left out
+// because the restore does not have the pod: a later pod of that name could not start beside the claim, and gets one of
+// its own.
 func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 	pod := r.ephemeralOf()
 	if pod == "" {
@@ -37,28 +38,31 @@ func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 		r.obj.SetAnnotation(ephemeralAnnotation, pod)
 		return false, nil
 	case len(r.dataOf()) > 0:
-		r.warn(fmt.Errorf("%s is not restored, nor is its data: it is the claim of an ephemeral volume of pod %s/%s, %s", r.id, r.namespace, pod, why))
+		r.warn(fmt.Errorf("%s is not restored, nor is its data: it is the claim of an ephemeral volume of pod %s/%s, %s",
+			r.id, r.namespace, pod, why))
 	default:
 		r.leave(fmt.Sprintf("it is the claim of an ephemeral volume of pod %s, %s", pod, why))
 	}
 	return true, nil
 }
 
-// ephemeralOf returns the name of the pod for whose generic ephemeral volume a claim was made, by its owner in the backup, "" if there is none.
+// ephemeralOf returns the name of the pod for whose generic ephemeral volume a claim was made, by its owner in the
+// backup, "" if there is none.
 func (r *itemRun) ephemeralOf() string {
 	var stored metav1.PartialObjectMetadata
 	if len(r.obj.OwnerReferences) == 0 || json.Unmarshal(r.raw, &stored) != nil {
 		return ""
 	}
 	owner := metav1.GetControllerOf(&stored)
-	if owner == nil || owner.APIVersion != "v1" || owner.Kind != "Pod" || !strings.HasPrefix(r.entry.Name, owner.Name+"-") {
+	if owner == nil || owner.APIVersion != "v1" || owner.Kind != "Pod" ||
+		!strings.HasPrefix(r.entry.Name, owner.Name+"-") {
 		return ""
 	}
 	return owner.Name
 }
 
-// podLeftOut returns why a restore does not have a pod of the backup, "" if it does. uses reports whether the claim is that of an ephemeral
-// volume of the pod, which is assumed of a pod that is not in the backup.
+// podLeftOut returns why a restore does not have a pod of the backup, "" if it does. uses reports whether the claim is
+// that of an ephemeral volume of the pod, which is assumed of a pod that is not in the backup.
 func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 	entry, known := r.engine.archive.Find(podsResource, r.entry.Namespace, name)
 	if !known {
@@ -72,7 +76,10 @@ func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 	if err != nil {
 		return false, "", fmt.Errorf("read pod %s, which owns it: %w", name, err)
 	}
-	uses = slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil && podclaims.Name(name, &v) == r.entry.Name })
+	uses = slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Ephemeral != nil &&
+			podclaims.Name(name, &v) == r.entry.Name
+	})
 	phase := pod.Status.Phase
 	switch {
 	case !r.engine.selection.Allows(entry):
@@ -102,7 +109,8 @@ func (r *itemRun) adoptClaims(ctx context.Context, name string, uid types.UID) e
 			if fatal(ctx, err) {
 				return err
 			}
-			if err := r.fail(fmt.Errorf("persistent volume claim %s/%s cannot be given to pod %s, which does not start without it: %w", r.namespace, claim, name, err)); err != nil {
+			if err := r.fail(fmt.Errorf("persistent volume claim %s/%s cannot be given to pod %s, which does not start "+
+				"without it: %w", r.namespace, claim, name, err)); err != nil {
 				return err
 			}
 		}
@@ -126,7 +134,8 @@ func (r *itemRun) adopt(ctx context.Context, claim, pod string, uid types.UID) e
 		if err != nil {
 			return err
 		}
-		if live.Annotations[ephemeralAnnotation] != pod || live.DeletionTimestamp != nil || metav1.GetControllerOf(&live) != nil {
+		if live.Annotations[ephemeralAnnotation] != pod || live.DeletionTimestamp != nil ||
+			metav1.GetControllerOf(&live) != nil {
 			return nil
 		}
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{

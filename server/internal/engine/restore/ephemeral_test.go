@@ -12,7 +12,8 @@ import (
 
 // ephemeral returns a pod with an ephemeral volume, and the claim of that volume as a backup has it.
 func ephemeral(namespace, phase string) (pod, claim thing) {
-	spec := obj{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "none", "resources": obj{"requests": obj{"storage": "1Gi"}}}
+	spec := obj{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "none",
+		"resources": obj{"requests": obj{"storage": "1Gi"}}}
 	pod = in("pods", "v1", "Pod", namespace, "web", obj{
 		"spec": obj{
 			"automountServiceAccountToken": false, "containers": []obj{{"name": "c", "image": "x.invalid/x"}},
@@ -21,8 +22,9 @@ func ephemeral(namespace, phase string) (pod, claim thing) {
 		"status": obj{"phase": phase},
 	})
 	claim = in("persistentvolumeclaims", "v1", "PersistentVolumeClaim", namespace, "web-scratch", obj{
-		"metadata": obj{"ownerReferences": []obj{{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "of-another-cluster", "controller": true}}},
-		"spec":     spec,
+		"metadata": obj{"ownerReferences": []obj{{"apiVersion": "v1", "kind": "Pod", "name": "web",
+			"uid": "of-another-cluster", "controller": true}}},
+		"spec": spec,
 	})
 	return pod, claim
 }
@@ -45,9 +47,11 @@ func TestClaimOfAnEphemeralVolumeIsRestoredWithItsPod(t *testing.T) {
 		change   func(*velerov1.RestoreSpec)
 		restored bool
 	}{
-		"with its pod":        {phase: "Running", restored: true},
-		"into another name":   {phase: "Running", restored: true, change: func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{} }},
-		"a pod left out":      {phase: "Running", change: func(s *velerov1.RestoreSpec) { s.ExcludedResources = []string{"pods"} }},
+		"with its pod": {phase: "Running", restored: true},
+		"into another name": {phase: "Running", restored: true,
+			change: func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{} }},
+		"a pod left out": {phase: "Running",
+			change: func(s *velerov1.RestoreSpec) { s.ExcludedResources = []string{"pods"} }},
 		"a completed pod":     {phase: "Succeeded"},
 		"a pod not backed up": {phase: "Running", noPod: true},
 	} {
@@ -80,8 +84,8 @@ func TestClaimOfAnEphemeralVolumeIsRestoredWithItsPod(t *testing.T) {
 	}
 }
 
-// TestClaimOfAnEphemeralVolumeIsAdoptedOnce takes a restore up again whose server was killed between the pod and its claim, and restores beside a
-// claim of somebody else.
+// TestClaimOfAnEphemeralVolumeIsAdoptedOnce takes a restore up again whose server was killed between the pod and its
+// claim, and restores beside a claim of somebody else.
 func TestClaimOfAnEphemeralVolumeIsAdoptedOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -94,11 +98,13 @@ func TestClaimOfAnEphemeralVolumeIsAdoptedOnce(t *testing.T) {
 			backup := pack(t, namespaceThing(ns, nil), pod, claim)
 			c.create(namespaceThing(ns, nil), "me")
 			there := in(claim.gr, "v1", "PersistentVolumeClaim", ns, claim.name, obj{"spec": obj{
-				"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "none", "resources": obj{"requests": obj{"storage": "1Gi"}},
+				"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "none",
+				"resources": obj{"requests": obj{"storage": "1Gi"}},
 			}})
 			c.create(there, "me")
 			if marked {
-				c.must(http.MethodPatch, pathOf(claim, true), kubeapi.MergePatch, []byte(`{"metadata":{"annotations":{"`+ephemeralAnnotation+`":"web"}}}`))
+				c.must(http.MethodPatch, pathOf(claim, true), kubeapi.MergePatch,
+					[]byte(`{"metadata":{"annotations":{"`+ephemeralAnnotation+`":"web"}}}`))
 			}
 			c.create(pod, "me")
 			for range 2 {

@@ -58,7 +58,8 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 		}
 		if x.meta.Metadata.DeletionTimestamp != "" {
 			r.finding.verdict = dryrun.Conflict
-			r.warn(fmt.Errorf("%s exists in the cluster and is being deleted, so it was left as it is; restore it again when it is gone", r.id))
+			r.warn(fmt.Errorf("%s exists in the cluster and is being deleted, so it was left as it is; restore it again when "+
+				"it is gone", r.id))
 			return nil
 		}
 		if err := r.compare(ctx, to, x); err != nil {
@@ -80,14 +81,16 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 		case err != nil && fatal(ctx, err):
 			return err
 		case err != nil:
-			return r.fail(fmt.Errorf("error restoring %s: it was changed while it was compared, and cannot be read again: %w", r.id, err))
+			return r.fail(fmt.Errorf("error restoring %s: it was changed while it was compared, and cannot be read again: %w",
+				r.id, err))
 		case raw == nil:
 			return r.fail(fmt.Errorf("error restoring %s: it was deleted while it was compared; restore it again", r.id))
 		}
 	}
 }
 
-// resumePod does what may be left of the restore of a pod that exists: its hooks, if a former attempt has begun them, and giving it its claims.
+// resumePod does what may be left of the restore of a pod that exists: its hooks, if a former attempt has begun them,
+// and giving it its claims.
 func (r *itemRun) resumePod(ctx context.Context, pod written) error {
 	if r.engine.resumed && hook.IsMarked(pod.Metadata.Annotations, r.engine.restore.UID) {
 		r.runHooks(pod)
@@ -113,8 +116,8 @@ func (r *itemRun) updates() bool {
 	return r.engine.restore.Spec.ExistingResourcePolicy == velerov1.PolicyTypeUpdate
 }
 
-// mayHaveMore reports whether an existing object keeps what the backup does not have: others set labels of namespaces, and
-// controllers add secrets to service accounts.
+// mayHaveMore reports whether an existing object keeps what the backup does not have: others set labels of namespaces,
+// and controllers add secrets to service accounts.
 func (r *itemRun) mayHaveMore() bool {
 	return r.entry.GroupResource == namespacesResource || r.entry.GroupResource == serviceAccountsResource
 }
@@ -159,8 +162,8 @@ func mayBeDefault(d drift.Difference) bool {
 	return isExtra(d) && !strings.HasPrefix(d.Path, "metadata.")
 }
 
-// dropDefaults removes the differences that are defaults of the API server, which the backup lacks if it was not read from
-// the same version of a server: a dry run of their removal brings them back.
+// dropDefaults removes the differences that are defaults of the API server, which the backup lacks if it was not read
+// from the same version of a server: a dry run of their removal brings them back.
 func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, states drift.States) error {
 	body, err := mergePatch(x.drift.Live(), x.drift.Apply(isExtra))
 	if err != nil {
@@ -184,7 +187,10 @@ func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, stat
 	for _, d := range drift.Compare(states).Differences {
 		defaults[d.Path] = isExtra(d)
 	}
-	x.differences = slices.DeleteFunc(x.differences, func(d drift.Difference) bool { return isExtra(d) && defaults[d.Path] })
+	x.differences = slices.DeleteFunc(x.differences, func(d drift.Difference) bool {
+		return isExtra(d) &&
+			defaults[d.Path]
+	})
 	return nil
 }
 
@@ -247,10 +253,12 @@ func (r *itemRun) reportLeft(x *existing, takes func(drift.Difference) bool, for
 		if len(left) < len(x.differences) {
 			extent = " in full"
 		}
-		r.warn(fmt.Errorf("%s exists in the cluster and could not be updated%s: %s", r.id, extent, strings.Join(obstaclesOf(left), "; ")))
+		r.warn(fmt.Errorf("%s exists in the cluster and could not be updated%s: %s", r.id, extent,
+			strings.Join(obstaclesOf(left), "; ")))
 		return
 	}
-	what := []string{fmt.Sprintf("%s exists in the cluster and differs from the backup in %s", r.id, pathsOf(left)), "it was left as it is"}
+	what := []string{fmt.Sprintf("%s exists in the cluster and differs from the backup in %s", r.id, pathsOf(left)),
+		"it was left as it is"}
 	if len(left) < len(x.differences) {
 		what[1] = "only what it lacked was added"
 	}
@@ -294,14 +302,18 @@ func pathsOf(differences []drift.Difference) string {
 	return text
 }
 
-// patch changes the fields that takes accepts and labels the object with the names of this backup and restore, provided that
-// nobody has changed it since it was read.
-func (r *itemRun) patch(ctx context.Context, to target, x *existing, takes func(drift.Difference) bool, own object.Ownership) error {
+// patch changes the fields that takes accepts and labels the object with the names of this backup and restore, provided
+// that nobody has changed it since it was read.
+func (r *itemRun) patch(
+	ctx context.Context, to target, x *existing, takes func(drift.Difference) bool, own object.Ownership,
+) error {
 	counts := map[string]bool{}
 	for _, d := range x.differences {
 		counts[d.Path] = takes(d)
 	}
-	changed := unstructured.Unstructured{Object: runtime.DeepCopyJSON(x.drift.Apply(func(d drift.Difference) bool { return counts[d.Path] }))}
+	changed := unstructured.Unstructured{
+		Object: runtime.DeepCopyJSON(x.drift.Apply(func(d drift.Difference) bool { return counts[d.Path] })),
+	}
 	if r.entry.GroupResource != namespacesResource {
 		labels := changed.GetLabels()
 		if labels == nil {

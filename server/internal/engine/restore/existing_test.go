@@ -26,11 +26,18 @@ func TestExistingObjects(t *testing.T) {
 		{name: "equal", action: "skipped", data: obj{"a": "1"}},
 		{name: "equal, policy none", policy: none, action: "skipped", data: obj{"a": "1"}},
 		{name: "equal, policy update", policy: update, action: "skipped", data: obj{"a": "1"}},
-		{name: "equal but for status, owners and names of restores", change: `{"metadata":{"labels":{"velero.io/restore-name":"older","velero.io/backup-name":"older"}}}`, action: "skipped", data: obj{"a": "1"}},
-		{name: "different", change: `{"data":{"a":"2"}}`, action: "failed", data: obj{"a": "2"}, warns: "differs from the backup"},
-		{name: "different, policy none", policy: none, change: `{"data":{"a":"2"}}`, action: "failed", data: obj{"a": "2"}, warns: "differs from the backup"},
-		{name: "different, policy update", policy: update, change: `{"data":{"a":"2","b":"3"},"metadata":{"labels":{"more":"x"}}}`, action: "updated", data: obj{"a": "1"}, labelled: true},
-		{name: "different and immutable, policy update", policy: update, change: `{"data":{"a":"2"},"immutable":true}`, action: "failed", data: obj{"a": "2"}, labelled: true, warns: "could not be updated"},
+		{name: "equal but for status, owners and names of restores",
+			change: `{"metadata":{"labels":{"velero.io/restore-name":"older","velero.io/backup-name":"older"}}}`,
+			action: "skipped", data: obj{"a": "1"}},
+		{name: "different", change: `{"data":{"a":"2"}}`, action: "failed", data: obj{"a": "2"},
+			warns: "differs from the backup"},
+		{name: "different, policy none", policy: none, change: `{"data":{"a":"2"}}`, action: "failed", data: obj{"a": "2"},
+			warns: "differs from the backup"},
+		{name: "different, policy update", policy: update,
+			change: `{"data":{"a":"2","b":"3"},"metadata":{"labels":{"more":"x"}}}`, action: "updated", data: obj{"a": "1"},
+			labelled: true},
+		{name: "different and immutable, policy update", policy: update, change: `{"data":{"a":"2"},"immutable":true}`,
+			action: "failed", data: obj{"a": "2"}, labelled: true, warns: "could not be updated"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,7 +50,8 @@ func TestExistingObjects(t *testing.T) {
 			if tt.change != "" {
 				c.must(http.MethodPatch, pathOf(one, true), kubeapi.MergePatch, []byte(tt.change))
 			}
-			result := c.mustRestore(pack(t, backup), newRestore("again", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = tt.policy }))
+			result := c.mustRestore(pack(t, backup),
+				newRestore("again", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = tt.policy }))
 			require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 			require.Equal(t, []string{ns + "/x(" + tt.action + ")"}, result.ResourceList["v1/ConfigMap"])
 			live := c.live(one)
@@ -76,7 +84,8 @@ func TestExistingServiceAccountIsMerged(t *testing.T) {
 	result := c.mustRestore(pack(t, backup), newRestore("r", nil))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results)
 	require.Len(t, result.Results.Warnings.Namespaces[ns], 1)
-	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "differs from the backup in metadata.labels.both; only what it lacked was added")
+	require.Contains(t, result.Results.Warnings.Namespaces[ns][0],
+		"differs from the backup in metadata.labels.both; only what it lacked was added")
 	require.Equal(t, []string{ns + "/robot(updated)"}, result.ResourceList["v1/ServiceAccount"])
 	live := c.live(backup)
 	require.Equal(t, []any{obj{"name": "live"}, obj{"name": "both"}, obj{"name": "backup"}}, live["secrets"])
@@ -102,7 +111,8 @@ func TestServiceWhosePortIsTaken(t *testing.T) {
 	ns := unique(t, "svc")
 	c.create(namespaceThing(ns, nil), "test")
 	service := func(name string) thing {
-		return in("services", "v1", "Service", ns, name, obj{"spec": obj{"type": "NodePort", "ports": []obj{{"port": 80, "nodePort": 31817}}}})
+		return in("services", "v1", "Service", ns, name,
+			obj{"spec": obj{"type": "NodePort", "ports": []obj{{"port": 80, "nodePort": 31817}}}})
 	}
 	c.create(service("here"), "test")
 	backup := c.asThing(service("here"))

@@ -151,14 +151,16 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 		"internal errors": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
 			return isWrite(r) && n <= 2 && refuse(w, http.StatusInternalServerError, "InternalError")
 		},
-		"writes that take effect and whose reply is lost": func(_ http.ResponseWriter, r *http.Request, n int, forward func()) bool {
+		"writes that take effect and whose reply is lost": func(_ http.ResponseWriter, r *http.Request, n int,
+			forward func()) bool {
 			if isWrite(r) && n == 1 {
 				forward()
 				panic(http.ErrAbortHandler)
 			}
 			return false
 		},
-		"writes that take effect and get the reply 504": func(w http.ResponseWriter, r *http.Request, n int, forward func()) bool {
+		"writes that take effect and get the reply 504": func(w http.ResponseWriter, r *http.Request, n int,
+			forward func()) bool {
 			if isWrite(r) && n == 1 {
 				forward()
 				return refuse(w, http.StatusGatewayTimeout, "Timeout")
@@ -211,7 +213,8 @@ func TestConflictOfAnApplyDoesNotMeanThatTheObjectExists(t *testing.T) {
 }
 
 func isDiscovery(r *http.Request) bool {
-	return r.URL.Path == "/api" || r.URL.Path == "/apis" || strings.Count(r.URL.Path, "/") == 2 && strings.HasPrefix(r.URL.Path, "/api/") ||
+	return r.URL.Path == "/api" || r.URL.Path == "/apis" ||
+		strings.Count(r.URL.Path, "/") == 2 && strings.HasPrefix(r.URL.Path, "/api/") ||
 		strings.Count(r.URL.Path, "/") == 3 && strings.HasPrefix(r.URL.Path, "/apis/")
 }
 
@@ -223,7 +226,8 @@ func TestAcceptRestore_ApiServerFaults_RestartInMidRestore(t *testing.T) {
 	own, err := controlplane.Start(t.Context(), controlplane.Options{}) // because it is restarted
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, own.Stop()) })
-	config := &rest.Config{Host: own.APIServer, BearerToken: own.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: own.CAFile}}
+	config := &rest.Config{Host: own.APIServer, BearerToken: own.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: own.CAFile}}
 	client, err := rest.HTTPClientFor(config)
 	require.NoError(t, err)
 	c := &cluster{t: t, config: config, client: client, host: own.APIServer}
@@ -307,15 +311,17 @@ func TestAcceptRestore_ApiServerFaults_OneItemThatAlwaysFails(t *testing.T) {
 
 // widgetCRD returns the definition of custom resources in a group of the test.
 func widgetCRD(group, plural, kind string) thing {
-	return in("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", plural+"."+group, obj{
-		"spec": obj{
-			"group": group, "scope": "Namespaced", "names": obj{"plural": plural, "singular": strings.ToLower(kind), "kind": kind, "listKind": kind + "List"},
-			"versions": []obj{{
-				"name": "v1", "served": true, "storage": true, "subresources": obj{"status": obj{}},
-				"schema": obj{"openAPIV3Schema": obj{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
-		},
-	})
+	return in("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "",
+		plural+"."+group, obj{
+			"spec": obj{
+				"group": group, "scope": "Namespaced", "names": obj{"plural": plural, "singular": strings.ToLower(kind),
+					"kind": kind, "listKind": kind + "List"},
+				"versions": []obj{{
+					"name": "v1", "served": true, "storage": true, "subresources": obj{"status": obj{}},
+					"schema": obj{"openAPIV3Schema": obj{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				}},
+			},
+		})
 }
 
 func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
@@ -341,7 +347,8 @@ func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	require.NoError(t, err, "the restore goes on")
 	require.Contains(t, created(result, ""), "ConfigMap "+ns+"/other")
 	require.Len(t, result.Results.Errors.Cluster, 1)
-	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+" is not ready after 30s (condition NamesAccepted is not met")
+	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+
+		" is not ready after 30s (condition NamesAccepted is not met")
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "its custom resource")
 }
 
@@ -355,7 +362,8 @@ func TestRestoreWaitsForCRDsBeforeTheirObjects(t *testing.T) {
 		plural, kind := fmt.Sprintf("%ss%d", stem, i), fmt.Sprintf("%s%d", strings.ToUpper(stem), i)
 		things = append(things, widgetCRD(group, plural, kind))
 		for j := range 5 {
-			things = append(things, in(plural+"."+group, group+"/v1", kind, ns, fmt.Sprintf("w%d", j), obj{"spec": obj{"size": j}, "status": obj{"ready": true}}))
+			things = append(things, in(plural+"."+group, group+"/v1", kind, ns, fmt.Sprintf("w%d", j),
+				obj{"spec": obj{"size": j}, "status": obj{"ready": true}}))
 		}
 	}
 	// Short names and status of types that the cluster does not serve when the restore begins.
@@ -401,7 +409,8 @@ func TestRestoreWaitsForATerminatingNamespace(t *testing.T) {
 		stuck := terminate(ns)
 		options := testOptions()
 		options.TerminatingTimeout = 200 * time.Millisecond
-		result, err := c.restore(pack(t, append(manyConfigMaps(ns, 3), configMap(fine, "x", nil))...), newRestore("term", nil), options)
+		result, err := c.restore(pack(t, append(manyConfigMaps(ns, 3), configMap(fine, "x", nil))...),
+			newRestore("term", nil), options)
 		require.NoError(t, err)
 		require.Contains(t, created(result, ""), "ConfigMap "+fine+"/x")
 		require.Len(t, result.Results.Errors.Velero, 1)

@@ -124,7 +124,8 @@ type cluster struct {
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := plane.Get(t)
-	config := &rest.Config{Host: c.APIServer, BearerToken: c.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: c.CAFile}}
+	config := &rest.Config{Host: c.APIServer, BearerToken: c.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.CAFile}}
 	client, err := rest.HTTPClientFor(config)
 	require.NoError(t, err)
 	return &cluster{t: t, config: config, client: client, host: c.APIServer}
@@ -241,7 +242,8 @@ func newRestore(name string, change func(*velerov1.RestoreSpec)) *velerov1.Resto
 
 // testOptions returns options with short pauses.
 func testOptions() Options {
-	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 10 * time.Minute, TerminatingTimeout: 10 * time.Minute, OutageTimeout: 10 * time.Minute}
+	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 10 * time.Minute,
+		TerminatingTimeout: 10 * time.Minute, OutageTimeout: 10 * time.Minute}
 }
 
 func helperFor(t testing.TB, config *rest.Config) *discovery.Helper {
@@ -252,13 +254,17 @@ func helperFor(t testing.TB, config *rest.Config) *discovery.Helper {
 }
 
 // restore runs a restore against the cluster.
-func (c *cluster) restore(backup *archive.Archive, r *velerov1.Restore, options Options, actions ...restoreitemaction.Action) (*Result, error) {
+func (c *cluster) restore(
+	backup *archive.Archive, r *velerov1.Restore, options Options, actions ...restoreitemaction.Action,
+) (*Result, error) {
 	c.t.Helper()
 	return Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: options},
 		Request{Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t)})
 }
 
-func (c *cluster) mustRestore(backup *archive.Archive, r *velerov1.Restore, actions ...restoreitemaction.Action) *Result {
+func (c *cluster) mustRestore(
+	backup *archive.Archive, r *velerov1.Restore, actions ...restoreitemaction.Action,
+) *Result {
 	c.t.Helper()
 	result, err := c.restore(backup, r, testOptions(), actions...)
 	require.NoError(c.t, err)
@@ -317,7 +323,9 @@ func (f *fakeAction) Progress(context.Context, string, []byte) (framework.Operat
 
 func (f *fakeAction) Cancel(context.Context, string, []byte) error { return nil }
 
-func (f *fakeAction) AreAdditionalItemsReady(_ context.Context, items []framework.ResourceIdentifier, _ []byte) (bool, error) {
+func (f *fakeAction) AreAdditionalItemsReady(
+	_ context.Context, items []framework.ResourceIdentifier, _ []byte,
+) (bool, error) {
 	if f.ready == nil {
 		return true, nil
 	}

@@ -4,7 +4,8 @@ import "testing"
 
 // FuzzReplies reads any replies of an API server.
 func FuzzReplies(f *testing.F) {
-	for _, text := range []string{"", "null", "[null]", `{"metadata":{"name":"a"},"status":{"conditions":[null]}}`, `{"metadata":null}`} {
+	for _, text := range []string{"", "null", "[null]", `{"metadata":{"name":"a"},"status":{"conditions":[null]}}`,
+		`{"metadata":null}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(_ *testing.T, body []byte) {

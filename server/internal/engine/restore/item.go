@@ -22,8 +22,8 @@ import (
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
 
-// maxUndecodable is the number of entries of an archive that may be no objects. With more, the archive is of no use, and neither is an error for
-// each of its entries.
+// maxUndecodable is the number of entries of an archive that may be no objects. With more, the archive is of no use,
+// and neither is an error for each of its entries.
 const maxUndecodable = 1000
 
 // reason is why an item is restored.
@@ -37,7 +37,9 @@ const (
 
 // restoreEntry restores one item and the additional items that it needs first, unless it has been restored. exists
 // means that the object is in the cluster. An error ends the whole restore; problems of the item are in the results.
-func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entry, why reason) (exists bool, err error) {
+func (e *engine) restoreEntry(
+	ctx context.Context, w *worker, entry archive.Entry, why reason,
+) (exists bool, err error) {
 	r := &itemRun{engine: e, worker: w, entry: entry, namespace: e.selection.Target(entry.Namespace)}
 	r.id = entry.GroupResource.String() + "/" + entry.Name
 	if r.namespace != "" {
@@ -58,7 +60,8 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		err = r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
 		r.report(actionFailed)
 		if err == nil && e.state.undecodable.Add(1) > maxUndecodable {
-			err = fmt.Errorf("more than %d entries of the archive are not objects, so it is not the archive of a backup; the last one is %q", maxUndecodable, entry.Path())
+			err = fmt.Errorf("more than %d entries of the archive are not objects, so it is not the archive of a backup; the "+
+				"last one is %q", maxUndecodable, entry.Path())
 		}
 		return false, err
 	}
@@ -73,7 +76,8 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	claim, claimed := e.tracker.claim(w, itemKey{r.obj.ListKey(), r.namespace, entry.Name}, entry.Namespace)
 	if !claimed {
 		if claim.source != entry.Namespace {
-			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of namespace %s",
+			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of "+
+				"namespace %s",
 				r.id, entry.Namespace, claim.source))
 		}
 		if claim.isDone() {
@@ -104,7 +108,8 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if claim.action == actionCreated || claim.action == actionUpdated {
 		done, total := e.counts()
 		runlog.Restored(e.log, runlog.Item{
-			Resource: entry.GroupResource.String(), Namespace: r.namespace, Name: entry.Name, Done: done + 1, Total: max(total, done+1),
+			Resource: entry.GroupResource.String(), Namespace: r.namespace, Name: entry.Name, Done: done +
+				1, Total: max(total, done+1),
 		})
 	}
 	return claim.exists, err
@@ -139,7 +144,8 @@ func (e *engine) check(entry archive.Entry, o *object.Object) error {
 	if err := entry.Check(o.Meta); err != nil {
 		return err
 	}
-	return e.snapshot.Load().CheckKind(entry.GroupResource, o.GroupVersion().WithKind(o.Kind).GroupKind(), entry.Namespace != "")
+	return e.snapshot.Load().CheckKind(entry.GroupResource, o.GroupVersion().WithKind(o.Kind).GroupKind(),
+		entry.Namespace != "")
 }
 
 // completed reports whether the item is a pod or job that has completed.
@@ -215,7 +221,8 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 		}
 	case csiSnapshotsResource, csiContentsResource:
 		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(snapshot.CSIRestoredClaims) {
-			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only") // the claim reports the data
+			// the claim reports the data
+			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only")
 			return true, nil
 		}
 	case claimsResource:
@@ -252,10 +259,12 @@ func (r *itemRun) target() (target, error) {
 	}
 	known, ok := r.engine.snapshot.Load().ByKind(gv.WithKind(r.obj.Kind).GroupKind())
 	if !ok {
-		return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which the cluster does not serve", r.obj.ListKey())
+		return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which the cluster does not serve",
+			r.obj.ListKey())
 	}
 	if known.Namespaced != (r.namespace != "") {
-		return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which exists in another scope", r.obj.ListKey())
+		return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which exists in another scope",
+			r.obj.ListKey())
 	}
 	to.gvr.Resource = known.Name
 	return to, nil
@@ -266,7 +275,8 @@ func (r *itemRun) changesType() bool {
 	return r.claim.key.kind() != r.obj.Kind || r.entry.GroupResource.Group != r.obj.GroupVersion().Group
 }
 
-// leavesOut reports whether the object is not written because of what it has become: what counts is not how the archive names it.
+// leavesOut reports whether the object is not written because of what it has become: what counts is not how the archive
+// names it.
 func (r *itemRun) leavesOut(to target) bool {
 	switch gr := to.gvr.GroupResource(); {
 	case r.engine.selection.IsServerState(gr, to.namespace, r.obj.Meta):
@@ -275,7 +285,8 @@ func (r *itemRun) leavesOut(to target) bool {
 	case gr == r.entry.GroupResource:
 		return false
 	case plan.IsNonRestorable(gr), r.engine.selection.ExcludesResource(gr):
-		r.warn(fmt.Errorf("%s is not restored: an action or a resource modifier made it one of %s, which the restore excludes", r.id, gr))
+		r.warn(fmt.Errorf("%s is not restored: an action or a resource modifier made it one of %s, which the restore "+
+			"excludes", r.id, gr))
 	default:
 		return false
 	}
@@ -304,7 +315,8 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) er
 		case fatal(ctx, err):
 			return err
 		case kubeapi.PathNotFound(err):
-			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install their definition or exclude them with excludedResources: %w",
+			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install their definition or "+
+				"exclude them with excludedResources: %w",
 				r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
 		}
 		live, readErr := r.read(ctx, to)
@@ -355,7 +367,9 @@ func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, o
 }
 
 // createIn creates the object in a namespace. In a dry run it returns errUnchecked where the API server cannot answer.
-func (r *itemRun) createIn(ctx context.Context, to target, home *namespaceState, own object.Ownership) (written, error) {
+func (r *itemRun) createIn(
+	ctx context.Context, to target, home *namespaceState, own object.Ownership,
+) (written, error) {
 	if err := r.unchecked(to, home); err != nil {
 		return written{}, err
 	}
@@ -396,14 +410,16 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 
 // restoresStatus reports whether the object has a status in the backup that is restored.
 func (r *itemRun) restoresStatus() bool {
-	return len(r.status) > 0 && string(r.status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource, r.obj.Annotations)
+	return len(r.status) > 0 && string(r.status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource,
+		r.obj.Annotations)
 }
 
 // runHooks has the hooks of a pod run that this restore has created.
 func (r *itemRun) runHooks(made written) {
 	if r.engine.hooks != nil {
 		r.engine.hooks.Add(hook.Pod{
-			Namespace: r.namespace, Name: made.Metadata.Name, UID: made.Metadata.UID, Labels: made.Metadata.Labels, Annotations: made.Metadata.Annotations,
+			Namespace: r.namespace, Name: made.Metadata.Name, UID: made.Metadata.UID, Labels: made.Metadata.Labels,
+			Annotations: made.Metadata.Annotations,
 		})
 	}
 }

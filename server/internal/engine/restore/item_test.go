@@ -29,9 +29,10 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	tests := map[string]struct{ body, says string }{
-		"no kind":            {`{"apiVersion":"v1","metadata":{"name":"x","namespace":"NS"}}`, `it has no "kind"`},
-		"no apiVersion":      {`{"kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}}`, `it has no "apiVersion"`},
-		"bad apiVersion":     {`{"apiVersion":"a/b/c","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}}`, `apiVersion "a/b/c"`},
+		"no kind":       {`{"apiVersion":"v1","metadata":{"name":"x","namespace":"NS"}}`, `it has no "kind"`},
+		"no apiVersion": {`{"kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}}`, `it has no "apiVersion"`},
+		"bad apiVersion": {`{"apiVersion":"a/b/c","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}}`,
+			`apiVersion "a/b/c"`},
 		"no metadata":        {`{"apiVersion":"v1","kind":"ConfigMap"}`, `it has no "metadata.name"`},
 		"null metadata":      {`{"apiVersion":"v1","kind":"ConfigMap","metadata":null}`, `it has no "metadata.name"`},
 		"metadata of a list": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":[]}`, "metadata: want an object, got ["},
@@ -40,14 +41,19 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		"empty":              {``, "invalid JSON"},
 		"a list":             {`[]`, "invalid JSON"},
 		"two objects":        {`{} {}`, "invalid JSON"},
-		"another name":       {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","namespace":"NS"}}`, `want the one that its path names`},
-		"another namespace":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`, `want the one that its path names`},
-		"another kind":       {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"NS"}}`, `a "Secret" is not one of configmaps, want a ConfigMap`},
+		"another name": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","namespace":"NS"}}`,
+			`want the one that its path names`},
+		"another namespace": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`,
+			`want the one that its path names`},
+		"another kind": {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"NS"}}`,
+			`a "Secret" is not one of configmaps, want a ConfigMap`},
 		"another group":      {`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"x","namespace":"NS"}}`, `"rbac.authorization.k8s.io/v1 RoleBinding NS x"`},
 		"a list of its kind": {`{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"name":"x","namespace":"NS"},"items":[]}`, `a "ConfigMapList" is not one of configmaps`},
-		"only generateName":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x","namespace":"NS"}}`, `want the one that its path names`},
-		"labels of numbers":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS","labels":{"a":1}}}`, "metadata.labels"},
-		"nested without end": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"},"data":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "exceeded max depth"},
+		"only generateName": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x","namespace":"NS"}}`,
+			`want the one that its path names`},
+		"labels of numbers": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS","labels":{"a":1}}}`, "metadata.labels"},
+		"nested without end": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"},"data":` +
+			strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "exceeded max depth"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +65,8 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 			result := c.mustRestore(pack(t, namespaceThing(ns, nil), bad, good), newRestore("r", nil))
 			require.ElementsMatch(t, []string{"Namespace " + ns, "ConfigMap " + ns + "/good"}, created(result, ""))
 			require.Equal(t, 1, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-			require.Contains(t, result.Results.Errors.Namespaces[ns][0], fmt.Sprintf("error decoding %q", "resources/configmaps/namespaces/"+ns+"/x.json"))
+			require.Contains(t, result.Results.Errors.Namespaces[ns][0],
+				fmt.Sprintf("error decoding %q", "resources/configmaps/namespaces/"+ns+"/x.json"))
 			require.Contains(t, result.Results.Errors.Namespaces[ns][0], strings.ReplaceAll(tt.says, "NS", ns))
 		})
 	}
@@ -88,7 +95,8 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "good", nil),
 			in("gadgets.example.com", "example.com/v1", "Gadget", ns, "g", nil)), newRestore("r", nil))
 		require.Len(t, result.Results.Errors.Namespaces[ns], 1)
-		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "gadgets.example.com/"+ns+"/g: the cluster does not serve gadgets in example.com/v1")
+		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "gadgets.example.com/"+ns+
+			"/g: the cluster does not serve gadgets in example.com/v1")
 		require.Contains(t, result.ResourceList["example.com/v1/Gadget"], ns+"/g(failed)")
 	})
 	t.Run("another scope", func(t *testing.T) {
@@ -97,11 +105,14 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		role := in("clusterroles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRole", ns, ns, nil)
 		outside := configMap("", ns, nil)
 		other := namespaceThing(ns+"-other", nil)
-		other.namespace, other.body = ns, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+other.name+`","namespace":"`+ns+`"}}`)
-		result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "good", nil), role, outside, other), newRestore("r", nil))
+		other.namespace, other.body = ns, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+other.name+
+			`","namespace":"`+ns+`"}}`)
+		result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "good", nil), role, outside, other),
+			newRestore("r", nil))
 		require.ElementsMatch(t, []string{"Namespace " + ns, "ConfigMap " + ns + "/good"}, created(result, ""))
 		require.Len(t, result.Results.Errors.Namespaces[ns], 2, "%+v", result.Results.Errors)
-		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "clusterroles.rbac.authorization.k8s.io are in no namespace")
+		require.Contains(t, result.Results.Errors.Namespaces[ns][0],
+			"clusterroles.rbac.authorization.k8s.io are in no namespace")
 		require.Contains(t, result.Results.Errors.Namespaces[ns][1], "namespaces are in no namespace")
 		require.Len(t, result.Results.Errors.Cluster, 1)
 		require.Contains(t, result.Results.Errors.Cluster[0], "configmaps are in namespaces")
@@ -109,11 +120,13 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 	t.Run("another definition than its own", func(t *testing.T) {
 		t.Parallel()
 		ns := unique(t, "bad")
-		alias := in("bindings.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", ns, nil) // no such resource
+		// no such resource
+		alias := in("bindings.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", ns, nil)
 		result := c.mustRestore(pack(t, alias), newRestore("r", nil))
 		require.Empty(t, created(result, ""))
 		require.Len(t, result.Results.Errors.Cluster, 1, "%+v", result.Results.Errors)
-		require.Contains(t, result.Results.Errors.Cluster[0], "is one of clusterrolebindings.rbac.authorization.k8s.io, not of bindings.rbac.authorization.k8s.io")
+		require.Contains(t, result.Results.Errors.Cluster[0],
+			"is one of clusterrolebindings.rbac.authorization.k8s.io, not of bindings.rbac.authorization.k8s.io")
 	})
 	t.Run("namespace object that cannot be read", func(t *testing.T) {
 		t.Parallel()
@@ -135,16 +148,19 @@ func TestUnsupportedRequestsAreWarnings(t *testing.T) {
 	pod := in("pods", "v1", "Pod", ns, "p", obj{
 		"spec": obj{"serviceAccountName": "runner", "containers": []obj{{"name": "c", "image": "i"}}},
 	})
-	result := c.mustRestore(pack(t, namespaceThing(ns, nil), in("serviceaccounts", "v1", "ServiceAccount", ns, "runner", nil), pod), newRestore("r", func(s *velerov1.RestoreSpec) {
+	result := c.mustRestore(pack(t, namespaceThing(ns, nil), in("serviceaccounts", "v1", "ServiceAccount", ns, "runner",
+		nil), pod), newRestore("r", func(s *velerov1.RestoreSpec) {
 		s.RestorePVs = &yes
 		s.Hooks.Resources = []velerov1.RestoreResourceHookSpec{
-			{Name: "a", ExcludedResources: []string{"jobs"}, PostHooks: []velerov1.RestoreResourceHook{{Exec: &velerov1.ExecRestoreHook{Command: []string{"x"}}}}},
+			{Name: "a", ExcludedResources: []string{"jobs"},
+				PostHooks: []velerov1.RestoreResourceHook{{Exec: &velerov1.ExecRestoreHook{Command: []string{"x"}}}}},
 			{Name: "b", PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}},
 		}
 		s.UploaderConfig = &velerov1.UploaderConfigForRestore{} // which asks for nothing
 	}))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-	require.Len(t, result.Results.Warnings.Velero, 1, "the backup has no data of volumes that spec.restorePVs could ask for")
+	require.Len(t, result.Results.Warnings.Velero, 1,
+		"the backup has no data of volumes that spec.restorePVs could ask for")
 	require.Equal(t, result.Results.Warnings.Velero, result.Gaps)
 	require.Contains(t, result.Gaps[0], "spec.hooks.resources[].excludedResources: ")
 }
@@ -158,9 +174,11 @@ func TestVolumesWithoutTheirData(t *testing.T) {
 		return in("persistentvolumes", "v1", "PersistentVolume", "", p+name, obj{
 			"metadata": obj{"annotations": obj{"pv.kubernetes.io/bound-by-controller": "yes", "keep": "me"}},
 			"spec": obj{
-				"capacity": obj{"storage": "1Gi"}, "accessModes": []string{"ReadWriteOnce"}, "persistentVolumeReclaimPolicy": policy,
-				"claimRef": obj{"kind": "PersistentVolumeClaim", "namespace": ns, "name": name, "uid": "u", "resourceVersion": "3"},
-				"csi":      obj{"driver": "example.com", "volumeHandle": name},
+				"capacity": obj{"storage": "1Gi"}, "accessModes": []string{"ReadWriteOnce"},
+				"persistentVolumeReclaimPolicy": policy,
+				"claimRef": obj{"kind": "PersistentVolumeClaim", "namespace": ns, "name": name, "uid": "u",
+					"resourceVersion": "3"},
+				"csi": obj{"driver": "example.com", "volumeHandle": name},
 			},
 		})
 	}
@@ -168,12 +186,14 @@ func TestVolumesWithoutTheirData(t *testing.T) {
 		return in("persistentvolumeclaims", "v1", "PersistentVolumeClaim", namespace, name, obj{
 			"metadata": obj{"annotations": obj{"pv.kubernetes.io/bind-completed": "yes"}},
 			"spec": obj{
-				"accessModes": []string{"ReadWriteOnce"}, "resources": obj{"requests": obj{"storage": "1Gi"}}, "volumeName": p + name, "storageClassName": "",
+				"accessModes": []string{"ReadWriteOnce"}, "resources": obj{"requests": obj{"storage": "1Gi"}}, "volumeName": p +
+					name, "storageClassName": "",
 			},
 			"status": obj{"phase": "Bound"},
 		})
 	}
-	result := c.mustRestore(pack(t, namespaceThing(ns, nil), volume("lost", "Delete"), volume("kept", "Retain"), claim(ns, "lost"), claim(ns, "kept"),
+	result := c.mustRestore(pack(t, namespaceThing(ns, nil), volume("lost", "Delete"), volume("kept", "Retain"),
+		claim(ns, "lost"), claim(ns, "kept"),
 		in("datauploads.velero.io", "velero.io/v2alpha1", "DataUpload", ns, "du", nil),
 	), newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} }))
 	require.Nil(t, c.live(volume("lost", "Delete")))
@@ -208,7 +228,8 @@ func TestStatusIsRestoredOnRequest(t *testing.T) {
 	}
 	things := []thing{
 		namespaceThing(ns, nil), with, without,
-		custom("widgets", "Widget", "plain", ""), custom("widgets", "Widget", "no", "false"), custom("widgets", "Widget", "odd", "maybe"),
+		custom("widgets", "Widget", "plain", ""), custom("widgets", "Widget", "no", "false"), custom("widgets", "Widget",
+			"odd", "maybe"),
 		custom("gadgets", "Gadget", "plain", ""), custom("gadgets", "Gadget", "yes", " TRUE "),
 	}
 	restored := func(name string, spec *velerov1.RestoreStatusSpec) map[string]bool {
@@ -224,11 +245,14 @@ func TestStatusIsRestoredOnRequest(t *testing.T) {
 		}
 		return got
 	}
-	require.Equal(t, map[string]bool{"widgets/plain": false, "widgets/no": false, "widgets/odd": false, "gadgets/plain": false, "gadgets/yes": true},
+	require.Equal(t, map[string]bool{"widgets/plain": false, "widgets/no": false, "widgets/odd": false,
+		"gadgets/plain": false, "gadgets/yes": true},
 		restored("nothing", nil))
-	require.Equal(t, map[string]bool{"widgets/plain": true, "widgets/no": false, "widgets/odd": true, "gadgets/plain": true, "gadgets/yes": true},
+	require.Equal(t, map[string]bool{"widgets/plain": true, "widgets/no": false, "widgets/odd": true,
+		"gadgets/plain": true, "gadgets/yes": true},
 		restored("all", &velerov1.RestoreStatusSpec{}))
-	require.Equal(t, map[string]bool{"widgets/plain": true, "widgets/no": false, "widgets/odd": true, "gadgets/plain": false, "gadgets/yes": true},
+	require.Equal(t, map[string]bool{"widgets/plain": true, "widgets/no": false, "widgets/odd": true,
+		"gadgets/plain": false, "gadgets/yes": true},
 		restored("some", &velerov1.RestoreStatusSpec{IncludedResources: []string{"widgets." + group}}))
 }
 
@@ -236,9 +260,10 @@ func TestMappingOfTwoNamespacesToOneObject(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := unique(t, "map")
-	result := c.mustRestore(pack(t, configMap(p+"-a", "same", nil), configMap(p+"-b", "same", nil)), newRestore("r", func(s *velerov1.RestoreSpec) {
-		s.NamespaceMapping = map[string]string{p + "-a": p, p + "-b": p}
-	}))
+	result := c.mustRestore(pack(t, configMap(p+"-a", "same", nil), configMap(p+"-b", "same", nil)),
+		newRestore("r", func(s *velerov1.RestoreSpec) {
+			s.NamespaceMapping = map[string]string{p + "-a": p, p + "-b": p}
+		}))
 	require.Equal(t, []string{p + "/same(created)"}, result.ResourceList["v1/ConfigMap"])
 	require.Len(t, result.Results.Warnings.Namespaces[p], 1, "the object that is not restored is reported")
 }
@@ -317,7 +342,8 @@ func TestPriorityOrderIsKept(t *testing.T) {
 	result, err := through.restore(pack(t, things...), newRestore("r", nil), options)
 	require.NoError(t, err)
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results)
-	require.Equal(t, []string{"namespaces", "secrets", "roles", "endpoints", "limitranges", "configmaps", "serviceaccounts"}, order)
+	require.Equal(t, []string{"namespaces", "secrets", "roles", "endpoints", "limitranges", "configmaps",
+		"serviceaccounts"}, order)
 }
 
 func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
@@ -343,10 +369,14 @@ func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 
 func TestCRDReady(t *testing.T) {
 	t.Parallel()
-	ready, _, err := crdReady([]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`))
+	ready, _, err := crdReady(
+		[]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`),
+	)
 	require.NoError(t, err)
 	require.True(t, ready)
-	ready, why, err := crdReady([]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"taken"},{"type":"Established","status":"True"}]}}`))
+	ready, why, err := crdReady(
+		[]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"taken"},{"type":"Established","status":"True"}]}}`),
+	)
 	require.NoError(t, err)
 	require.False(t, ready)
 	require.Equal(t, "condition NamesAccepted is not met: taken", why)
@@ -391,8 +421,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
-	_, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: Options{ResourceTimeout: time.Hour}}, Request{
-		Restore: newRestore("r", nil), Archive: pack(t, configMap(ns, "x", nil)), Log: hclog.NewNullLogger(), Actions: []restoreitemaction.Action{action},
+	_, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config),
+		Options: Options{ResourceTimeout: time.Hour}}, Request{
+		Restore: newRestore("r", nil), Archive: pack(t, configMap(ns, "x", nil)), Log: hclog.NewNullLogger(),
+		Actions: []restoreitemaction.Action{action},
 	})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -13,7 +13,8 @@ func (r *itemRun) modify() error {
 	if r.engine.modifiers == nil {
 		return nil
 	}
-	item := modifiers.Item{GroupResource: r.entry.GroupResource, Namespace: r.entry.Namespace, Name: r.obj.Name, Labels: r.obj.Labels}
+	item := modifiers.Item{GroupResource: r.entry.GroupResource, Namespace: r.entry.Namespace, Name: r.obj.Name,
+		Labels: r.obj.Labels}
 	changed, errs := r.engine.modifiers.Apply(item, func() []byte { return r.obj.Encode() })
 	if changed != nil {
 		r.log.Info("changed by resource modifiers")

@@ -184,7 +184,8 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("namespace %s is being deleted and still existed after %s; complete its deletion and restore again",
+			return fmt.Errorf("namespace %s is being deleted and still existed after %s; complete its deletion and restore "+
+				"again",
 				name, e.options.TerminatingTimeout)
 		}
 		if err := e.pause(ctx, pause); err != nil {
@@ -193,8 +194,8 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 	}
 }
 
-// settleNamespace handles a namespace that existed before the restore, like other objects that exist; see handleExisting. Others
-// may have given it more labels and annotations than it has in the backup, and these stay.
+// settleNamespace handles a namespace that existed before the restore, like other objects that exist; see
+// handleExisting. Others may have given it more labels and annotations than it has in the backup, and these stay.
 func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (err error) {
 	if state.found == nil || !r.engine.firstReport("existing namespace "+r.namespace) {
 		return nil
@@ -244,6 +245,7 @@ func (e *engine) namespaceObject(source, name string) *object.Object {
 			return bare
 		}
 	}
-	e.results.Warning(name, fmt.Sprintf("namespace %s is created without labels and annotations: decode %s: %v", name, entry.Path(), err))
+	e.results.Warning(name, fmt.Sprintf("namespace %s is created without labels and annotations: decode %s: %v", name,
+		entry.Path(), err))
 	return bare
 }

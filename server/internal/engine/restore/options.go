@@ -37,8 +37,8 @@ type Options struct {
 	OutageTimeout time.Duration
 	// FieldManager owns the fields of objects without a recorded owner; default "cleat".
 	FieldManager string
-	// Pod is the name of the pod that the server runs in, in the namespace of the Restore; empty if it runs in none. What it
-	// runs with is not updated.
+	// Pod is the name of the pod that the server runs in, in the namespace of the Restore; empty if it runs in none. What
+	// it runs with is not updated.
 	Pod string
 	// EnableCSI enables actions whose names contain "velero.io/csi-".
 	EnableCSI bool

@@ -32,7 +32,8 @@ func ownersOf(t *testing.T, o obj) []string {
 		removeRestoreLabels(set)
 		rendered, err := json.Marshal(set)
 		require.NoError(t, err)
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", one.Manager, one.Operation, one.Subresource, rendered)))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", one.Manager, one.Operation, one.Subresource,
+			rendered)))
 	}
 	slices.Sort(out)
 	return out
@@ -68,7 +69,8 @@ func TestFieldOwnershipIsRestored(t *testing.T) {
 	c := newCluster(t)
 	deployment := obj{"spec": obj{
 		"replicas": 0, "selector": obj{"matchLabels": obj{"x": "y"}},
-		"template": obj{"metadata": obj{"labels": obj{"x": "y"}}, "spec": obj{"containers": []obj{{"name": "c", "image": "i"}}}},
+		"template": obj{"metadata": obj{"labels": obj{"x": "y"}},
+			"spec": obj{"containers": []obj{{"name": "c", "image": "i"}}}},
 	}}
 	group := unique(t, "g") + ".example.com"
 	widgets := "widgets." + group
@@ -100,7 +102,8 @@ func TestFieldOwnershipIsRestored(t *testing.T) {
 			thing: func(ns string) thing { return configMap(ns, "x", nil) },
 			make: func(one thing) {
 				c.create(one, "kubectl")
-				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=kubectl", kubeapi.MergePatch, []byte(`{"data":{"b":"2"}}`))
+				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=kubectl", kubeapi.MergePatch,
+					[]byte(`{"data":{"b":"2"}}`))
 			},
 		},
 		{
@@ -129,7 +132,8 @@ func TestFieldOwnershipIsRestored(t *testing.T) {
 			thing: func(ns string) thing { return configMap(ns, "x", obj{"data": obj{"a": "1"}}) },
 			make: func(one thing) {
 				c.create(one, "kubectl-create")
-				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=operator", kubeapi.MergePatch, []byte(`{"data":{"b":"2"}}`))
+				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=operator", kubeapi.MergePatch,
+					[]byte(`{"data":{"b":"2"}}`))
 			},
 		},
 		{
@@ -181,7 +185,8 @@ func TestFieldOwnershipIsRestored(t *testing.T) {
 			through.config = config
 			result := through.mustRestore(pack(t, before), newRestore("own", nil))
 			require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
-			got := slices.DeleteFunc(ownersOf(t, c.live(one)), func(s string) bool { return strings.Contains(s, " Update status ") })
+			got := slices.DeleteFunc(ownersOf(t, c.live(one)),
+				func(s string) bool { return strings.Contains(s, " Update status ") })
 			require.Equal(t, want, got)
 			require.Equal(t, tt.writes, writes)
 		})

@@ -33,8 +33,8 @@ func silentServer(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestAcceptHardening_PermanentFailures restores 200 objects that cannot be created because of one part of the cluster. The
-// restore finds out with the first few of them. Objects that do not need that part are restored.
+// TestAcceptHardening_PermanentFailures restores 200 objects that cannot be created because of one part of the cluster.
+// The restore finds out with the first few of them. Objects that do not need that part are restored.
 func TestAcceptHardening_PermanentFailures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -57,12 +57,14 @@ func TestAcceptHardening_PermanentFailures(t *testing.T) {
 			c.newWebhook(t, ns+".example.com", ns, noService, obj{"objectSelector": obj{"matchLabels": obj{"watched": "yes"}}})
 			things := []thing{namespaceThing(ns, nil)}
 			for i := range n {
-				things = append(things, configMap(ns, fmt.Sprintf("item-%03d", i), labelled(obj{"watched": "yes"})), configMap(ns, fmt.Sprintf("other-%03d", i), nil))
+				things = append(things, configMap(ns, fmt.Sprintf("item-%03d", i), labelled(obj{"watched": "yes"})),
+					configMap(ns, fmt.Sprintf("other-%03d", i), nil))
 			}
 			return things, fmt.Sprintf("webhook %q has failed every request", ns+".example.com")
 		}},
 		"a webhook with conditions, which are not known": {func(t *testing.T, ns string) ([]thing, string) {
-			c.newWebhook(t, ns+".example.com", ns, noService, obj{"matchConditions": []obj{{"name": "some", "expression": "request.name.startsWith('item')"}}})
+			c.newWebhook(t, ns+".example.com", ns, noService,
+				obj{"matchConditions": []obj{{"name": "some", "expression": "request.name.startsWith('item')"}}})
 			things := manyConfigMaps(ns, n)
 			for i := range n {
 				things = append(things, configMap(ns, fmt.Sprintf("other-%03d", i), nil))
@@ -71,10 +73,12 @@ func TestAcceptHardening_PermanentFailures(t *testing.T) {
 		}},
 		"an API server behind the API server": {func(t *testing.T, ns string) ([]thing, string) {
 			group := ns + ".example.com"
-			service := in("apiservices.apiregistration.k8s.io", "apiregistration.k8s.io/v1", "APIService", "", "v1."+group, obj{"spec": obj{
-				"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10, "insecureSkipTLSVerify": true,
-				"service": obj{"namespace": "default", "name": "no-such-service"},
-			}})
+			service := in("apiservices.apiregistration.k8s.io", "apiregistration.k8s.io/v1", "APIService", "", "v1."+group,
+				obj{"spec": obj{
+					"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
+					"insecureSkipTLSVerify": true,
+					"service":               obj{"namespace": "default", "name": "no-such-service"},
+				}})
 			c.create(service, "test")
 			t.Cleanup(func() { c.call(http.MethodDelete, pathOf(service, true), "", nil) })
 			return manyWidgets(ns, group, "v1", n), "API group " + group + "/v1 has failed every request"
@@ -82,7 +86,8 @@ func TestAcceptHardening_PermanentFailures(t *testing.T) {
 		"a conversion webhook": {func(t *testing.T, ns string) ([]thing, string) {
 			group := ns + ".example.com"
 			definition := widgetCRD(group, "widgets", "Widget")
-			definition.body = []byte(strings.Replace(string(definition.body), `"versions":[`, `"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],
+			definition.body = []byte(strings.Replace(string(definition.body), `"versions":[`,
+				`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],
 				"clientConfig":{"service":{"namespace":"default","name":"no-such-service"}}}},"versions":[{"name":"v2","served":true,"storage":false,
 				"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},`, 1))
 			c.create(definition, "test")
@@ -91,7 +96,8 @@ func TestAcceptHardening_PermanentFailures(t *testing.T) {
 				status, _ := c.call(http.MethodGet, "/apis/"+group+"/v2/widgets", "", nil)
 				return status == http.StatusOK
 			}, 5*time.Minute, 50*time.Millisecond)
-			return manyWidgets(ns, group, "v2", n), "the conversion webhook for writing of " + group + "/v2, Kind=Widget has failed every request"
+			return manyWidgets(ns, group, "v2", n), "the conversion webhook for writing of " + group +
+				"/v2, Kind=Widget has failed every request"
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +196,8 @@ func TestAcceptHardening_PermanentFailures_ExistingObjects(t *testing.T) {
 	c.must(http.MethodPatch, pathOf(things[1], true), kubeapi.MergePatch, []byte(`{"data":{"a":"drifted"}}`))
 	options := testOptions()
 	options.OutageTimeout = 300 * time.Millisecond
-	result, err := c.restore(pack(t, things...), newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }), options)
+	result, err := c.restore(pack(t, things...),
+		newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }), options)
 	require.NoError(t, err)
 	require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
 	require.Equal(t, "1", dig(c.live(things[1]), "data", "a"))

@@ -21,7 +21,8 @@ import (
 func (c *cluster) run(req Request) *Result {
 	c.t.Helper()
 	req.Log = testLog(c.t)
-	result, err := Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: testOptions()}, req)
+	result, err := Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: testOptions()},
+		req)
 	require.NoError(c.t, err)
 	return result
 }
@@ -35,12 +36,14 @@ func TestRulesOfThePolicyLimitWhatIsRestored(t *testing.T) {
 	class, err := filter.NewNames([]string{"none-*"}, nil)
 	require.NoError(t, err)
 	result := c.run(Request{
-		Restore: newRestore(p+"r", func(s *velerov1.RestoreSpec) { s.ExcludedResources = []string{"nodes", "events", "secrets"} }),
+		Restore: newRestore(p+"r",
+			func(s *velerov1.RestoreSpec) { s.ExcludedResources = []string{"nodes", "events", "secrets"} }),
 		Archive: pack(t, filterWorld(p)...),
 		Rules: filter.RuleLists{
 			Cluster: []filter.Rule{{Kinds: []string{"StorageClass"}, Names: class}},
 			Namespaces: []filter.NamespaceRules{
-				{Namespaces: []string{p + "team-*"}, Rules: []filter.Rule{{Kinds: []string{"ConfigMap", "Secret"}, Selectors: []labels.Selector{app}}}},
+				{Namespaces: []string{p + "team-*"},
+					Rules: []filter.Rule{{Kinds: []string{"ConfigMap", "Secret"}, Selectors: []labels.Selector{app}}}},
 				{Namespaces: []string{p + "ops"}, Rules: []filter.Rule{{Kinds: []string{"serviceaccounts"}}}},
 			},
 		},
@@ -63,7 +66,8 @@ func TestActionInsistsOnAdditionalItems(t *testing.T) {
 			c := newCluster(t)
 			ns, other := unique(t, "must"), unique(t, "must-other")
 			config, secret := configMap(ns, "settings", nil), in("secrets", "v1", "Secret", other, "password", nil)
-			action := &fakeAction{name: "example.io/must", applies: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
+			action := &fakeAction{name: "example.io/must",
+				applies: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
 			action.execute = func(input restoreitemaction.Input) (*restoreitemaction.Result, error) {
 				var o obj
 				if err := json.Unmarshal(input.Item, &o); err != nil {
@@ -71,11 +75,13 @@ func TestActionInsistsOnAdditionalItems(t *testing.T) {
 				}
 				o["metadata"].(obj)["annotations"] = obj{velerov1.MustIncludeAdditionalItemsRestoreAnnotation: value, "kept": "yes"}
 				item, err := json.Marshal(o)
-				return &restoreitemaction.Result{Item: item, AdditionalItems: []framework.ResourceIdentifier{{Resource: "secrets", Namespace: other, Name: "password"}}}, err
+				return &restoreitemaction.Result{Item: item,
+					AdditionalItems: []framework.ResourceIdentifier{{Resource: "secrets", Namespace: other, Name: "password"}}}, err
 			}
-			c.mustRestore(pack(t, namespaceThing(ns, nil), namespaceThing(other, nil), config, secret), newRestore(ns, func(s *velerov1.RestoreSpec) {
-				s.IncludedNamespaces, s.ExcludedResources = []string{ns}, []string{"secrets"}
-			}), action)
+			c.mustRestore(pack(t, namespaceThing(ns, nil), namespaceThing(other, nil), config, secret),
+				newRestore(ns, func(s *velerov1.RestoreSpec) {
+					s.IncludedNamespaces, s.ExcludedResources = []string{ns}, []string{"secrets"}
+				}), action)
 			require.Equal(t, obj{"kept": "yes"}, dig(c.live(config), "metadata", "annotations"))
 			require.Equal(t, restored, c.live(secret) != nil)
 		})
@@ -101,7 +107,8 @@ func TestVersionOfTheArchiveIsChosen(t *testing.T) {
 	write("v1", true, "both")
 	write("v1", true, "one")
 	write("v2", false, "both")
-	require.NoError(t, w.Item(schema.GroupResource{Resource: "namespaces"}, "v1", true, "", ns, namespaceThing(ns, nil).body))
+	require.NoError(t, w.Item(schema.GroupResource{Resource: "namespaces"}, "v1", true, "", ns,
+		namespaceThing(ns, nil).body))
 	require.NoError(t, w.Close())
 	for name, tt := range map[string]struct {
 		open    func() (*archive.Archive, error)
@@ -128,7 +135,8 @@ func TestVersionOfTheArchiveIsChosen(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, backup.Close()) })
 			into := unique(t, "into")
-			c.run(Request{Archive: backup, Versions: tt.user, Restore: newRestore(into, func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: into} })})
+			c.run(Request{Archive: backup, Versions: tt.user,
+				Restore: newRestore(into, func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: into} })})
 			for object, want := range map[string]string{"both": tt.version, "one": "v1"} {
 				live := c.live(in(scalers.String(), "autoscaling/v2", "HorizontalPodAutoscaler", into, object, nil))
 				require.Equal(t, want, dig(live, "metadata", "labels", "from"), object)

@@ -103,11 +103,15 @@ func TestAcceptHardening_Readiness(t *testing.T) {
 	}{
 		{name: "ready at once", restore: "at-once-1", needs: "a,b", asked: "a,b", times: 1},
 		{name: "ready later", restore: "later", needs: "a,b", after: 3, asked: "a,b"},
-		{name: "ready later than the server's limit, within the plugin's", restore: "longer", needs: "a", server: time.Nanosecond, plugin: "1h", after: 3, asked: "a"},
-		{name: "never, the server's limit", restore: "never-1", needs: "a", server: 5 * time.Second, asked: "a", errs: "were not ready after 5s; it is restored nevertheless"},
-		{name: "never, the plugin's limit", restore: "never-2", needs: "a", plugin: "4s", asked: "a", errs: "were not ready after 4s; it is restored nevertheless"},
+		{name: "ready later than the server's limit, within the plugin's", restore: "longer", needs: "a",
+			server: time.Nanosecond, plugin: "1h", after: 3, asked: "a"},
+		{name: "never, the server's limit", restore: "never-1", needs: "a", server: 5 * time.Second, asked: "a",
+			errs: "were not ready after 5s; it is restored nevertheless"},
+		{name: "never, the plugin's limit", restore: "never-2", needs: "a", plugin: "4s", asked: "a",
+			errs: "were not ready after 4s; it is restored nevertheless"},
 		{name: "an error", restore: "error", needs: "a", asked: "a", times: 1, errs: "no idea; it is restored nevertheless"},
-		{name: "without items that failed, or are not in the backup", restore: "at-once-2", needs: "missing,a,broken,b", asked: "a,b", errs: "broken"},
+		{name: "without items that failed, or are not in the backup", restore: "at-once-2", needs: "missing,a,broken,b",
+			asked: "a,b", errs: "broken"},
 		{name: "version 1 is never asked", restore: "old", version: "1", needs: "a,b", server: time.Nanosecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +131,8 @@ func TestAcceptHardening_Readiness(t *testing.T) {
 					host.ready(tt.restore)
 				}()
 			}
-			things := []thing{namespaceThing(ns, nil), configMap(ns, "a", nil), configMap(ns, "b", nil), waiting(ns, "s", tt.version, tt.needs, tt.plugin)}
+			things := []thing{namespaceThing(ns, nil), configMap(ns, "a", nil), configMap(ns, "b", nil),
+				waiting(ns, "s", tt.version, tt.needs, tt.plugin)}
 			if strings.Contains(tt.needs, "broken") {
 				broken := configMap(ns, "broken", nil)
 				broken.body = configMap(ns, "other", nil).body
@@ -136,7 +141,8 @@ func TestAcceptHardening_Readiness(t *testing.T) {
 			result, err := c.restore(pack(t, things...), newRestore(tt.restore, nil), options, host.actions...)
 			require.NoError(t, err)
 
-			require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"], "it is restored in any case: %+v", result.Results)
+			require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"], "it is restored in any case: %+v",
+				result.Results)
 			asked := host.asked(tt.restore)
 			for _, question := range asked {
 				require.Equal(t, tt.asked, question[1])
@@ -170,9 +176,11 @@ func TestAcceptHardening_Readiness(t *testing.T) {
 func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	const n = 300
 	ns := unique(t, "many")
-	things := []thing{namespaceThing(ns, nil), in("services", "v1", "Service", ns, "last", obj{"spec": obj{"ports": []obj{{"port": 80}}}})}
+	things := []thing{namespaceThing(ns, nil),
+		in("services", "v1", "Service", ns, "last", obj{"spec": obj{"ports": []obj{{"port": 80}}}})}
 	for i := range n {
-		things = append(things, configMap(ns, fmt.Sprintf("c%d", i), nil), waiting(ns, fmt.Sprintf("s%d", i), "2", fmt.Sprintf("c%d", i), ""))
+		things = append(things, configMap(ns, fmt.Sprintf("c%d", i), nil),
+			waiting(ns, fmt.Sprintf("s%d", i), "2", fmt.Sprintf("c%d", i), ""))
 	}
 	found := -1
 	last := &fakeAction{name: "a/last", applies: framework.ResourceSelector{IncludedResources: []string{"services"}}}
@@ -188,7 +196,8 @@ func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // which passes if some wait for the place of others
 	defer cancel()
 	result, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: options}, Request{
-		Restore: newRestore("all-"+strconv.Itoa(n), nil), Archive: pack(t, things...), Actions: append(host.actions, last), Log: testLog(t),
+		Restore: newRestore("all-"+strconv.Itoa(n), nil), Archive: pack(t, things...), Actions: append(host.actions, last),
+		Log: testLog(t),
 	})
 	require.NoError(t, err)
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
@@ -226,7 +235,8 @@ func killedWait(t *testing.T, c *cluster, host *waitsHost) {
 	}()
 	options := testOptions()
 	options.ResourceTimeout = 5 * time.Minute
-	result, err := c.restore(pack(t, configMap(ns, "a", nil), waiting(ns, "s", "2", "a", "")), newRestore("killed", nil), options, host.actions...)
+	result, err := c.restore(pack(t, configMap(ns, "a", nil), waiting(ns, "s", "2", "a", "")), newRestore("killed", nil),
+		options, host.actions...)
 	require.NoError(t, err)
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"])

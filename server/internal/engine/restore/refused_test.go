@@ -22,23 +22,26 @@ import (
 func (c *cluster) newWebhook(t *testing.T, name, ns string, clientConfig, extra obj) thing {
 	t.Helper()
 	hook := obj{
-		"name": name, "admissionReviewVersions": []string{"v1"}, "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": 1,
+		"name": name, "admissionReviewVersions": []string{"v1"}, "sideEffects": "None", "failurePolicy": "Fail",
+		"timeoutSeconds":    1,
 		"clientConfig":      clientConfig,
 		"namespaceSelector": obj{"matchLabels": obj{"kubernetes.io/metadata.name": ns}},
-		"rules":             []obj{{"operations": []string{"CREATE"}, "apiGroups": []string{""}, "apiVersions": []string{"v1"}, "resources": []string{"configmaps", "secrets"}}},
+		"rules": []obj{{"operations": []string{"CREATE"}, "apiGroups": []string{""},
+			"apiVersions": []string{"v1"}, "resources": []string{"configmaps", "secrets"}}},
 	}
 	for key, value := range extra {
 		hook[key] = value
 	}
-	one := in("validatingwebhookconfigurations.admissionregistration.k8s.io", "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "",
+	one := in("validatingwebhookconfigurations.admissionregistration.k8s.io", "admissionregistration.k8s.io/v1",
+		"ValidatingWebhookConfiguration", "",
 		name, obj{"webhooks": []obj{hook}})
 	c.create(one, "test")
 	t.Cleanup(func() { c.call(http.MethodDelete, pathOf(one, true), "", nil) })
 	return one
 }
 
-// newWebhookServer starts a server of a webhook, which answers each request as allows says. It returns the configuration
-// of clients.
+// newWebhookServer starts a server of a webhook, which answers each request as allows says. It returns the
+// configuration of clients.
 func newWebhookServer(t *testing.T, allows func(name string) bool) obj {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +57,8 @@ func newWebhookServer(t *testing.T, allows func(name string) bool) obj {
 			return
 		}
 		_ = json.NewEncoder(w).Encode(obj{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": obj{
-			"uid": review.Request.UID, "allowed": allows(review.Request.Object.Metadata.Name), "status": obj{"message": "not wanted here", "code": 403},
+			"uid": review.Request.UID, "allowed": allows(review.Request.Object.Metadata.Name),
+			"status": obj{"message": "not wanted here", "code": 403},
 		}})
 	}))
 	t.Cleanup(server.Close)
@@ -80,21 +84,25 @@ func TestAcceptHardening_RefusedExisting(t *testing.T) {
 		says   string
 	}{
 		"a quota that is full": {func(_ *testing.T, ns string) {
-			c.create(in("resourcequotas", "v1", "ResourceQuota", ns, "full", obj{"spec": obj{"hard": obj{"count/configmaps": "1"}}}), "test")
+			c.create(in("resourcequotas", "v1", "ResourceQuota", ns, "full",
+				obj{"spec": obj{"hard": obj{"count/configmaps": "1"}}}), "test")
 		}, "exceeded quota"},
 		"an admission policy": {func(t *testing.T, ns string) {
 			const gr, version = "admissionregistration.k8s.io", "admissionregistration.k8s.io/v1"
 			policy := in("validatingadmissionpolicies."+gr, version, "ValidatingAdmissionPolicy", "", ns, obj{"spec": obj{
 				"failurePolicy": "Fail",
 				"matchConstraints": obj{"resourceRules": []obj{{
-					"operations": []string{"CREATE"}, "apiGroups": []string{""}, "apiVersions": []string{"v1"}, "resources": []string{"configmaps"},
+					"operations": []string{"CREATE"}, "apiGroups": []string{""}, "apiVersions": []string{"v1"}, "resources": []string{
+						"configmaps",
+					},
 				}}},
 				"validations": []obj{{"expression": "false", "message": "no more config maps"}},
 			}})
-			binding := in("validatingadmissionpolicybindings."+gr, version, "ValidatingAdmissionPolicyBinding", "", ns, obj{"spec": obj{
-				"policyName": ns, "validationActions": []string{"Deny"},
-				"matchResources": obj{"namespaceSelector": obj{"matchLabels": obj{"kubernetes.io/metadata.name": ns}}},
-			}})
+			binding := in("validatingadmissionpolicybindings."+gr, version, "ValidatingAdmissionPolicyBinding", "", ns,
+				obj{"spec": obj{
+					"policyName": ns, "validationActions": []string{"Deny"},
+					"matchResources": obj{"namespaceSelector": obj{"matchLabels": obj{"kubernetes.io/metadata.name": ns}}},
+				}})
 			for _, one := range []thing{policy, binding} {
 				c.create(one, "test")
 				t.Cleanup(func() { c.call(http.MethodDelete, pathOf(one, true), "", nil) })
@@ -117,8 +125,8 @@ func TestAcceptHardening_RefusedExisting(t *testing.T) {
 	t.Run("a definition that has become stricter", func(t *testing.T) { t.Parallel(); refusedByDefinition(t, c) })
 }
 
-// refusedExisting restores objects that are there, unchanged and drifted, made by creation and by apply, and one that is
-// not there, under both policies.
+// refusedExisting restores objects that are there, unchanged and drifted, made by creation and by apply, and one that
+// is not there, under both policies.
 func refusedExisting(t *testing.T, c *cluster, ns string, refuse func(), says string) {
 	posted := []thing{configMap(ns, "same", nil), configMap(ns, "drifted", nil)}
 	applied := []thing{configMap(ns, "applied-same", nil), configMap(ns, "applied-drifted", nil)}
@@ -144,7 +152,8 @@ func refusedExisting(t *testing.T, c *cluster, ns string, refuse func(), says st
 		{velerov1.PolicyTypeNone, "failed", "drifted", 2},
 		{velerov1.PolicyTypeUpdate, "updated", "1", 0},
 	} {
-		result := c.mustRestore(pack(t, append(backup, configMap(ns, "new", nil))...), newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = tt.policy }))
+		result := c.mustRestore(pack(t, append(backup, configMap(ns, "new", nil))...),
+			newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = tt.policy }))
 		require.Equal(t, []string{
 			ns + "/applied-drifted(" + tt.drifted + ")", ns + "/applied-same(skipped)",
 			ns + "/drifted(" + tt.drifted + ")", ns + "/new(failed)", ns + "/same(skipped)",
@@ -178,12 +187,15 @@ func refusedByDefinition(t *testing.T, c *cluster) {
 		backup = append(backup, c.asThing(widget(name)))
 	}
 	c.must(http.MethodPatch, pathOf(widget("drifted"), true), kubeapi.MergePatch, []byte(`{"spec":{"color":"blue"}}`))
-	c.must(http.MethodPatch, pathOf(definition, true), kubeapi.MergePatch, []byte(`{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":
+	c.must(http.MethodPatch, pathOf(definition, true), kubeapi.MergePatch,
+		[]byte(`{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":
 		{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer","maximum":3},"color":{"type":"string"}}}}}}}]}}`))
 	c.awaitRefusal(widget("new"), "should be less than or equal to 3")
 
-	result := c.mustRestore(pack(t, append(backup, widget("new"))...), newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }))
-	require.Equal(t, []string{ns + "/drifted(updated)", ns + "/new(failed)", ns + "/same(skipped)"}, result.ResourceList[group+"/v1/Widget"], "%+v", result.Results)
+	result := c.mustRestore(pack(t, append(backup, widget("new"))...),
+		newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }))
+	require.Equal(t, []string{ns + "/drifted(updated)", ns + "/new(failed)", ns + "/same(skipped)"},
+		result.ResourceList[group+"/v1/Widget"], "%+v", result.Results)
 	require.Equal(t, "red", dig(c.live(widget("drifted")), "spec", "color"))
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 )
 
-// isFromFormerAttempt reports whether an object in the cluster was created by an attempt of this restore whose server died.
-// Controllers may have changed it since.
+// isFromFormerAttempt reports whether an object in the cluster was created by an attempt of this restore whose server
+// died. Controllers may have changed it since.
 func (r *itemRun) isFromFormerAttempt(live written) bool {
 	labels := live.Metadata.Labels
-	return r.engine.resumed && labels[velerov1.RestoreNameLabel] == r.engine.restoreLabel && labels[velerov1.BackupNameLabel] == r.engine.backupLabel
+	return r.engine.resumed && labels[velerov1.RestoreNameLabel] == r.engine.restoreLabel &&
+		labels[velerov1.BackupNameLabel] == r.engine.backupLabel
 }
 
-// resume goes on with an object that a former attempt has created. If nobody has changed it since, that attempt may have died
-// before it restored status and field ownership.
+// resume goes on with an object that a former attempt has created. If nobody has changed it since, that attempt may
+// have died before it restored status and field ownership.
 func (r *itemRun) resume(ctx context.Context, to target, made written, own object.Ownership) error {
 	r.claim.action = actionCreated
 	r.log.Info("not restored again: a former attempt has created it")

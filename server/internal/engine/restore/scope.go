@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Scope is what a restore may write: objects of the resources, in the namespaces or, if Cluster is set, in none. Actions may add
-// objects of others.
+// Scope is what a restore may write: objects of the resources, in the namespaces or, if Cluster is set, in none.
+// Actions may add objects of others.
 type Scope struct {
 	Namespaces []string
 	Resources  []string // "pods", "deployments.apps"

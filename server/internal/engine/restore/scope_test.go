@@ -17,11 +17,13 @@ func TestScopeIsKnownBeforeTheFirstWrite(t *testing.T) {
 		want Scope
 	}{
 		"everything": {want: Scope{
-			Namespaces: []string{"scope-a", "scope-b"}, Resources: []string{"configmaps", "namespaces", "secrets"}, Cluster: true,
+			Namespaces: []string{"scope-a", "scope-b"}, Resources: []string{"configmaps", "namespaces", "secrets"},
+			Cluster: true,
 		}},
 		"into another namespace": {
 			spec: velerov1.RestoreSpec{
-				IncludedNamespaces: []string{"scope-a"}, IncludedResources: []string{"configmaps"}, NamespaceMapping: map[string]string{"scope-a": "scope-c"},
+				IncludedNamespaces: []string{"scope-a"}, IncludedResources: []string{"configmaps"},
+				NamespaceMapping: map[string]string{"scope-a": "scope-c"},
 			},
 			want: Scope{Namespaces: []string{"scope-c"}, Resources: []string{"configmaps"}},
 		},
@@ -37,10 +39,11 @@ func TestScopeIsKnownBeforeTheFirstWrite(t *testing.T) {
 			restore.Spec = test.spec
 			restore.Spec.BackupName = "b"
 			var got *Scope
-			_, err := Run(t.Context(), Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: testOptions()}, Request{
-				Restore: restore, Archive: pack(t, things...), Log: testLog(t),
-				Begun: func(s Scope) { got = &s },
-			})
+			_, err := Run(t.Context(), Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: testOptions()},
+				Request{
+					Restore: restore, Archive: pack(t, things...), Log: testLog(t),
+					Begun: func(s Scope) { got = &s },
+				})
 			require.NoError(t, err)
 			require.NotNil(t, got)
 			require.ElementsMatch(t, test.want.Namespaces, got.Namespaces)

@@ -21,10 +21,12 @@ var gvrPods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // repositorySecret has the password of the repositories of volumes. With another one, nothing in them can be read.
 const repositorySecret = "velero-repo-credentials"
 
-// findServerParts finds what must not be updated while the server runs: its pod and the controllers above it, whose update
-// would stop the server, and the account, claims, secrets and config maps that the pod uses, which may be newer than the backup.
+// findServerParts finds what must not be updated while the server runs: its pod and the controllers above it, whose
+// update would stop the server, and the account, claims, secrets and config maps that the pod uses, which may be newer
+// than the backup.
 func (e *engine) findServerParts(ctx context.Context) error {
-	if !slices.ContainsFunc(e.archive.Namespaces(), func(name string) bool { return e.selection.Target(name) == e.restore.Namespace }) {
+	if !slices.ContainsFunc(e.archive.Namespaces(),
+		func(name string) bool { return e.selection.Target(name) == e.restore.Namespace }) {
 		return nil
 	}
 	e.serverParts = map[serverPart]bool{{secretsResource, repositorySecret}: true}
@@ -129,7 +131,8 @@ func usedBy(pod *corev1.Pod) []serverPart {
 	return parts
 }
 
-// isNeededByServer reports whether an existing object is not updated, because the server that restores needs it as it is.
+// isNeededByServer reports whether an existing object is not updated, because the server that restores needs it as it
+// is.
 func (e *engine) isNeededByServer(to target, name string) bool {
 	gr := to.gvr.GroupResource()
 	return plan.IsServerDefinition(gr, name) || to.namespace == e.restore.Namespace && e.serverParts[serverPart{gr, name}]

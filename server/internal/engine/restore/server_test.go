@@ -28,8 +28,8 @@ func ofServer(plural, kind, namespace, name string, extra obj) thing {
 	return in(plural+".velero.io", version, kind, namespace, name, extra)
 }
 
-// TestAcceptHardening_RestoreIntoItself restores a backup of the server's own namespace into that namespace, over what is
-// there, with status.
+// TestAcceptHardening_RestoreIntoItself restores a backup of the server's own namespace into that namespace, over what
+// is there, with status.
 func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -41,7 +41,8 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 		c.create(namespaceThing(name, nil), "test")
 	}
 	lease := func(namespace, holder string) thing {
-		return in("leases.coordination.k8s.io", "coordination.k8s.io/v1", "Lease", namespace, "cleat-server", obj{"spec": obj{"holderIdentity": holder, "leaseDurationSeconds": 15}})
+		return in("leases.coordination.k8s.io", "coordination.k8s.io/v1", "Lease", namespace, "cleat-server",
+			obj{"spec": obj{"holderIdentity": holder, "leaseDurationSeconds": 15}})
 	}
 	phase := func(phase string, spec obj) obj { return obj{"spec": spec, "status": obj{"phase": phase}} }
 	backupSpec := obj{"storageLocation": "default"}
@@ -52,7 +53,8 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 		ofServer("backups", "Backup", ns, "at-work", phase("InProgress", backupSpec)),
 		ofServer("backups", "Backup", ns, "b", phase("Completed", backupSpec)),
 		ofServer("restores", "Restore", ns, "r", phase("InProgress", obj{"backupName": "b"})),
-		ofServer("downloadrequests", "DownloadRequest", ns, "present", obj{"spec": obj{"target": obj{"kind": "BackupLog", "name": "b"}}}),
+		ofServer("downloadrequests", "DownloadRequest", ns, "present",
+			obj{"spec": obj{"target": obj{"kind": "BackupLog", "name": "b"}}}),
 		ofServer("schedules", "Schedule", ns, "nightly", obj{"spec": obj{"schedule": "@daily", "template": obj{}}}),
 	}
 	before := map[string]any{}
@@ -66,8 +68,10 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 	weekly := ofServer("schedules", "Schedule", ns, "weekly", obj{"spec": obj{"schedule": "@weekly", "template": obj{}}})
 	orders := []thing{
 		ofServer("deletebackuprequests", "DeleteBackupRequest", ns, "old", phase("New", obj{"backupName": "b"})),
-		ofServer("downloadrequests", "DownloadRequest", ns, "old", phase("New", obj{"target": obj{"kind": "BackupLog", "name": "b"}})),
-		ofServer("downloadrequests", "DownloadRequest", ns, "present", phase("New", obj{"target": obj{"kind": "BackupContents", "name": "b"}})),
+		ofServer("downloadrequests", "DownloadRequest", ns, "old",
+			phase("New", obj{"target": obj{"kind": "BackupLog", "name": "b"}})),
+		ofServer("downloadrequests", "DownloadRequest", ns, "present",
+			phase("New", obj{"target": obj{"kind": "BackupContents", "name": "b"}})),
 		ofServer("serverstatusrequests", "ServerStatusRequest", ns, "old", phase("New", obj{})),
 		ofServer("podvolumebackups", "PodVolumeBackup", ns, "old", phase("InProgress", obj{})),
 		ofServer("podvolumerestores", "PodVolumeRestore", ns, "old", phase("InProgress", obj{})),
@@ -98,21 +102,26 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 	}
 	result := c.mustRestore(pack(t, archived...), restore, asks)
 	for _, one := range kept {
-		require.Equal(t, before[pathOf(one, true)], dig(c.live(one), "metadata", "resourceVersion"), "%s was written", one.name)
+		require.Equal(t, before[pathOf(one, true)], dig(c.live(one), "metadata", "resourceVersion"), "%s was written",
+			one.name)
 	}
 	for _, one := range orders {
 		if _, isKept := before[pathOf(one, true)]; !isKept {
 			require.Nil(t, c.live(one), "%s %s was restored", one.gr, one.name)
 		}
 	}
-	require.Equal(t, "from the backup", dig(c.live(settings), "data", "a"), "the rest of the namespace is restored as the policy says")
+	require.Equal(t, "from the backup", dig(c.live(settings), "data", "a"),
+		"the rest of the namespace is restored as the policy says")
 	require.Nil(t, c.live(weekly), "it would create backups")
-	require.Equal(t, "somebody", dig(c.live(lease(elsewhere, "")), "spec", "holderIdentity"), "leases elsewhere are not the server's")
+	require.Equal(t, "somebody", dig(c.live(lease(elsewhere, "")), "spec", "holderIdentity"),
+		"leases elsewhere are not the server's")
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Equal(t, []string{"not restored, because a server would act on them again or lives on them: " +
 		"3 backups.velero.io, 1 datadownloads.velero.io, 2 deletebackuprequests.velero.io, 2 downloadrequests.velero.io, " +
-		"1 leases.coordination.k8s.io, 1 podvolumebackups.velero.io, 1 podvolumerestores.velero.io, 2 restores.velero.io, 1 schedules.velero.io, " +
-		"1 serverstatusrequests.velero.io; to restore schedules.velero.io into the namespace of the server, name them in includedResources"}, result.Results.Warnings.Velero)
+		"1 leases.coordination.k8s.io, 1 podvolumebackups.velero.io, 1 podvolumerestores.velero.io, 2 restores.velero.io, " +
+		"1 schedules.velero.io, " +
+		"1 serverstatusrequests.velero.io; to restore schedules.velero.io into the namespace of the server, name them in " +
+		"includedResources"}, result.Results.Warnings.Velero)
 
 	t.Run("what the restore includes by name", func(t *testing.T) { //nolint:paralleltest // one after the other, in one cluster
 		restore := newRestore("named", func(s *velerov1.RestoreSpec) {
@@ -145,7 +154,8 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 			"ledger":     func(o obj) { o["metadata"].(obj)["name"] = configmap.Ledger },
 			"configmaps": func(o obj) { o["data"] = obj{"a": "2"} },
 		}
-		changes := &fakeAction{name: "a/changes", applies: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
+		changes := &fakeAction{name: "a/changes",
+			applies: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
 		changes.execute = func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
 			return mutate(in, func(o obj) { became[dig(o, "metadata", "name").(string)](o) })
 		}
@@ -158,13 +168,16 @@ func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
 		result := c.mustRestore(pack(t, made...), restore, changes)
 		require.Equal(t, []string{"ConfigMap " + ns + "/configmaps"}, created(result, ""))
 		require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
-		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "rbac.authorization.k8s.io/v1/ClusterRoleBinding, which exists in another scope")
+		require.Contains(t, result.Results.Errors.Namespaces[ns][0],
+			"rbac.authorization.k8s.io/v1/ClusterRoleBinding, which exists in another scope")
 		require.Len(t, result.Results.Warnings.Namespaces[ns], 2, "%+v", result.Results.Warnings)
 		require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "one of events, which the restore excludes")
 		require.Contains(t, result.Results.Warnings.Namespaces[ns][1], "one of secrets, which the restore excludes")
-		require.Equal(t, []string{"not restored, because a server would act on them again or lives on them: 1 backupstoragelocations.velero.io, 4 configmaps, " +
+		require.Equal(t, []string{"not restored, because a server would act on them again or lives on them: 1 " +
+			"backupstoragelocations.velero.io, 4 configmaps, " +
 			"1 datauploads.velero.io, 1 deletebackuprequests.velero.io, 1 leases.coordination.k8s.io; " +
-			"to restore backupstoragelocations.velero.io into the namespace of the server, name them in includedResources"}, result.Results.Warnings.Velero)
+			"to restore backupstoragelocations.velero.io into the namespace of the server, name them in includedResources"},
+			result.Results.Warnings.Velero)
 		require.Nil(t, c.live(configMap(ns, configmap.Ledger, nil)))
 		require.Nil(t, c.live(in("secrets", "v1", "Secret", ns, "secret", nil)))
 	})
@@ -190,18 +203,21 @@ func TestDefinitionsOfTheServerAreNotUpdated(t *testing.T) {
 	for _, one := range []thing{mine, other} {
 		c.create(one, "test")
 		t.Cleanup(func() { c.call(http.MethodDelete, pathOf(one, true), "", nil) })
-		c.must(http.MethodPatch, pathOf(one, true), kubeapi.MergePatch, []byte(`{"spec":{"names":{"shortNames":["`+one.name[:20]+`"]}}}`))
+		c.must(http.MethodPatch, pathOf(one, true), kubeapi.MergePatch,
+			[]byte(`{"spec":{"names":{"shortNames":["`+one.name[:20]+`"]}}}`))
 	}
 	old := func(one thing) thing {
 		return in(one.gr, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", one.name, obj{
 			"metadata": obj{"annotations": obj{"from": "the backup"}}, "spec": c.live(one)["spec"],
 		})
 	}
-	result := c.mustRestore(pack(t, old(mine), old(other)), newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }))
+	result := c.mustRestore(pack(t, old(mine), old(other)),
+		newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Nil(t, dig(c.live(mine), "metadata", "annotations", "from"))
 	require.Equal(t, "the backup", dig(c.live(other), "metadata", "annotations", "from"))
-	require.Equal(t, []string{"not updated, because the server that restores needs them as they are in the cluster: 1 customresourcedefinitions.apiextensions.k8s.io"},
+	require.Equal(t, []string{"not updated, because the server that restores needs them as they are in the cluster: 1 " +
+		"customresourcedefinitions.apiextensions.k8s.io"},
 		result.Results.Warnings.Velero)
 }
 
@@ -235,7 +251,8 @@ func TestWhatTheServerRunsWithIsNotUpdated(t *testing.T) {
 	settings := func(name, value string) thing { return configMap(ns, name, obj{"data": obj{"a": value}}) }
 	all := func(value string) []thing {
 		return []thing{
-			deployment("server", value), secret("credentials", value), secret("environment", value), settings("settings", value), settings("projected", value),
+			deployment("server", value), secret("credentials", value), secret("environment", value), settings("settings", value),
+			settings("projected", value),
 			deployment("other", value), secret("other", value), settings("other", value),
 		}
 	}

@@ -22,8 +22,9 @@ import (
 // originalNameAnnotation has the name that a renamed persistent volume has in the backup.
 const originalNameAnnotation = "velero.io/original-pv-name"
 
-// restoreSnapshot puts a new volume, made of a snapshot, behind the persistent volume, unless that is in the cluster. One that is there,
-// and whose claim is restored into another namespace, gets a copy with another name. An error means that it is not restored.
+// restoreSnapshot puts a new volume, made of a snapshot, behind the persistent volume, unless that is in the cluster.
+// One that is there, and whose claim is restored into another namespace, gets a copy with another name. An error means
+// that it is not restored.
 func (r *itemRun) restoreSnapshot(ctx context.Context, taken *snapshot.Snapshot, mapped bool) error {
 	name := r.obj.Name
 	exists, err := r.volumeStays(ctx, name)
@@ -49,12 +50,13 @@ func (r *itemRun) restoreSnapshot(ctx context.Context, taken *snapshot.Snapshot,
 	if r.obj = changed; changed.Name != before { // by the plugin
 		r.rename(changed.Name)
 	}
-	r.log.Info("made a volume of a snapshot", "snapshot", taken.Status.ProviderSnapshotID, "location", taken.Spec.Location, "volumeID", r.made.ID)
+	r.log.Info("made a volume of a snapshot", "snapshot", taken.Status.ProviderSnapshotID, "location", taken.Spec.Location,
+		"volumeID", r.made.ID)
 	return nil
 }
 
-// newVolume has the plugin of the snapshot's location make a volume, unless an attempt before has. It returns the persistent volume that
-// refers to it.
+// newVolume has the plugin of the snapshot's location make a volume, unless an attempt before has. It returns the
+// persistent volume that refers to it.
 func (r *itemRun) newVolume(ctx context.Context, taken *snapshot.Snapshot) (changed *object.Object, err error) {
 	err = r.engine.pool.park(func() error {
 		defer waits.Begin(ctx, "a volume of snapshot %s for %s", taken.Status.ProviderSnapshotID, r.id).End()
@@ -66,7 +68,8 @@ func (r *itemRun) newVolume(ctx context.Context, taken *snapshot.Snapshot) (chan
 			return err
 		}
 		if r.made.Unknown {
-			r.warn(fmt.Errorf("a server was stopped while it had a volume made for %s; if that exists, nothing refers to it: look for one of snapshot %s, and delete it",
+			r.warn(fmt.Errorf("a server was stopped while it had a volume made for %s; if that exists, nothing refers to it: "+
+				"look for one of snapshot %s, and delete it",
 				r.id, taken.Status.ProviderSnapshotID))
 		}
 		if r.made.ID == "" {
@@ -86,7 +89,9 @@ func (r *itemRun) newVolume(ctx context.Context, taken *snapshot.Snapshot) (chan
 	return changed, err
 }
 
-func (r *itemRun) makeVolume(ctx context.Context, plugin volumesnapshotter.Snapshotter, taken *snapshot.Snapshot) error {
+func (r *itemRun) makeVolume(
+	ctx context.Context, plugin volumesnapshotter.Snapshotter, taken *snapshot.Snapshot,
+) error {
 	like := volumesnapshotter.Volume{Type: taken.Spec.VolumeType, Zone: taken.Spec.VolumeAZ}
 	if taken.Spec.VolumeIOPS != nil {
 		like.IOPS = *taken.Spec.VolumeIOPS
@@ -113,11 +118,12 @@ func (r *itemRun) dropRecord(ctx context.Context) {
 	}
 }
 
-// volumeStays reports whether the cluster has a persistent volume of that name. It waits for the end of one that is going: it is being
-// deleted, or will be because its claim was.
+// volumeStays reports whether the cluster has a persistent volume of that name. It waits for the end of one that is
+// going: it is being deleted, or will be because its claim was.
 func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
 	deadline := time.Now().Add(r.engine.options.TerminatingTimeout)
-	defer waits.Begin(ctx, "the end of persistent volume %s, which is being deleted, so that it can be restored", name).End()
+	defer waits.Begin(ctx, "the end of persistent volume %s, which is being deleted, so that it can be restored",
+		name).End()
 	to := target{gvr: volumesResource.WithVersion("v1")}
 	for {
 		reply, err := r.engine.api.Do(ctx, to.read(name, kubeapi.JSON))
@@ -131,12 +137,14 @@ func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
 		if err := json.Unmarshal(reply.Body, &live); err != nil {
 			return false, fmt.Errorf("decode persistent volume %s: %w", name, err)
 		}
-		released := live.Status.Phase == corev1.VolumeReleased && live.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+		released := live.Status.Phase == corev1.VolumeReleased &&
+			live.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 		if live.DeletionTimestamp == nil && !released || r.engine.dry != nil {
 			return true, nil
 		}
 		if time.Now().After(deadline) {
-			return false, fmt.Errorf("persistent volume %s is being deleted and still existed after %s; complete its deletion and restore again", name, r.engine.options.TerminatingTimeout)
+			return false, fmt.Errorf("persistent volume %s is being deleted and still existed after %s; complete its deletion "+
+				"and restore again", name, r.engine.options.TerminatingTimeout)
 		}
 		if err := r.engine.pause(ctx, r.engine.options.PollInterval); err != nil {
 			return false, err

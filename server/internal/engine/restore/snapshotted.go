@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
-// fromSnapshots returns the persistent volumes that the restore has made of snapshots of a VolumeSnapshotLocation, sorted. A volume that an
-// attempt before has made counts as well.
+// fromSnapshots returns the persistent volumes that the restore has made of snapshots of a VolumeSnapshotLocation,
+// sorted. A volume that an attempt before has made counts as well.
 func (e *engine) fromSnapshots(volumes []*volume.Volume) []snapshot.RestoreVolumeInfo {
 	if wanted := e.restore.Spec.RestorePVs; wanted != nil && !*wanted {
 		return nil
@@ -19,7 +19,8 @@ func (e *engine) fromSnapshots(volumes []*volume.Volume) []snapshot.RestoreVolum
 		if v.Snapshot == nil || !e.tracker.created(itemKey{listKey: "v1/PersistentVolume", name: v.PV}) {
 			continue
 		}
-		info := snapshot.RestoreVolumeInfo{PVName: e.renamed(v.PV), RestoreMethod: snapshot.Native, Native: snapshot.NewNativeInfo(v.Snapshot)}
+		info := snapshot.RestoreVolumeInfo{PVName: e.renamed(v.PV), RestoreMethod: snapshot.Native,
+			Native: snapshot.NewNativeInfo(v.Snapshot)}
 		info.Native.Phase = "" // Velero's file has none
 		if v.Claim != "" && e.selection != nil {
 			info.PVCNamespace, info.PVCName = e.selection.Target(v.ClaimNamespace), v.Claim

@@ -138,7 +138,8 @@ func (e *engine) keepAsIs(gr schema.GroupResource) {
 // warnOfServer warns, once for all objects, that some were left alone for the sake of a server.
 func (e *engine) warnOfServer() {
 	if what := countsOf(e.state.leftOut); what != "" {
-		e.results.RunWarning("not restored, because a server would act on them again or lives on them: " + what + e.restoredByName())
+		e.results.RunWarning("not restored, because a server would act on them again or lives on them: " + what +
+			e.restoredByName())
 	}
 	if what := countsOf(e.state.keptAsIs); what != "" {
 		e.results.RunWarning("not updated, because the server that restores needs them as they are in the cluster: " + what)
@@ -157,7 +158,8 @@ func (e *engine) restoredByName() string {
 		return ""
 	}
 	slices.Sort(names)
-	return "; to restore " + strings.Join(names, " and ") + " into the namespace of the server, name them in includedResources"
+	return "; to restore " + strings.Join(names, " and ") +
+		" into the namespace of the server, name them in includedResources"
 }
 
 // countsOf returns the counts as in "2 downloadrequests.velero.io, 1 leases.coordination.k8s.io".

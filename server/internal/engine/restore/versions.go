@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// chooseVersion chooses the version of a resource of which the archive has several. Custom resource definitions are restored in the one
-// that their cluster preferred.
+// chooseVersion chooses the version of a resource of which the archive has several. Custom resource definitions are
+// restored in the one that their cluster preferred.
 func (e *engine) chooseVersion(gr schema.GroupResource) {
 	source, others := e.archive.Versions(gr)
 	served, ok := e.snapshot.Load().ByGroupResource(gr)
@@ -27,20 +27,23 @@ func (e *engine) chooseVersion(gr schema.GroupResource) {
 	e.log.Info("chose the version to restore", "resource", gr.String(), "version", version, "reason", why)
 }
 
-// logUnknownVersions logs which of the preferred versions are of no resource that there is. They are the server's settings, so that no
-// restore is to blame.
+// logUnknownVersions logs which of the preferred versions are of no resource that there is. They are the server's
+// settings, so that no restore is to blame.
 func (e *engine) logUnknownVersions() {
 	for _, name := range slices.Sorted(maps.Keys(e.versions)) {
 		gr := schema.ParseGroupResource(name)
 		if _, served := e.snapshot.Load().ByGroupResource(gr); !served && e.archive.Count(gr) == 0 {
-			e.log.Warn("versions are preferred of a resource that neither the cluster nor the backup has; write its plural name and its group", "resource", name)
+			e.log.Warn("versions are preferred of a resource that neither the cluster nor the backup has; write its plural "+
+				"name and its group", "resource", name)
 		}
 	}
 }
 
-// lookAgain finds out whether the cluster serves by now a version of a resource that the archive has, if it did not before. It must be
-// called before an object of the resource is restored; entries are its objects.
-func (e *engine) lookAgain(ctx context.Context, helper *discovery.Helper, gr schema.GroupResource, entries []archive.Entry) error {
+// lookAgain finds out whether the cluster serves by now a version of a resource that the archive has, if it did not
+// before. It must be called before an object of the resource is restored; entries are its objects.
+func (e *engine) lookAgain(
+	ctx context.Context, helper *discovery.Helper, gr schema.GroupResource, entries []archive.Entry,
+) error {
 	if e.hasServedVersion(gr) {
 		return nil
 	}
@@ -62,8 +65,8 @@ func (e *engine) lookAgain(ctx context.Context, helper *discovery.Helper, gr sch
 	return nil
 }
 
-// hasServedVersion reports whether the cluster serves a resource in a version that the archive has. It is true for a resource without
-// a choice of versions.
+// hasServedVersion reports whether the cluster serves a resource in a version that the archive has. It is true for a
+// resource without a choice of versions.
 func (e *engine) hasServedVersion(gr schema.GroupResource) bool {
 	source, others := e.archive.Versions(gr)
 	if len(others) == 0 {

@@ -25,8 +25,8 @@ const (
 // reclaimDelete is the reclaim policy of volumes whose data is deleted with their claim.
 const reclaimDelete = "Delete"
 
-// dataOf returns the volumes with data in the backup that concern the item: the volume itself, that of a claim, those of a
-// pod.
+// dataOf returns the volumes with data in the backup that concern the item: the volume itself, that of a claim, those
+// of a pod.
 func (r *itemRun) dataOf() []*volume.Volume {
 	switch r.entry.GroupResource {
 	case volumesResource:
@@ -41,7 +41,8 @@ func (r *itemRun) dataOf() []*volume.Volume {
 }
 
 // reportLostData records an error for each volume of the item whose data is in the backup and cannot be restored, once,
-// unless the restore does not want data from snapshots. For a volume with a snapshot, the persistent volume reports what fails.
+// unless the restore does not want data from snapshots. For a volume with a snapshot, the persistent volume reports
+// what fails.
 func (r *itemRun) reportLostData() error {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	for _, v := range r.dataOf() {
@@ -72,8 +73,8 @@ func (r *itemRun) reportLostData() error {
 	return nil
 }
 
-// concerns reports whether an action is called for the item: the one for volumes of pods only if the backup has such data, or if an earlier
-// restore has left its init container in the pod.
+// concerns reports whether an action is called for the item: the one for volumes of pods only if the backup has such
+// data, or if an earlier restore has left its init container in the pod.
 func (r *itemRun) concerns(action string) bool {
 	if action != snapshot.PodVolumeRestores || r.entry.GroupResource != podsResource {
 		return true
@@ -82,8 +83,8 @@ func (r *itemRun) concerns(action string) bool {
 		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
 }
 
-// restoreFor returns the Restore for an action. One that has the data of volumes moved back learns which snapshots the backup has recorded,
-// because objects in the cluster may say anything.
+// restoreFor returns the Restore for an action. One that has the data of volumes moved back learns which snapshots the
+// backup has recorded, because objects in the cluster may say anything.
 func (r *itemRun) restoreFor(action string) ([]byte, error) {
 	snapshots := map[string]string{}
 	for _, v := range r.dataOf() {
@@ -114,13 +115,15 @@ func (r *itemRun) notMoved(v *volume.Volume) string {
 		if r.moving {
 			return ""
 		}
-		return fmt.Sprintf("the data is in %s, and the cluster has no PodVolumeBackup with that snapshot any more; delete the Backup object, without its data, so that the server brings both back from the bucket", v.Where)
+		return fmt.Sprintf("the data is in %s, and the cluster has no PodVolumeBackup with that snapshot any more; delete "+
+			"the Backup object, without its data, so that the server brings both back from the bucket", v.Where)
 	}
 	pod, known := r.engine.archive.Find(podsResource, v.PodNamespace, v.Pod)
 	if v.Pod == "" || known && r.engine.selection.Allows(pod) {
 		return ""
 	}
-	return fmt.Sprintf("the data is in %s, which is restored with pod %s/%s only, and the restore does not have that pod", v.Where, v.PodNamespace, v.Pod)
+	return fmt.Sprintf("the data is in %s, which is restored with pod %s/%s only, and the restore does not have that pod",
+		v.Where, v.PodNamespace, v.Pod)
 }
 
 // isOfFailed reports whether an action would give the item data that its backup failed to take.
@@ -150,8 +153,8 @@ func (r *itemRun) leaveOutUpload() error {
 	return r.fail(fmt.Errorf("the data of volumes is not restored yet: %s is left out", r.id))
 }
 
-// prepareVolume prepares a persistent volume for a new claim, as Velero does. skip means that it is not restored: its data
-// was deleted with its claim or is somewhere else in the backup, and the claim gets a new volume.
+// prepareVolume prepares a persistent volume for a new claim, as Velero does. skip means that it is not restored: its
+// data was deleted with its claim or is somewhere else in the backup, and the claim gets a new volume.
 func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 	spec, err := object.Split(r.obj.Top.Get("spec"))
 	if err != nil {
@@ -170,9 +173,11 @@ func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 		}
 		return true, r.reportLostData()
 	}
-	if string(spec.Get("persistentVolumeReclaimPolicy")) == string(object.Quote(reclaimDelete)) && !r.isStillBound(ctx, spec) {
+	if string(spec.Get("persistentVolumeReclaimPolicy")) == string(object.Quote(reclaimDelete)) &&
+		!r.isStillBound(ctx, spec) {
 		r.engine.addProvisioned(r.obj.Name)
-		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s has reclaim policy Delete, so it is not restored and its claim gets a new, empty volume", r.id))
+		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s has reclaim policy Delete, so it is not restored "+
+			"and its claim gets a new, empty volume", r.id))
 		return true, nil
 	}
 	r.unbind(spec)
@@ -194,10 +199,12 @@ func (r *itemRun) isStillBound(ctx context.Context, spec object.Fields) bool {
 		return false
 	}
 	ref := live.Spec.ClaimRef
-	return live.Status.Phase == corev1.VolumeBound && ref.Namespace == r.engine.selection.Target(claim.Namespace) && ref.Name == claim.Name
+	return live.Status.Phase == corev1.VolumeBound && ref.Namespace == r.engine.selection.Target(claim.Namespace) &&
+		ref.Name == claim.Name
 }
 
-// unbind makes the volume one that its restored claim is bound to again. It reports whether the claim is restored into another namespace.
+// unbind makes the volume one that its restored claim is bound to again. It reports whether the claim is restored into
+// another namespace.
 func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
 	if claim, err := object.Split(spec.Get("claimRef")); err == nil && claim != nil {
 		claim.Remove("uid")
@@ -215,8 +222,8 @@ func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
 	return mapped
 }
 
-// keepsDisk reports whether a volume is restored as it was although the backup has a snapshot of it: the restore does not
-// want data from snapshots.
+// keepsDisk reports whether a volume is restored as it was although the backup has a snapshot of it: the restore does
+// not want data from snapshots.
 func (r *itemRun) keepsDisk(data []*volume.Volume) bool {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	return unwanted && data[0].Method == snapshot.Native

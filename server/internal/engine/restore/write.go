@@ -76,7 +76,9 @@ func (e *engine) create(ctx context.Context, to target, o *object.Object, own ob
 }
 
 // createByApply is create for an object that was created by server-side apply; see object.Ownership.
-func (e *engine) createByApply(ctx context.Context, to target, o *object.Object, own object.Ownership) (written, error) {
+func (e *engine) createByApply(
+	ctx context.Context, to target, o *object.Object, own object.Ownership,
+) (written, error) {
 	o.Metadata.Set("resourceVersion", []byte(`"1"`))
 	request := to.write(http.MethodPatch, o.Name, own.Writer, kubeapi.Apply, o.Encode("managedFields"))
 	o.Metadata.Remove("resourceVersion")
@@ -142,7 +144,9 @@ func (e *engine) own(ctx context.Context, to target, made written, own object.Ow
 }
 
 // writeStatus restores the status of an object that has just been created.
-func (e *engine) writeStatus(ctx context.Context, to target, o *object.Object, made written, status []byte, own object.Ownership) error {
+func (e *engine) writeStatus(
+	ctx context.Context, to target, o *object.Object, made written, status []byte, own object.Ownership,
+) error {
 	version := made.Metadata.ResourceVersion
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
@@ -173,7 +177,9 @@ func (e *engine) writeStatus(ctx context.Context, to target, o *object.Object, m
 }
 
 // patchStatus changes the status of an object that existed before the restore, and nothing else of it.
-func (e *engine) patchStatus(ctx context.Context, to target, name string, live, wanted any, own object.Ownership) error {
+func (e *engine) patchStatus(
+	ctx context.Context, to target, name string, live, wanted any, own object.Ownership,
+) error {
 	before := map[string]any{}
 	if live != nil {
 		before["status"] = live
@@ -191,7 +197,9 @@ func (e *engine) patchStatus(ctx context.Context, to target, name string, live, 
 }
 
 // patchPlainStatus patches the status of a type without the subresource, which stores it like any other field.
-func (e *engine) patchPlainStatus(ctx context.Context, to target, name string, body []byte, own object.Ownership) error {
+func (e *engine) patchPlainStatus(
+	ctx context.Context, to target, name string, body []byte, own object.Ownership,
+) error {
 	_, err := e.api.Do(ctx, to.write(http.MethodPatch, name, own.Writer, kubeapi.MergePatch, body))
 	return err
 }

@@ -51,7 +51,8 @@ type CSIFiles struct {
 	Snapshots, Contents, Classes []json.RawMessage
 }
 
-// AddCSI adds an item of the group snapshot.storage.k8s.io in the backup. It ignores the VolumeSnapshots of other backups.
+// AddCSI adds an item of the group snapshot.storage.k8s.io in the backup. It ignores the VolumeSnapshots of other
+// backups.
 func (i *Infos) AddCSI(resource string, labels map[string]string, backup types.UID, raw []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -118,7 +119,8 @@ func (i *Infos) infosOfCSI(operations []operation.Operation) (infos []*VolumeInf
 			info.PVName, info.PV = known.PVName, known.PV
 		}
 		info.BackupMethod, info.PreserveLocalSnapshot = CSI, true
-		info.CSI = &CSIInfo{SnapshotHandle: vs.Annotations[velerov1.VolumeSnapshotHandleAnnotation], Driver: vs.Annotations[velerov1.DriverNameAnnotation]}
+		info.CSI = &CSIInfo{SnapshotHandle: vs.Annotations[velerov1.VolumeSnapshotHandleAnnotation],
+			Driver: vs.Annotations[velerov1.DriverNameAnnotation]}
 		if s := vs.Status; s != nil && s.BoundVolumeSnapshotContentName != nil {
 			info.CSI.VSCName = *s.BoundVolumeSnapshotContentName
 		}
@@ -151,7 +153,8 @@ func (i *Infos) byClaim() map[types.NamespacedName]*VolumeInfo {
 	return byClaim
 }
 
-// Settle completes the entries of volumes whose snapshots were operations that have ended. It reports whether there are such.
+// Settle completes the entries of volumes whose snapshots were operations that have ended. It reports whether there are
+// such.
 func Settle(infos []VolumeInfo, operations []operation.Operation) bool {
 	settled := false
 	for i := range infos {
@@ -159,7 +162,10 @@ func Settle(infos []VolumeInfo, operations []operation.Operation) bool {
 		if info.BackupMethod != CSI || info.SnapshotDataMoved || info.CSI == nil || info.CSI.OperationID == "" {
 			continue
 		}
-		at := slices.IndexFunc(operations, func(o operation.Operation) bool { return o.ID == info.CSI.OperationID && o.Action == CSISnapshots })
+		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
+			return o.ID == info.CSI.OperationID &&
+				o.Action == CSISnapshots
+		})
 		if at < 0 {
 			continue
 		}
@@ -187,7 +193,10 @@ func CompletedCSI(operations []operation.Operation) (count int) {
 
 // TakesCSI reports whether one of the operations is that of a CSI snapshot, or moves the data of one.
 func TakesCSI(operations []operation.Operation) bool {
-	return slices.ContainsFunc(operations, func(o operation.Operation) bool { return o.Action == CSISnapshots || o.Action == CSIClaims })
+	return slices.ContainsFunc(operations, func(o operation.Operation) bool {
+		return o.Action == CSISnapshots ||
+			o.Action == CSIClaims
+	})
 }
 
 // NeedsCSI reports whether an action is called only with the feature EnableCSI.

@@ -30,17 +30,20 @@ func TestInfosOfCSISnapshotsAreSettledByTheirOperations(t *testing.T) {
 	}
 	own := map[string]string{"velero.io/backup-uid": "u"}
 	snapshot := func(name, claim, content string) string {
-		return `{"metadata":{"namespace":"shop","name":"` + name + `","annotations":{"velero.io/csi-volumesnapshot-handle":"h-` + name + `","velero.io/csi-driver-name":"d"}},
+		return `{"metadata":{"namespace":"shop","name":"` + name +
+			`","annotations":{"velero.io/csi-volumesnapshot-handle":"h-` + name + `","velero.io/csi-driver-name":"d"}},
 			"spec":{"source":{"persistentVolumeClaimName":"` + claim + `"}},"status":{"boundVolumeSnapshotContentName":"` + content + `"}}`
 	}
 	add("volumesnapshots", own, snapshot("vs-a", "a", "content-a"))
 	add("volumesnapshots", own, snapshot("vs-b", "b", "content-b"))
 	add("volumesnapshots", own, snapshot("vs-lost", "lost", "content-lost"))
 	add("volumesnapshots", map[string]string{"velero.io/backup-uid": "another"}, snapshot("foreign", "a", "x"))
-	add("volumesnapshotcontents", own, `{"metadata":{"name":"content-a"},"status":{"creationTime":1767319445000000000,"restoreSize":1024,"readyToUse":false}}`)
+	add("volumesnapshotcontents", own,
+		`{"metadata":{"name":"content-a"},"status":{"creationTime":1767319445000000000,"restoreSize":1024,"readyToUse":false}}`)
 	add("volumesnapshotclasses", nil, `{"metadata":{"name":"class"}}`)
 	require.ErrorContains(t, infos.AddCSI("volumesnapshots", own, "u", []byte(`[]`)), "decode the VolumeSnapshot")
-	require.ErrorContains(t, infos.AddCSI("volumesnapshotcontents", own, "u", []byte(`[]`)), "decode the VolumeSnapshotContent")
+	require.ErrorContains(t, infos.AddCSI("volumesnapshotcontents", own, "u", []byte(`[]`)),
+		"decode the VolumeSnapshotContent")
 	files := infos.CSI()
 	require.Equal(t, [3]int{3, 1, 1}, [3]int{len(files.Snapshots), len(files.Contents), len(files.Classes)})
 	infos.SkipOpen(func(_, name string) bool { return name != "alone" }, "no claim")
@@ -70,9 +73,11 @@ func TestInfosOfCSISnapshotsAreSettledByTheirOperations(t *testing.T) {
 			CSI: &CSIInfo{SnapshotHandle: "h-vs-lost", Driver: "d", VSCName: "content-lost"},
 		},
 		{
-			PVCNamespace: "shop", PVCName: "a", PVName: "pv-a", BackupMethod: CSI, PreserveLocalSnapshot: true, Result: Succeeded,
-			CSI: &CSIInfo{SnapshotHandle: "h-vs-a", Driver: "d", VSCName: "content-a", Size: 1024, OperationID: "op-a", ReadyToUse: &yes},
-			PV:  &PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"tier": "pv-a"}}, CompletionTimestamp: ended,
+			PVCNamespace: "shop", PVCName: "a", PVName: "pv-a", BackupMethod: CSI, PreserveLocalSnapshot: true,
+			Result: Succeeded,
+			CSI: &CSIInfo{SnapshotHandle: "h-vs-a", Driver: "d", VSCName: "content-a", Size: 1024, OperationID: "op-a",
+				ReadyToUse: &yes},
+			PV: &PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"tier": "pv-a"}}, CompletionTimestamp: ended,
 			StartTimestamp: &metav1.Time{Time: time.Unix(1767319445, 0).UTC()},
 		},
 		{

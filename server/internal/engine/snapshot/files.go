@@ -96,9 +96,10 @@ type CSIInfo struct {
 
 // MovementInfo describes data that was moved to the backup storage.
 type MovementInfo struct {
-	DataMover        string             `json:"dataMover"`
-	UploaderType     string             `json:"uploaderType"`
-	RetainedSnapshot string             `json:"retainedSnapshot,omitempty"` // name of the VolumeSnapshot, in Velero even if it was deleted
+	DataMover    string `json:"dataMover"`
+	UploaderType string `json:"uploaderType"`
+	// name of the VolumeSnapshot, in Velero even if it was deleted
+	RetainedSnapshot string             `json:"retainedSnapshot,omitempty"`
 	SnapshotHandle   string             `json:"snapshotHandle"`
 	OperationID      string             `json:"operationID"`
 	Size             int64              `json:"size"`

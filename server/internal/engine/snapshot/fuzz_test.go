@@ -22,7 +22,8 @@ type oneRecord struct {
 func (o oneRecord) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	if found, is := list.(*corev1.ConfigMapList); is {
 		found.Items = []corev1.ConfigMap{{Data: map[string]string{
-			recordKey: o.text, recordProofKey: o.key.Sign("snapshot", "", "uid", o.text), idKey: "id", idProofKey: o.key.Sign("snapshot id", "", "id"),
+			recordKey: o.text, recordProofKey: o.key.Sign("snapshot", "", "uid", o.text), idKey: "id",
+			idProofKey: o.key.Sign("snapshot id", "", "id"),
 		}}}
 	}
 	return nil
@@ -35,7 +36,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add(`[null]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		key := signing.NewKey([]byte("of tests"))
-		found, damaged, err := NewRecords(nil, oneRecord{key: key, text: text}, "velero", signing.Fixed(key), hclog.NewNullLogger()).Of(t.Context(), "uid")
+		found, damaged, err := NewRecords(nil, oneRecord{key: key, text: text}, "velero", signing.Fixed(key),
+			hclog.NewNullLogger()).Of(t.Context(), "uid")
 		require.NoError(t, err)
 		require.Equal(t, 1, len(found)+len(damaged))
 		for _, record := range found {

@@ -47,7 +47,8 @@ func (i *Infos) of(pv *corev1.PersistentVolume) *VolumeInfo {
 	if info := i.byPV[pv.Name]; info != nil {
 		return info
 	}
-	info := &VolumeInfo{PVName: pv.Name, PV: &PVInfo{ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy), Labels: pv.Labels}}
+	info := &VolumeInfo{PVName: pv.Name, PV: &PVInfo{ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
+		Labels: pv.Labels}}
 	if claim := pv.Spec.ClaimRef; claim != nil {
 		info.PVCNamespace, info.PVCName = claim.Namespace, claim.Name
 	}
@@ -58,8 +59,8 @@ func (i *Infos) of(pv *corev1.PersistentVolume) *VolumeInfo {
 	return info
 }
 
-// Files returns the content of the files volumesnapshots and volumeinfo, sorted by volume. They are never nil. operations are those of the
-// backup.
+// Files returns the content of the files volumesnapshots and volumeinfo, sorted by volume. They are never nil.
+// operations are those of the backup.
 func (i *Infos) Files(operations []operation.Operation) ([]*Snapshot, []*VolumeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -69,17 +70,20 @@ func (i *Infos) Files(operations []operation.Operation) ([]*Snapshot, []*VolumeI
 		settled[info.PVName] = true
 	}
 	for _, info := range i.byPV {
-		if !settled[info.PVName] && (info.Skipped || info.BackupMethod != "") { // otherwise an action was to back up the data, and has said why it did not
+		if !settled[info.PVName] && (info.Skipped || info.BackupMethod != "") {
+			// otherwise an action was to back up the data, and has said why it did not
 			infos = append(infos, info)
 		}
 	}
 	infos = append(infos, i.ofPods...)
 	slices.SortFunc(snapshots, func(a, b *Snapshot) int {
-		return cmp.Or(strings.Compare(a.Spec.PersistentVolumeName, b.Spec.PersistentVolumeName), strings.Compare(a.Spec.Location, b.Spec.Location))
+		return cmp.Or(strings.Compare(a.Spec.PersistentVolumeName, b.Spec.PersistentVolumeName),
+			strings.Compare(a.Spec.Location, b.Spec.Location))
 	})
 	slices.SortFunc(infos, func(a, b *VolumeInfo) int {
 		return cmp.Or(
-			strings.Compare(a.PVName, b.PVName), strings.Compare(a.PVCNamespace, b.PVCNamespace), strings.Compare(a.PVCName, b.PVCName),
+			strings.Compare(a.PVName, b.PVName), strings.Compare(a.PVCNamespace, b.PVCNamespace), strings.Compare(a.PVCName,
+				b.PVCName),
 			comparePodVolumes(a.PodVolume, b.PodVolume),
 		)
 	})
@@ -91,6 +95,7 @@ func comparePodVolumes(a, b *PodInfo) int {
 		return 0
 	}
 	return cmp.Or(
-		strings.Compare(a.PodNamespace, b.PodNamespace), strings.Compare(a.PodName, b.PodName), strings.Compare(a.VolumeName, b.VolumeName),
+		strings.Compare(a.PodNamespace, b.PodNamespace), strings.Compare(a.PodName, b.PodName), strings.Compare(a.VolumeName,
+			b.VolumeName),
 	)
 }

@@ -47,9 +47,11 @@ func (i *Infos) infosOfMovements(operations []operation.Operation) (infos []*Vol
 	return infos
 }
 
-// SettleMovements completes the entries of volumes whose data was moved by operations that have ended. uploads are the DataUploads of
-// the backup by their operations. It reports whether there are such.
-func SettleMovements(infos []VolumeInfo, operations []operation.Operation, uploads map[string]*velerov2alpha1.DataUpload) bool {
+// SettleMovements completes the entries of volumes whose data was moved by operations that have ended. uploads are the
+// DataUploads of the backup by their operations. It reports whether there are such.
+func SettleMovements(
+	infos []VolumeInfo, operations []operation.Operation, uploads map[string]*velerov2alpha1.DataUpload,
+) bool {
 	settled := false
 	for i := range infos {
 		info := &infos[i]
@@ -57,7 +59,10 @@ func SettleMovements(infos []VolumeInfo, operations []operation.Operation, uploa
 			continue
 		}
 		moved := info.DataMovement
-		at := slices.IndexFunc(operations, func(o operation.Operation) bool { return o.ID == moved.OperationID && o.Action == CSIClaims })
+		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
+			return o.ID == moved.OperationID &&
+				o.Action == CSIClaims
+		})
 		if at < 0 {
 			continue
 		}
@@ -74,7 +79,8 @@ func SettleMovements(infos []VolumeInfo, operations []operation.Operation, uploa
 		}
 		status := &upload.Status
 		moved.DataMover, moved.UploaderType = upload.Spec.DataMover, UploaderType(upload.Spec.DataMover)
-		moved.SnapshotHandle, moved.Size, moved.IncrementalSize, moved.Phase = status.SnapshotID, status.Progress.TotalBytes, status.IncrementalBytes, status.Phase
+		moved.SnapshotHandle, moved.Size, moved.IncrementalSize, moved.Phase = status.SnapshotID, status.Progress.TotalBytes,
+			status.IncrementalBytes, status.Phase
 		if status.Phase.Terminal() && status.Phase != velerov1.LoadPhaseCompleted {
 			info.Result = Unusable
 		}

@@ -22,9 +22,11 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	infos.Know(pv)
 	updated := time.Unix(1767319500, 0)
 	op := func(claim, id string, phase operation.Phase) operation.Operation {
-		return operation.Operation{Action: CSIClaims, ID: id, Item: framework.ResourceIdentifier{Namespace: "shop", Name: claim}, Status: operation.Status{Phase: phase, Updated: updated}}
+		return operation.Operation{Action: CSIClaims, ID: id, Item: framework.ResourceIdentifier{Namespace: "shop",
+			Name: claim}, Status: operation.Status{Phase: phase, Updated: updated}}
 	}
-	operations := []operation.Operation{op("a", "du-a", operation.Completed), op("lost", "du-lost", operation.Failed), {Action: "example.io/other", ID: "x"}}
+	operations := []operation.Operation{op("a", "du-a", operation.Completed), op("lost", "du-lost", operation.Failed),
+		{Action: "example.io/other", ID: "x"}}
 	require.True(t, TakesCSI(operations[:1]))
 	_, found := infos.Files(operations)
 	var stored []VolumeInfo
@@ -36,7 +38,8 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 		DataMover: "example.io/mover", CSISnapshot: &velerov2alpha1.CSISnapshotSpec{VolumeSnapshot: "vs", Driver: "d"},
 	}}
 	upload.Status.Phase, upload.Status.SnapshotID, upload.Status.IncrementalBytes = velerov1.LoadPhaseCompleted, "s", 3
-	upload.Status.Progress.TotalBytes, upload.Status.StartTimestamp, upload.Status.CompletionTimestamp = 7, &started, &ended
+	upload.Status.Progress.TotalBytes, upload.Status.StartTimestamp, upload.Status.CompletionTimestamp = 7, &started,
+		&ended
 	require.True(t, SettleMovements(stored, operations, map[string]*velerov2alpha1.DataUpload{"du-a": upload}))
 	require.False(t, Settle(stored, operations))
 	gone := CSIInfo{SnapshotHandle: "unknown", VSCName: "unknown", OperationID: "unknown"}
@@ -44,14 +47,17 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	of.Driver = "d"
 	require.Equal(t, []VolumeInfo{
 		{
-			PVCNamespace: "shop", PVCName: "lost", BackupMethod: CSI, SnapshotDataMoved: true, Result: Unusable, CSI: &gone, CompletionTimestamp: &metav1.Time{Time: updated},
-			DataMovement: &MovementInfo{DataMover: "cleat.dev/restic", UploaderType: "restic", OperationID: "du-lost"},
+			PVCNamespace: "shop", PVCName: "lost", BackupMethod: CSI, SnapshotDataMoved: true, Result: Unusable, CSI: &gone,
+			CompletionTimestamp: &metav1.Time{Time: updated},
+			DataMovement:        &MovementInfo{DataMover: "cleat.dev/restic", UploaderType: "restic", OperationID: "du-lost"},
 		},
 		{
-			PVCNamespace: "shop", PVCName: "a", PVName: "pv-a", BackupMethod: CSI, SnapshotDataMoved: true, Result: Succeeded, CSI: &of, PV: &PVInfo{},
+			PVCNamespace: "shop", PVCName: "a", PVName: "pv-a", BackupMethod: CSI, SnapshotDataMoved: true, Result: Succeeded,
+			CSI: &of, PV: &PVInfo{},
 			StartTimestamp: &started, CompletionTimestamp: &ended,
 			DataMovement: &MovementInfo{
-				DataMover: "example.io/mover", RetainedSnapshot: "vs", SnapshotHandle: "s", OperationID: "du-a", Size: 7, IncrementalSize: 3, Phase: velerov1.LoadPhaseCompleted,
+				DataMover: "example.io/mover", RetainedSnapshot: "vs", SnapshotHandle: "s", OperationID: "du-a", Size: 7,
+				IncrementalSize: 3, Phase: velerov1.LoadPhaseCompleted,
 			},
 		},
 	}, stored)

@@ -58,7 +58,8 @@ func SettlePodVolumes(infos []VolumeInfo, loads []velerov1.PodVolumeBackup) {
 		}
 		spec, status := &loads[at].Spec, &loads[at].Status
 		of.UploaderType, of.NodeName, of.Phase = string(spec.UploaderType), spec.Node, status.Phase
-		of.SnapshotHandle, of.Size, of.IncrementalSize = status.SnapshotID, status.Progress.TotalBytes, status.IncrementalBytes
+		of.SnapshotHandle, of.Size, of.IncrementalSize = status.SnapshotID, status.Progress.TotalBytes,
+			status.IncrementalBytes
 		info.StartTimestamp, info.CompletionTimestamp = status.StartTimestamp, status.CompletionTimestamp
 		if status.Phase == velerov1.LoadPhaseCompleted {
 			info.Result = Succeeded

@@ -42,7 +42,8 @@ type Record struct {
 	records   *Records
 }
 
-// Records keeps the notes in ConfigMaps of the server's namespace, one for each snapshot. It is safe for concurrent use.
+// Records keeps the notes in ConfigMaps of the server's namespace, one for each snapshot. It is safe for concurrent
+// use.
 type Records struct {
 	client    client.Client
 	live      client.Reader
@@ -51,8 +52,8 @@ type Records struct {
 	log       hclog.Logger
 }
 
-// NewRecords returns the records in a namespace, which are signed with the key: what they name is deleted. live reads from the API server, not
-// from a cache.
+// NewRecords returns the records in a namespace, which are signed with the key: what they name is deleted. live reads
+// from the API server, not from a cache.
 func NewRecords(c client.Client, live client.Reader, namespace string, keys *signing.Keys, log hclog.Logger) *Records {
 	return &Records{client: c, live: live, namespace: namespace, keys: keys, log: log}
 }
@@ -80,7 +81,8 @@ func (r *Records) create(ctx context.Context, b *velerov1.Backup, record *Record
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: record.configMap, Labels: map[string]string{
 				OwnerLabel: string(b.UID), velerov1.ExcludeFromBackupLabel: "true",
 			}},
-			Data: map[string]string{recordKey: string(text), recordProofKey: key.Sign("snapshot", record.configMap, string(b.UID), string(text))},
+			Data: map[string]string{recordKey: string(text), recordProofKey: key.Sign("snapshot", record.configMap,
+				string(b.UID), string(text))},
 		})
 		if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost, or an attempt before
 			return nil
@@ -92,7 +94,8 @@ func (r *Records) create(ctx context.Context, b *velerov1.Backup, record *Record
 // BeginCSI records that CSI snapshots of a backup are about to be taken. After an error none must be.
 func (r *Records) BeginCSI(ctx context.Context, b *velerov1.Backup) error {
 	return r.create(ctx, b, &Record{
-		Backup: client.ObjectKeyFromObject(b), StorageLocation: b.Spec.StorageLocation, CSI: true, configMap: "cleat-csi-snapshots-" + string(b.UID), records: r,
+		Backup: client.ObjectKeyFromObject(b), StorageLocation: b.Spec.StorageLocation, CSI: true,
+		configMap: "cleat-csi-snapshots-" + string(b.UID), records: r,
 	})
 }
 
@@ -102,7 +105,9 @@ func (r *Record) Taken(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("sign the id of a snapshot: %w", err)
 	}
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{idKey: id, idProofKey: key.Sign("snapshot id", r.configMap, id)}})
+	patch, err := json.Marshal(
+		map[string]any{"data": map[string]string{idKey: id, idProofKey: key.Sign("snapshot id", r.configMap, id)}},
+	)
 	if err != nil {
 		return fmt.Errorf("encode the id of a snapshot: %w", err)
 	}
@@ -138,8 +143,10 @@ func (r *Records) Of(ctx context.Context, backup types.UID) (found []*Record, da
 	for i := range list.Items {
 		cm := &list.Items[i]
 		text, id := cm.Data[recordKey], cm.Data[idKey]
-		if !key.Proves(cm.Data[recordProofKey], "snapshot", cm.Name, string(backup), text) || id != "" && !key.Proves(cm.Data[idProofKey], "snapshot id", cm.Name, id) {
-			damaged = append(damaged, fmt.Errorf("ConfigMap %s/%s, the record of a snapshot, has no proof that this server has written it", r.namespace, cm.Name))
+		if !key.Proves(cm.Data[recordProofKey], "snapshot", cm.Name, string(backup), text) ||
+			id != "" && !key.Proves(cm.Data[idProofKey], "snapshot id", cm.Name, id) {
+			damaged = append(damaged, fmt.Errorf("ConfigMap %s/%s, the record of a snapshot, has no proof that this server "+
+				"has written it", r.namespace, cm.Name))
 			continue
 		}
 		record := &Record{configMap: cm.Name, records: r}

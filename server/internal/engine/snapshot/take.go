@@ -43,8 +43,8 @@ func (t *Taker) BeginCSI(ctx context.Context) error {
 	return err
 }
 
-// Take takes a snapshot of a volume in the first location to whose storage system the volume belongs. It returns nil if it belongs to
-// none. If the snapshot was requested and failed, Take returns it with an error.
+// Take takes a snapshot of a volume in the first location to whose storage system the volume belongs. It returns nil if
+// it belongs to none. If the snapshot was requested and failed, Take returns it with an error.
 //
 // A location that cannot be asked is an error unless another one has the volume: the volume may be one of its own.
 func (t *Taker) Take(ctx context.Context, pv *corev1.PersistentVolume, raw []byte) (*Snapshot, error) {
@@ -52,7 +52,8 @@ func (t *Taker) Take(ctx context.Context, pv *corev1.PersistentVolume, raw []byt
 	for _, name := range t.Locations {
 		plugin, id, err := t.identify(ctx, name, raw)
 		if err != nil {
-			t.Log.Error("cannot ask the plugin of a volume snapshot location whether a volume is its own", "location", name, "persistentVolume", pv.Name, "error", err)
+			t.Log.Error("cannot ask the plugin of a volume snapshot location whether a volume is its own", "location", name,
+				"persistentVolume", pv.Name, "error", err)
 			unanswered = append(unanswered, fmt.Errorf("volume snapshot location %s: %w", name, err))
 			continue
 		}
@@ -69,7 +70,9 @@ func (t *Taker) Take(ctx context.Context, pv *corev1.PersistentVolume, raw []byt
 }
 
 // identify returns the id that a volume has in a location, "" if it belongs to another storage system.
-func (t *Taker) identify(ctx context.Context, location string, raw []byte) (volumesnapshotter.Snapshotter, string, error) {
+func (t *Taker) identify(
+	ctx context.Context, location string, raw []byte,
+) (volumesnapshotter.Snapshotter, string, error) {
 	plugin, err := t.Open(ctx, location)
 	if err != nil {
 		return nil, "", err
@@ -78,7 +81,9 @@ func (t *Taker) identify(ctx context.Context, location string, raw []byte) (volu
 	return plugin, id, err
 }
 
-func (t *Taker) take(ctx context.Context, plugin volumesnapshotter.Snapshotter, pv *corev1.PersistentVolume, spec Spec) (*Snapshot, error) {
+func (t *Taker) take(
+	ctx context.Context, plugin volumesnapshotter.Snapshotter, pv *corev1.PersistentVolume, spec Spec,
+) (*Snapshot, error) {
 	like, err := plugin.GetVolumeInfo(ctx, spec.ProviderVolumeID, spec.VolumeAZ)
 	if err != nil {
 		return nil, fmt.Errorf("error getting volume info: %w", err)
@@ -88,8 +93,10 @@ func (t *Taker) take(ctx context.Context, plugin volumesnapshotter.Snapshotter, 
 		spec.VolumeIOPS = &like.IOPS
 	}
 	s := &Snapshot{Spec: spec, Status: Status{Phase: New}}
-	defer waits.Begin(ctx, "a snapshot of persistent volume %s by the plugin of volume snapshot location %s", pv.Name, spec.Location).End()
-	t.Log.Info("taking a snapshot of a persistent volume", "persistentVolume", pv.Name, "location", spec.Location, "volumeID", spec.ProviderVolumeID)
+	defer waits.Begin(ctx, "a snapshot of persistent volume %s by the plugin of volume snapshot location %s", pv.Name,
+		spec.Location).End()
+	t.Log.Info("taking a snapshot of a persistent volume", "persistentVolume", pv.Name, "location", spec.Location,
+		"volumeID", spec.ProviderVolumeID)
 	id, err := t.create(ctx, plugin, s)
 	if err != nil {
 		s.Status.Phase = Failed
@@ -119,7 +126,8 @@ func (t *Taker) create(ctx context.Context, plugin volumesnapshotter.Snapshotter
 		return id, nil
 	}
 	if operation.LeavesDoubt(err) {
-		err = fmt.Errorf("%w (whether the snapshot was taken is not known: look for one of volume %s with the tags velero.io/backup=%s and velero.io/pv=%s, and delete it)",
+		err = fmt.Errorf("%w (whether the snapshot was taken is not known: look for one of volume %s with the tags "+
+			"velero.io/backup=%s and velero.io/pv=%s, and delete it)",
 			err, s.Spec.ProviderVolumeID, t.Backup.Name, s.Spec.PersistentVolumeName)
 	}
 	if record != nil && ctx.Err() == nil { // the next server reports what was interrupted

@@ -50,20 +50,22 @@ func TestVolumeBelongsToTheFirstLocationThatKnowsIt(t *testing.T) {
 		want          string // snapshot
 		err           string
 	}{
-		"first":                {volume: "a", want: "snap-of-a-1-in-z"},
-		"second":               {volume: "b", want: "snap-of-b-1-in-z"},
-		"nobody's":             {volume: "c"},
-		"unknown to a silent":  {first: system{silent: away}, volume: "c", err: "volume snapshot location one: away"},
-		"known to another":     {first: system{silent: away}, volume: "b", want: "snap-of-b-1-in-z"},
-		"location is gone":     {missing: true, volume: "c", err: "volume snapshot location one: no such location"},
-		"the system is full":   {first: system{full: away}, volume: "a", err: "error taking snapshot of volume: away"},
-		"its own label counts": {second: system{volume: volumesnapshotter.Volume{Type: "ssd", IOPS: 7}}, volume: "b", want: "snap-of-b-1-in-z"},
+		"first":               {volume: "a", want: "snap-of-a-1-in-z"},
+		"second":              {volume: "b", want: "snap-of-b-1-in-z"},
+		"nobody's":            {volume: "c"},
+		"unknown to a silent": {first: system{silent: away}, volume: "c", err: "volume snapshot location one: away"},
+		"known to another":    {first: system{silent: away}, volume: "b", want: "snap-of-b-1-in-z"},
+		"location is gone":    {missing: true, volume: "c", err: "volume snapshot location one: no such location"},
+		"the system is full":  {first: system{full: away}, volume: "a", err: "error taking snapshot of volume: away"},
+		"its own label counts": {second: system{volume: volumesnapshotter.Volume{Type: "ssd", IOPS: 7}}, volume: "b",
+			want: "snap-of-b-1-in-z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.first.name, tt.second.name = "a", "b"
 			taker := &Taker{
-				Backup:    &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "u", Labels: map[string]string{"team": "red", "velero.io/pv": "wrong"}}},
+				Backup: &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "u",
+					Labels: map[string]string{"team": "red", "velero.io/pv": "wrong"}}},
 				Locations: []string{"one", "two"}, Log: hclog.NewNullLogger(),
 				Open: func(_ context.Context, location string) (volumesnapshotter.Snapshotter, error) {
 					switch {
@@ -97,8 +99,9 @@ func TestVolumeBelongsToTheFirstLocationThatKnowsIt(t *testing.T) {
 			}
 			require.Equal(t, &Snapshot{
 				Spec: Spec{
-					BackupName: "nightly", BackupUID: "u", Location: location, PersistentVolumeName: "pv", ProviderVolumeID: tt.volume + "-1",
-					VolumeType: system.volume.Type, VolumeAZ: "z", VolumeIOPS: iops,
+					BackupName: "nightly", BackupUID: "u", Location: location, PersistentVolumeName: "pv",
+					ProviderVolumeID: tt.volume + "-1",
+					VolumeType:       system.volume.Type, VolumeAZ: "z", VolumeIOPS: iops,
 				},
 				Status: Status{ProviderSnapshotID: tt.want, Phase: Completed},
 			}, taken)

@@ -14,7 +14,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// RestoreLabel is the label of the ConfigMaps with volumes that a restore has made: the UID of the Restore, to which they belong.
+// RestoreLabel is the label of the ConfigMaps with volumes that a restore has made: the UID of the Restore, to which
+// they belong.
 const RestoreLabel = "cleat.dev/volume-of"
 
 const (
@@ -22,8 +23,8 @@ const (
 	volumeKey  = "volumeID"
 )
 
-// Volume is the durable note of a volume that a restore makes of a snapshot, from before it is requested until a persistent volume
-// refers to it. So a restore that is taken up again does not make it twice.
+// Volume is the durable note of a volume that a restore makes of a snapshot, from before it is requested until a
+// persistent volume refers to it. So a restore that is taken up again does not make it twice.
 type Volume struct {
 	ID      string // "" until it is known
 	Unknown bool   // an attempt before has requested the volume, and its id is not known
@@ -32,8 +33,8 @@ type Volume struct {
 	records   *Records
 }
 
-// Volume returns the note of the volume for a persistent volume: a new one, or that of an attempt before. After an error the volume must
-// not be requested.
+// Volume returns the note of the volume for a persistent volume: a new one, or that of an attempt before. After an
+// error the volume must not be requested.
 func (r *Records) Volume(ctx context.Context, restore *velerov1.Restore, pv string, of *Snapshot) (*Volume, error) {
 	attempt := uuid.NewString()
 	name := "cleat-volume-" + uuid.NewSHA1(uuid.Nil, []byte(string(restore.UID)+"/"+pv)).String()

@@ -14,8 +14,8 @@ const (
 	gkeZone      = "topology.gke.io/zone"
 )
 
-// zoneOf returns the availability zone of a volume, "" if it has none: that of its labels, or the one that its node affinity requires.
-// The zones of a regional disk of GKE are joined by "__", as Velero's plugin for it expects.
+// zoneOf returns the availability zone of a volume, "" if it has none: that of its labels, or the one that its node
+// affinity requires. The zones of a regional disk of GKE are joined by "__", as Velero's plugin for it expects.
 func zoneOf(pv *corev1.PersistentVolume) string {
 	if zone := cmp.Or(pv.Labels[zoneLabel], pv.Labels[oldZoneLabel]); zone != "" {
 		return zone

@@ -21,12 +21,15 @@ func TestZoneOfVolume(t *testing.T) {
 		`{"metadata":{"name":"pv"},"spec":{"nodeAffinity":{}}}`:                                                        "",
 		`{"metadata":{"labels":{"failure-domain.beta.kubernetes.io/zone":"old"}}}`:                                     "old",
 		`{"metadata":{"labels":{"topology.kubernetes.io/zone":"new","failure-domain.beta.kubernetes.io/zone":"old"}}}`: "new",
-		affinity(in("topology.ebs.csi.aws.com/zone", "eu-1a")):                                                         "eu-1a",
-		affinity(in("topology.kubernetes.io/zone", "eu-1b")):                                                           "eu-1b",
-		affinity(in("topology.gke.io/zone", "a") + "," + in("topology.gke.io/zone", "b")):                              "a__b",
-		affinity(in("kubernetes.io/hostname", "node")):                                                                 "",
-		affinity(`{"matchExpressions":[{"key":"topology.gke.io/zone","operator":"Exists"}]}`):                          "",
-		affinity(`{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`):                           "",
+		affinity(in("topology.ebs.csi.aws.com/zone",
+			"eu-1a")): "eu-1a",
+		affinity(in("topology.kubernetes.io/zone",
+			"eu-1b")): "eu-1b",
+		affinity(in("topology.gke.io/zone", "a") + "," +
+			in("topology.gke.io/zone", "b")): "a__b",
+		affinity(in("kubernetes.io/hostname", "node")):                                        "",
+		affinity(`{"matchExpressions":[{"key":"topology.gke.io/zone","operator":"Exists"}]}`): "",
+		affinity(`{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`):  "",
 	} {
 		var volume corev1.PersistentVolume
 		require.NoError(t, json.Unmarshal([]byte(pv), &volume))

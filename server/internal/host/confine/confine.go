@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// variable passes the state to the started command. It is not in the environment of the programs that the command starts.
+	// variable passes the state to the started command. It is not in the environment of the programs that the command
+	// starts.
 	variable = "CLEAT_CONFINE"
 	// path is the only other variable of the environment, beside TMPDIR.
 	path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -55,7 +56,8 @@ func (s *state) environment() ([]string, error) {
 	return []string{path, "TMPDIR=" + s.Temp, variable + "=" + string(text)}, err
 }
 
-// Output runs the command and returns what it prints. Nothing that it has started is left, as far as the kernel has namespaces.
+// Output runs the command and returns what it prints. Nothing that it has started is left, as far as the kernel has
+// namespaces.
 func (c Command) Output(ctx context.Context) (_ []byte, err error) {
 	temp, err := os.MkdirTemp("", "confined-")
 	if err != nil {
@@ -89,8 +91,11 @@ func (c Command) Output(ctx context.Context) (_ []byte, err error) {
 	return out.Bytes(), nil
 }
 
-// start starts the command in namespaces of its own, or without them if the kernel refuses that. The command ends when alive is closed.
-func (c Command) start(ctx context.Context, s *state, out, problems io.Writer) (cmd *exec.Cmd, alive io.Closer, err error) {
+// start starts the command in namespaces of its own, or without them if the kernel refuses that. The command ends when
+// alive is closed.
+func (c Command) start(
+	ctx context.Context, s *state, out, problems io.Writer,
+) (cmd *exec.Cmd, alive io.Closer, err error) {
 	for _, s.Isolated = range []bool{true, false} {
 		cmd = exec.CommandContext(ctx, self(), c.Args...)
 		if cmd.Env, err = s.environment(); err != nil {
@@ -112,8 +117,8 @@ func (c Command) start(ctx context.Context, s *state, out, problems io.Writer) (
 	return nil, nil, err
 }
 
-// Enter gives up the rights of this process, which Output has started. On Linux it does so in a first stage, which ends by running this
-// program anew with the same arguments, and returns in the second one.
+// Enter gives up the rights of this process, which Output has started. On Linux it does so in a first stage, which ends
+// by running this program anew with the same arguments, and returns in the second one.
 func Enter() (*Confined, error) {
 	var s state
 	if err := json.Unmarshal([]byte(os.Getenv(variable)), &s); err != nil {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user and the group of confined processes that root starts, and how they see themselves if another user does.
+// nobody is the user and the group of confined processes that root starts, and how they see themselves if another user
+// does.
 const nobody = 65534
 
 // These limits hold for each confined process.
@@ -36,13 +37,14 @@ func (s *state) giveAway(temp string) error {
 // asOther explains an error of a root that cannot become another user.
 func asOther(err error) error {
 	if err != nil {
-		return fmt.Errorf("root must not run programs that nobody trusts yet, and cannot become user %d: %w; call the command as another user", nobody, err)
+		return fmt.Errorf("root must not run programs that nobody trusts yet, and cannot become user %d: %w; call the "+
+			"command as another user", nobody, err)
 	}
 	return nil
 }
 
-// isolate has a command start with what the first stage needs: a session of its own, which has no terminal, and namespaces. A user who is not
-// root gets rights in them from a namespace of users.
+// isolate has a command start with what the first stage needs: a session of its own, which has no terminal, and
+// namespaces. A user who is not root gets rights in them from a namespace of users.
 func (s *state) isolate(cmd *exec.Cmd) {
 	attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.SysProcAttr = attributes
@@ -50,7 +52,8 @@ func (s *state) isolate(cmd *exec.Cmd) {
 	if !s.Isolated {
 		return
 	}
-	attributes.Cloneflags = unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	attributes.Cloneflags = unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS |
+		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if os.Getuid() == 0 {
 		return
 	}
@@ -91,7 +94,8 @@ func (s *state) enter() error {
 	}
 	for _, dir := range []string{s.Temp, s.Files} {
 		if _, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("user %d, who is to run the programs, has no access to %s: %w; let others traverse the directories above it, or call the command as another user than root",
+			return fmt.Errorf("user %d, who is to run the programs, has no access to %s: %w; let others traverse the "+
+				"directories above it, or call the command as another user than root",
 				os.Getuid(), dir, err)
 		}
 	}
@@ -108,7 +112,8 @@ func (s *state) enter() error {
 
 // limit bounds what each process may use from now on.
 func (s *state) limit() error {
-	limits := map[int]uint64{unix.RLIMIT_CPU: mostSeconds, unix.RLIMIT_FSIZE: mostFileBytes, unix.RLIMIT_DATA: mostMemory, unix.RLIMIT_CORE: 0}
+	limits := map[int]uint64{unix.RLIMIT_CPU: mostSeconds, unix.RLIMIT_FSIZE: mostFileBytes, unix.RLIMIT_DATA: mostMemory,
+		unix.RLIMIT_CORE: 0}
 	if s.Isolated { // elsewhere, all processes of the user count
 		limits[unix.RLIMIT_NPROC] = mostProcesses
 	}
@@ -125,14 +130,17 @@ func (s *state) limit() error {
 	return nil
 }
 
-// dropRights makes root nobody, and takes the capabilities from any other user. No program that is run later has more rights.
+// dropRights makes root nobody, and takes the capabilities from any other user. No program that is run later has more
+// rights.
 func dropRights() error {
 	if os.Getuid() == 0 {
-		if err := asOther(errors.Join(unix.Setgroups(nil), unix.Setresgid(nobody, nobody, nobody), unix.Setresuid(nobody, nobody, nobody))); err != nil {
+		if err := asOther(errors.Join(unix.Setgroups(nil), unix.Setresgid(nobody, nobody, nobody),
+			unix.Setresuid(nobody, nobody, nobody))); err != nil {
 			return err
 		}
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil &&
+		!errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("clear the ambient capabilities: %w", err)
 	}
 	var none [2]unix.CapUserData

@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	mayRun   = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE // of a file
-	mayRead  = mayRun | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	mayWrite = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE // to a file
+	mayRun  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE // of a file
+	mayRead = mayRun | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// to a file
+	mayWrite = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
 // handled returns the accesses to files that a version of Landlock knows. Those without a rule are denied.
@@ -29,8 +30,8 @@ func handled(version uintptr) uint64 {
 	return all
 }
 
-// newRules returns a set of rules of Landlock, by which a process may read system directories and the programs, and write temporary files.
-// It returns -1 with an error.
+// newRules returns a set of rules of Landlock, by which a process may read system directories and the programs, and
+// write temporary files. It returns -1 with an error.
 func newRules(s *state, proc bool) (int, error) {
 	version, _, wrong := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if wrong != 0 {
@@ -83,7 +84,8 @@ func allowPath(rules int, access uint64, path string) error {
 	}
 	defer func() { _ = unix.Close(file) }()
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(file)}
-	if _, _, wrong := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); wrong != 0 {
+	if _, _, wrong := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0); wrong != 0 {
 		return fmt.Errorf("allow %s: %w", path, wrong)
 	}
 	return nil

@@ -20,8 +20,9 @@ func devices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 }
 
-// newRoot gives the process, in a mount namespace of its own, a root directory with nothing but system directories, devices, the
-// processes of its namespace, the programs in /plugins, and /tmp, which it can write. It is put together at temp.
+// newRoot gives the process, in a mount namespace of its own, a root directory with nothing but system directories,
+// devices, the processes of its namespace, the programs in /plugins, and /tmp, which it can write. It is put together
+// at temp.
 func newRoot(files, temp string) (err error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)

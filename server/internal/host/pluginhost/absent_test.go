@@ -44,8 +44,10 @@ func TestQuarantinedPluginIsAskedAgainLater(t *testing.T) {
 	})
 	for round, starts := range []int{5, 10} {
 		require.Equal(t, starts, h.journalCount("start"))
-		require.Equal(t, "list plugins: plugin /plugins/list-dies-12 died during ListPlugins: exit status 9", strings.Split(h.refused(), ";")[0])
-		session, log := h.Session("", h.log.logger()), "the plugins of "+h.dir+"/list-dies-12 are not in force, because it is quarantined: "
+		require.Equal(t, "list plugins: plugin /plugins/list-dies-12 died during ListPlugins: exit status 9",
+			strings.Split(h.refused(), ";")[0])
+		session, log := h.Session("", h.log.logger()), "the plugins of "+h.dir+
+			"/list-dies-12 are not in force, because it is quarantined: "
 		absent := session.WarnOfAbsent(kinds.BackupItemAction().Name)
 		require.Len(t, absent, 1)
 		require.True(t, strings.HasPrefix(absent[0], log), absent[0])
@@ -72,7 +74,8 @@ func TestAbsentPluginsAreThoseOfTheKinds(t *testing.T) {
 	session := h.Session("", hclog.NewNullLogger())
 	t.Cleanup(session.Close)
 	require.Equal(t, []string{
-		`BackupItemAction noslash of ` + h.dir + `/lists-nonsense is not in force, because it is quarantined: plugin name "noslash" must be "domain/name", like "example.io/stamp"`,
+		`BackupItemAction noslash of ` + h.dir +
+			`/lists-nonsense is not in force, because it is quarantined: plugin name "noslash" must be "domain/name", like "example.io/stamp"`,
 	}, session.WarnOfAbsent(kinds.BackupItemAction().Name), "not the one that is listed twice")
 	require.Empty(t, session.WarnOfAbsent(kinds.ObjectStore().Name))
 }

@@ -46,8 +46,8 @@ const (
 	authoredPod     = `{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"example.io/stamp":"db"},"name":"web","namespace":"shop"}}`
 )
 
-// TestAcceptAuthor_Kinds builds a module outside this tree that has all kinds, as `cleat plugin init` writes it, and calls the
-// same binary in this server and, for Velero's kinds, as stock Velero does.
+// TestAcceptAuthor_Kinds builds a module outside this tree that has all kinds, as `cleat plugin init` writes it, and
+// calls the same binary in this server and, for Velero's kinds, as stock Velero does.
 func TestAcceptAuthor_Kinds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -167,7 +167,8 @@ func callRestoreItemAction(t *testing.T, _ *testHost, session *Session) {
 	action := only(t, session, kinds.RestoreItemAction())
 	requireAppliesTo(t, action, "configmaps")
 	stamped := []byte(authoredStamped)
-	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: stamped, ItemFromBackup: stamped, Restore: []byte(stockRestore)})
+	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: stamped, ItemFromBackup: stamped,
+		Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.NotContains(t, string(result.Item), authored)
 }
@@ -176,7 +177,8 @@ func callAsyncRestoreItemAction(t *testing.T, _ *testHost, session *Session) {
 	action := only(t, session, kinds.AsyncRestoreItemAction())
 	requireAppliesTo(t, action, "persistentvolumeclaims")
 	claim := []byte(authoredClaim)
-	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: claim, ItemFromBackup: claim, Restore: []byte(stockRestore)})
+	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: claim, ItemFromBackup: claim,
+		Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.NotEmpty(t, result.OperationID)
 	requireCompletes(t, func() (framework.OperationProgress, error) {
@@ -199,7 +201,8 @@ func callItemBlockAction(t *testing.T, _ *testHost, session *Session) {
 }
 
 func callObjectStore(t *testing.T, h *testHost, _ *Session) {
-	store, err := h.ObjectStore(t.Context(), "default", authored, map[string]string{"bucket": "vault", "path": t.TempDir()})
+	store, err := h.ObjectStore(t.Context(), "default", authored,
+		map[string]string{"bucket": "vault", "path": t.TempDir()})
 	require.NoError(t, err)
 	content := strings.Repeat("0123456789abcdef", 5_000)
 	require.NoError(t, store.PutObject(t.Context(), "vault", "a/one", strings.NewReader(content)))
@@ -249,14 +252,16 @@ func callManifestWriter(t *testing.T, h *testHost, _ *Session) {
 	writer, err := Named(h, kinds.ManifestWriter(), authored)
 	require.NoError(t, err)
 	kept := map[string]string{}
-	manifest, err := writer.Begin(t.Context(), manifestwriter.Input{Backup: backupJSON}, func(name string, content io.Reader) error {
-		all, err := io.ReadAll(content)
-		kept[name] = string(all)
-		return err
-	})
+	manifest, err := writer.Begin(t.Context(), manifestwriter.Input{Backup: backupJSON},
+		func(name string, content io.Reader) error {
+			all, err := io.ReadAll(content)
+			kept[name] = string(all)
+			return err
+		})
 	require.NoError(t, err)
 	defer manifest.Abort()
-	require.NoError(t, manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: "shop", Name: "web"}))
+	require.NoError(t, manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "configmaps", Kind: "ConfigMap",
+		Namespace: "shop", Name: "web"}))
 	require.NoError(t, manifest.Finish())
 	require.Equal(t, map[string]string{"stamp.json": "{\"configmaps\":1}\n"}, kept)
 }
@@ -265,7 +270,8 @@ func callDataMover(t *testing.T, h *testHost, _ *Session) {
 	mover, err := Named(h, kinds.DataMover(), authored)
 	require.NoError(t, err)
 	repository := datamover.Repository{
-		Provider: "cleat.dev/file", Config: map[string]string{"bucket": "vault", "path": t.TempDir()}, Path: "plugins/shop", Password: []byte("secret"),
+		Provider: "cleat.dev/file", Config: map[string]string{"bucket": "vault", "path": t.TempDir()}, Path: "plugins/shop",
+		Password: []byte("secret"),
 	}
 	checked, err := mover.Check(t.Context(), datamover.Check{Repository: repository, Create: true}, nil)
 	require.NoError(t, err)
@@ -273,12 +279,14 @@ func callDataMover(t *testing.T, h *testHost, _ *Session) {
 	volume, restored := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(volume, "a"), []byte("content"), 0o600))
 	var last datamover.Progress
-	snapshot, err := mover.Backup(t.Context(), datamover.Backup{Repository: repository, Key: "load-1", Volume: datamover.Volume{Path: volume}},
+	snapshot, err := mover.Backup(t.Context(), datamover.Backup{Repository: repository, Key: "load-1",
+		Volume: datamover.Volume{Path: volume}},
 		func(p datamover.Progress) { last = p })
 	require.NoError(t, err)
 	require.EqualValues(t, len("content"), snapshot.Bytes)
 	require.Equal(t, snapshot.Bytes, last.DoneBytes)
-	_, err = mover.Restore(t.Context(), datamover.Restore{Repository: repository, SnapshotID: snapshot.ID, Volume: datamover.Volume{Path: restored}}, nil)
+	_, err = mover.Restore(t.Context(), datamover.Restore{Repository: repository, SnapshotID: snapshot.ID,
+		Volume: datamover.Volume{Path: restored}}, nil)
 	require.NoError(t, err)
 	content, err := os.ReadFile(filepath.Join(restored, "a"))
 	require.NoError(t, err)
@@ -296,14 +304,15 @@ func (veleroSide) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc
 	return conn, nil
 }
 
-// startAsVelero starts a plugin as stock Velero does: with its handshake, without TLS, without calls of PluginInfo. It adds
-// environment to its own.
+// startAsVelero starts a plugin as stock Velero does: with its handshake, without TLS, without calls of PluginInfo. It
+// adds environment to its own.
 func startAsVelero(t *testing.T, command string, environment ...string) *grpc.ClientConn {
 	t.Helper()
 	cmd := exec.Command(command, serverArguments()...)
 	cmd.Env = environment // the client adds that of this process
 	client := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN", MagicCookieValue: "hello"},
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN",
+			MagicCookieValue: "hello"},
 		Plugins:          plugin.PluginSet{"any": veleroSide{}},
 		Cmd:              cmd,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
@@ -331,14 +340,16 @@ func requireAuthoredInVelero(t *testing.T, command string) {
 		found = append(found, one.GetKind())
 	}
 	require.ElementsMatch(t, []string{
-		"BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction", "ObjectStore", "VolumeSnapshotter",
+		"BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction", "ObjectStore",
+		"VolumeSnapshotter",
 	}, found, "Velero does not start with a kind that it does not know")
 
 	backup := backupitemactionv2.NewBackupItemActionClient(conn)
 	backupApplies, err := backup.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: authored})
 	require.NoError(t, err)
 	require.Equal(t, []string{"configmaps"}, backupApplies.GetResourceSelector().GetIncludedResources())
-	backedUp, err := backup.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: authored, Item: []byte(authoredConfig), Backup: backupJSON})
+	backedUp, err := backup.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: authored, Item: []byte(authoredConfig),
+		Backup: backupJSON})
 	require.NoError(t, err)
 	require.JSONEq(t, authoredStamped, string(backedUp.GetItem()))
 	require.Empty(t, backedUp.GetOperationID())
@@ -348,7 +359,8 @@ func requireAuthoredInVelero(t *testing.T, command string) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"configmaps"}, restoreApplies.GetResourceSelector().GetIncludedResources())
 	restored, err := restore.Execute(ctx, &restoreitemactionv2.RestoreItemActionExecuteRequest{
-		Plugin: authored, Item: []byte(authoredStamped), ItemFromBackup: []byte(authoredStamped), Restore: []byte(stockRestore),
+		Plugin: authored, Item: []byte(authoredStamped), ItemFromBackup: []byte(authoredStamped),
+		Restore: []byte(stockRestore),
 	})
 	require.NoError(t, err)
 	require.Contains(t, string(restored.GetItem()), `"name":"web"`)
@@ -358,14 +370,16 @@ func requireAuthoredInVelero(t *testing.T, command string) {
 	removeApplies, err := remove.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: authored})
 	require.NoError(t, err)
 	require.Equal(t, []string{"persistentvolumes"}, removeApplies.GetResourceSelector().GetIncludedResources())
-	_, err = remove.Execute(ctx, &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: authored, Item: []byte(authoredVolume), Backup: backupJSON})
+	_, err = remove.Execute(ctx, &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: authored,
+		Item: []byte(authoredVolume), Backup: backupJSON})
 	require.NoError(t, err)
 
 	block := itemblockactionv1.NewItemBlockActionClient(conn)
 	blockApplies, err := block.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: authored})
 	require.NoError(t, err)
 	require.Equal(t, []string{"pods"}, blockApplies.GetResourceSelector().GetIncludedResources())
-	related, err := block.GetRelatedItems(ctx, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{Plugin: authored, Item: []byte(authoredPod), Backup: backupJSON})
+	related, err := block.GetRelatedItems(ctx, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{Plugin: authored,
+		Item: []byte(authoredPod), Backup: backupJSON})
 	require.NoError(t, err)
 	require.Len(t, related.GetRelatedItems(), 1)
 	require.Equal(t, "db", related.GetRelatedItems()[0].GetName())
@@ -373,25 +387,30 @@ func requireAuthoredInVelero(t *testing.T, command string) {
 	requireStoreInVelero(t, objectstorev1.NewObjectStoreClient(conn))
 
 	snapshotter := volumesnapshotterv1.NewVolumeSnapshotterClient(conn)
-	_, err = snapshotter.Init(ctx, &volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: authored, Config: map[string]string{"path": t.TempDir()}})
+	_, err = snapshotter.Init(ctx, &volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: authored,
+		Config: map[string]string{"path": t.TempDir()}})
 	require.NoError(t, err)
-	volume, err := snapshotter.GetVolumeID(ctx, &volumesnapshotterv1.GetVolumeIDRequest{Plugin: authored, PersistentVolume: []byte(authoredVolume)})
+	volume, err := snapshotter.GetVolumeID(ctx, &volumesnapshotterv1.GetVolumeIDRequest{Plugin: authored,
+		PersistentVolume: []byte(authoredVolume)})
 	require.NoError(t, err)
 	require.Equal(t, "/srv/data", volume.GetVolumeID())
 }
 
 func requireStoreInVelero(t *testing.T, store objectstorev1.ObjectStoreClient) {
 	t.Helper()
-	_, err := store.Init(t.Context(), &objectstorev1.ObjectStoreInitRequest{Plugin: authored, Config: map[string]string{"bucket": "vault", "path": t.TempDir()}})
+	_, err := store.Init(t.Context(), &objectstorev1.ObjectStoreInitRequest{Plugin: authored,
+		Config: map[string]string{"bucket": "vault", "path": t.TempDir()}})
 	require.NoError(t, err)
 	upload, err := store.PutObject(t.Context())
 	require.NoError(t, err)
 	for _, piece := range []string{"one ", "two"} {
-		require.NoError(t, upload.Send(&objectstorev1.PutObjectRequest{Plugin: authored, Bucket: "vault", Key: "a/one", Body: []byte(piece)}))
+		require.NoError(t, upload.Send(&objectstorev1.PutObjectRequest{Plugin: authored, Bucket: "vault", Key: "a/one",
+			Body: []byte(piece)}))
 	}
 	_, err = upload.CloseAndRecv()
 	require.NoError(t, err)
-	download, err := store.GetObject(t.Context(), &objectstorev1.GetObjectRequest{Plugin: authored, Bucket: "vault", Key: "a/one"})
+	download, err := store.GetObject(t.Context(), &objectstorev1.GetObjectRequest{Plugin: authored, Bucket: "vault",
+		Key: "a/one"})
 	require.NoError(t, err)
 	var content []byte
 	for {

@@ -65,8 +65,8 @@ func TestAcceptAuthor_Logs(t *testing.T) {
 	}
 }
 
-// One binary has asynchronous actions and their adapters for Velero. This server uses it as what it is, once per kind; Velero,
-// whose handshake and wire the test speaks, gets actions of version 2 that start the same operations.
+// One binary has asynchronous actions and their adapters for Velero. This server uses it as what it is, once per kind;
+// Velero, whose handshake and wire the test speaks, gets actions of version 2 that start the same operations.
 func TestAcceptAuthor_Adapter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,17 +74,20 @@ func TestAcceptAuthor_Adapter(t *testing.T) {
 	programs.Copy(t, "server/internal/host/pluginhost/testdata/mover", command)
 	t.Run("in this server", func(t *testing.T) {
 		t.Parallel()
-		h := newTestHost(t, dir, func(c *Config) { c.Environment = append(c.Environment, hostapi.StateDirEnv+"="+t.TempDir()) })
+		h := newTestHost(t, dir,
+			func(c *Config) { c.Environment = append(c.Environment, hostapi.StateDirEnv+"="+t.TempDir()) })
 		used := map[string]bool{}
 		for _, entry := range h.Entries() {
 			used[entry.Kind] = entry.Used
 			require.Empty(t, entry.Quarantined)
 			if kind, adapts := strings.CutSuffix(entry.Kind, "ItemActionV2"); adapts {
-				require.Equal(t, "an adapter of the Async"+kind+"ItemAction of that name, for hosts that do not know that kind", entry.Note)
+				require.Equal(t, "an adapter of the Async"+kind+"ItemAction of that name, for hosts that do not know that kind",
+					entry.Note)
 			}
 		}
 		require.Equal(t, map[string]bool{
-			"AsyncBackupItemAction": true, "BackupItemActionV2": false, "AsyncRestoreItemAction": true, "RestoreItemActionV2": false,
+			"AsyncBackupItemAction": true, "BackupItemActionV2": false, "AsyncRestoreItemAction": true,
+			"RestoreItemActionV2": false,
 		}, used)
 		action := h.action(t, "example.io/mover")
 		result, err := action.Execute(t.Context(), []byte(authoredClaim), backupJSON)
@@ -127,20 +130,24 @@ func requireAdapterInVelero(t *testing.T, conn *grpc.ClientConn) {
 	applies, err := backup.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: mover})
 	require.NoError(t, err)
 	require.Equal(t, []string{"persistentvolumeclaims"}, applies.GetResourceSelector().GetIncludedResources())
-	backedUp, err := backup.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: mover, Item: []byte(authoredClaim), Backup: backupJSON})
+	backedUp, err := backup.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: mover, Item: []byte(authoredClaim),
+		Backup: backupJSON})
 	require.NoError(t, err)
 	require.JSONEq(t, authoredClaim, string(backedUp.GetItem()))
 	require.NotEmpty(t, backedUp.GetOperationID())
 	require.Len(t, backedUp.GetPostOperationItems(), 1)
 	require.Equal(t, "data", backedUp.GetPostOperationItems()[0].GetName())
-	again, err := backup.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: mover, Item: []byte(authoredClaim), Backup: backupJSON})
+	again, err := backup.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: mover, Item: []byte(authoredClaim),
+		Backup: backupJSON})
 	require.NoError(t, err)
 	require.Equal(t, backedUp.GetOperationID(), again.GetOperationID(), "the same item of the same backup")
 	requireMoved(t, func() (*shared.OperationProgress, error) {
-		reply, err := backup.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{Plugin: mover, OperationID: backedUp.GetOperationID(), Backup: backupJSON})
+		reply, err := backup.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{Plugin: mover,
+			OperationID: backedUp.GetOperationID(), Backup: backupJSON})
 		return reply.GetProgress(), err
 	})
-	_, err = backup.Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{Plugin: mover, OperationID: backedUp.GetOperationID(), Backup: backupJSON})
+	_, err = backup.Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{Plugin: mover,
+		OperationID: backedUp.GetOperationID(), Backup: backupJSON})
 	require.NoError(t, err, "Velero has no reply for an operation that cannot be cancelled")
 
 	restore := restoreitemactionv2.NewRestoreItemActionClient(conn)
@@ -150,10 +157,12 @@ func requireAdapterInVelero(t *testing.T, conn *grpc.ClientConn) {
 	require.NoError(t, err)
 	require.JSONEq(t, authoredClaim, string(restored.GetItem()))
 	requireMoved(t, func() (*shared.OperationProgress, error) {
-		reply, err := restore.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{Plugin: mover, OperationID: restored.GetOperationID(), Restore: []byte(stockRestore)})
+		reply, err := restore.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{Plugin: mover,
+			OperationID: restored.GetOperationID(), Restore: []byte(stockRestore)})
 		return reply.GetProgress(), err
 	})
-	ready, err := restore.AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{Plugin: mover, Restore: []byte(stockRestore)})
+	ready, err := restore.AreAdditionalItemsReady(ctx,
+		&restoreitemactionv2.RestoreItemActionItemsReadyRequest{Plugin: mover, Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.True(t, ready.GetReady())
 }
@@ -163,6 +172,7 @@ func requireMoved(t *testing.T, progress func() (*shared.OperationProgress, erro
 	t.Helper()
 	require.Eventually(t, func() bool {
 		now, err := progress()
-		return err == nil && now.GetCompleted() && now.GetErr() == "" && now.GetNCompleted() == 3 && now.GetOperationUnits() == "blocks"
+		return err == nil && now.GetCompleted() && now.GetErr() == "" && now.GetNCompleted() == 3 &&
+			now.GetOperationUnits() == "blocks"
 	}, longEnough, aMoment)
 }

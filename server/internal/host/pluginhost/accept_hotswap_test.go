@@ -25,8 +25,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// TestAcceptKinds_HotSwap changes the plugin directory of a host in use. A test in server/cmd/cleat does the same with a whole
-// server, backups and restores.
+// TestAcceptKinds_HotSwap changes the plugin directory of a host in use. A test in server/cmd/cleat does the same with
+// a whole server, backups and restores.
 func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Parallel()
 	t.Run("under load", testSwapUnderLoad)
@@ -144,7 +144,8 @@ func testSwapUnderLoad(t *testing.T) {
 		}
 		if i%8 == 1 {
 			newest := int(swapped.Load())
-			require.Eventually(t, func() bool { _, seen := distinct.Load(newest); return seen }, longEnough, aMoment, "a run has version %d", newest)
+			require.Eventually(t, func() bool { _, seen := distinct.Load(newest); return seen }, longEnough, aMoment,
+				"a run has version %d", newest)
 		}
 		select {
 		case <-step:
@@ -251,7 +252,8 @@ func testSwapInARun(t *testing.T) {
 	h.requireSeen(t, 0)
 	require.Contains(t, h.log.String(), "plugin was removed")
 	_, err = h.Find("BackupItemAction", "example.io/behave")
-	require.EqualError(t, err, `unknown BackupItemAction "example.io/behave"; no plugin of the kind BackupItemAction was found`)
+	require.EqualError(t, err,
+		`unknown BackupItemAction "example.io/behave"; no plugin of the kind BackupItemAction was found`)
 	seen, err = versionOf(t.Context(), actionNamed(t, late, "example.io/behave"))
 	require.NoError(t, err)
 	require.Equal(t, 1, seen, "also for a run that has made no call before")
@@ -297,7 +299,8 @@ func testSwapOfAStore(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "behave")))
 	require.NoError(t, h.Rescan(t.Context()))
 	_, err = h.ObjectStore(t.Context(), "default", "example.io/store", config)
-	require.EqualError(t, err, `unknown object store provider "example.io/store"; no plugin of the kind ObjectStore was found`)
+	require.EqualError(t, err,
+		`unknown object store provider "example.io/store"; no plugin of the kind ObjectStore was found`)
 	require.Equal(t, old, storeProcess(t, first))
 }
 
@@ -418,7 +421,8 @@ func testSwapOneAfterTheOther(t *testing.T) {
 		}
 		return reasons
 	}
-	names := []string{"/b/behave BackupItemAction", "/b/behave ObjectStore", "/b/behave RestoreItemAction", "/b/behave AsyncBackupItemAction"}
+	names := []string{"/b/behave BackupItemAction", "/b/behave ObjectStore", "/b/behave RestoreItemAction",
+		"/b/behave AsyncBackupItemAction"}
 	require.ElementsMatch(t, append(names, "/c "), quarantined())
 	require.Equal(t, 1, h.seen(t))
 	running := processOf(t, h.behave(t))
@@ -445,8 +449,10 @@ func testSwapOneAfterTheOther(t *testing.T) {
 	require.Equal(t, 2, h.seen(t), "the second binary provides the names now")
 	require.Empty(t, quarantined())
 	require.Regexp(t, regexp.QuoteMeta("[INFO]  plugin found: cmd="+filepath.Join(dir, "b", "behave"))+
-		" kind=BackupItemAction plugin=example.io/behave (pluginVersion=.* )?version=1 used=true", h.log.String()) // built out of a repository it has one
-	require.Contains(t, h.log.String(), "[INFO]  plugin was removed: cmd="+filepath.Join(dir, "a", "behave")+" kind=BackupItemAction plugin=example.io/behave")
+		// built out of a repository it has one
+		" kind=BackupItemAction plugin=example.io/behave (pluginVersion=.* )?version=1 used=true", h.log.String())
+	require.Contains(t, h.log.String(), "[INFO]  plugin was removed: cmd="+filepath.Join(dir, "a", "behave")+
+		" kind=BackupItemAction plugin=example.io/behave")
 
 	writeExecutable(t, filepath.Join(dir, "b", "new.tmp"), "#!/bin/sh\nexit 4\n")
 	require.NoError(t, os.Rename(filepath.Join(dir, "b", "new.tmp"), filepath.Join(dir, "b", "behave")))

@@ -23,8 +23,8 @@ const (
 	rewrite   = `if that is what you want to run, write the lock again with "cleat plugin lock"`
 )
 
-// TestAcceptKinds_Lock checks that a locked host runs only the binaries of the lock, and why the others are refused. Every
-// plugin process leaves a mark at its start, which shows that a refused binary did not run.
+// TestAcceptKinds_Lock checks that a locked host runs only the binaries of the lock, and why the others are refused.
+// Every plugin process leaves a mark at its start, which shows that a refused binary did not run.
 func TestAcceptKinds_Lock(t *testing.T) {
 	t.Parallel()
 	t.Run("found at the start", testLockAtTheStart)
@@ -250,7 +250,9 @@ func lockedDir(t *testing.T) (string, *pluginlock.Lock) {
 	require.NoError(t, err)
 	sum, err := pluginlock.Sum(strings.NewReader(string(content)))
 	require.NoError(t, err)
-	provides := map[string][]pluginlock.Provided{bystander: {{Kind: "BackupItemAction", Version: 1, Name: "example.io/named-bystander"}}}
+	provides := map[string][]pluginlock.Provided{
+		bystander: {{Kind: "BackupItemAction", Version: 1, Name: "example.io/named-bystander"}},
+	}
 	for _, r := range newTestHost(t, pluginDir(t, "behave"), nil).Entries() {
 		kind, version := hostapi.SplitWireKind(r.Kind)
 		provides[mover] = append(provides[mover], pluginlock.Provided{Kind: kind, Version: version, Name: r.Name})
@@ -309,7 +311,8 @@ func leavesMark(t *testing.T, path string) {
 	writeExecutable(t, path, "#!/bin/sh\necho mark >> \"$CLEAT_TEST_JOURNAL\"\n")
 }
 
-// afterNextCheck ends the process of the misbehaving plugin, and calls do between the check and the start of the next one.
+// afterNextCheck ends the process of the misbehaving plugin, and calls do between the check and the start of the next
+// one.
 func (h *testHost) afterNextCheck(t *testing.T, pid int, do func()) {
 	t.Helper()
 	launch := h.history.now().catalog.rows[0].source.launch

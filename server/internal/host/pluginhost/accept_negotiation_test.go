@@ -27,7 +27,8 @@ const (
 	ria, riaV2, abia         = "RestoreItemAction", "RestoreItemActionV2", "AsyncBackupItemAction"
 )
 
-// announced describes the plugin of a pair. Kinds are those of the wire, followed by "=name" if the name is not example.io/x.
+// announced describes the plugin of a pair. Kinds are those of the wire, followed by "=name" if the name is not
+// example.io/x.
 type announced struct {
 	lists     []string
 	informs   []string // by PluginInfo; nil: it has none
@@ -55,45 +56,67 @@ func negotiations() map[string]negotiation {
 	both, all := []string{bia, biaV2}, []string{bia, biaV2, biaV3}
 	lists := func(words ...string) []announced { return []announced{{lists: words}} }
 	return map[string]negotiation{
-		"1 2 and 1":           {both, lists(bia), []string{bia + newest}, []string{v1}, 0},
-		"1 2 and 2":           {both, lists(biaV2), []string{biaV2 + newest}, []string{v2}, 0},
-		"1 2 and 1 2":         {both, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest}, []string{v2}, 0},
-		"1 2 and 2 1":         {both, lists(biaV2, bia), []string{biaV2 + newest, bia + twoIs}, []string{v2}, 0},
-		"1 2 and 3":           {both, lists(biaV3), []string{biaV3 + ": left: this server knows versions 1 and 2 of BackupItemAction, not 3"}, nil, 0},
-		"1 2 and 1 2 3":       {both, lists(bia, biaV2, biaV3), []string{bia + twoIs, biaV2 + newest, biaV3 + ": left: this server knows versions 1 and 2 of BackupItemAction, not 3"}, []string{v2}, 0},
-		"1 and 1":             {[]string{bia}, lists(bia), []string{bia + newest}, []string{v1}, 0},
-		"1 and 1 2":           {[]string{bia}, lists(bia, biaV2), []string{bia + newest, biaV2 + ": left: this server knows version 1 of BackupItemAction, not 2"}, []string{v1}, 0},
-		"1 and 2":             {[]string{bia}, lists(biaV2), []string{biaV2 + ": left: this server knows version 1 of BackupItemAction, not 2"}, nil, 0},
-		"2 and 1":             {[]string{biaV2}, lists(bia), []string{bia + ": left: this server knows version 2 of BackupItemAction, no longer 1"}, nil, 0},
-		"2 and 1 2":           {[]string{biaV2}, lists(bia, biaV2), []string{bia + ": left: this server knows version 2 of BackupItemAction, no longer 1", biaV2 + newest}, []string{v2}, 0},
-		"2 and 2":             {[]string{biaV2}, lists(biaV2), []string{biaV2 + newest}, []string{v2}, 0},
-		"1 2 3 and 1":         {all, lists(bia), []string{bia + newest}, []string{v1}, 0},
-		"1 2 3 and 1 2":       {all, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest}, []string{v2}, 0},
-		"1 2 3 and 1 2 3":     {all, lists(bia, biaV2, biaV3), []string{bia + ": left: version 3 of the same name is used", biaV2 + ": left: version 3 of the same name is used", biaV3 + newest}, []string{v3}, 0},
-		"1 2 3 and 1 3":       {all, lists(bia, biaV3), []string{bia + ": left: version 3 of the same name is used", biaV3 + newest}, []string{v3}, 0},
-		"1 2 3 and 2 4":       {all, lists(biaV2, biaV4), []string{biaV2 + newest, biaV4 + ": left: this server knows versions 1, 2 and 3 of BackupItemAction, not 4"}, []string{v2}, 0},
-		"1 goes, and 1":       {[]string{bia + "!", biaV2}, lists(bia), []string{bia + newest + goes}, []string{v1}, 1},
-		"1 goes, and 1 2":     {[]string{bia + "!", biaV2}, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest}, []string{v2}, 0},
-		"1 2 go, and 1 2":     {[]string{bia + "!", biaV2 + "!", biaV3}, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest + goes}, []string{v2}, 1},
-		"1 goes, two names":   {[]string{bia + "!", biaV2}, lists(bia, bia+"=example.io/y"), []string{bia + newest + goes, bia + "=example.io/y" + newest + goes}, []string{v1, v1 + " of example.io/y"}, 2},
-		"1 goes, two plugins": {[]string{bia + "!", biaV2}, []announced{{lists: []string{bia}}, {lists: []string{bia + "=example.io/y"}}}, []string{bia + newest + goes, bia + "=example.io/y" + newest + goes}, []string{v1, v1 + " of example.io/y"}, 2},
+		"1 2 and 1":   {both, lists(bia), []string{bia + newest}, []string{v1}, 0},
+		"1 2 and 2":   {both, lists(biaV2), []string{biaV2 + newest}, []string{v2}, 0},
+		"1 2 and 1 2": {both, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest}, []string{v2}, 0},
+		"1 2 and 2 1": {both, lists(biaV2, bia), []string{biaV2 + newest, bia + twoIs}, []string{v2}, 0},
+		"1 2 and 3": {both, lists(biaV3), []string{biaV3 + ": left: this server knows versions 1 and 2 of " +
+			"BackupItemAction, not 3"}, nil, 0},
+		"1 2 and 1 2 3": {both, lists(bia, biaV2, biaV3),
+			[]string{bia + twoIs, biaV2 + newest, biaV3 + ": left: this server knows versions 1 and 2 of BackupItemAction, " +
+				"not 3"}, []string{v2}, 0},
+		"1 and 1": {[]string{bia}, lists(bia), []string{bia + newest}, []string{v1}, 0},
+		"1 and 1 2": {[]string{bia}, lists(bia, biaV2),
+			[]string{bia + newest, biaV2 + ": left: this server knows version 1 of BackupItemAction, not 2"}, []string{v1}, 0},
+		"1 and 2": {[]string{bia}, lists(biaV2),
+			[]string{biaV2 + ": left: this server knows version 1 of BackupItemAction, not 2"}, nil, 0},
+		"2 and 1": {[]string{biaV2}, lists(bia),
+			[]string{bia + ": left: this server knows version 2 of BackupItemAction, no longer 1"}, nil, 0},
+		"2 and 1 2": {[]string{biaV2}, lists(bia, biaV2),
+			[]string{bia + ": left: this server knows version 2 of BackupItemAction, no longer 1", biaV2 + newest}, []string{v2},
+			0},
+		"2 and 2":       {[]string{biaV2}, lists(biaV2), []string{biaV2 + newest}, []string{v2}, 0},
+		"1 2 3 and 1":   {all, lists(bia), []string{bia + newest}, []string{v1}, 0},
+		"1 2 3 and 1 2": {all, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest}, []string{v2}, 0},
+		"1 2 3 and 1 2 3": {all, lists(bia, biaV2, biaV3), []string{bia + ": left: version 3 of the same name is used",
+			biaV2 + ": left: version 3 of the same name is used", biaV3 + newest}, []string{v3}, 0},
+		"1 2 3 and 1 3": {all, lists(bia, biaV3), []string{bia + ": left: version 3 of the same name is used",
+			biaV3 + newest}, []string{v3}, 0},
+		"1 2 3 and 2 4": {all, lists(biaV2, biaV4),
+			[]string{biaV2 + newest, biaV4 + ": left: this server knows versions 1, 2 and 3 of BackupItemAction, not 4"},
+			[]string{v2}, 0},
+		"1 goes, and 1": {[]string{bia + "!", biaV2}, lists(bia), []string{bia + newest + goes}, []string{v1}, 1},
+		"1 goes, and 1 2": {[]string{bia + "!", biaV2}, lists(bia, biaV2), []string{bia + twoIs, biaV2 + newest},
+			[]string{v2}, 0},
+		"1 2 go, and 1 2": {[]string{bia + "!", biaV2 + "!", biaV3}, lists(bia, biaV2),
+			[]string{bia + twoIs, biaV2 + newest + goes}, []string{v2}, 1},
+		"1 goes, two names": {[]string{bia + "!", biaV2}, lists(bia, bia+"=example.io/y"),
+			[]string{bia + newest + goes, bia + "=example.io/y" + newest + goes}, []string{v1, v1 + " of example.io/y"}, 2},
+		"1 goes, two plugins": {[]string{bia + "!", biaV2},
+			[]announced{{lists: []string{bia}}, {lists: []string{bia + "=example.io/y"}}}, []string{bia + newest + goes,
+				bia + "=example.io/y" + newest + goes}, []string{v1, v1 + " of example.io/y"}, 2},
 		"2 is not served": {
 			both,
 			[]announced{{lists: []string{bia, biaV2}, absent: []string{biaV2}}},
-			[]string{bia + newest + "; BackupItemActionV2 of the same name is quarantined", biaV2 + ": quarantined: BackupItemActionV2 is announced but not served"},
+			[]string{bia + newest + "; BackupItemActionV2 of the same name is quarantined",
+				biaV2 + ": quarantined: BackupItemActionV2 is announced but not served"},
 			[]string{v1}, 0,
 		},
-		"nothing is served": {both, []announced{{lists: []string{biaV2}, absent: []string{biaV2}}}, []string{biaV2 + ": quarantined: BackupItemActionV2 is announced but not served"}, nil, 0},
+		"nothing is served": {both, []announced{{lists: []string{biaV2}, absent: []string{biaV2}}},
+			[]string{biaV2 + ": quarantined: BackupItemActionV2 is announced but not served"}, nil, 0},
 		"2 is not served, and 1 goes": {
 			[]string{bia + "!", biaV2},
 			[]announced{{lists: []string{bia, biaV2}, absent: []string{biaV2}}},
-			[]string{bia + newest + goes + "; BackupItemActionV2 of the same name is quarantined", biaV2 + ": quarantined: BackupItemActionV2 is announced but not served"},
+			[]string{bia + newest + goes + "; BackupItemActionV2 of the same name is quarantined",
+				biaV2 + ": quarantined: BackupItemActionV2 is announced but not served"},
 			[]string{v1}, 1,
 		},
-		"a kind of the future": {both, lists("ItemWatcher", bia), []string{`ItemWatcher: left: this server does not know the kind "ItemWatcher"`, bia + newest}, []string{v1}, 0},
+		"a kind of the future": {both, lists("ItemWatcher", bia),
+			[]string{`ItemWatcher: left: this server does not know the kind "ItemWatcher"`, bia + newest}, []string{v1}, 0},
 		"a word that is not a version": {
 			both, lists("BackupItemActionV1", bia),
-			[]string{`BackupItemActionV1: left: this server does not know the kind "BackupItemActionV1"`, bia + newest}, []string{v1}, 0,
+			[]string{`BackupItemActionV1: left: this server does not know the kind "BackupItemActionV1"`, bia + newest},
+			[]string{v1}, 0,
 		},
 		"Velero's plugin without PluginInfo": {
 			[]string{bia, biaV2, ria, "ObjectStore"}, lists(biaV2, "ObjectStore"),
@@ -111,7 +134,8 @@ func negotiations() map[string]negotiation {
 		},
 		"a newer framework": {
 			[]string{bia, biaV2, "QueueAdmission"},
-			[]announced{{lists: []string{bia, biaV2}, informs: []string{bia, biaV2, biaV3, "ItemWatcher", "QueueAdmissionV2"}, framework: "v99.0.0"}},
+			[]announced{{lists: []string{bia, biaV2}, informs: []string{bia, biaV2, biaV3, "ItemWatcher", "QueueAdmissionV2"},
+				framework: "v99.0.0"}},
 			[]string{
 				bia + twoIs, biaV2 + newest, biaV3 + ": left: this server knows versions 1 and 2 of BackupItemAction, not 3",
 				`ItemWatcher: left: this server does not know the kind "ItemWatcher"`,
@@ -123,7 +147,8 @@ func negotiations() map[string]negotiation {
 			[]string{ria, riaV2}, lists(ria, riaV2),
 			[]string{ria + twoIs, riaV2 + newest}, []string{"/v2.RestoreItemAction/Execute"}, 0,
 		},
-		"restores, 1 2 and 1": {[]string{ria, riaV2}, lists(ria), []string{ria + newest}, []string{"/generated.RestoreItemAction/Execute"}, 0},
+		"restores, 1 2 and 1": {[]string{ria, riaV2}, lists(ria), []string{ria + newest},
+			[]string{"/generated.RestoreItemAction/Execute"}, 0},
 		"two kinds of one name": {
 			[]string{bia, biaV2, ria, riaV2}, lists(bia, riaV2),
 			[]string{bia + newest, riaV2 + newest}, []string{v1, "/v2.RestoreItemAction/Execute"}, 0,
@@ -141,23 +166,26 @@ func negotiations() map[string]negotiation {
 		"1 in two files": {
 			both,
 			[]announced{{lists: []string{bia}}, {lists: []string{bia}}},
-			[]string{bia + newest, bia + ": quarantined: BackupItemAction example.io/x is offered twice: by /plugins/a, which is used, and by /plugins/b"},
+			[]string{bia + newest, bia + ": quarantined: BackupItemAction example.io/x is offered twice: by /plugins/a, which " +
+				"is used, and by /plugins/b"},
 			[]string{v1}, 0,
 		},
 		"1 listed twice": {
 			both, lists(bia, bia),
-			[]string{bia + newest, bia + ": quarantined: BackupItemAction example.io/x is offered twice: by /plugins/a, which is used, and by /plugins/a"},
+			[]string{bia + newest, bia + ": quarantined: BackupItemAction example.io/x is offered twice: by /plugins/a, which " +
+				"is used, and by /plugins/a"},
 			[]string{v1}, 0,
 		},
 		"a name without a slash": {
 			both, lists(biaV2+"=stamp", bia),
-			[]string{biaV2 + `=stamp: quarantined: plugin name "stamp" must be "domain/name", like "example.io/stamp"`, bia + newest}, []string{v1}, 0,
+			[]string{biaV2 + `=stamp: quarantined: plugin name "stamp" must be "domain/name", like "example.io/stamp"`,
+				bia + newest}, []string{v1}, 0,
 		},
 	}
 }
 
-// TestAcceptKinds_Negotiation runs hosts that know some versions of kinds with plugins that announce some, in real processes.
-// It checks which versions are picked, the entries and warnings, and that each name is called once.
+// TestAcceptKinds_Negotiation runs hosts that know some versions of kinds with plugins that announce some, in real
+// processes. It checks which versions are picked, the entries and warnings, and that each name is called once.
 func TestAcceptKinds_Negotiation(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(negotiations()), 25)
@@ -170,7 +198,8 @@ func TestAcceptKinds_Negotiation(t *testing.T) {
 			}
 			h := newTestHost(t, dir, func(c *Config) { c.Kinds = known(t, test.knows) })
 			h.requireNegotiated(t, test)
-			require.Equal(t, test.warned, strings.Count(h.log.String(), "[WARN]  plugin uses a version of its kind that is going to be removed"))
+			require.Equal(t, test.warned, strings.Count(h.log.String(), "[WARN]  plugin uses a version of its kind that is "+
+				"going to be removed"))
 
 			for i, plugin := range test.plugins { // another build of each, which offers the same
 				plugin.write(t, filepath.Join(dir, string(rune('a'+i))), "# another build\n")
@@ -202,7 +231,8 @@ func (h *testHost) requireNegotiated(t *testing.T, test negotiation) {
 		require.NoError(t, err)
 	}
 	for _, action := range All(session, kinds.RestoreItemActions()...) {
-		_, err := action.Execute(t.Context(), restoreitemaction.Input{Item: itemDoing("nothing"), ItemFromBackup: itemDoing("nothing"), Restore: backupJSON})
+		_, err := action.Execute(t.Context(), restoreitemaction.Input{Item: itemDoing("nothing"),
+			ItemFromBackup: itemDoing("nothing"), Restore: backupJSON})
 		require.NoError(t, err)
 	}
 	var calls []string
@@ -233,7 +263,8 @@ func outcomeOf(e Entry, dir string) string {
 	return strings.ReplaceAll(word, dir, "/plugins")
 }
 
-// known returns the named versions of kinds, including version 3 of backupActionsWithV3. A name that ends in "!" is deprecated.
+// known returns the named versions of kinds, including version 3 of backupActionsWithV3. A name that ends in "!" is
+// deprecated.
 func known(t *testing.T, words []string) []versioning.WireKind {
 	t.Helper()
 	all := append(kinds.All(), backupActionsWithV3().WireKinds()...)
@@ -268,7 +299,8 @@ func (c v3Conn) Invoke(ctx context.Context, method string, args, reply any, opts
 	return c.ClientConnInterface.Invoke(ctx, strings.Replace(method, "/v2.", "/v3.", 1), args, reply, opts...)
 }
 
-// write writes the file of the plugin: a script that runs the misbehaving plugin with the announcement in its environment.
+// write writes the file of the plugin: a script that runs the misbehaving plugin with the announcement in its
+// environment.
 func (a announced) write(t *testing.T, path, comment string) {
 	t.Helper()
 	services := map[string]string{
@@ -305,7 +337,8 @@ func (a announced) write(t *testing.T, path, comment string) {
 		for _, word := range a.informs {
 			wire, name := serve(word)
 			kind, version := hostapi.SplitWireKind(wire)
-			announcement.Info.Plugins = append(announcement.Info.Plugins, &plugininfov1.Plugin{Kind: kind, Version: int32(version), Name: name})
+			announcement.Info.Plugins = append(announcement.Info.Plugins,
+				&plugininfov1.Plugin{Kind: kind, Version: int32(version), Name: name})
 		}
 	}
 	encoded, err := json.Marshal(announcement)

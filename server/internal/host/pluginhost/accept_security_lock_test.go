@@ -14,8 +14,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 )
 
-// TestAcceptSecurity_Lock has a writer race the host: as soon as the host has read the beginning of a locked file, the writer puts "#!" and
-// a command there, which leaves a mark, and another one from a session of its own. There must be no mark: what was hashed is what runs.
+// TestAcceptSecurity_Lock has a writer race the host: as soon as the host has read the beginning of a locked file, the
+// writer puts "#!" and a command there, which leaves a mark, and another one from a session of its own. There must be
+// no mark: what was hashed is what runs.
 func TestAcceptSecurity_Lock(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, dir string, lock *pluginlock.Lock){
@@ -30,7 +31,8 @@ func TestAcceptSecurity_Lock(t *testing.T) {
 			require.Empty(t, h.refused())
 			path := filepath.Join(dir, mover)
 			action := h.behave(t)
-			attack := []byte("#!/bin/sh\necho mark >> \"$CLEAT_TEST_JOURNAL\"\nsetsid sh -c 'echo mark >> \"$CLEAT_TEST_JOURNAL\"' &\nexit 1\n")
+			attack := []byte("#!/bin/sh\necho mark >> \"$CLEAT_TEST_JOURNAL\"\nsetsid sh -c 'echo mark >> " +
+				"\"$CLEAT_TEST_JOURNAL\"' &\nexit 1\n")
 			original, err := os.ReadFile(path)
 			require.NoError(t, err)
 			ran := 0

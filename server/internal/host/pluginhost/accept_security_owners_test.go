@@ -24,8 +24,9 @@ const (
 	stranger     = 12346
 )
 
-// TestAcceptSecurity_Owners runs a server as root and as another user, with a plugin that a third user could replace. The plugin
-// leaves a mark if it runs, and runs only where root and the server's user own everything on the way to it, with a lock as well.
+// TestAcceptSecurity_Owners runs a server as root and as another user, with a plugin that a third user could replace.
+// The plugin leaves a mark if it runs, and runs only where root and the server's user own everything on the way to it,
+// with a lock as well.
 func TestAcceptSecurity_Owners(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -36,16 +37,35 @@ func TestAcceptSecurity_Owners(t *testing.T) {
 		prepare func(t *testing.T, p placed)
 		want    string // in the reason; empty when it runs
 	}{
-		"all of it belongs to root":               {func(*testing.T, placed) {}, ""},
-		"the file belongs to the server":          {func(t *testing.T, p placed) { give(t, p.file, p.server) }, ""},
-		"the directories belong to the server":    {func(t *testing.T, p placed) { give(t, p.dir, p.server); give(t, p.above, p.server) }, ""},
-		"above it is a directory like /tmp":       {func(t *testing.T, p placed) { mode(t, p.above, 0o777|os.ModeSticky) }, ""},
-		"the file belongs to another user":        {func(t *testing.T, p placed) { give(t, p.file, stranger) }, "the file PLUGINS/plugin belongs to user 12346" + needs},
-		"the directory belongs to another user":   {func(t *testing.T, p placed) { give(t, p.dir, stranger) }, "the directory PLUGINS belongs to user 12346" + needs},
-		"a directory above is of another user":    {func(t *testing.T, p placed) { give(t, p.above, stranger) }, "the directory ABOVE belongs to user 12346" + needs},
-		"anyone can write to a directory above":   {func(t *testing.T, p placed) { mode(t, p.above, 0o777) }, "others than its owner can change the directory ABOVE, its mode is drwxrwxrwx"},
-		"above it is the /tmp of another user":    {func(t *testing.T, p placed) { mode(t, p.above, 0o777|os.ModeSticky); give(t, p.above, stranger) }, "the directory ABOVE belongs to user 12346" + needs},
-		"another user's file, in a /tmp above it": {func(t *testing.T, p placed) { mode(t, p.above, 0o777|os.ModeSticky); give(t, p.file, stranger) }, "the file PLUGINS/plugin belongs to user 12346" + needs},
+		"all of it belongs to root":      {func(*testing.T, placed) {}, ""},
+		"the file belongs to the server": {func(t *testing.T, p placed) { give(t, p.file, p.server) }, ""},
+		"the directories belong to the server": {func(t *testing.T, p placed) {
+			give(t, p.dir, p.server)
+			give(t, p.above,
+				p.server)
+		}, ""},
+		"above it is a directory like /tmp": {func(t *testing.T, p placed) { mode(t, p.above, 0o777|os.ModeSticky) },
+			""},
+		"the file belongs to another user": {func(t *testing.T, p placed) { give(t, p.file, stranger) },
+			"the file PLUGINS/plugin belongs to user 12346" + needs},
+		"the directory belongs to another user": {func(t *testing.T, p placed) { give(t, p.dir, stranger) },
+			"the directory PLUGINS belongs to user 12346" + needs},
+		"a directory above is of another user": {func(t *testing.T, p placed) { give(t, p.above, stranger) },
+			"the directory ABOVE belongs to user 12346" + needs},
+		"anyone can write to a directory above": {func(t *testing.T, p placed) { mode(t, p.above, 0o777) },
+			"others than its owner can change the directory ABOVE, its mode is drwxrwxrwx"},
+		"above it is the /tmp of another user": {func(t *testing.T,
+			p placed) {
+			mode(t, p.above, 0o777|os.ModeSticky)
+			give(t, p.above, stranger)
+		},
+			"the directory ABOVE belongs to user 12346" + needs},
+		"another user's file, in a /tmp above it": {func(t *testing.T,
+			p placed) {
+			mode(t, p.above, 0o777|os.ModeSticky)
+			give(t, p.file, stranger)
+		},
+			"the file PLUGINS/plugin belongs to user 12346" + needs},
 		"another user's link leads to it": {func(t *testing.T, p placed) {
 			mode(t, p.above, 0o777|os.ModeSticky)
 			require.NoError(t, os.Rename(p.dir, p.base+"/real"))
@@ -109,7 +129,8 @@ func place(t *testing.T, server int) placed {
 	base, err := os.MkdirTemp("", "owners")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	p := placed{base: base, above: base + "/above", dir: base + "/above/plugins", file: base + "/above/plugins/plugin", server: server, journal: base + "/journal/marks"}
+	p := placed{base: base, above: base + "/above", dir: base + "/above/plugins", file: base + "/above/plugins/plugin",
+		server: server, journal: base + "/journal/marks"}
 	for _, dir := range []string{p.dir, p.base + "/journal"} {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 	}
@@ -126,9 +147,11 @@ func place(t *testing.T, server int) placed {
 func (p placed) serve(t *testing.T, locked bool) string {
 	t.Helper()
 	server := exec.Command("/proc/self/exe")
-	server.Env = append(os.Environ(), "CLEAT_TEST_REASON="+p.dir, "CLEAT_TEST_JOURNAL="+p.journal, fmt.Sprintf("CLEAT_TEST_LOCKED=%v", locked),
+	server.Env = append(os.Environ(), "CLEAT_TEST_REASON="+p.dir, "CLEAT_TEST_JOURNAL="+p.journal,
+		fmt.Sprintf("CLEAT_TEST_LOCKED=%v", locked),
 		"PATH="+p.base+"/bin:"+os.Getenv("PATH"))
-	server.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.server), Gid: uint32(p.server)}}
+	server.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.server),
+		Gid: uint32(p.server)}}
 	output, err := server.CombinedOutput()
 	require.NoError(t, err, string(output))
 	return strings.NewReplacer(p.dir, "PLUGINS", p.above, "ABOVE", p.base, "BASE").Replace(string(output))

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAcceptSecurity_Sessions has a plugin start processes that leave its process group: in sessions of their own, by a parent that
-// lives or that has ended, and by one after another. They end with the plugin, and those of another plugin stay.
+// TestAcceptSecurity_Sessions has a plugin start processes that leave its process group: in sessions of their own, by a
+// parent that lives or that has ended, and by one after another. They end with the plugin, and those of another plugin
+// stay.
 func TestAcceptSecurity_Sessions(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(t *testing.T, h *testHost, pid int){

@@ -23,19 +23,22 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// TestAcceptKinds_Supervision has real plugin processes misbehave and checks the errors and log lines. Meanwhile another caller
-// uses another plugin without interruption. Afterwards both plugins work, in sessions from before and in new ones.
-// TestAcceptBackup_PluginDies covers the ways to die.
+// TestAcceptKinds_Supervision has real plugin processes misbehave and checks the errors and log lines. Meanwhile
+// another caller uses another plugin without interruption. Afterwards both plugins work, in sessions from before and in
+// new ones. TestAcceptBackup_PluginDies covers the ways to die.
 func TestAcceptKinds_Supervision(t *testing.T) {
 	t.Parallel()
 	tests := map[string]fault{
 		"two binaries have one name": {
 			plugins: []string{"a/behave", "b/behave"},
 			happens: func(_ *testing.T, s *scene) string { return s.quarantined() },
-			want: "BackupItemAction example.io/behave is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave | " +
+			want: "BackupItemAction example.io/behave is offered twice: by /plugins/a/behave, which is used, and by " +
+				"/plugins/b/behave | " +
 				"ObjectStore example.io/store is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave | " +
-				"RestoreItemAction example.io/behave is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave | " +
-				"AsyncBackupItemAction example.io/async is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave",
+				"RestoreItemAction example.io/behave is offered twice: by /plugins/a/behave, which is used, and by " +
+				"/plugins/b/behave | " +
+				"AsyncBackupItemAction example.io/async is offered twice: by /plugins/a/behave, which is used, and by " +
+				"/plugins/b/behave",
 		},
 		"a name has no slash": {
 			plugins: []string{"a/behave", "b/lists-nonsense"},
@@ -47,7 +50,8 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 		"a version is announced but not served": {
 			plugins: []string{"behave"},
 			prepare: func(t *testing.T, dir string) {
-				announced{lists: []string{"BackupItemActionV2=example.io/hollow"}, absent: []string{"BackupItemActionV2"}}.write(t, filepath.Join(dir, "hollow"), "")
+				announced{lists: []string{"BackupItemActionV2=example.io/hollow"}, absent: []string{"BackupItemActionV2"}}.write(t,
+					filepath.Join(dir, "hollow"), "")
 			},
 			happens: func(_ *testing.T, s *scene) string { return s.quarantined() },
 			want:    "BackupItemActionV2 is announced but not served",
@@ -137,7 +141,8 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 				requireReaped(t, pid)
 				return s.golden(err)
 			},
-			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 2s",
+			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute " +
+				"within 2s",
 		},
 		"it is stopped and goes on in time": {
 			plugins: []string{"behave"},
@@ -165,7 +170,8 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 				require.ErrorContains(t, err, "out of memory") // Go reports this in several ways
 				return s.golden(err)
 			},
-			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: exit status 2; " +
+			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: exit " +
+				"status 2; " +
 				"last on stderr: fatal error: ...",
 		},
 		"the kernel kills it for its memory": {
@@ -174,7 +180,8 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 				_, err := s.call(t, "killed") // what the kernel does
 				return s.golden(err)
 			},
-			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: signal: killed; " +
+			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: " +
+				"signal: killed; " +
 				"it wrote nothing to stderr",
 		},
 		"its answer is too large": {

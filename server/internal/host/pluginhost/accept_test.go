@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// TestAcceptBackup_PluginDies kills real plugin processes at every point of their life. It checks the error for the caller, and
-// that the plugin works again afterwards.
+// TestAcceptBackup_PluginDies kills real plugin processes at every point of their life. It checks the error for the
+// caller, and that the plugin works again afterwards.
 func TestAcceptBackup_PluginDies(t *testing.T) {
 	t.Parallel()
 	t.Run("in Execute", testDiesInExecute)
@@ -115,7 +115,8 @@ func testDiesInALoop(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.Clock = clock
-		c.Restart = process.Restart{Backoff: time.Second, Threshold: 4, CoolDown: time.Minute, Jitter: func() float64 { return 0 }}
+		c.Restart = process.Restart{Backoff: time.Second, Threshold: 4, CoolDown: time.Minute,
+			Jitter: func() float64 { return 0 }}
 	})
 	action := h.behave(t)
 	for range 4 {
@@ -139,7 +140,8 @@ func testDiesInALoop(t *testing.T) {
 	_, err = execute(t.Context(), action, "exit")
 	require.ErrorAs(t, err, new(*calls.DiedError), "one trial after the cool-down")
 	_, err = execute(t.Context(), action, "nothing")
-	require.ErrorContains(t, err, "out of service until "+clock.Now().Add(2*time.Minute).UTC().Format(time.RFC3339)+" after 5 failures", "the cool-down doubles")
+	require.ErrorContains(t, err, "out of service until "+clock.Now().Add(2*time.Minute).UTC().Format(time.RFC3339)+
+		" after 5 failures", "the cool-down doubles")
 
 	clock.Step(2 * time.Minute)
 	_, err = execute(t.Context(), action, "nothing")

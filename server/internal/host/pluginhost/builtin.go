@@ -37,11 +37,12 @@ type builtInSet struct {
 	logs          *logs
 }
 
-// instantiate returns new instances of all built-ins, callable in process. What they log for a run that has an open log goes there,
-// and everything else to log.
+// instantiate returns new instances of all built-ins, callable in process. What they log for a run that has an open log
+// goes there, and everything else to log.
 func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
 	services := newInProcess()
-	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: routed{Logger: log, logs: b.logs}, Features: b.features}, b.registrations...); err != nil {
+	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: routed{Logger: log, logs: b.logs},
+		Features: b.features}, b.registrations...); err != nil {
 		return nil, err
 	}
 	if err := b.configure(services); err != nil {
@@ -62,10 +63,13 @@ func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, op
 	if !call.Constant {
 		return b.invoke(ctx, call, method, args, reply, opts)
 	}
-	return b.known.Get(ctx, method, b.plugin, reply, func() error { return b.invoke(ctx, call, method, args, reply, opts) })
+	return b.known.Get(ctx, method, b.plugin, reply,
+		func() error { return b.invoke(ctx, call, method, args, reply, opts) })
 }
 
-func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
+func (b *bounded) invoke(
+	ctx context.Context, call calls.Call, method string, args, reply any, opts []grpc.CallOption,
+) error {
 	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
 	ctx, cancel := calls.WithLimit(ctx, b.plugin, inServer, call)
 	defer cancel()
@@ -73,7 +77,9 @@ func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, ar
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (b *bounded) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	ctx = calls.Marked(ctx)
 	call := b.table.Call(method).Within(ctx)
 	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)

@@ -30,8 +30,8 @@ type row struct {
 	source *source
 }
 
-// newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at the
-// same version, the first one is used.
+// newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at
+// the same version, the first one is used.
 func newCatalog(known []versioning.WireKind, atOnce map[string]int, o order, sources []*source) *catalog {
 	c := &catalog{known: known, atOnce: atOnce}
 	taken := map[versioning.Listed]string{}
@@ -86,10 +86,11 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 			r.Concurrency = max(4, 2*runtime.GOMAXPROCS(0))
 		}
 		r.late = slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == r.kind && v.Late })
-		r.adapts = c.knows(offered.AdapterOf) && slices.ContainsFunc(from.offer.Plugins, func(other versioning.Described) bool {
-			kind, _ := hostapi.SplitWireKind(other.Kind)
-			return kind == offered.AdapterOf && other.Name == offered.Name
-		})
+		r.adapts = c.knows(offered.AdapterOf) &&
+			slices.ContainsFunc(from.offer.Plugins, func(other versioning.Described) bool {
+				kind, _ := hostapi.SplitWireKind(other.Kind)
+				return kind == offered.AdapterOf && other.Name == offered.Name
+			})
 		if r.adapts {
 			r.Note = fmt.Sprintf("an adapter of the %s of that name, for hosts that do not know that kind", offered.AdapterOf)
 		}
@@ -100,7 +101,8 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		case slices.Contains(from.unserved, offered.Kind):
 			r.Quarantined = fmt.Sprintf("%s is announced but not served", offered.Kind)
 		case duplicate:
-			r.Quarantined = fmt.Sprintf("%s %s is offered twice: by %s, which is used, and by %s", offered.Kind, offered.Name, first, from.command)
+			r.Quarantined = fmt.Sprintf("%s %s is offered twice: by %s, which is used, and by %s", offered.Kind, offered.Name,
+				first, from.command)
 		default:
 			taken[offered.Listed] = from.command
 		}
@@ -113,8 +115,8 @@ func (c *catalog) knows(kind string) bool {
 	return slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == kind })
 }
 
-// negotiate decides which rows are used. It returns each row's position in the order of registration. All versions of a name
-// have the position at which the name was first listed.
+// negotiate decides which rows are used. It returns each row's position in the order of registration. All versions of a
+// name have the position at which the name was first listed.
 func (c *catalog) negotiate() []int {
 	var listed []versioning.Listed
 	var at []int
@@ -158,8 +160,8 @@ func (c *catalog) negotiate() []int {
 	return positions
 }
 
-// compare orders two rows: by the configured order, then by name for late kinds and by registration for others. Late kinds
-// come last.
+// compare orders two rows: by the configured order, then by name for late kinds and by registration for others. Late
+// kinds come last.
 func (c *catalog) compare(o order, positions []int, a, b int) int {
 	x, y := c.rows[a], c.rows[b]
 	switch {

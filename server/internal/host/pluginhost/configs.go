@@ -55,7 +55,8 @@ type configs struct {
 	byName map[string][]byte // JSON of an object, by the name of the plugin
 }
 
-// apply configures the actions of the process that conn reaches, which has had no other calls. offered is what it offers.
+// apply configures the actions of the process that conn reaches, which has had no other calls. offered is what it
+// offers.
 func (c configs) apply(ctx context.Context, conn grpc.ClientConnInterface, offered *offer) error {
 	if len(c.byName) == 0 {
 		return nil

@@ -51,18 +51,21 @@ func TestBinaryIsAskedOnceWhatItOffers(t *testing.T) {
 	for range 3 { // as after three starts of a process
 		require.NoError(t, from.launch.OnStart(t.Context(), conn))
 	}
-	require.Equal(t, map[string]int{"ValidateConfig": 3, "Configure": 3}, conn.calls, "the scanner has asked what it offers")
+	require.Equal(t, map[string]int{"ValidateConfig": 3, "Configure": 3}, conn.calls,
+		"the scanner has asked what it offers")
 }
 
 func TestBinaryWithARefusedConfigIsQuarantined(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave", "zoned"), withConfig(`{"zone":"Mars/Base"}`))
-	require.Equal(t, `BackupItemAction example.io/zoned refuses its configuration: zone: "Mars/Base" is not on Earth`, h.refused())
+	require.Equal(t, `BackupItemAction example.io/zoned refuses its configuration: zone: "Mars/Base" is not on Earth`,
+		h.refused())
 	h.behave(t)
 	for _, entry := range h.Entries() {
 		if entry.Quarantined != "" {
 			require.Equal(t, "example.io/zoned", entry.Refused.Name)
-			require.Equal(t, []versioning.ConfigFault{{Key: "zone", Message: `"Mars/Base" is not on Earth`}}, entry.Refused.Faults)
+			require.Equal(t, []versioning.ConfigFault{{Key: "zone", Message: `"Mars/Base" is not on Earth`}},
+				entry.Refused.Faults)
 		}
 	}
 }

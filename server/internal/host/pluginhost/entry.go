@@ -33,12 +33,14 @@ type Entry struct {
 	// PluginVersion and FrameworkVersion are what the process reports; empty when it does not.
 	PluginVersion    string
 	FrameworkVersion string
-	// Concurrency is how many calls that work on items a run may make at once. A process with PluginInfo, as the framework gives it, is
-	// made for several; for others, which may rely on what Velero's server does, it is 0 unless it is configured.
+	// Concurrency is how many calls that work on items a run may make at once. A process with PluginInfo, as the framework
+	// gives it, is made for several; for others, which may rely on what Velero's server does, it is 0 unless it is
+	// configured.
 	Concurrency int
 	// ConfigSchema is the JSON Schema of the config that the plugin takes; nil when there is none.
 	ConfigSchema []byte
-	// OperationTimeout and StallTimeout are the limits that the author of an action declares for its operations; zero is none.
+	// OperationTimeout and StallTimeout are the limits that the author of an action declares for its operations; zero is
+	// none.
 	OperationTimeout time.Duration
 	StallTimeout     time.Duration
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.

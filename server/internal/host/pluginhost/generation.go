@@ -8,9 +8,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// generation is what the plugin directory held at one time, with what the plugins of the server itself offer. It does not
-// change: what is added, replaced or removed makes the next generation, which shares the sources of what stayed the same.
-// A run keeps the generation that it began with, so it never sees two versions of a plugin.
+// generation is what the plugin directory held at one time, with what the plugins of the server itself offer. It does
+// not change: what is added, replaced or removed makes the next generation, which shares the sources of what stayed the
+// same. A run keeps the generation that it began with, so it never sees two versions of a plugin.
 type generation struct {
 	sources []*source // built-ins, then binaries in the order of the directory
 	catalog *catalog

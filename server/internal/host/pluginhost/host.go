@@ -41,32 +41,33 @@ type Config struct {
 	BuiltIns []framework.Registration
 	// Features are the feature flags that the built-ins see; binaries read them from Args.
 	Features []string
-	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in it;
-	// without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
+	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in
+	// it; without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
 	Order []string
-	// Concurrency is how many calls that work on items a run may make at once, by the names of plugins; see Entry.Concurrency.
+	// Concurrency is how many calls that work on items a run may make at once, by the names of plugins; see
+	// Entry.Concurrency.
 	Concurrency map[string]int
 	// Kinds are the versions of kinds that the server knows; nil is kinds.All().
 	Kinds []versioning.WireKind
 	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
 	Isolate bool
 	Self    string // path of the server's binary
-	// EnvironmentRule says which variables of the server's environment plugins get; empty is hostenv.Complete. Environment is
-	// given to them as well ("NAME=value").
+	// EnvironmentRule says which variables of the server's environment plugins get; empty is hostenv.Complete. Environment
+	// is given to them as well ("NAME=value").
 	EnvironmentRule hostenv.Rule
 	Environment     []string
-	// Configs are the configurations of actions, JSON of an object, by the names of their plugins. An action gets its own after
-	// each start of its process, before other calls. A process with an action that refuses it cannot be used.
+	// Configs are the configurations of actions, JSON of an object, by the names of their plugins. An action gets its own
+	// after each start of its process, before other calls. A process with an action that refuses it cannot be used.
 	Configs map[string][]byte
 	Log     hclog.Logger
-	// Logs returns the open log of a run that has no session, by its identity, and nil if there is none. It must not block. nil
-	// means that there are none.
+	// Logs returns the open log of a run that has no session, by its identity, and nil if there is none. It must not
+	// block. nil means that there are none.
 	Logs      func(run string) hclog.Logger
 	Deadlines calls.Deadlines
 	Restart   process.Restart
 	Limits    process.Limits
-	// Lock lists the binaries of Dir that may run. With and without a lock, only those may run that nobody but root and the user of this
-	// process can change.
+	// Lock lists the binaries of Dir that may run. With and without a lock, only those may run that nobody but root and
+	// the user of this process can change.
 	Lock *pluginlock.Lock
 	// Named is set if the user has named Dir and what is there, so that it may run whoever can change it.
 	Named bool
@@ -80,8 +81,8 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Tracer records a span for every call; nil means none.
 	Tracer trace.TracerProvider
-	// Changed is called each time after plugins were added, replaced or removed; callers find the new ones by then. It must
-	// not block. May be nil.
+	// Changed is called each time after plugins were added, replaced or removed; callers find the new ones by then. It
+	// must not block. May be nil.
 	Changed func()
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
@@ -134,11 +135,12 @@ type Environment struct {
 }
 
 // New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used is
-// quarantined: Entries reports the reason, and the others work. An error means that the configuration or the built-ins are
-// invalid, or that ctx has ended.
+// quarantined: Entries reports the reason, and the others work. An error means that the configuration or the built-ins
+// are invalid, or that ctx has ended.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	cfg = cfg.withDefaults()
-	directory, err := directory.Open(directory.Config{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, Named: cfg.Named, IsVolume: cfg.isVolume, Log: cfg.Log})
+	directory, err := directory.Open(directory.Config{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath,
+		Named: cfg.Named, IsVolume: cfg.isVolume, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +160,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 			Log: cfg.Log, LogOf: logs.of, Clock: cfg.Clock, Calls: table, Restart: cfg.Restart, Limits: cfg.Limits,
 			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: variables, Observer: observer,
 		}),
-		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer, logs: logs},
-		logs:     logs,
+		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer,
+			logs: logs},
+		logs: logs,
 		history: &history{
 			log: cfg.Log, kinds: cfg.Kinds, atOnce: cfg.Concurrency, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
@@ -167,7 +170,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		locations: locations{byKey: map[locationKey]*location{}},
 	}
 	h.scanner = scanner{
-		directory: directory, clock: cfg.Clock, restart: cfg.Restart, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
+		directory: directory, clock: cfg.Clock, restart: cfg.Restart, pool: h.pool, history: h.history, log: cfg.Log,
+		args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
 		configs: configs, patience: cmp.Or(cfg.patience, defaultPatience),
 		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
 	}
@@ -175,7 +179,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return configs.apply(h.pool.Life(), conn, &h.builtIns.offer)
 	}
 	if len(withheld) > 0 {
-		h.log.Info("variables of the server's environment are withheld from plugins", "plugins.environment", cfg.EnvironmentRule, "names", withheld)
+		h.log.Info("variables of the server's environment are withheld from plugins", "plugins.environment",
+			cfg.EnvironmentRule, "names", withheld)
 	}
 	if err := observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err
@@ -196,7 +201,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// begin makes the first generation. It waits until all binaries found have been asked, except those that are still written.
+// begin makes the first generation. It waits until all binaries found have been asked, except those that are still
+// written.
 func (h *Host) begin(ctx context.Context, cfg Config) error {
 	if len(cfg.BuiltIns) > 0 {
 		services, err := h.builtIns.instantiate(h.log)
@@ -222,16 +228,16 @@ func (h *Host) begin(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Rescan looks at the plugin directory and takes what was added, replaced or removed into use for sessions that begin from
-// then on. It waits for files that are still written, as long as ctx allows. The host does the same by itself when the
-// operating system reports a change; Rescan is for callers that do not want to wait for that.
+// Rescan looks at the plugin directory and takes what was added, replaced or removed into use for sessions that begin
+// from then on. It waits for files that are still written, as long as ctx allows. The host does the same by itself when
+// the operating system reports a change; Rescan is for callers that do not want to wait for that.
 func (h *Host) Rescan(ctx context.Context) error { return h.scanner.rescan(ctx) }
 
 // Lock returns the lock in force, nil if there is none: Config.Lock, or the last valid content of its file.
 func (h *Host) Lock() *pluginlock.Lock { return h.directory.Lock() }
 
-// Sum returns the SHA-256 sum of the plugin binary whose Entry has the given command. It reads the file that was opened when
-// the plugin was found and that runs, which may differ from the file at that path now.
+// Sum returns the SHA-256 sum of the plugin binary whose Entry has the given command. It reads the file that was opened
+// when the plugin was found and that runs, which may differ from the file at that path now.
 func (h *Host) Sum(command string) (string, error) {
 	for _, r := range h.catalog().rows {
 		if b := r.source.binary; r.Command == command && b != nil {

@@ -89,7 +89,8 @@ func TestEntriesShowUsedAndUnusedPlugins(t *testing.T) {
 		},
 		{
 			Kind: "BackupItemAction", Name: "example.io/fine", Command: nonsense,
-			Quarantined: "BackupItemAction example.io/fine is offered twice: by " + nonsense + ", which is used, and by " + nonsense,
+			Quarantined: "BackupItemAction example.io/fine is offered twice: by " + nonsense + ", which is used, and by " +
+				nonsense,
 		},
 		{
 			Kind: "BackupItemAction", Name: "noslash", Command: nonsense,
@@ -99,7 +100,8 @@ func TestEntriesShowUsedAndUnusedPlugins(t *testing.T) {
 			Kind: "RestoreItemAction", Name: "Not A Domain/x", Command: nonsense,
 			Quarantined: h.Entries()[3].Quarantined,
 		},
-		{Kind: "FromTheFuture", Name: "example.io/fine", Command: nonsense, Choice: `this server does not know the kind "FromTheFuture"`},
+		{Kind: "FromTheFuture", Name: "example.io/fine", Command: nonsense,
+			Choice: `this server does not know the kind "FromTheFuture"`},
 		{
 			Kind: "DeleteItemAction", Name: "example.io/fine", Command: nonsense,
 			Quarantined: "DeleteItemAction is announced but not served",
@@ -138,7 +140,8 @@ func TestFirstOfTwoBinariesWithSameNameIsUsed(t *testing.T) {
 			used++
 			continue
 		}
-		require.Equal(t, entry.Kind+" "+entry.Name+" is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave",
+		require.Equal(t, entry.Kind+" "+entry.Name+" is offered twice: by /plugins/a/behave, which is used, and by "+
+			"/plugins/b/behave",
 			strings.ReplaceAll(entry.Quarantined, h.dir, "/plugins"))
 		require.False(t, entry.Used)
 		lost++
@@ -173,7 +176,8 @@ func (b builtIn) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.E
 func builtIns(names ...string) []framework.Registration {
 	var regs []framework.Registration
 	for _, name := range names {
-		regs = append(regs, biav1.Register(name, func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
+		regs = append(regs, biav1.Register(name, func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction,
+			error) {
 			return builtIn{setup.Logger()}, nil
 		}))
 	}
@@ -197,7 +201,8 @@ func TestBuiltInsRunBeforeBinaries(t *testing.T) {
 	session := h.Session("", log.logger())
 	defer session.Close()
 	actions := All(session, kinds.BackupItemActions()...)
-	require.Equal(t, []string{"cleat.dev/first", "cleat.dev/second", "example.io/behave", "example.io/fine", "example.io/async"}, names(actions))
+	require.Equal(t, []string{"cleat.dev/first", "cleat.dev/second", "example.io/behave", "example.io/fine",
+		"example.io/async"}, names(actions))
 
 	_, err := execute(t.Context(), actions[0], "nothing")
 	require.NoError(t, err)

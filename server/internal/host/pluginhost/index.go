@@ -6,8 +6,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Index finds plugins by name for callers that ask often: it remembers what it found until the plugins change. It is safe for
-// concurrent use.
+// Index finds plugins by name for callers that ask often: it remembers what it found until the plugins change. It is
+// safe for concurrent use.
 type Index[H any] struct {
 	plugins Plugins
 	kinds   []versioning.Kind[H]
@@ -28,7 +28,8 @@ func NewIndex[H any](plugins Plugins, kinds ...versioning.Kind[H]) *Index[H] {
 	return &Index[H]{plugins: plugins, kinds: kinds}
 }
 
-// Named returns the current plugin with the given name, as the function Named does. The error is that for the last kind.
+// Named returns the current plugin with the given name, as the function Named does. The error is that for the last
+// kind.
 func (x *Index[H]) Named(name string) (H, error) {
 	f := x.find(name)
 	return f.hub, f.err

@@ -14,9 +14,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 )
 
-// inProcess holds both ends of a connection without a wire: services are registered on it as on a gRPC server, and it is
-// called as a gRPC client. A call behaves as it would over the wire: messages are copies, errors are statuses, a panic is the
-// status Aborted, and a caller whose context ends does not wait.
+// inProcess holds both ends of a connection without a wire: services are registered on it as on a gRPC server, and it
+// is called as a gRPC client. A call behaves as it would over the wire: messages are copies, errors are statuses, a
+// panic is the status Aborted, and a caller whose context ends does not wait.
 //
 // Register everything before the first call; calls are safe for concurrent use.
 type inProcess struct{ inprocgrpc.Channel }
@@ -59,7 +59,9 @@ func (p *inProcess) Invoke(ctx context.Context, method string, args, reply any, 
 }
 
 // NewStream implements grpc.ClientConnInterface. Nothing is called when ctx has ended.
-func (p *inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (p *inProcess) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
@@ -70,7 +72,9 @@ func (p *inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 type giver struct{ grpc.ClientConnInterface }
 
 // NewStream implements grpc.ClientConnInterface.
-func (g giver) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (g giver) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	stream, err := g.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
 		return nil, err
@@ -89,8 +93,11 @@ func (s givingAway) SendMsg(message any) error {
 	return s.ClientStream.SendMsg(message)
 }
 
-// serveUnary gives a reply and an error the form that they would have after the wire: a nil message becomes an empty one.
-func serveUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+// serveUnary gives a reply and an error the form that they would have after the wire: a nil message becomes an empty
+// one.
+func serveUnary(
+	ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (reply any, err error) {
 	defer recoverTo(&err)
 	reply, err = handler(ctx, request)
 	if message, ok := reply.(proto.Message); ok && !message.ProtoReflect().IsValid() {
@@ -100,7 +107,9 @@ func serveUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handl
 }
 
 // serveStream gives the errors of a stream the form that they would have after the wire.
-func serveStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func serveStream(
+	service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) (err error) {
 	defer recoverTo(&err)
 	s := &serverStream{ServerStream: stream, hold: !info.IsServerStream}
 	if err := handler(service, s); err != nil {

@@ -34,7 +34,9 @@ type wireStore struct {
 
 type valueKey struct{}
 
-func (s *wireStore) ListObjects(ctx context.Context, req *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
+func (s *wireStore) ListObjects(
+	ctx context.Context, req *objectstorev1.ListObjectsRequest,
+) (*objectstorev1.ListObjectsResponse, error) {
 	switch req.GetPrefix() {
 	case "error":
 		return nil, errors.New("plain")
@@ -63,7 +65,9 @@ func (s *wireStore) ListObjects(ctx context.Context, req *objectstorev1.ListObje
 	return s.kept, nil
 }
 
-func (s *wireStore) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes]) error {
+func (s *wireStore) GetObject(
+	req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes],
+) error {
 	for i := range 100 {
 		if err := stream.Send(&objectstorev1.Bytes{Data: []byte{byte(i)}}); err != nil {
 			s.ended <- err
@@ -283,7 +287,9 @@ type badStore struct {
 	blocked chan struct{}
 }
 
-func (s *badStore) ListObjects(context.Context, *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
+func (s *badStore) ListObjects(
+	context.Context, *objectstorev1.ListObjectsRequest,
+) (*objectstorev1.ListObjectsResponse, error) {
 	<-s.blocked
 	return &objectstorev1.ListObjectsResponse{}, nil
 }

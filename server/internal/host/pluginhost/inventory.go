@@ -14,7 +14,8 @@ type inventory struct {
 
 func newInventory(entries func() []Entry) inventory {
 	return inventory{entries: entries, row: prometheus.NewDesc("cleat_plugin_info",
-		"A plugin at one version of its kind, or a file that could not be asked. The state is used, left out or quarantined. Always 1.",
+		"A plugin at one version of its kind, or a file that could not be asked. The state is used, left out or "+
+			"quarantined. Always 1.",
 		[]string{"plugin", "kind", "version", "command", "state", "plugin_version", "framework_version"}, nil)}
 }
 

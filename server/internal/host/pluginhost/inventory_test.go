@@ -11,7 +11,8 @@ import (
 func TestInventoryMetricHasStateOfEveryEntry(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "exits")
-	announced{lists: []string{bia, biaV2, biaV3, "bad", "bad"}, informs: []string{bia}, framework: "v9.0.0"}.write(t, dir+"/a", "")
+	announced{lists: []string{bia, biaV2, biaV3, "bad", "bad"}, informs: []string{bia}, framework: "v9.0.0"}.write(t,
+		dir+"/a", "")
 	registry := prometheus.NewPedanticRegistry()
 	h := newTestHost(t, dir, func(c *Config) { c.Metrics = registry })
 

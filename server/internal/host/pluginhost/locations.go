@@ -22,13 +22,15 @@ type Provider interface {
 	Init(ctx context.Context, config map[string]string) error
 }
 
-// Open returns the plugin of a location, in a process of its own that is initialised with config: bucket, prefix and the
-// keys of the provider. location is any key that is unique to the location. The plugin stays the same while provider, config
-// and the plugin's file stay the same. Otherwise a new process is started; callers can go on using the old plugin, and its
-// process ends when they no longer do.
+// Open returns the plugin of a location, in a process of its own that is initialised with config: bucket, prefix and
+// the keys of the provider. location is any key that is unique to the location. The plugin stays the same while
+// provider, config and the plugin's file stay the same. Otherwise a new process is started; callers can go on using the
+// old plugin, and its process ends when they no longer do.
 //
 // The error for an unknown provider lists the known ones. If Init fails, the error is that of the plugin.
-func Open[H Provider](ctx context.Context, h *Host, kind versioning.Kind[H], location, provider string, config map[string]string) (H, error) {
+func Open[H Provider](
+	ctx context.Context, h *Host, kind versioning.Kind[H], location, provider string, config map[string]string,
+) (H, error) {
 	var none H
 	provider = canonical(provider)
 	l := h.locations.get(kind.Name, location)

@@ -43,7 +43,8 @@ func TestObjectStoreIsOneProcessPerLocation(t *testing.T) {
 	changed := open("one", "b")
 	require.NotEqual(t, old, storeProcess(t, changed), "another configuration is another process")
 	require.Equal(t, old, storeProcess(t, first), "who has the old store goes on using it")
-	require.EqualError(t, first.Init(t.Context(), nil), "ObjectStore(example.io/store): it is initialised already, open it with another configuration instead")
+	require.EqualError(t, first.Init(t.Context(), nil),
+		"ObjectStore(example.io/store): it is initialised already, open it with another configuration instead")
 }
 
 func TestObjectStoreReturnsErrors(t *testing.T) {

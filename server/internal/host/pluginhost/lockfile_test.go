@@ -96,7 +96,8 @@ func testLockChanges(t *testing.T) {
 		}
 	})
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, "plugin /plugins/named-new is not started: it is not in the lock; "+rewrite, h.refused(), "one replaced, one taken out")
+	require.Equal(t, "plugin /plugins/named-new is not started: it is not in the lock; "+rewrite, h.refused(),
+		"one replaced, one taken out")
 	require.NotEqual(t, first, processOf(t, h.behave(t)))
 	require.Equal(t, first, processOf(t, old), "a run keeps the lock with which it began")
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
@@ -124,8 +125,8 @@ func testLockChanges(t *testing.T) {
 	require.NoError(t, err, "it is back")
 }
 
-// testLockThatIsNotTakenOver checks that an invalid lock leaves the last one in force, and that the reason is shown until it is
-// repaired.
+// testLockThatIsNotTakenOver checks that an invalid lock leaves the last one in force, and that the reason is shown
+// until it is repaired.
 func testLockThatIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -136,7 +137,8 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
 				require.NoError(t, os.WriteFile(path, []byte("plugins: []\n"), 0o600))
 			},
-			want: "the lock is not used, the server keeps the last lock that it accepted: /plugins/plugins.lock:1: the lock has no apiVersion, " +
+			want: "the lock is not used, the server keeps the last lock that it accepted: /plugins/plugins.lock:1: the lock " +
+				"has no apiVersion, " +
 				"want the keys apiVersion, plugins",
 		},
 		"it was removed": {
@@ -152,14 +154,16 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, lock.Write(path))
 			},
-			want: "the lock is not used, the server keeps the last lock that it accepted: it is not a regular file but d---------",
+			want: "the lock is not used, the server keeps the last lock that it accepted: it is not a regular file but " +
+				"d---------",
 		},
 		"it is a pipe": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, syscall.Mkfifo(path, 0o600))
 			},
-			want: "the lock is not used, the server keeps the last lock that it accepted: it is not a regular file but p---------",
+			want: "the lock is not used, the server keeps the last lock that it accepted: it is not a regular file but " +
+				"p---------",
 		},
 		"others can write it": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
@@ -200,7 +204,8 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			require.Equal(t, "plugin /plugins/added is not started: it is not in the lock; "+rewrite+"\n"+test.want, h.reasons())
 			require.Equal(t, lock, h.Lock())
 			require.Zero(t, h.journalCount("mark"), "nothing is unlocked")
-			require.Contains(t, strings.ReplaceAll(h.log.String(), dir, "/plugins"), "[ERROR] plugin is quarantined: cmd=/plugins/plugins.lock")
+			require.Contains(t, strings.ReplaceAll(h.log.String(), dir, "/plugins"),
+				"[ERROR] plugin is quarantined: cmd=/plugins/plugins.lock")
 			require.Equal(t, 1.0, gathered(t, registry)["info "+path+"     quarantined 0"])
 			require.Equal(t, running, processOf(t, h.behave(t)), "what has the lock works")
 			require.NoError(t, syscall.Kill(running, syscall.SIGKILL))
@@ -225,8 +230,8 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// testLockThatDoesNotHold checks that the host does not start with a lock that others can change, because they would decide what
-// runs. On a volume of its pod it starts with a warning.
+// testLockThatDoesNotHold checks that the host does not start with a lock that others can change, because they would
+// decide what runs. On a volume of its pod it starts with a warning.
 func testLockThatDoesNotHold(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
@@ -238,7 +243,8 @@ func testLockThatDoesNotHold(t *testing.T) {
 
 	h := lockedHost(t, dir, lock, func(c *Config) { c.isVolume = func(string) bool { return true } })
 	require.Empty(t, h.refused())
-	require.Contains(t, h.log.String(), "[WARN]  everything that shares this volume of the pod can change the lock, and so what runs")
+	require.Contains(t, h.log.String(), "[WARN]  everything that shares this volume of the pod can change the lock, and "+
+		"so what runs")
 }
 
 // testLockOfAVolume mounts the lock from a ConfigMap and swaps it as the kubelet does, without a call of Rescan.
@@ -289,8 +295,8 @@ func testLockAppears(t *testing.T) {
 	require.Empty(t, h.refused())
 }
 
-// testLockWithItsFiles swaps a link to the plugin directory, so that the files and their lock change together. The plugin is
-// available to every run.
+// testLockWithItsFiles swaps a link to the plugin directory, so that the files and their lock change together. The
+// plugin is available to every run.
 func testLockWithItsFiles(t *testing.T) {
 	t.Parallel()
 	_, template := lockedDir(t)
@@ -302,7 +308,9 @@ func testLockWithItsFiles(t *testing.T) {
 		version(t, filepath.Join(folder, "behave"), generation)
 		sum, err := pluginlock.SumFile(filepath.Join(folder, "behave"))
 		require.NoError(t, err)
-		lock := &pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: "behave", SHA256: sum, Provides: template.Plugins[0].Provides}}}
+		lock := &pluginlock.Lock{
+			Plugins: []pluginlock.Plugin{{Path: "behave", SHA256: sum, Provides: template.Plugins[0].Provides}},
+		}
 		require.NoError(t, lock.Write(filepath.Join(folder, pluginlock.FileName)))
 		require.NoError(t, os.Symlink(folder, dir+".new"))
 		require.NoError(t, os.Rename(dir+".new", dir))

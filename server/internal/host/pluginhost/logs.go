@@ -11,14 +11,14 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 )
 
-// ForRun returns a context for calls on behalf of a run, e.g. to the object store of a location. What plugins log for them goes to the log
-// of the run, if that is open. Sessions make all their calls so.
+// ForRun returns a context for calls on behalf of a run, e.g. to the object store of a location. What plugins log for
+// them goes to the log of the run, if that is open. Sessions make all their calls so.
 func ForRun(ctx context.Context, run string) context.Context {
 	return calls.WithCaller(ctx, calls.Caller{Run: run})
 }
 
-// ForOperations is ForRun for calls about operations, on which the process works between the calls too: until the log of the run is
-// closed, no other run gets a line of the process that may be about them.
+// ForOperations is ForRun for calls about operations, on which the process works between the calls too: until the log
+// of the run is closed, no other run gets a line of the process that may be about them.
 func ForOperations(ctx context.Context, run string) context.Context {
 	return calls.WithCaller(ctx, calls.Caller{Run: run, Waits: true})
 }

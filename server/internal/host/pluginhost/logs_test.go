@@ -26,7 +26,8 @@ func (chatty) Cancel(ctx context.Context, input *biav2.CancelInput) error {
 	return nil
 }
 
-// What a built-in logs in a call outside of sessions is in the log of the run that the call is made for, though another run has a session.
+// What a built-in logs in a call outside of sessions is in the log of the run that the call is made for, though another
+// run has a session.
 func TestLinesOfCallsOutsideOfSessions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -41,9 +42,10 @@ func TestLinesOfCallsOutsideOfSessions(t *testing.T) {
 			t.Parallel()
 			var own, other lines
 			h := newTestHost(t, "", func(c *Config) {
-				c.BuiltIns = []framework.Registration{biav2.Register("example.io/chatty", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-					return chatty{}, nil
-				})}
+				c.BuiltIns = []framework.Registration{biav2.Register("example.io/chatty",
+					func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+						return chatty{}, nil
+					})}
 				c.Logs = func(run string) hclog.Logger {
 					if run == "run-a" {
 						return own.logger()

@@ -97,8 +97,8 @@ func pluginDir(t *testing.T, names ...string) string {
 	return dir
 }
 
-// writeExecutable writes a file that can be started at once. It prevents that a process that is forked meanwhile inherits the
-// descriptor open for writing.
+// writeExecutable writes a file that can be started at once. It prevents that a process that is forked meanwhile
+// inherits the descriptor open for writing.
 func writeExecutable(t *testing.T, path, content string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -161,7 +161,9 @@ func (h *testHost) supervisor() *process.Supervisor {
 }
 
 // ObjectStore opens the object store of a location.
-func (h *testHost) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+func (h *testHost) ObjectStore(
+	ctx context.Context, location, provider string, config map[string]string,
+) (objectstore.Store, error) {
 	return Open(ctx, h.Host, kinds.ObjectStore(), location, provider, config)
 }
 

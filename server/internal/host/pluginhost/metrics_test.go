@@ -79,7 +79,8 @@ func TestCallMetricsHaveOutcomes(t *testing.T) {
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
 	require.NoError(t, err)
 	require.NoError(t, store.PutObject(t.Context(), "b", "k", strings.NewReader("content")))
-	require.ErrorAs(t, store.DeleteObject(calls.WithDeadline(t.Context(), time.Second), "b", "hang"), new(*calls.OverdueError))
+	require.ErrorAs(t, store.DeleteObject(calls.WithDeadline(t.Context(), time.Second), "b", "hang"),
+		new(*calls.OverdueError))
 
 	_, err = execute(t.Context(), action, "exit")
 	require.ErrorAs(t, err, new(*calls.DiedError))
@@ -147,7 +148,8 @@ func TestProcessMetricsHaveCountAndMemory(t *testing.T) {
 func TestBuiltInCallsHaveMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	host, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), BuiltIns: builtIns("example.io/behave"), Metrics: registry})
+	host, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), BuiltIns: builtIns("example.io/behave"),
+		Metrics: registry})
 	require.NoError(t, err)
 	defer host.Close()
 	for range 2 {

@@ -70,7 +70,8 @@ func (h *testHost) nodeActions(t *testing.T) (backupitemaction.Action, restoreit
 
 const (
 	labelledConfigMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"settings",` +
-		`"annotations":{"example.cleat.dev/needs-secret":"key"},"generation":12345678901234567},"data":{"a":"` + "\u00fc" + `1","n":"5"}}`
+		`"annotations":{"example.cleat.dev/needs-secret":"key"},"generation":12345678901234567},"data":{"a":"` + "\u00fc" +
+		`1","n":"5"}}`
 	nightly  = `{"metadata":{"namespace":"velero","name":"nightly","uid":"u-1"},"status":{"n":1.0}}`
 	tomorrow = `{"metadata":{"namespace":"velero","name":"nightly","uid":"u-2"}}`
 )
@@ -84,16 +85,19 @@ func TestNodePluginIsFound(t *testing.T) {
 		require.True(t, entry.Used)
 		require.Equal(t, "0.1.0", entry.PluginVersion)
 		require.Equal(t, command, entry.Command)
-		require.Equal(t, []string{"RestoreItemActionV2 example.cleat.dev/check", "AsyncBackupItemAction example.cleat.dev/copy"}[i], entry.Kind+" "+entry.Name)
+		require.Equal(t, []string{"RestoreItemActionV2 example.cleat.dev/check",
+			"AsyncBackupItemAction example.cleat.dev/copy"}[i], entry.Kind+" "+entry.Name)
 	}
 	require.Len(t, h.Entries(), 2)
 	copies, checks, _ := h.nodeActions(t)
 	selector, err := copies.AppliesTo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps"}, LabelSelector: "example.cleat.dev/copy=true"}, selector)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps"},
+		LabelSelector: "example.cleat.dev/copy=true"}, selector)
 	selector, err = checks.AppliesTo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps", "secrets"}, LabelSelector: "example.cleat.dev/copy=true"}, selector)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps", "secrets"},
+		LabelSelector: "example.cleat.dev/copy=true"}, selector)
 }
 
 func TestNodePluginCopiesAndChecks(t *testing.T) {
@@ -108,7 +112,8 @@ func TestNodePluginCopiesAndChecks(t *testing.T) {
 	require.Contains(t, string(started.Item), `"generation":12345678901234567`, "numbers stay what they are")
 	require.Contains(t, string(started.Item), `"example.cleat.dev/copy":"`+started.OperationID+`"`)
 	require.Eventually(t, func() bool { // what a process writes and what it answers are two streams
-		return strings.Contains(log.String(), "[INFO]  copying: ") && strings.Contains(log.String(), "plugin=example.cleat.dev/copy")
+		return strings.Contains(log.String(), "[INFO]  copying: ") &&
+			strings.Contains(log.String(), "plugin=example.cleat.dev/copy")
 	}, longEnough, aMoment)
 	again, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(nightly))
 	require.NoError(t, err)
@@ -132,9 +137,11 @@ func TestNodePluginCopiesAndChecks(t *testing.T) {
 	copied, err := os.ReadFile(filepath.Join(dir, started.OperationID, "copy"))
 	require.NoError(t, err)
 	require.Equal(t, content, string(copied))
-	require.NoError(t, copies.Cancel(t.Context(), started.OperationID, []byte(nightly)), "what has ended is cancelled without harm")
+	require.NoError(t, copies.Cancel(t.Context(), started.OperationID, []byte(nightly)),
+		"what has ended is cancelled without harm")
 
-	checked, err := checks.Execute(t.Context(), restoreitemaction.Input{Item: started.Item, ItemFromBackup: started.Item, Restore: []byte(nightly)})
+	checked, err := checks.Execute(t.Context(), restoreitemaction.Input{Item: started.Item, ItemFromBackup: started.Item,
+		Restore: []byte(nightly)})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"settings","annotations":{},"generation":12345678901234567},"data":{"a":"ü1","n":"5"}}`, string(checked.Item))
 	key := []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}}
@@ -145,7 +152,8 @@ func TestNodePluginCopiesAndChecks(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ready)
 	secret := []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"key"}}`)
-	seen, err := checks.Execute(t.Context(), restoreitemaction.Input{Item: secret, ItemFromBackup: secret, Restore: []byte(nightly)})
+	seen, err := checks.Execute(t.Context(), restoreitemaction.Input{Item: secret, ItemFromBackup: secret,
+		Restore: []byte(nightly)})
 	require.NoError(t, err)
 	require.Equal(t, secret, seen.Item)
 	ready, err = checks.AreAdditionalItemsReady(t.Context(), key, []byte(nightly))
@@ -157,10 +165,13 @@ func TestNodePluginCopiesAndChecks(t *testing.T) {
 
 	changed := bytes.Replace(started.Item, []byte(`"n":"5"`), []byte(`"n":"6"`), 1)
 	elsewhere := bytes.Replace(changed, []byte(started.OperationID), []byte(strings.Repeat("0", 64)), 1)
-	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: elsewhere, ItemFromBackup: elsewhere, Restore: []byte(nightly)})
+	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: elsewhere, ItemFromBackup: elsewhere,
+		Restore: []byte(nightly)})
 	require.NoError(t, err, "where there is no copy there is nothing to compare")
-	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: changed, ItemFromBackup: changed, Restore: []byte(nightly)})
-	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): settings is not what was copied as "+started.OperationID)
+	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: changed, ItemFromBackup: changed,
+		Restore: []byte(nightly)})
+	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): settings is not what was copied as "+
+		started.OperationID)
 }
 
 func TestNodePluginContinuesAfterKill(t *testing.T) {
@@ -212,7 +223,8 @@ func TestNodePluginReturnsErrors(t *testing.T) {
 	require.ErrorContains(t, copies.Cancel(t.Context(), unknown, []byte(nightly)), "no operation")
 	_, err = checks.Progress(t.Context(), "x", []byte(nightly))
 	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): no operation x: this action starts none")
-	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: []byte(`{"kind":`), ItemFromBackup: []byte(`{}`), Restore: []byte(nightly)})
+	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: []byte(`{"kind":`), ItemFromBackup: []byte(`{}`),
+		Restore: []byte(nightly)})
 	require.ErrorContains(t, err, "decode item of the request: ")
 
 	bare := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"empty"}}`)
@@ -220,7 +232,9 @@ func TestNodePluginReturnsErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &backupitemaction.Result{Item: bare}, nothing, "there was nothing to copy")
 
-	huge := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"huge"},"data":{"a":%q}}`, strings.Repeat("x", 8<<20))
+	huge := fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"huge"},"data":{"a":%q}}`,
+		strings.Repeat("x", 8<<20))
 	_, err = copies.Execute(t.Context(), huge, []byte(nightly))
 	require.NoError(t, err, "more than gRPC lets through by default")
 }

@@ -36,7 +36,8 @@ func newOrder(names []string) (order, error) {
 	return o, nil
 }
 
-// of returns the rank of a name. Lower ranks run earlier; names of equal rank run in the order in which they were found.
+// of returns the rank of a name. Lower ranks run earlier; names of equal rank run in the order in which they were
+// found.
 func (o order) of(name string) int {
 	if rank, named := o.rank[name]; named {
 		return rank

@@ -15,9 +15,10 @@ type Plugins interface {
 	conn(from *source, plugin string) grpc.ClientConnInterface
 }
 
-// All returns the plugins of kinds that have the same hub, each name once and at the newest version that both sides know. They
-// are in the order in which they run: that of Config.Order; otherwise built-ins first, then binaries in the order of the
-// directory, each in the order in which it lists its plugins. Plugins of late kinds follow all others, sorted by name.
+// All returns the plugins of kinds that have the same hub, each name once and at the newest version that both sides
+// know. They are in the order in which they run: that of Config.Order; otherwise built-ins first, then binaries in the
+// order of the directory, each in the order in which it lists its plugins. Plugins of late kinds follow all others,
+// sorted by name.
 func All[H any](in Plugins, kinds ...versioning.Kind[H]) []H {
 	var all []H
 	for _, r := range in.catalog().rows {
@@ -43,7 +44,8 @@ func BuiltIns[H any](in Plugins, kinds ...versioning.Kind[H]) map[string]bool {
 	return names
 }
 
-// Concurrency returns how many calls a run may make at once to the plugins that All returns, by their names; see Entry.Concurrency.
+// Concurrency returns how many calls a run may make at once to the plugins that All returns, by their names; see
+// Entry.Concurrency.
 func Concurrency[H any](in Plugins, kinds ...versioning.Kind[H]) map[string]int {
 	atOnce := map[string]int{}
 	for _, r := range in.catalog().rows {
@@ -58,8 +60,8 @@ func Concurrency[H any](in Plugins, kinds ...versioning.Kind[H]) map[string]int 
 	return atOnce
 }
 
-// Named returns the plugin of a kind with the given name. A Host returns the current one: after its file was replaced, the next
-// call returns the new plugin, so call Named again for each decision. The error is that of Host.Find.
+// Named returns the plugin of a kind with the given name. A Host returns the current one: after its file was replaced,
+// the next call returns the new plugin, so call Named again for each decision. The error is that of Host.Find.
 func Named[H any](in Plugins, kind versioning.Kind[H], name string) (H, error) {
 	chosen, err := choose(in, kind, kind.Name, name)
 	if err != nil {
@@ -91,7 +93,8 @@ func choose[H any](in Plugins, kind versioning.Kind[H], what, name string) (choi
 
 func (h *Host) catalog() *catalog { return h.history.now().catalog }
 
-// conn returns a connection for calls outside of a session. They are made on behalf of the run that ForRun has set, if any.
+// conn returns a connection for calls outside of a session. They are made on behalf of the run that ForRun has set, if
+// any.
 func (h *Host) conn(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
 		return from.supervisor.Conn(plugin, nil)

@@ -126,7 +126,8 @@ func TestMessagesOfMoreThan4MiBPassBothWays(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, annotations["padding"], 5<<20)
 
-	item := strings.Replace(string(itemDoing("nothing")), `"metadata"`, `"data":{"k":"`+strings.Repeat("d", 5<<20)+`"},"metadata"`, 1)
+	item := strings.Replace(string(itemDoing("nothing")), `"metadata"`, `"data":{"k":"`+strings.Repeat("d", 5<<20)+
+		`"},"metadata"`, 1)
 	result, err := action.Execute(t.Context(), []byte(item), backupJSON)
 	require.NoError(t, err)
 	require.JSONEq(t, item, string(result.Item))
@@ -163,7 +164,8 @@ func TestHungPluginIsReplaced(t *testing.T) {
 			action := h.behave(t)
 			pid := processOf(t, action)
 			_, err := execute(calls.WithDeadline(t.Context(), time.Second), action, what)
-			require.Equal(t, "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 1s", h.golden(err))
+			require.Equal(t, "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer "+
+				"Execute within 1s", h.golden(err))
 			require.ErrorAs(t, err, new(*calls.OverdueError))
 			require.NotEqual(t, pid, processOf(t, action), "the next call has another process")
 			requireReaped(t, pid)
@@ -178,7 +180,8 @@ func TestDeadlineOfKindReplacesDeadlineOfClass(t *testing.T) {
 		c.Deadlines.Kinds = map[string]time.Duration{"BackupItemAction": time.Second, "ObjectStore": 2 * time.Second}
 	})
 	_, err := execute(t.Context(), h.behave(t), "hang")
-	require.EqualError(t, err, "BackupItemAction(example.io/behave): plugin example.io/behave ("+h.dir+"/behave) did not answer Execute within 1s")
+	require.EqualError(t, err, "BackupItemAction(example.io/behave): plugin example.io/behave ("+h.dir+
+		"/behave) did not answer Execute within 1s")
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
 	require.NoError(t, err)
 	_, err = store.ObjectExists(t.Context(), "b", "hang")
@@ -227,14 +230,16 @@ func TestStreamLimitCountsOnlyTimeOfPlugin(t *testing.T) {
 		defer func() { _ = reader.Close() }()
 		return readAll(reader)
 	}()
-	require.Equal(t, "ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) did not answer GetObject within 1s", h.golden(err))
+	require.Equal(t, "ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) did not answer GetObject "+
+		"within 1s", h.golden(err))
 	requireReaped(t, pid)
 
 	err = store.PutObject(impatient, "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
 	require.ErrorAs(t, err, new(*calls.OverdueError))
 
 	slow := &slowReader{t: t, pauses: 1, pause: 5 * time.Second}
-	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 4*time.Second), "b", "k", slow), "the time that the host takes does not count")
+	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 4*time.Second), "b", "k", slow),
+		"the time that the host takes does not count")
 }
 
 // slowReader is a source that takes longer than the limit for the plugin.
@@ -330,7 +335,8 @@ func TestProcessRestoresOneItemAtATime(t *testing.T) {
 		require.Len(t, actions, 1)
 		for range 8 {
 			calls.Go(func() {
-				_, err := actions[0].Execute(t.Context(), restoreitemaction.Input{Item: itemDoing(""), ItemFromBackup: itemDoing(""), Restore: restore})
+				_, err := actions[0].Execute(t.Context(),
+					restoreitemaction.Input{Item: itemDoing(""), ItemFromBackup: itemDoing(""), Restore: restore})
 				if err != nil {
 					t.Error(err)
 				}

@@ -47,7 +47,8 @@ func (s *scanner) ask(from *source) *question {
 	return q
 }
 
-// describeAlive is describe, again each time that the process dies meanwhile, as often as its supervisor starts it in a row.
+// describeAlive is describe, again each time that the process dies meanwhile, as often as its supervisor starts it in a
+// row.
 func (s *scanner) describeAlive(ctx context.Context, from *source) error {
 	err := s.describe(ctx, from)
 	for errors.As(err, new(*calls.DiedError)) && ctx.Err() == nil {

@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// minPause and maxPause bound the pause between two scans while a plugin has not replied, or its file is still written.
+	// minPause and maxPause bound the pause between two scans while a plugin has not replied, or its file is still
+	// written.
 	minPause = 50 * time.Millisecond
 	maxPause = 2 * time.Second
-	// defaultPatience is how long one scan waits for plugins to list what they offer. A slower plugin is taken into use by a
-	// later scan, so that it does not delay the others.
+	// defaultPatience is how long one scan waits for plugins to list what they offer. A slower plugin is taken into use by
+	// a later scan, so that it does not delay the others.
 	defaultPatience = 2 * time.Second
 )
 
-// scanner makes the next generation when the plugin directory has changed. Its fields below turn belong to the goroutine
-// that holds turn.
+// scanner makes the next generation when the plugin directory has changed. Its fields below turn belong to the
+// goroutine that holds turn.
 type scanner struct {
 	directory *directory.Directory
 	pool      *process.Pool
@@ -77,8 +78,8 @@ func (s *scanner) rescanOrLog() {
 	}
 }
 
-// look scans the directory once and asks new plugins what they offer. It waits for their replies up to patience, or for all
-// of them if patience is 0. It reports whether another scan is needed. The caller holds turn.
+// look scans the directory once and asks new plugins what they offer. It waits for their replies up to patience, or for
+// all of them if patience is 0. It reports whether another scan is needed. The caller holds turn.
 func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished bool, err error) {
 	seen, err := s.directory.Look()
 	if err != nil {
@@ -117,8 +118,8 @@ func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished 
 	return unfinished, nil
 }
 
-// sourcesOf returns the sources of the files seen, in their order. A file that is the same keeps its last source; any other
-// file gets a new one, which is asked what it offers. sourcesOf reports whether a file changed since it was seen.
+// sourcesOf returns the sources of the files seen, in their order. A file that is the same keeps its last source; any
+// other file gets a new one, which is asked what it offers. sourcesOf reports whether a file changed since it was seen.
 func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all []*source, changed bool) {
 	questions := s.questions
 	s.questions = map[string]*question{}
@@ -171,9 +172,10 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 	}
 	from.binary, from.identity = binary, binary.Identity()
 	from.asked = &offer{}
-	from.launch = &process.Launch{Binary: binary, Args: args, OnStart: func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		return s.configs.apply(ctx, conn, from.asked)
-	}}
+	from.launch = &process.Launch{Binary: binary, Args: args,
+		OnStart: func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			return s.configs.apply(ctx, conn, from.asked)
+		}}
 	if trust != nil {
 		from.launch.Check = func(b *process.Binary) (*process.Binary, error) { return from.judged.Load().Check(b) }
 	}
@@ -182,8 +184,8 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 	return from
 }
 
-// ready reports whether a source has listed what it offers. If its file is still being written, ready drops the question, so
-// that the next scan opens the file again.
+// ready reports whether a source has listed what it offers. If its file is still being written, ready drops the
+// question, so that the next scan opens the file again.
 func (s *scanner) ready(from *source) bool {
 	q := s.questions[from.command]
 	if q == nil || q.from != from {

@@ -16,9 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 )
 
-// Session is the view that one run has of the plugins. It shows those that existed when the run began, even if their files are
-// replaced later. The processes are shared with other sessions. A session has the log of the run, and remembers the replies to
-// AppliesTo.
+// Session is the view that one run has of the plugins. It shows those that existed when the run began, even if their
+// files are replaced later. The processes are shared with other sessions. A session has the log of the run, and
+// remembers the replies to AppliesTo.
 type Session struct {
 	host    *Host
 	log     hclog.Logger
@@ -33,10 +33,11 @@ type Session struct {
 	spans    []trace.Span
 }
 
-// Session begins the view of a run that logs to log. run is the identity of the run, "" for one that has none elsewhere. Until Close,
-// what plugins write for the run goes to log instead of the host's log; log is expected to pass it on to the host's log. Plugins that
-// are built on the framework mark the lines of a call with the run that made it. A line without a mark belongs to the run only if
-// no other run has a call in that process at the time, or waits for its work there.
+// Session begins the view of a run that logs to log. run is the identity of the run, "" for one that has none
+// elsewhere. Until Close, what plugins write for the run goes to log instead of the host's log; log is expected to pass
+// it on to the host's log. Plugins that are built on the framework mark the lines of a call with the run that made it.
+// A line without a mark belongs to the run only if no other run has a call in that process at the time, or waits for
+// its work there.
 func (h *Host) Session(run string, log hclog.Logger) *Session {
 	s := &Session{
 		host: h, log: log, run: cmp.Or(run, rand.Text()), plugins: h.history.hold(),
@@ -46,8 +47,9 @@ func (h *Host) Session(run string, log hclog.Logger) *Session {
 	return s
 }
 
-// Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close. Calls
-// that are made with the returned context are children of that span and name the run. Without a tracer the context is ctx.
+// Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close.
+// Calls that are made with the returned context are children of that span and name the run. Without a tracer the
+// context is ctx.
 func (s *Session) Trace(ctx context.Context, kind, name string) context.Context {
 	if s.host.observer.Tracer == nil {
 		return ctx
@@ -62,8 +64,8 @@ func (s *Session) Trace(ctx context.Context, kind, name string) context.Context 
 	return ctx
 }
 
-// Close stops the plugins' lines from going to the session's log, after those that they have written so far, and lets the
-// processes end whose files have been replaced. Calls after Close work but are not logged here.
+// Close stops the plugins' lines from going to the session's log, after those that they have written so far, and lets
+// the processes end whose files have been replaced. Calls after Close work but are not logged here.
 func (s *Session) Close() {
 	s.mu.Lock()
 	attached, spans, again := s.attached, s.spans, s.closed
@@ -108,8 +110,8 @@ func (s *Session) builtInServices() grpc.ClientConnInterface {
 	return s.builtIns
 }
 
-// sessionConn makes calls on behalf of the run. It remembers the replies to constant calls: the selector of an action holds for a whole
-// run, even if its process is restarted.
+// sessionConn makes calls on behalf of the run. It remembers the replies to constant calls: the selector of an action
+// holds for a whole run, even if its process is restarted.
 type sessionConn struct {
 	session *Session
 	plugin  string
@@ -127,7 +129,9 @@ func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c *sessionConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *sessionConn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return c.inner.NewStream(ForRun(ctx, c.session.run), desc, method, opts...)
 }
 
@@ -138,6 +142,8 @@ type brokenConn struct{ err error }
 func (c brokenConn) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return c.err }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c brokenConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c brokenConn) NewStream(
+	context.Context, *grpc.StreamDesc, string, ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return nil, c.err
 }

@@ -21,7 +21,8 @@ func TestErrorOfTooLargeMessageNamesLimit(t *testing.T) {
 	require.Equal(t, pid, processOf(t, action), "no reason to restart")
 
 	stock := h.action(t, "example.io/garbage")
-	item := strings.Replace(string(itemDoing("")), `"metadata"`, `"data":{"k":"`+strings.Repeat("d", 5<<20)+`"},"metadata"`, 1)
+	item := strings.Replace(string(itemDoing("")), `"metadata"`, `"data":{"k":"`+strings.Repeat("d", 5<<20)+
+		`"},"metadata"`, 1)
 	_, err = stock.Execute(t.Context(), []byte(item), backupJSON)
 	require.Regexp(t, `^BackupItemAction\(example.io/garbage\): the request of 52\d{5} bytes is larger than the 4194304 that the plugin takes; `+
 		`a plugin that is built with cleat's framework takes more$`, err.Error())

@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// source represents the origin of plugins: one content of a binary or, without a supervisor, the server itself. It does not
-// change after it was asked what it offers, except for judged and identity, which belong to the scanner.
+// source represents the origin of plugins: one content of a binary or, without a supervisor, the server itself. It does
+// not change after it was asked what it offers, except for judged and identity, which belong to the scanner.
 type source struct {
 	command    string
 	builtIn    bool
@@ -37,8 +37,8 @@ type source struct {
 	holders int // generations in use that have it; guarded by the history
 }
 
-// still reports whether a file has the content that the source was made from. Another file with the same content counts as
-// the same: a renewed mount or an image that was copied again does not start plugins again.
+// still reports whether a file has the content that the source was made from. Another file with the same content counts
+// as the same: a renewed mount or an image that was copied again does not start plugins again.
 func (s *source) still(file directory.File) bool {
 	if s.identity.SameContent(file.Identity) {
 		return true
@@ -66,8 +66,8 @@ func (s *source) still(file directory.File) bool {
 	return true
 }
 
-// reconsider reports whether a source has to be asked again, because trust would now accept a binary that was refused, or
-// refuse one that was accepted, or refuse it for another reason.
+// reconsider reports whether a source has to be asked again, because trust would now accept a binary that was refused,
+// or refuse one that was accepted, or refuse it for another reason.
 func (s *source) reconsider(trust *directory.Trust) bool {
 	var refused *process.DistrustError
 	wasRefused := errors.As(s.err, &refused)
@@ -96,9 +96,9 @@ func (s *source) state() process.Process {
 // unfinished reports whether the file could not be started because it is still open for writing.
 func (s *source) unfinished() bool { return errors.Is(s.err, syscall.ETXTBSY) }
 
-// retire stops the process unless it is in use. A caller that has kept a hub may call it even later; then the same file is
-// started once more, for that call. That is why the file is not closed here but by the garbage collector, when it cannot be
-// started any more.
+// retire stops the process unless it is in use. A caller that has kept a hub may call it even later; then the same file
+// is started once more, for that call. That is why the file is not closed here but by the garbage collector, when it
+// cannot be started any more.
 func (s *source) retire() {
 	if s.supervisor != nil {
 		s.supervisor.Retire()

@@ -148,7 +148,10 @@ func TestBuiltInsReceiveTraceContext(t *testing.T) {
 			provider, spans := recorder(t)
 			action := traced{seen: make(chan metadata.MD, 1)}
 			config := Config{Log: hclog.NewNullLogger(), BuiltIns: []framework.Registration{
-				biav1.Register("cleat.dev/traced", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return action, nil }),
+				biav1.Register("cleat.dev/traced", func(context.Context, *framework.Setup) (biav1.BackupItemAction,
+					error) {
+					return action, nil
+				}),
 			}}
 			if tracing {
 				config.Tracer = provider
@@ -158,7 +161,8 @@ func TestBuiltInsReceiveTraceContext(t *testing.T) {
 			defer host.Close()
 			session := host.Session("", hclog.NewNullLogger())
 			defer session.Close()
-			_, err = execute(session.Trace(t.Context(), "Restore", "velero/r"), All(session, kinds.BackupItemActions()...)[0], "nothing")
+			_, err = execute(session.Trace(t.Context(), "Restore", "velero/r"), All(session, kinds.BackupItemActions()...)[0],
+				"nothing")
 			require.NoError(t, err)
 			if !tracing {
 				require.Empty(t, (<-action.seen).Get("traceparent"))

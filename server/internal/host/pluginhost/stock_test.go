@@ -45,7 +45,8 @@ func serverArguments() []string {
 	return []string{
 		"--features=EnableCSI,EnableAPIGroupVersions", "--log-level", "debug", "--log-format=json", "--uploader-type=kopia",
 		"--default-volumes-to-fs-backup=true", "--default-backup-ttl=720h", "--restore-only=false", "-n", "velero",
-		"--store-validation-frequency=1m0s", "--config", "/etc/cleat/cleat.yaml", "--lock-file=required", "--isolate-built-ins",
+		"--store-validation-frequency=1m0s", "--config", "/etc/cleat/cleat.yaml", "--lock-file=required",
+		"--isolate-built-ins",
 	}
 }
 
@@ -56,8 +57,8 @@ const (
 
 func stockItem(kind, name string) []byte { return fmt.Appendf(nil, stockObject, kind, name) }
 
-// TestAcceptKinds_StockPlugins runs plugins as vendors have shipped them for Velero over the years, unchanged, and calls
-// every kind that they have.
+// TestAcceptKinds_StockPlugins runs plugins as vendors have shipped them for Velero over the years, unchanged, and
+// calls every kind that they have.
 func TestAcceptKinds_StockPlugins(t *testing.T) {
 	t.Parallel()
 	dir, err := builtStockPlugins()
@@ -89,7 +90,8 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 			"stock-2024 ItemBlockAction velero.io/stock-2024-block used=true",
 		}, found)
 	})
-	require.Equal(t, map[string]int{"velero.io/stock-2020-backup": 0, "velero.io/stock-2022-backup": 0, "velero.io/stock-2024": 0},
+	require.Equal(t, map[string]int{"velero.io/stock-2020-backup": 0, "velero.io/stock-2022-backup": 0,
+		"velero.io/stock-2024": 0},
 		Concurrency(h, kinds.BackupItemActions()...), "they may rely on what Velero does")
 	t.Run("2020 BackupItemAction", func(t *testing.T) { t.Parallel(); stock2020Backup(t, host(t)) })
 	t.Run("2020 RestoreItemAction", func(t *testing.T) { t.Parallel(); stock2020Restore(t, host(t)) })
@@ -109,8 +111,8 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 	})
 }
 
-// stockRun begins a session, and returns its log. A line of these plugins does not name its session: it is in the log only if the process
-// works for no other.
+// stockRun begins a session, and returns its log. A line of these plugins does not name its session: it is in the log
+// only if the process works for no other.
 func stockRun(t *testing.T, h *testHost) (*Session, *lines) {
 	t.Helper()
 	log := &lines{}
@@ -181,19 +183,22 @@ func stock2020Restore(t *testing.T, h *testHost) {
 	require.NoError(t, err)
 	require.Zero(t, selector)
 	item := stockItem("Pod", "web")
-	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
+	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item,
+		Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.Equal(t, &restoreitemaction.Result{Item: item}, result)
 	requireLogged(t, log, "[INFO]  stock restore action runs", "name=web")
 	item = stockItem("Pod", "skipped")
-	result, err = action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
+	result, err = action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item,
+		Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.True(t, result.SkipRestore)
 }
 
 func stock2020Store(t *testing.T, h *testHost) {
 	_, err := h.ObjectStore(t.Context(), "wrong", "stock-2020", map[string]string{"bucket": "vault", "colour": "red"})
-	require.EqualError(t, err, "ObjectStore(velero.io/stock-2020): config has invalid key colour; valid keys are bucket, prefix, region")
+	require.EqualError(t, err, "ObjectStore(velero.io/stock-2020): config has invalid key colour; valid keys are "+
+		"bucket, prefix, region")
 	store, err := h.ObjectStore(t.Context(), "default", "stock-2020", map[string]string{"bucket": "vault", "prefix": "p"})
 	require.NoError(t, err)
 
@@ -254,7 +259,8 @@ func stock2022(t *testing.T, h *testHost) {
 	backup := stockNamed[backupitemaction.Action](t, session, kinds.BackupItemAction(), "velero.io/stock-2022-backup")
 	selector, err := backup.AppliesTo(t.Context())
 	require.NoError(t, err)
-	want := framework.ResourceSelector{IncludedNamespaces: []string{"shop"}, ExcludedResources: []string{"events"}, LabelSelector: "app=web"}
+	want := framework.ResourceSelector{IncludedNamespaces: []string{"shop"}, ExcludedResources: []string{"events"},
+		LabelSelector: "app=web"}
 	require.Equal(t, want, selector)
 	item := stockItem("Pod", "web")
 	result, err := backup.Execute(t.Context(), item, backupJSON)
@@ -265,9 +271,11 @@ func stock2022(t *testing.T, h *testHost) {
 	require.ErrorContains(t, err, "is larger than the 4194304 that the plugin takes", "it has gRPC's own limit")
 
 	restore := stockNamed[restoreitemaction.Action](t, session, kinds.RestoreItemAction(), "velero.io/stock-2022-restore")
-	restored, err := restore.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
+	restored, err := restore.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item,
+		Restore: []byte(stockRestore)})
 	require.NoError(t, err)
-	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}}, restored.AdditionalItems)
+	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop",
+		Name: "web"}}, restored.AdditionalItems)
 	requireLogged(t, log, "[INFO]  stock restore action runs")
 
 	remove := stockNamed[deleteitemaction.Action](t, session, kinds.DeleteItemAction(), "velero.io/stock-2022-delete")
@@ -275,7 +283,8 @@ func stock2022(t *testing.T, h *testHost) {
 	require.NoError(t, err)
 	require.Equal(t, want, selector)
 	require.NoError(t, remove.Execute(t.Context(), item, backupJSON))
-	require.EqualError(t, remove.Execute(t.Context(), stockItem("Pod", "stays"), backupJSON), "DeleteItemAction(velero.io/stock-2022-delete): it has to stay")
+	require.EqualError(t, remove.Execute(t.Context(), stockItem("Pod", "stays"), backupJSON),
+		"DeleteItemAction(velero.io/stock-2022-delete): it has to stay")
 	requireLogged(t, log, "[INFO]  stock delete action runs")
 }
 
@@ -310,11 +319,13 @@ func stock2024Restore(t *testing.T, h *testHost) {
 	session, log := stockRun(t, h)
 	action := stockNamed[restoreitemaction.Action](t, session, kinds.RestoreItemAction(), "velero.io/stock-2024")
 	item := stockItem("Pod", "web")
-	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
+	result, err := action.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item,
+		Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	key := []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}}
 	require.Equal(t, &restoreitemaction.Result{
-		Item: item, OperationID: "copy-1", AdditionalItems: key, WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: 90 * time.Second,
+		Item: item, OperationID: "copy-1", AdditionalItems: key, WaitForAdditionalItems: true,
+		AdditionalItemsReadyTimeout: 90 * time.Second,
 	}, result)
 	requireLogged(t, log, "[ERROR] stock restore action runs")
 	ready, err := action.AreAdditionalItemsReady(t.Context(), key, []byte(stockRestore))

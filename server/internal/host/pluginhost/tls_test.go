@@ -59,6 +59,7 @@ func askHealth(t *testing.T, address net.Addr, credentials credentials.Transport
 		}))
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	_, err = grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	_, err = grpc_health_v1.NewHealthClient(conn).Check(t.Context(),
+		&grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	return err
 }

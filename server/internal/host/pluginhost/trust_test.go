@@ -21,12 +21,14 @@ func TestPluginsWritableByOthersAreRefused(t *testing.T) {
 		mode os.FileMode
 		want string // empty when it runs
 	}{
-		"the directory, by its group":             {"", 0o775, refused("directory", "/plugins", "drwxrwxr-x")},
-		"the directory, by all":                   {"", 0o757, refused("directory", "/plugins", "drwxr-xrwx")},
-		"the directory, as /tmp":                  {"", 0o777 | os.ModeSticky, ""}, // others cannot replace what is in it
-		"a folder in it":                          {"vendor", 0o775, refused("directory", "/plugins/vendor", "drwxrwxr-x")},
-		"the folder of the file, as /tmp":         {"vendor", 0o777 | os.ModeSticky, refused("directory", "/plugins/vendor", "dtrwxrwxrwx")},
-		"the file":                                {"vendor/script", 0o775, refused("file", "/plugins/vendor/script", "-rwxrwxr-x")},
+		"the directory, by its group": {"", 0o775, refused("directory", "/plugins", "drwxrwxr-x")},
+		"the directory, by all":       {"", 0o757, refused("directory", "/plugins", "drwxr-xrwx")},
+		"the directory, as /tmp":      {"", 0o777 | os.ModeSticky, ""}, // others cannot replace what is in it
+		"a folder in it":              {"vendor", 0o775, refused("directory", "/plugins/vendor", "drwxrwxr-x")},
+		"the folder of the file, as /tmp": {"vendor", 0o777 | os.ModeSticky,
+			refused("directory", "/plugins/vendor", "dtrwxrwxrwx")},
+		"the file": {"vendor/script", 0o775,
+			refused("file", "/plugins/vendor/script", "-rwxrwxr-x")},
 		"another folder, which is not on the way": {"another", 0o777, ""},
 		"the folder above the directory":          {"..", 0o777, refused("directory", "ABOVE", "drwxrwxrwx")},
 		"the folder above the directory, as /tmp": {"..", 0o777 | os.ModeSticky, ""},

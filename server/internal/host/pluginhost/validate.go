@@ -6,8 +6,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// ValidateConfig lets a plugin check a configuration, JSON of an object. It returns no faults for a plugin that has no such
-// call, which is optional.
+// ValidateConfig lets a plugin check a configuration, JSON of an object. It returns no faults for a plugin that has no
+// such call, which is optional.
 func (h *Host) ValidateConfig(ctx context.Context, kind, name string, config []byte) ([]versioning.ConfigFault, error) {
 	found, err := h.catalog().find(kind, kind, name)
 	if err != nil {

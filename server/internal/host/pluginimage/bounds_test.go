@@ -24,7 +24,8 @@ import (
 
 // smallLimits are limits that small layers reach.
 func smallLimits() limits {
-	return limits{layers: 3, entries: 20, name: 200, stream: 64 << 10, ratio: 10, slack: 8 << 10, files: 4, removed: 5, bytes: 4 << 10, path: 60, depth: 3}
+	return limits{layers: 3, entries: 20, name: 200, stream: 64 << 10, ratio: 10, slack: 8 << 10, files: 4, removed: 5,
+		bytes: 4 << 10, path: 60, depth: 3}
 }
 
 // archiveOf returns a layer.
@@ -33,7 +34,8 @@ func archiveOf(t testing.TB, files ...entry) []byte {
 	var data bytes.Buffer
 	w := tar.NewWriter(&data)
 	for _, file := range files {
-		header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.content)), Linkname: file.link, Typeflag: max(file.kind, tar.TypeReg)}
+		header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.content)), Linkname: file.link,
+			Typeflag: max(file.kind, tar.TypeReg)}
 		require.NoError(t, w.WriteHeader(header))
 		_, err := io.WriteString(w, file.content)
 		require.NoError(t, err)
@@ -66,7 +68,8 @@ func unpack(t testing.TB, most limits, layers ...[]byte) ([]string, error) {
 			require.True(t, entry.Type().IsRegular(), relative)
 			info, err := entry.Info()
 			require.NoError(t, err)
-			require.Contains(t, []os.FileMode{0o644, 0o755, 0o600}, info.Mode(), relative) // 0600 is that of a file which is too long
+			// 0600 is that of a file which is too long
+			require.Contains(t, []os.FileMode{0o644, 0o755, 0o600}, info.Mode(), relative)
 		}
 		return err
 	}))
@@ -87,16 +90,25 @@ func TestWorkOfAnImageIsBounded(t *testing.T) {
 	for text, files := range map[string][]entry{
 		"has a name or a target of more than 200 bytes":              {executable(strings.Repeat("a/", 101)+"x", "")},
 		"\"etc/x\"... has a name or a target of more than 200 bytes": {symlink("etc/x", strings.Repeat("../", 70))},
-		"more than 20 files":                                                   many(21, func(i int) entry { return executable(fmt.Sprint("bin/x", i), "") }),
-		"more than 4 files below /plugins":                                     many(5, func(i int) entry { return executable(fmt.Sprint("plugins/x", i), "") }),
-		"more than 4 files below":                                              many(5, func(i int) entry { return symlink(fmt.Sprint("plugins/x", i), "x0") }),
-		"removes more than 5 files":                                            many(6, func(i int) entry { return executable(fmt.Sprint("plugins/.wh.x", i), "") }),
-		"its files below /plugins have more than 4096 bytes":                   {executable("plugins/a", strings.Repeat("a", 4097))},
-		"its files below /plugins have more than":                              {executable("plugins/a", strings.Repeat("a", 4000)), symlink("plugins/b", "a")},
-		"the layers have more than 65536 bytes":                                {executable("bin/a", strings.Repeat("a", 66<<10))},
-		"has more than 60 bytes or is more than 3 directories deep":            {executable("plugins/"+strings.Repeat("x", 61), "")},
-		"its /plugins/a/a/a/x... has more than 60 bytes or is more than 3":     {executable("plugins/"+deep, "")},
-		"/a/a/a/x... has more than 60 bytes or is more than 3 directories":     {{name: "plugins/" + deep, kind: tar.TypeDir}},
+		"more than 20 files": many(21,
+			func(i int) entry { return executable(fmt.Sprint("bin/x", i), "") }),
+		"more than 4 files below /plugins": many(5,
+			func(i int) entry { return executable(fmt.Sprint("plugins/x", i), "") }),
+		"more than 4 files below": many(5,
+			func(i int) entry { return symlink(fmt.Sprint("plugins/x", i), "x0") }),
+		"removes more than 5 files": many(6,
+			func(i int) entry { return executable(fmt.Sprint("plugins/.wh.x", i), "") }),
+		"its files below /plugins have more than 4096 bytes": {executable("plugins/a",
+			strings.Repeat("a", 4097))},
+		"its files below /plugins have more than": {executable("plugins/a",
+			strings.Repeat("a", 4000)), symlink("plugins/b", "a")},
+		"the layers have more than 65536 bytes": {executable("bin/a",
+			strings.Repeat("a", 66<<10))},
+		"has more than 60 bytes or is more than 3 directories deep": {executable("plugins/"+
+			strings.Repeat("x", 61), "")},
+		"its /plugins/a/a/a/x... has more than 60 bytes or is more than 3": {executable("plugins/"+deep, "")},
+		"/a/a/a/x... has more than 60 bytes or is more than 3 directories": {{name: "plugins/" + deep,
+			kind: tar.TypeDir}},
 		"/plugins/a/a/a/x... has more than 60 bytes or is more than 3 directo": {symlink("plugins/"+deep, "/plugins/a")},
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -113,7 +125,8 @@ func TestWorkOfAnImageIsBounded(t *testing.T) {
 	names, err := unpack(t, smallLimits(), layer, layer) // the upper one hides the lower one
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, names)
-	_, err = unpack(t, smallLimits(), archiveOf(t, many(11, func(i int) entry { return executable(fmt.Sprint("bin/x", i), "") })...),
+	_, err = unpack(t, smallLimits(),
+		archiveOf(t, many(11, func(i int) entry { return executable(fmt.Sprint("bin/x", i), "") })...),
 		archiveOf(t, many(11, func(i int) entry { return executable(fmt.Sprint("bin/x", i), "") })...))
 	require.ErrorContains(t, err, "more than 20 files", "the limits hold for all layers together")
 }
@@ -138,12 +151,14 @@ func TestNamesWithoutEndAreRefused(t *testing.T) {
 func TestNamesOfFilesOfImages(t *testing.T) {
 	t.Parallel()
 	refused := []string{
-		"plugins.lock", "sub/plugins.lock", "PLUGINS.LOCK", "Plugins.Lock", "plugins.lock.", "other.lock", "plugins.lock/x", ".images.json", ".Images.JSON", ".pull-1/x", "a/.hidden", ".a", "..a", "..a/x", ".plugins.lock/x", "a.", "a ",
+		"plugins.lock", "sub/plugins.lock", "PLUGINS.LOCK", "Plugins.Lock", "plugins.lock.", "other.lock", "plugins.lock/x",
+		".images.json", ".Images.JSON", ".pull-1/x", "a/.hidden", ".a", "..a", "..a/x", ".plugins.lock/x", "a.", "a ",
 		"a\\b", "a:b", "plugins\u200b.lock", "plugins．lock", "\x1b[2J", "a\nb", "-a", "~", "a*", "%2e",
 	}
 	for _, name := range refused {
 		for _, file := range []entry{
-			executable("plugins/"+name, "x"), symlink("plugins/"+name, "/plugins/good"), {name: "plugins/" + name, link: "plugins/good", kind: tar.TypeLink},
+			executable("plugins/"+name, "x"), symlink("plugins/"+name, "/plugins/good"), {name: "plugins/" + name,
+				link: "plugins/good", kind: tar.TypeLink},
 			{name: "plugins/" + name, kind: tar.TypeDir},
 		} {
 			if name == ".a" && file.kind == tar.TypeDir {
@@ -154,7 +169,8 @@ func TestNamesOfFilesOfImages(t *testing.T) {
 			require.Equal(t, []string{"good"}, names)
 		}
 	}
-	accepted := []string{"velero-plugin-for-aws", "a.b_c+1@2", "mover.exe", "node_modules/@grpc/grpc-js/package-lock.json", "_x", "9"}
+	accepted := []string{"velero-plugin-for-aws", "a.b_c+1@2", "mover.exe", "node_modules/@grpc/grpc-js/package-lock.json",
+		"_x", "9"}
 	var files []entry
 	for _, name := range accepted {
 		files = append(files, executable("plugins/"+name, "x"))
@@ -189,7 +205,8 @@ func TestHiddenDirectoriesBelongToPrograms(t *testing.T) {
 
 	push(t, host+"/x:without", imageOf(t, machine(), append(tool, executable("plugins/other", "m"))))
 	_, err = take(t, host+"/x:without")
-	require.ErrorContains(t, err, "its /plugins/.mover/tool: its directory is hidden, and there is no /plugins/mover to which it could belong")
+	require.ErrorContains(t, err, "its /plugins/.mover/tool: its directory is hidden, and there is no /plugins/mover to "+
+		"which it could belong")
 }
 
 func TestUpperLayersRemoveFiles(t *testing.T) {
@@ -202,7 +219,8 @@ func TestUpperLayersRemoveFiles(t *testing.T) {
 		".wh..wh..opq":         {"new"},
 		"etc/.wh.a":            {"a", "b", "new"},
 	} {
-		names, err := unpack(t, defaultLimits(), archiveOf(t, executable(whiteout, ""), executable("plugins/new", "n")), lower)
+		names, err := unpack(t, defaultLimits(), archiveOf(t, executable(whiteout, ""), executable("plugins/new", "n")),
+			lower)
 		require.NoError(t, err)
 		require.Equal(t, want, names, whiteout)
 	}
@@ -224,11 +242,13 @@ func TestStageIsRemovedByTheNextCommand(t *testing.T) {
 	stage, err = s.Stage()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(stage, "a"), []byte("other"), 0o600))
-	require.ErrorContains(t, s.Add(Installed{Files: []File{{Name: "a", SHA256: "1"}}}, stage), "file a was changed after it was taken out of the image")
+	require.ErrorContains(t, s.Add(Installed{Files: []File{{Name: "a", SHA256: "1"}}}, stage),
+		"file a was changed after it was taken out of the image")
 	require.NoFileExists(t, filepath.Join(dir, "a"))
 	require.NoError(t, s.Close())
 	for _, name := range []string{"plugins.lock", ".images.json", "sub/.pull-1"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, ".images.json"), fmt.Appendf(nil, `[{"image":"x","files":[{"path":%q}]}]`, name), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".images.json"),
+			fmt.Appendf(nil, `[{"image":"x","files":[{"path":%q}]}]`, name), 0o600))
 		_, err = OpenStore(dir)
 		require.ErrorContains(t, err, fmt.Sprintf("no image has brought file %q", name))
 	}
@@ -238,7 +258,9 @@ func TestAnswersOfRegistriesAreBounded(t *testing.T) {
 	t.Parallel()
 	host := serve(t, plain)
 	inner := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
-		Add: imageOf(t, machine(), []entry{executable("plugins/a", "a")}), Descriptor: v1.Descriptor{Platform: new(machine())},
+		Add: imageOf(t, machine(), []entry{executable("plugins/a", "a")}), Descriptor: v1.Descriptor{
+			Platform: new(machine()),
+		},
 	})
 	for levels, want := range []string{"", "", "", "levels of indexes; name the image for linux/amd64 by its digest"} {
 		ref, err := name.ParseReference(fmt.Sprintf("%s/nested:v%d", host, levels))
@@ -272,7 +294,8 @@ func TestAnswersOfRegistriesAreBounded(t *testing.T) {
 
 func TestRegistriesAreNotAskedWithoutTLS(t *testing.T) {
 	t.Parallel()
-	for host, stays := range map[string]bool{"localhost": true, "127.0.0.1": true, "127.1.2.3": true, "::1": true, "10.0.0.1": false, "registry.local": false, "localhost.example.io": false} {
+	for host, stays := range map[string]bool{"localhost": true, "127.0.0.1": true, "127.1.2.3": true, "::1": true,
+		"10.0.0.1": false, "registry.local": false, "localhost.example.io": false} {
 		require.Equal(t, stays, onThisMachine(host), host)
 	}
 	for plain, want := range map[bool]string{false: "--plain-http allows that", true: "dial"} {
@@ -291,7 +314,8 @@ func FuzzArchive(f *testing.F) {
 	for _, files := range [][]entry{
 		{executable("plugins/a", "A"), symlink("plugins/b", "a"), {name: "plugins/c", link: "plugins/a", kind: tar.TypeLink}},
 		{executable("plugins/.wh.a", ""), executable("plugins/.wh..wh..opq", ""), {name: "plugins/lib/", kind: tar.TypeDir}},
-		{executable("plugins/plugins.lock", ""), executable("plugins/../etc/x", ""), executable("plugins/"+strings.Repeat("a/", 90)+"x", "")},
+		{executable("plugins/plugins.lock", ""), executable("plugins/../etc/x", ""),
+			executable("plugins/"+strings.Repeat("a/", 90)+"x", "")},
 	} {
 		f.Add(archiveOf(f, files...))
 	}

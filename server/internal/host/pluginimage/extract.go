@@ -58,8 +58,8 @@ type File struct {
 	Executable bool `json:"-"`
 }
 
-// Extract writes the plugin files of the image to an empty directory: those below /plugins, as a container that copies them would see
-// them.
+// Extract writes the plugin files of the image to an empty directory: those below /plugins, as a container that copies
+// them would see them.
 func (i *Image) Extract(dir string) ([]File, error) {
 	files, err := i.extract(dir)
 	if err != nil {
@@ -85,7 +85,8 @@ func (i *Image) extract(dir string) ([]File, error) {
 		return nil, err
 	}
 	if config.Architecture != "" && (config.Architecture != i.platform.Architecture || config.OS != i.platform.OS) {
-		return nil, fmt.Errorf("%w: it is for %s/%s, this machine is %s; use an image that is built for it", errPlatform, config.OS, config.Architecture, i.platform)
+		return nil, fmt.Errorf("%w: it is for %s/%s, this machine is %s; use an image that is built for it", errPlatform,
+			config.OS, config.Architecture, i.platform)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -125,7 +126,8 @@ type extraction struct {
 }
 
 func newExtraction(root *os.Root, most limits) *extraction {
-	return &extraction{most: most, root: root, names: map[string]bool{}, links: map[string]string{}, hidden: map[string]bool{}}
+	return &extraction{most: most, root: root, names: map[string]bool{}, links: map[string]string{},
+		hidden: map[string]bool{}}
 }
 
 // layer takes the files of a layer that has size bytes.
@@ -165,8 +167,8 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// archive takes the files of a layer that no layer above it has hidden. Its work is linear in the length of the layer: what is not in the
-// folder is skipped, and paths in it are short.
+// archive takes the files of a layer that no layer above it has hidden. Its work is linear in the length of the layer:
+// what is not in the folder is skipped, and paths in it are short.
 func (x *extraction) archive(stream io.Reader) error {
 	var removed []string // in the layers below
 	archive := tar.NewReader(stream)
@@ -280,33 +282,37 @@ func isSparse(header *tar.Header) bool {
 	return false
 }
 
-// element is what a file or directory of an image may be called: names that mean the same to each file system and shell. None is hidden.
+// element is what a file or directory of an image may be called: names that mean the same to each file system and
+// shell. None is hidden.
 var element = regexp.MustCompile(`^[A-Za-z0-9_@][A-Za-z0-9._+@-]*$`)
 
-// checkName returns an error if an image must not bring a file, or a directory, with this path below the folder. Only a directory there may be
-// hidden: it has what a program starts; see checkHidden.
+// checkName returns an error if an image must not bring a file, or a directory, with this path below the folder. Only a
+// directory there may be hidden: it has what a program starts; see checkHidden.
 func (x *extraction) checkName(relative string, isDir bool) error {
 	if len(relative) > x.most.path || strings.Count(relative, "/") >= x.most.depth {
-		return fmt.Errorf("its /%s/%.40s... has more than %d bytes or is more than %d directories deep", folder, relative, x.most.path, x.most.depth)
+		return fmt.Errorf("its /%s/%.40s... has more than %d bytes or is more than %d directories deep", folder, relative,
+			x.most.path, x.most.depth)
 	}
 	names := strings.Split(relative, "/")
 	for n, name := range names {
 		if reserved(name) {
-			return fmt.Errorf("its /%s/%s is called %q: that says which plugins a server may run, so no image can bring it", folder, relative, name)
+			return fmt.Errorf("its /%s/%s is called %q: that says which plugins a server may run, so no image can bring it",
+				folder, relative, name)
 		}
 		if n == 0 && (isDir || len(names) > 1) {
 			name = strings.TrimPrefix(name, ".")
 		}
 		if !element.MatchString(name) || strings.HasSuffix(name, ".") {
-			return fmt.Errorf("its /%s/%s is called %q: names of files for a server have letters, digits and . _ + @ - only, and do not begin or end with a dot",
+			return fmt.Errorf("its /%s/%s is called %q: names of files for a server have letters, digits and . _ + @ - only, "+
+				"and do not begin or end with a dot",
 				folder, relative, name)
 		}
 	}
 	return nil
 }
 
-// checkHidden returns an error if a file is in a hidden directory that does not belong to a program beside it: .NAME is that of NAME, and
-// servers do not look for plugins in it.
+// checkHidden returns an error if a file is in a hidden directory that does not belong to a program beside it: .NAME is
+// that of NAME, and servers do not look for plugins in it.
 func (x *extraction) checkHidden(relative string) error {
 	dir, _, _ := strings.Cut(relative, "/")
 	if owner, hidden := strings.CutPrefix(dir, "."); hidden && !x.names[owner] {
@@ -373,7 +379,8 @@ func (x *extraction) follow() error {
 		}
 		relative, inside := strings.CutPrefix(target, "/"+folder+"/")
 		if !inside || !x.names[relative] {
-			return fmt.Errorf("its /%s/%s is a link to %s, which is no file below /%s; the image has to have the file itself", folder, link, x.links[link], folder)
+			return fmt.Errorf("its /%s/%s is a link to %s, which is no file below /%s; the image has to have the file itself",
+				folder, link, x.links[link], folder)
 		}
 		if err := x.copy(relative, link); err != nil {
 			return err
@@ -437,7 +444,8 @@ func (x *extraction) check(relative string, platform v1.Platform) (File, error) 
 // machines are the values of ELF for the architectures of Go.
 func machines() map[string]elf.Machine {
 	return map[string]elf.Machine{
-		"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "arm": elf.EM_ARM, "386": elf.EM_386, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "riscv64": elf.EM_RISCV,
+		"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "arm": elf.EM_ARM, "386": elf.EM_386, "ppc64le": elf.EM_PPC64,
+		"s390x": elf.EM_S390, "riscv64": elf.EM_RISCV,
 	}
 }
 
@@ -453,7 +461,8 @@ func checkMachine(file io.ReaderAt, platform v1.Platform) error {
 		is = elf.Machine(binary.BigEndian.Uint16(header[machineAt:]))
 	}
 	if want, known := machines()[platform.Architecture]; known && is != want {
-		return fmt.Errorf("it is a program for another architecture (%s), although the image is for %s; use an image that is built for it", is, platform)
+		return fmt.Errorf("it is a program for another architecture (%s), although the image is for %s; use an image that "+
+			"is built for it", is, platform)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func FuzzSigned(f *testing.F) {
 	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
 	hash, err := v1.NewHash(digest)
 	require.NoError(f, err)
-	f.Add([]byte(`{"critical":{"identity":{"docker-reference":"a"},"image":{"docker-manifest-digest":"` + digest + `"},"type":"cosign container image signature"}}`))
+	f.Add([]byte(`{"critical":{"identity":{"docker-reference":"a"},"image":{"docker-manifest-digest":"` + digest +
+		`"},"type":"cosign container image signature"}}`))
 	f.Add([]byte(`{"predicateType":"` + signPredicate + `","subject":[{"digest":{"sha256":"` + hash.Hex + `"}}]}`))
 	f.Add([]byte(`{"subject":[null]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {

@@ -63,13 +63,17 @@ func imageOf(t *testing.T, platform v1.Platform, layers ...[]entry) v1.Image {
 		var data bytes.Buffer
 		w := tar.NewWriter(&data)
 		for _, file := range files {
-			header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.content)), Linkname: file.link, Typeflag: max(file.kind, tar.TypeReg)}
+			header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.content)), Linkname: file.link,
+				Typeflag: max(file.kind, tar.TypeReg)}
 			require.NoError(t, w.WriteHeader(header))
 			_, err := io.WriteString(w, file.content)
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil })
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser,
+			error) {
+			return io.NopCloser(bytes.NewReader(data.Bytes())), nil
+		})
 		require.NoError(t, err)
 		image, err = mutate.AppendLayers(image, layer)
 		require.NoError(t, err)
@@ -80,7 +84,9 @@ func imageOf(t *testing.T, platform v1.Platform, layers ...[]entry) v1.Image {
 // serve starts a registry behind a handler and returns its address.
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
-	server := httptest.NewServer(wrap(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0)))))
+	server := httptest.NewServer(
+		wrap(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0)))),
+	)
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }
@@ -121,8 +127,10 @@ func TestExtractTakesWhatAContainerWouldCopy(t *testing.T) {
 	want := map[string]string{"a": "A2", "lib/x.so": "so", "again": "A2", "hard": "so"}
 	image := imageOf(t, machine(),
 		[]entry{executable("plugins/a", "A1"), executable("plugins/gone", "G"), executable("bin/cp", "cp")},
-		[]entry{executable("./plugins/a", "A2"), executable("plugins/.wh.gone", ""), {name: "plugins/lib/", kind: tar.TypeDir, mode: 0o777}, {name: "plugins/lib/x.so", content: "so", mode: 0o644},
-			symlink("plugins/again", "../plugins/a"), {name: "plugins/hard", link: "plugins/lib/x.so", kind: tar.TypeLink}, symlink("etc/x", "/plugins/a")})
+		[]entry{executable("./plugins/a", "A2"), executable("plugins/.wh.gone", ""),
+			{name: "plugins/lib/", kind: tar.TypeDir, mode: 0o777}, {name: "plugins/lib/x.so", content: "so", mode: 0o644},
+			symlink("plugins/again", "../plugins/a"), {name: "plugins/hard", link: "plugins/lib/x.so", kind: tar.TypeLink},
+			symlink("etc/x", "/plugins/a")})
 	host := serve(t, plain)
 	ref := push(t, host+"/team/mover:v1", image)
 	digest, err := image.Digest()
@@ -135,13 +143,15 @@ func TestExtractTakesWhatAContainerWouldCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, written.AppendImage(image, layout.WithPlatform(machine())))
 	index := mutate.AppendManifests(empty.Index,
-		mutate.IndexAddendum{Add: imageOf(t, v1.Platform{OS: "linux", Architecture: "arm64"}), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}},
+		mutate.IndexAddendum{Add: imageOf(t, v1.Platform{OS: "linux", Architecture: "arm64"}),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}},
 		mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: new(machine())}})
 	indexRef, err := name.ParseReference(host + "/team/mover:all")
 	require.NoError(t, err)
 	require.NoError(t, remote.WriteIndex(indexRef, index))
 
-	for _, ref := range []string{host + "/team/mover:v1", host + "/team/mover@" + digest.String(), host + "/team/mover:all", archive, filepath.Join(dir, "layout")} {
+	for _, ref := range []string{host + "/team/mover:v1", host + "/team/mover@" + digest.String(),
+		host + "/team/mover:all", archive, filepath.Join(dir, "layout")} {
 		got, err := take(t, ref)
 		require.NoError(t, err, ref)
 		require.Equal(t, want, got, ref)
@@ -172,10 +182,14 @@ func TestUnusableImagesAreRefused(t *testing.T) {
 		{"", machine(), []entry{executable("plugins/a", elfFor(amd64))}},
 		{"it is for linux/arm64, this machine", arm, []entry{executable("plugins/a", "a")}},
 		{"program for another architecture", machine(), []entry{executable("plugins/a", elfFor(arm64))}},
-		{"no executable files below /plugins", machine(), []entry{{name: "plugins/readme", content: "x", mode: 0o644}, executable("bin/a", "a")}},
-		{"which is no file below /plugins", machine(), []entry{executable("plugins/a", "a"), symlink("plugins/passwd", "/etc/passwd"), executable("etc/passwd", "root")}},
-		{"which is no file below /plugins", machine(), []entry{executable("plugins/a", "a"), symlink("plugins/passwd", "../../plugins-x")}},
-		{"which is no file below /plugins", machine(), []entry{executable("plugins/a", "a"), symlink("plugins/x", "y"), symlink("plugins/y", "x")}},
+		{"no executable files below /plugins", machine(), []entry{{name: "plugins/readme", content: "x", mode: 0o644},
+			executable("bin/a", "a")}},
+		{"which is no file below /plugins", machine(),
+			[]entry{executable("plugins/a", "a"), symlink("plugins/passwd", "/etc/passwd"), executable("etc/passwd", "root")}},
+		{"which is no file below /plugins", machine(),
+			[]entry{executable("plugins/a", "a"), symlink("plugins/passwd", "../../plugins-x")}},
+		{"which is no file below /plugins", machine(), []entry{executable("plugins/a", "a"), symlink("plugins/x", "y"),
+			symlink("plugins/y", "x")}},
 		{"its /plugins is not a directory", machine(), []entry{symlink("plugins", "/opt")}},
 		{"its /plugins/pipe is neither a file", machine(), []entry{{name: "plugins/pipe", kind: tar.TypeFifo}}},
 	} {
@@ -192,7 +206,8 @@ func TestUnusableImagesAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, tt.text)
 		})
 	}
-	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: imageOf(t, arm), Descriptor: v1.Descriptor{Platform: &arm}})
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: imageOf(t, arm), Descriptor: v1.Descriptor{Platform: &arm}})
 	ref, err := name.ParseReference(host + "/x:index")
 	require.NoError(t, err)
 	require.NoError(t, remote.WriteIndex(ref, index))
@@ -300,9 +315,11 @@ func signBundle(t *testing.T, s signature.Signer, ref name.Reference, predicate 
 	require.NoError(t, err)
 	envelope, err := dsse.WrapSigner(s, "application/vnd.in-toto+json").SignMessage(bytes.NewReader(statement))
 	require.NoError(t, err)
-	bundle, err := json.Marshal(map[string]any{"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "dsseEnvelope": json.RawMessage(envelope)})
+	bundle, err := json.Marshal(map[string]any{"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+		"dsseEnvelope": json.RawMessage(envelope)})
 	require.NoError(t, err)
-	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), "application/vnd.dev.sigstore.bundle.v0.3+json"),
+	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		"application/vnd.dev.sigstore.bundle.v0.3+json"),
 		static.NewLayer(bundle, "application/vnd.dev.sigstore.bundle.v0.3+json"))
 	require.NoError(t, err)
 	referring, ok := mutate.Subject(image, *subject).(v1.Image)
@@ -384,7 +401,8 @@ func TestStore(t *testing.T) {
 		for _, file := range files {
 			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(at, file)), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(at, file), nil, 0o755))
-			image.Files = append(image.Files, File{Name: file, SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"})
+			image.Files = append(image.Files,
+				File{Name: file, SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"})
 		}
 		return at, image
 	}
@@ -400,7 +418,8 @@ func TestStore(t *testing.T) {
 	clash := Installed{Image: "y:v1", Files: image.Files[:1]}
 	require.ErrorContains(t, s.CheckNew(clash), "file a is of image x:v1")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "own"), []byte("x"), 0o755))
-	require.ErrorContains(t, s.CheckNew(Installed{Image: "z", Files: []File{{Name: "own"}}}), "there is another file "+filepath.Join(dir, "own"))
+	require.ErrorContains(t, s.CheckNew(Installed{Image: "z", Files: []File{{Name: "own"}}}), "there is another file "+
+		filepath.Join(dir, "own"))
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "a"))) // as after a crash between the files
 	at, image = stage(s, "a", "lib/b")
@@ -418,7 +437,8 @@ func TestStore(t *testing.T) {
 		s.Images = slices.Insert(s.Images, 0, removed) // as after a crash before the record was written
 	}
 	require.NoError(t, s.Close())
-	require.NoError(t, os.WriteFile(filepath.Join(dir, ".images.json"), []byte(`[{"image":"x","files":[{"path":"../x"}]}]`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".images.json"),
+		[]byte(`[{"image":"x","files":[{"path":"../x"}]}]`), 0o600))
 	_, err = OpenStore(dir)
 	require.ErrorContains(t, err, `file "../x" of image x is not below the directory`)
 }

@@ -35,8 +35,9 @@ type Resolver struct {
 	PlainHTTP bool    // allows a registry to be asked without TLS; one on this machine may be anyway
 }
 
-// Resolve finds an image: a directory is an OCI layout, a file a tarball as "docker save" writes it, and anything else names an image of a
-// registry, whose credentials are those of Docker's configuration. A tag is resolved once; later requests use its digest.
+// Resolve finds an image: a directory is an OCI layout, a file a tarball as "docker save" writes it, and anything else
+// names an image of a registry, whose credentials are those of Docker's configuration. A tag is resolved once; later
+// requests use its digest.
 func (r Resolver) Resolve(ctx context.Context, ref string) (*Image, error) {
 	if local(ref) {
 		info, err := os.Stat(ref)
@@ -70,14 +71,16 @@ func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
 		return nil, fmt.Errorf("want REGISTRY/NAME:TAG or @sha256:..., or a path that begins with ./ or /: %w", err)
 	}
 	options := []remote.Option{
-		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(r.transport()), remote.WithPlatform(r.Platform),
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(r.transport()),
+		remote.WithPlatform(r.Platform),
 	}
 	head, err := remote.Get(ref, options...)
 	if err != nil {
 		return nil, err
 	}
 	_, byDigest := ref.(name.Digest)
-	image := &Image{Ref: text, Digest: head.Digest, ByTag: !byDigest, platform: r.Platform, repository: new(ref.Context()), options: options}
+	image := &Image{Ref: text, Digest: head.Digest, ByTag: !byDigest, platform: r.Platform, repository: new(ref.Context()),
+		options: options}
 	if head.MediaType.IsIndex() {
 		index, err := head.ImageIndex()
 		if err != nil {
@@ -89,7 +92,8 @@ func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
 	// The image is read by its digest from here on, whatever becomes of the tag.
 	image.image, err = remote.Image(ref.Context().Digest(head.Digest.String()), options...)
 	if err != nil {
-		return nil, fmt.Errorf("the registry does not give what its tag stood for a moment ago, %s, so somebody may be replacing it; try again: %w", head.Digest, err)
+		return nil, fmt.Errorf("the registry does not give what its tag stood for a moment ago, %s, so somebody may be "+
+			"replacing it; try again: %w", head.Digest, err)
 	}
 	return image, nil
 }
@@ -137,7 +141,8 @@ func (r Resolver) choose(index v1.ImageIndex, levels int) (v1.Image, error) {
 		}
 	}
 	if len(manifest.Manifests) > mostPlatforms || inner > mostInner || inner > 0 && levels == 0 {
-		return nil, fmt.Errorf("the index has more than %d entries, %d indexes, or %d levels of indexes; name the image for %s by its digest",
+		return nil, fmt.Errorf("the index has more than %d entries, %d indexes, or %d levels of indexes; name the image "+
+			"for %s by its digest",
 			mostPlatforms, mostInner, mostNested, r.Platform)
 	}
 	var others []string
@@ -155,13 +160,15 @@ func (r Resolver) choose(index v1.ImageIndex, levels int) (v1.Image, error) {
 				return nil, err
 			}
 		case !entry.MediaType.IsImage():
-		case entry.Platform == nil && len(manifest.Manifests) == 1, entry.Platform != nil && entry.Platform.Satisfies(r.Platform):
+		case entry.Platform == nil && len(manifest.Manifests) == 1, entry.Platform != nil &&
+			entry.Platform.Satisfies(r.Platform):
 			return index.Image(entry.Digest)
 		case entry.Platform != nil && len(others) < 20:
 			others = append(others, entry.Platform.String())
 		}
 	}
-	return nil, fmt.Errorf("%w %s: it has %s", errPlatform, r.Platform, strings.Join(append(others, "no others")[:max(1, len(others))], ", "))
+	return nil, fmt.Errorf("%w %s: it has %s", errPlatform, r.Platform,
+		strings.Join(append(others, "no others")[:max(1, len(others))], ", "))
 }
 
 var errPlatform = errors.New("the image is not for this machine's platform")

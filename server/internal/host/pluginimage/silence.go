@@ -14,8 +14,8 @@ import (
 // Silence is for how long a registry may send nothing before the request is given up.
 type Silence time.Duration
 
-// transport returns a transport that gives up requests whose answer does not begin, or does not go on, or is too long, and that sends none
-// without TLS, unless that is allowed or stays on this machine.
+// transport returns a transport that gives up requests whose answer does not begin, or does not go on, or is too long,
+// and that sends none without TLS, unless that is allowed or stays on this machine.
 func (r Resolver) transport() http.RoundTripper {
 	return &listening{limit: time.Duration(r.Silence), plain: r.PlainHTTP, next: http.DefaultTransport}
 }
@@ -38,7 +38,8 @@ func onThisMachine(host string) bool {
 
 func (l *listening) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "https" && !l.plain && !onThisMachine(request.URL.Hostname()) {
-		return nil, fmt.Errorf("%s is to be asked without TLS, so everybody on the way could read the credentials and change the answer; --plain-http allows that",
+		return nil, fmt.Errorf("%s is to be asked without TLS, so everybody on the way could read the credentials and "+
+			"change the answer; --plain-http allows that",
 			request.URL.Host)
 	}
 	ctx, cancel := context.WithCancelCause(request.Context())
@@ -54,7 +55,8 @@ func (l *listening) RoundTrip(request *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	body := &heard{ReadCloser: response.Body, ctx: ctx, cancel: cancel, timer: timer, limit: l.limit, left: math.MaxInt64, host: request.URL.Host}
+	body := &heard{ReadCloser: response.Body, ctx: ctx, cancel: cancel, timer: timer, limit: l.limit, left: math.MaxInt64,
+		host: request.URL.Host}
 	first := request
 	for first.Response != nil { // it was redirected
 		first = first.Response.Request

@@ -15,7 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
-// recordName is the file of a plugin directory that says which files are of which image. Hosts do not look at names that begin with a dot.
+// recordName is the file of a plugin directory that says which files are of which image. Hosts do not look at names
+// that begin with a dot.
 const recordName = ".images.json"
 
 // Installed is an image whose files are in a plugin directory.
@@ -32,7 +33,8 @@ type Store struct {
 	Images []Installed
 }
 
-// OpenStore opens a plugin directory, and creates it if it does not exist. It waits for another process that changes it.
+// OpenStore opens a plugin directory, and creates it if it does not exist. It waits for another process that changes
+// it.
 func OpenStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open the plugin directory: %w", err)
@@ -56,7 +58,8 @@ func OpenStore(dir string) (*Store, error) {
 		err = s.parse(data)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read which images are installed: %w; remove %s to forget them", err, s.record()), s.Close())
+		return nil, errors.Join(fmt.Errorf("read which images are installed: %w; remove %s to forget them", err, s.record()),
+			s.Close())
 	}
 	return s, nil
 }
@@ -87,8 +90,8 @@ func (s *Store) record() string { return filepath.Join(s.dir, recordName) }
 // stages is the pattern of the names of stages.
 const stages = ".pull-*"
 
-// Stage returns a new directory in the store, in which a host finds nothing, and which everybody can read. The caller removes it; if the
-// caller is killed, OpenStore does.
+// Stage returns a new directory in the store, in which a host finds nothing, and which everybody can read. The caller
+// removes it; if the caller is killed, OpenStore does.
 func (s *Store) Stage() (string, error) {
 	dir, err := os.MkdirTemp(s.dir, stages)
 	if err == nil {
@@ -152,9 +155,9 @@ func (s *Store) complete(image Installed) bool {
 	})
 }
 
-// Add records an image and moves its files from the directory stage to the plugin directory. Each file is moved atomically, so a server
-// never sees a part of it. After a crash, the same call completes what it began. Programs of the image may have run meanwhile, so Add returns an
-// error if a file has another content than at its extraction.
+// Add records an image and moves its files from the directory stage to the plugin directory. Each file is moved
+// atomically, so a server never sees a part of it. After a crash, the same call completes what it began. Programs of
+// the image may have run meanwhile, so Add returns an error if a file has another content than at its extraction.
 func (s *Store) Add(image Installed, stage string) error {
 	for _, file := range image.Files {
 		sum, err := pluginlock.SumFile(filepath.Join(stage, filepath.FromSlash(file.Name)))
@@ -184,14 +187,16 @@ func (s *Store) Add(image Installed, stage string) error {
 // Remove deletes the files of an image, which is given by its name, its digest or one of its files, and returns it.
 func (s *Store) Remove(what string) (Installed, error) {
 	i := slices.IndexFunc(s.Images, func(image Installed) bool {
-		return image.Image == what || image.Digest == what || slices.ContainsFunc(image.Files, func(f File) bool { return f.Name == what })
+		return image.Image == what || image.Digest == what ||
+			slices.ContainsFunc(image.Files, func(f File) bool { return f.Name == what })
 	})
 	if i < 0 {
 		there := make([]string, 0, len(s.Images))
 		for _, image := range s.Images {
 			there = append(there, image.Image)
 		}
-		return Installed{}, fmt.Errorf("no image %s was added to %s; there are %q; other files of the directory are simply deleted", what, s.dir, there)
+		return Installed{}, fmt.Errorf("no image %s was added to %s; there are %q; other files of the directory are simply "+
+			"deleted", what, s.dir, there)
 	}
 	image := s.Images[i]
 	for _, file := range image.Files {

@@ -23,13 +23,14 @@ import (
 const (
 	simpleSignature = "dev.cosignproject.cosign/signature" // annotation of a layer of an image of signatures
 	bundleType      = "application/vnd.dev.sigstore.bundle"
-	signPredicate   = "https://sigstore.dev/cosign/sign/v1" // of a statement that signs; others attest something about an image
-	mostSignature   = 1 << 20                               // bytes
-	mostSignatures  = 50
+	// of a statement that signs; others attest something about an image
+	signPredicate  = "https://sigstore.dev/cosign/sign/v1"
+	mostSignature  = 1 << 20 // bytes
+	mostSignatures = 50
 )
 
-// Verify returns an error unless the holder of a private key has signed the image with cosign: with a signature in the tag beside the
-// image, or with a bundle that refers to it. key is the path of the public key.
+// Verify returns an error unless the holder of a private key has signed the image with cosign: with a signature in the
+// tag beside the image, or with a bundle that refers to it. key is the path of the public key.
 func (i *Image) Verify(key string) error {
 	if i.repository == nil {
 		return fmt.Errorf("%s is a local image, which has no signatures: pull it from its registry", i.Ref)
@@ -52,7 +53,8 @@ func (i *Image) Verify(key string) error {
 	return fmt.Errorf(`image %s (%s) is not signed; "cosign sign --key" signs it`, i.Ref, i.Digest)
 }
 
-// verifyBeside reports whether a signature in the image with the tag sha256-DIGEST.sig is valid. The error says why none is.
+// verifyBeside reports whether a signature in the image with the tag sha256-DIGEST.sig is valid. The error says why
+// none is.
 func (i *Image) verifyBeside(verifier signature.Verifier) (bool, error) {
 	tag := i.repository.Tag(strings.Replace(i.Digest.String(), ":", "-", 1) + ".sig")
 	signatures, err := remote.Image(tag, i.options...)

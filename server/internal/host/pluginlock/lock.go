@@ -90,15 +90,16 @@ func SumFile(path string) (string, error) {
 
 // Plugin returns the binary with this path, relative to the plugin directory and with slashes.
 func (l *Lock) Plugin(relative string) (Plugin, bool) {
-	at, found := slices.BinarySearchFunc(l.Plugins, relative, func(p Plugin, path string) int { return cmp.Compare(p.Path, path) })
+	at, found := slices.BinarySearchFunc(l.Plugins, relative,
+		func(p Plugin, path string) int { return cmp.Compare(p.Path, path) })
 	if !found {
 		return Plugin{}, false
 	}
 	return l.Plugins[at], true
 }
 
-// Check returns an error if a binary must not run, because the lock has no such path or another sum. The error says what to
-// do.
+// Check returns an error if a binary must not run, because the lock has no such path or another sum. The error says
+// what to do.
 func (l *Lock) Check(relative, sum string) error {
 	plugin, found := l.Plugin(relative)
 	switch {

@@ -48,7 +48,8 @@ func TestALockIsReadAsItWasWritten(t *testing.T) {
 	want := twoBinaries()
 	shuffled := twoBinaries()
 	shuffled.Plugins[0], shuffled.Plugins[1] = shuffled.Plugins[1], shuffled.Plugins[0]
-	shuffled.Plugins[0].Provides[0], shuffled.Plugins[0].Provides[2] = shuffled.Plugins[0].Provides[2], shuffled.Plugins[0].Provides[0]
+	shuffled.Plugins[0].Provides[0], shuffled.Plugins[0].Provides[2] = shuffled.Plugins[0].Provides[2],
+		shuffled.Plugins[0].Provides[0]
 	require.NoError(t, os.WriteFile(path, []byte("what was there"), 0o600))
 	require.NoError(t, shuffled.Write(path))
 
@@ -69,7 +70,8 @@ func TestALockIsReadAsItWasWritten(t *testing.T) {
 func TestALockThatNobodyCouldReadIsNotWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), pluginlock.FileName)
-	require.ErrorContains(t, (&pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: "../up", SHA256: sumA}}}).Write(path), "nobody could read")
+	require.ErrorContains(t, (&pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: "../up", SHA256: sumA}}}).Write(path),
+		"nobody could read")
 	require.NoFileExists(t, path)
 	err := twoBinaries().Write(filepath.Join(path, "no-such-directory", "x"))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -98,10 +100,14 @@ func TestALockSaysHowAListDiffers(t *testing.T) {
 		{Kind: "BackupItemAction", Name: "example.io/mover"}, {Kind: "ObjectStore", Name: "example.io/box"},
 	}
 	require.NoError(t, mover.CheckProvides(same))
-	require.EqualError(t, mover.CheckProvides(append(same[1:3:3], versioning.Listed{Kind: "ObjectStore", Name: "example.io/crate"})),
-		"it does not provide ObjectStore example.io/box and it provides ObjectStore example.io/crate, which the lock does not have; "+
+	require.EqualError(t, mover.CheckProvides(
+		append(same[1:3:3], versioning.Listed{Kind: "ObjectStore", Name: "example.io/crate"}),
+	),
+		"it does not provide ObjectStore example.io/box and it provides ObjectStore example.io/crate, which the lock does "+
+			"not have; "+
 			`if that is what you want to run, write the lock again with "cleat plugin lock"`)
-	require.ErrorContains(t, mover.CheckProvides(nil), "it does not provide BackupItemAction example.io/mover, BackupItemActionV2 example.io/mover, ")
+	require.ErrorContains(t, mover.CheckProvides(nil),
+		"it does not provide BackupItemAction example.io/mover, BackupItemActionV2 example.io/mover, ")
 }
 
 func TestASumIsThatOfSha256sum(t *testing.T) {
@@ -128,24 +134,27 @@ func TestAWrongLockIsRefusedWithItsLine(t *testing.T) {
 		top + "- path: a\n  sha265: b":           `l:4: unknown key "sha265" of a plugin, want path, sha256, provides`,
 		top + "- path: a\n  path: b":             `l:4: key path of a plugin appears twice`,
 		top + "- path: a\n  sha256: b":           `l:3: a plugin has no provides, want the keys path, sha256, provides`,
-		top + "- path: &x a\n  sha256: *x\n  provides: []":      `l:4: sha256 is an alias, want the value itself`,
-		plugin("../a", sumA, "[]"):                              `l:3: path "../a": want a file below the plugin directory, like vendor/mover`,
-		plugin("/a", sumA, "[]"):                                `l:3: path "/a": want a file below`,
-		plugin("a//b", sumA, "[]"):                              `l:3: path "a//b": want a file below`,
-		plugin(".", sumA, "[]"):                                 `l:3: path ".": want a file below`,
-		plugin(`"a\nb"`, sumA, "[]"):                            `l:3: path "a\nb": want a file below`,
-		plugin("[a]", sumA, "[]"):                               `l:3: path "": want a file below`,
-		plugin("a", strings.ToUpper(sumA), "[]"):                `l:4: sha256 "` + strings.ToUpper(sumA) + `": want 64 hexadecimal digits in lower case, as sha256sum prints them`,
-		plugin("a", sumA, "none"):                               `l:5: provides is not a list; one without elements is []`,
-		plugin("a", sumA, "[{kind: A, version: 0, name: n}]"):   `l:5: version "0": want a number from 1`,
-		plugin("a", sumA, "[{kind: A, version: x, name: n}]"):   `l:5: version "x": want a number from 1`,
-		plugin("a", sumA, "[{kind: '', version: 1, name: n}]"):  `l:5: kind "": want a kind like BackupItemAction`,
-		plugin("a", sumA, "[{kind: AV2, version: 1, name: n}]"): `l:5: kind "AV2": want the version apart, kind: A and version: 2`,
-		plugin("a", sumA, "[{kind: A, version: 1, name: ''}]"):  `l:5: name "": want the name of a plugin, like example.io/mover`,
-		plugin("a", sumA, "[{kind: A, version: 1}]"):            `l:5: a line of provides has no name, want the keys kind, version, name`,
+		top + "- path: &x a\n  sha256: *x\n  provides: []": `l:4: sha256 is an alias, want the value itself`,
+		plugin("../a", sumA, "[]"):                         `l:3: path "../a": want a file below the plugin directory, like vendor/mover`,
+		plugin("/a", sumA, "[]"):                           `l:3: path "/a": want a file below`,
+		plugin("a//b", sumA, "[]"):                         `l:3: path "a//b": want a file below`,
+		plugin(".", sumA, "[]"):                            `l:3: path ".": want a file below`,
+		plugin(`"a\nb"`, sumA, "[]"):                       `l:3: path "a\nb": want a file below`,
+		plugin("[a]", sumA, "[]"):                          `l:3: path "": want a file below`,
+		plugin("a", strings.ToUpper(sumA), "[]"): `l:4: sha256 "` + strings.ToUpper(sumA) +
+			`": want 64 hexadecimal digits in lower case, as sha256sum prints them`,
+		plugin("a", sumA, "none"):                                                                     `l:5: provides is not a list; one without elements is []`,
+		plugin("a", sumA, "[{kind: A, version: 0, name: n}]"):                                         `l:5: version "0": want a number from 1`,
+		plugin("a", sumA, "[{kind: A, version: x, name: n}]"):                                         `l:5: version "x": want a number from 1`,
+		plugin("a", sumA, "[{kind: '', version: 1, name: n}]"):                                        `l:5: kind "": want a kind like BackupItemAction`,
+		plugin("a", sumA, "[{kind: AV2, version: 1, name: n}]"):                                       `l:5: kind "AV2": want the version apart, kind: A and version: 2`,
+		plugin("a", sumA, "[{kind: A, version: 1, name: ''}]"):                                        `l:5: name "": want the name of a plugin, like example.io/mover`,
+		plugin("a", sumA, "[{kind: A, version: 1}]"):                                                  `l:5: a line of provides has no name, want the keys kind, version, name`,
 		plugin("a", sumA, "\n  - {kind: A, version: 2, name: n}\n  - {kind: A, version: 2, name: n}"): `l:7: AV2 n is listed twice in a`,
-		plugin("a", sumA, "[]") + plugin("a", sumB, "[]")[len(top):]:                                  `l:6: path "a" is in line 3 already`,
-		plugin("a", sumA, "[]") + "---\n" + top:                                                       `l:6: a second document, want one`,
+		plugin("a", sumA, "[]") +
+			plugin("a", sumB, "[]")[len(top):]: `l:6: path "a" is in line 3 already`,
+		plugin("a", sumA, "[]") + "---\n" +
+			top: `l:6: a second document, want one`,
 	} {
 		_, err := pluginlock.Parse("l", []byte(text))
 		require.ErrorContains(t, err, want, text)
@@ -160,7 +169,8 @@ func TestAWrongLockIsRefusedWithItsLine(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(written)
 	f.Add("apiVersion: cleat.dev/v1\nplugins: []\n")
-	f.Add("apiVersion: cleat.dev/v1\nplugins:\n- {path: \"\\u2028é\", sha256: " + sumA + ", provides: [{kind: \"1\", version: 007, name: \"~\"}]}\n")
+	f.Add("apiVersion: cleat.dev/v1\nplugins:\n- {path: \"\\u2028é\", sha256: " + sumA +
+		", provides: [{kind: \"1\", version: 007, name: \"~\"}]}\n")
 	f.Add("a: &a [*a]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		lock, err := pluginlock.Parse("l", []byte(text))

@@ -46,8 +46,8 @@ func ReadFrom(r io.Reader, name string) (*Lock, error) {
 	return Parse(name, data)
 }
 
-// Parse parses a lock. Errors begin with name and the line, and say what would be right there. Duplicate and unknown keys
-// are errors, because a lock must not say less than its author thinks.
+// Parse parses a lock. Errors begin with name and the line, and say what would be right there. Duplicate and unknown
+// keys are errors, because a lock must not say less than its author thinks.
 func Parse(name string, data []byte) (*Lock, error) {
 	root, err := document(data)
 	if err != nil {
@@ -128,10 +128,12 @@ func parsePlugin(node *yaml.Node) (Plugin, error) {
 	}
 	path, sum := keys["path"], keys["sha256"]
 	if err := checkPath(path.Value); err != nil || path.Kind != yaml.ScalarNode {
-		return Plugin{}, lineError(path.Line, "path %q: want a file below the plugin directory, like vendor/mover", path.Value)
+		return Plugin{}, lineError(path.Line, "path %q: want a file below the plugin directory, like vendor/mover",
+			path.Value)
 	}
 	if !sum256.MatchString(sum.Value) {
-		return Plugin{}, lineError(sum.Line, "sha256 %q: want 64 hexadecimal digits in lower case, as sha256sum prints them", sum.Value)
+		return Plugin{}, lineError(sum.Line, "sha256 %q: want 64 hexadecimal digits in lower case, as sha256sum prints them",
+			sum.Value)
 	}
 	items, err := elements(keys["provides"], "provides")
 	if err != nil {
@@ -173,7 +175,8 @@ func parseProvided(node *yaml.Node) (Provided, error) {
 		return Provided{}, lineError(keys["version"].Line, "version %q: want a number from 1", keys["version"].Value)
 	}
 	if bare, number := hostapi.SplitWireKind(kind); bare != kind {
-		return Provided{}, lineError(keys["kind"].Line, "kind %q: want the version apart, kind: %s and version: %d", kind, bare, number)
+		return Provided{}, lineError(keys["kind"].Line, "kind %q: want the version apart, kind: %s and version: %d", kind,
+			bare, number)
 	}
 	if name == "" || !printable(name) {
 		return Provided{}, lineError(keys["name"].Line, "name %q: want the name of a plugin, like example.io/mover", name)

@@ -1,8 +1,9 @@
-// Package configmap reads the YAML documents that users store in ConfigMaps: resource modifiers for a restore and resource
-// policies for a backup. As in Velero, such a ConfigMap has exactly one key, with any name, and the document must not have
-// unknown fields.
+// Package configmap reads the YAML documents that users store in ConfigMaps: resource modifiers for a restore and
+// resource policies for a backup. As in Velero, such a ConfigMap has exactly one key, with any name, and the document
+// must not have unknown fields.
 //
-// The package imports the types of Kubernetes and a YAML parser, and no other package of the server. Start with Document.
+// The package imports the types of Kubernetes and a YAML parser, and no other package of the server. Start with
+// Document.
 package configmap
 
 import (
@@ -16,7 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Ledger is the name of the ConfigMap in which the node agents of an installation note what they have admitted; see node/ledger.
+// Ledger is the name of the ConfigMap in which the node agents of an installation note what they have admitted; see
+// node/ledger.
 const Ledger = "cleat-node-agents"
 
 // Kind is the kind that the specs of backups and restores name in a reference. Its case does not matter.
@@ -32,7 +34,8 @@ func Document(cm *corev1.ConfigMap) ([]byte, error) {
 	case len(keys) == 1:
 		return []byte(cm.Data[keys[0]]), nil
 	case len(keys) > 1:
-		return nil, fmt.Errorf("it has %d keys in data (%s), want exactly one with the YAML document", len(keys), strings.Join(keys, ", "))
+		return nil, fmt.Errorf("it has %d keys in data (%s), want exactly one with the YAML document", len(keys),
+			strings.Join(keys, ", "))
 	case len(cm.BinaryData) > 0:
 		return nil, errors.New("its document is in binaryData, want YAML text under exactly one key in data")
 	default:
@@ -61,7 +64,8 @@ func JSON(document []byte) ([]byte, error) {
 // oneLine returns an error of the YAML library in one line, without the library's prefixes.
 func oneLine(err error) error {
 	text := err.Error()
-	for _, noise := range []string{"error unmarshaling JSON: ", "while decoding JSON: ", "error converting YAML to JSON: "} {
+	for _, noise := range []string{"error unmarshaling JSON: ", "while decoding JSON: ",
+		"error converting YAML to JSON: "} {
 		text = strings.TrimPrefix(text, noise)
 	}
 	return errors.New(strings.Join(strings.Fields(text), " "))

@@ -20,24 +20,31 @@ var all = metav1.Verbs{"create", "delete", "get", "list", "watch"}
 // served returns the discovery documents of a server, in the server's order.
 func served() ([]*metav1.APIGroup, []*metav1.APIResourceList) {
 	group := func(name, preferred string) *metav1.APIGroup {
-		return &metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + preferred, Version: preferred}}
+		return &metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: name + "/" +
+			preferred, Version: preferred}}
 	}
-	return []*metav1.APIGroup{group("", "v1"), group("extensions", "v1beta1"), group("apps", "v1"), group("autoscaling", "v2"), group("events.k8s.io", "v1")},
+	return []*metav1.APIGroup{group("", "v1"), group("extensions", "v1beta1"), group("apps", "v1"),
+			group("autoscaling", "v2"), group("events.k8s.io", "v1")},
 		[]*metav1.APIResourceList{
 			{GroupVersion: "v1", APIResources: []metav1.APIResource{
 				{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
-				{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true, Verbs: all},
+				{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true,
+					Verbs: all},
 				{Name: "events", SingularName: "event", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, Verbs: all},
-				{Name: "persistentvolumes", SingularName: "persistentvolume", Kind: "PersistentVolume", ShortNames: []string{"pv"}, Verbs: all},
-				{Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true, Verbs: all},
+				{Name: "persistentvolumes", SingularName: "persistentvolume", Kind: "PersistentVolume", ShortNames: []string{"pv"},
+					Verbs: all},
+				{Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
+					Verbs: all},
 				{Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true, Verbs: all},
 				{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: all},
 			}},
 			{GroupVersion: "extensions/v1beta1", APIResources: []metav1.APIResource{
-				{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"}, Namespaced: true, Verbs: all},
+				{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"},
+					Namespaced: true, Verbs: all},
 			}},
 			{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
-				{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"}, Namespaced: true, Verbs: all},
+				{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"},
+					Namespaced: true, Verbs: all},
 			}},
 			{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
 				{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, Verbs: all},
@@ -72,9 +79,11 @@ func TestResourcesKnowTheirOtherVersions(t *testing.T) {
 	t.Parallel()
 	groups, lists := served()
 	for _, version := range []string{"v2beta1", "v3alpha1", "v10"} {
-		lists = append(lists, &metav1.APIResourceList{GroupVersion: "autoscaling/" + version, APIResources: lists[4].APIResources})
+		lists = append(lists, &metav1.APIResourceList{GroupVersion: "autoscaling/" + version,
+			APIResources: lists[4].APIResources})
 	}
-	hpa, ok := NewSnapshot(groups, lists).ByGroupResource(schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"})
+	hpa, ok := NewSnapshot(groups, lists).ByGroupResource(schema.GroupResource{Group: "autoscaling",
+		Resource: "horizontalpodautoscalers"})
 	require.True(t, ok)
 	require.Equal(t, "v2", hpa.GroupVersion.Version)
 	require.Equal(t, []string{"v10", "v1", "v2beta1", "v3alpha1"}, hpa.Others)
@@ -94,8 +103,9 @@ func TestResolveAcceptsPluralSingularAndShortNames(t *testing.T) {
 		"persistentvolumeclaim": "persistentvolumeclaims", "pvc": "persistentvolumeclaims",
 		"deployments": "deployments.apps", "deploy": "deployments.apps", "deployments.apps": "deployments.apps",
 		"deployments.extensions": "deployments.extensions", "deploy.ext": "deployments.extensions",
-		"events": "events", "events.events.k8s.io": "events.events.k8s.io", "ev": "events", "events.events": "events.events.k8s.io",
-		"bindings": "", "pods/log": "", "unicorns": "", "": "", "*": "", "pods.nowhere": "",
+		"events": "events", "events.events.k8s.io": "events.events.k8s.io", "ev": "events",
+		"events.events": "events.events.k8s.io",
+		"bindings":      "", "pods/log": "", "unicorns": "", "": "", "*": "", "pods.nowhere": "",
 	} {
 		got, ok := s.Resolve(name)
 		require.Equal(t, want != "", ok, name)
@@ -126,14 +136,15 @@ func TestCheckKindKnowsWhatIsServed(t *testing.T) {
 		clusterScoped  bool
 		want           string // in the error; empty for none
 	}{
-		"its kind":                {"configmaps", "ConfigMap", false, ""},
-		"in a group":              {"deployments.apps", "Deployment.apps", false, ""},
-		"in no namespace":         {"persistentvolumes", "PersistentVolume", true, ""},
-		"unknown":                 {"widgets.example.com", "Widget.example.com", true, ""},
-		"another kind":            {"configmaps", "Pod", false, `a "Pod" is not one of configmaps, want a ConfigMap`},
-		"in capitals":             {"configmaps", "CONFIGMAP", false, "want a ConfigMap"},
-		"its list":                {"configmaps", "ConfigMapList", false, "want a ConfigMap"},
-		"another group":           {"deployments.apps", "Deployment.extensions", false, `a "Deployment.extensions" is not one of deployments.apps`},
+		"its kind":        {"configmaps", "ConfigMap", false, ""},
+		"in a group":      {"deployments.apps", "Deployment.apps", false, ""},
+		"in no namespace": {"persistentvolumes", "PersistentVolume", true, ""},
+		"unknown":         {"widgets.example.com", "Widget.example.com", true, ""},
+		"another kind":    {"configmaps", "Pod", false, `a "Pod" is not one of configmaps, want a ConfigMap`},
+		"in capitals":     {"configmaps", "CONFIGMAP", false, "want a ConfigMap"},
+		"its list":        {"configmaps", "ConfigMapList", false, "want a ConfigMap"},
+		"another group": {"deployments.apps", "Deployment.extensions", false,
+			`a "Deployment.extensions" is not one of deployments.apps`},
 		"unknown, of a known one": {"things", "Pod", false, `a "Pod" is one of pods, not of things`},
 		"not in a namespace":      {"configmaps", "ConfigMap", true, "configmaps are in namespaces"},
 		"in a namespace":          {"persistentvolumes", "PersistentVolume", false, "persistentvolumes are in no namespace"},
@@ -181,15 +192,16 @@ func TestHelperReturnsWhatIsServedNow(t *testing.T) {
 	partial, err := h.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.Len(t, partial.Resources(), len(second.Resources()))
-	require.Equal(t, []string{"API group metrics.k8s.io/v1 could not be discovered, its objects are left out: no endpoints"}, partial.Warnings())
+	require.Equal(t, []string{"API group metrics.k8s.io/v1 could not be discovered, its objects are left out: no " +
+		"endpoints"}, partial.Warnings())
 
 	failure = errors.New("connection refused")
 	_, err = h.Snapshot(t.Context())
 	require.ErrorContains(t, err, "discover the resources of the API server: connection refused")
 }
 
-// TestCallersShareDiscovery has callers ask while a discovery is under way. It may have begun before they asked, so they share
-// the next one.
+// TestCallersShareDiscovery has callers ask while a discovery is under way. It may have begun before they asked, so
+// they share the next one.
 func TestCallersShareDiscovery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,9 @@ func New(client clientdiscovery.DiscoveryInterface, log hclog.Logger) *Helper {
 	return &Helper{client: clientdiscovery.ToDiscoveryInterfaceWithContext(client), log: log, turn: make(chan struct{}, 1)}
 }
 
-// Snapshot returns what the API server serves now: nothing in it is older than the call. Callers that wait for another one's
-// discovery share the next. Snapshot omits groups that cannot be discovered, such as those of an aggregated API server that is
-// down, and names them in the snapshot's warnings.
+// Snapshot returns what the API server serves now: nothing in it is older than the call. Callers that wait for another
+// one's discovery share the next. Snapshot omits groups that cannot be discovered, such as those of an aggregated API
+// server that is down, and names them in the snapshot's warnings.
 func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
 	before := h.begun.Load()
 	select {
@@ -48,8 +48,8 @@ func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
 // settling is how long a definition that was just installed may take until it is served.
 const settling = time.Second
 
-// SnapshotWith is Snapshot for a caller that has names of resources to resolve. If it cannot resolve one, it looks again a moment later:
-// the definition may just have been installed.
+// SnapshotWith is Snapshot for a caller that has names of resources to resolve. If it cannot resolve one, it looks
+// again a moment later: the definition may just have been installed.
 func (h *Helper) SnapshotWith(ctx context.Context, names []string) (*Snapshot, error) {
 	s, err := h.Snapshot(ctx)
 	if err != nil || !slices.ContainsFunc(names, s.lacks) {
@@ -85,7 +85,8 @@ func failedGroups(err error) ([]string, error) {
 	}
 	var warnings []string
 	for gv, cause := range partial.Groups {
-		warnings = append(warnings, fmt.Sprintf("API group %s could not be discovered, its objects are left out: %v", gv, cause))
+		warnings = append(warnings, fmt.Sprintf("API group %s could not be discovered, its objects are left out: %v", gv,
+			cause))
 	}
 	slices.Sort(warnings)
 	return warnings, nil

@@ -21,11 +21,12 @@ type Snapshot struct {
 	byName          map[string][]int // plural, then singular, then short names, in order of preference
 }
 
-// NewSnapshot builds a snapshot from the groups and the resource lists of all their versions, in the server's order. It takes
-// each resource in the preferred version of its group, or in the first listed version if the preferred one does not have it.
+// NewSnapshot builds a snapshot from the groups and the resource lists of all their versions, in the server's order. It
+// takes each resource in the preferred version of its group, or in the first listed version if the preferred one does
+// not have it.
 //
-// Resources are in the order in which a backup collects them: the server's order of groups, with the group "extensions" last,
-// and in the core group pods, persistent volume claims and persistent volumes before the rest.
+// Resources are in the order in which a backup collects them: the server's order of groups, with the group "extensions"
+// last, and in the core group pods, persistent volume claims and persistent volumes before the rest.
 func NewSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, warnings ...string) *Snapshot {
 	s := &Snapshot{
 		warnings:        slices.Clone(warnings),
@@ -39,7 +40,8 @@ func NewSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, war
 	return s
 }
 
-// With returns the snapshot as it would be if the API server served more resources. Those that it serves already stay as they are.
+// With returns the snapshot as it would be if the API server served more resources. Those that it serves already stay
+// as they are.
 func (s *Snapshot) With(more ...Resource) *Snapshot {
 	with := &Snapshot{
 		resources: slices.Clone(s.resources), warnings: s.warnings,
@@ -54,15 +56,16 @@ func (s *Snapshot) With(more ...Resource) *Snapshot {
 	return with
 }
 
-// Resources returns all resources that can be backed up, in the order in which a backup collects them. The caller must not
-// modify the slice.
+// Resources returns all resources that can be backed up, in the order in which a backup collects them. The caller must
+// not modify the slice.
 func (s *Snapshot) Resources() []Resource { return s.resources }
 
 // Warnings returns a text for each API group that could not be discovered, with the reason.
 func (s *Snapshot) Warnings() []string { return s.warnings }
 
-// Resolve finds a resource by its plural, singular or short name, in upper or lower case, optionally followed by a dot and the
-// group or, as in kubectl, a prefix of the group. If several resources match, the first in the server's order is returned.
+// Resolve finds a resource by its plural, singular or short name, in upper or lower case, optionally followed by a dot
+// and the group or, as in kubectl, a prefix of the group. If several resources match, the first in the server's order
+// is returned.
 func (s *Snapshot) Resolve(name string) (schema.GroupResource, bool) {
 	wanted := schema.ParseGroupResource(name)
 	candidates := s.byName[strings.ToLower(wanted.Resource)]
@@ -109,8 +112,8 @@ func (s *Snapshot) ByKind(gk schema.GroupKind) (Resource, bool) {
 	return s.resources[i], true
 }
 
-// CheckKind returns an error unless objects of a kind are those of a resource, and exist in its scope. Of what the API server does not
-// serve it knows nothing.
+// CheckKind returns an error unless objects of a kind are those of a resource, and exist in its scope. Of what the API
+// server does not serve it knows nothing.
 func (s *Snapshot) CheckKind(gr schema.GroupResource, kind schema.GroupKind, namespaced bool) error {
 	served, known := s.ByGroupResource(gr)
 	if !known {
@@ -207,8 +210,8 @@ func newResource(gv schema.GroupVersion, r *metav1.APIResource) Resource {
 	}
 }
 
-// rank returns the rank of a resource in the order of a backup; resources of one rank keep the server's order. Pods come first
-// so that the items that belong to a pod can be backed up together with it.
+// rank returns the rank of a resource in the order of a backup; resources of one rank keep the server's order. Pods
+// come first so that the items that belong to a pod can be backed up together with it.
 func rank(r Resource) int {
 	switch r.GroupVersion.Group {
 	case "":

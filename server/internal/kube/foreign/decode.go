@@ -40,8 +40,8 @@ func Decode[T any](r io.Reader, limits Limits) (T, error) {
 	return value, nil
 }
 
-// List reads a list to the end of r and decodes its elements, of which it keeps one in memory. The last pair may have an error instead of an
-// element. A list that is null is empty, as Go encodes it.
+// List reads a list to the end of r and decodes its elements, of which it keeps one in memory. The last pair may have
+// an error instead of an element. A list that is null is empty, as Go encodes it.
 func List[E any](r io.Reader, limits Limits) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		stopped := errors.New("stopped")

@@ -50,18 +50,19 @@ func TestLists(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	for text, want := range map[string]string{
-		``:                                   "unexpected EOF",
-		`[`:                                  "unexpected EOF",
-		`[{"name":"a"}`:                      "unexpected EOF",
-		`{}`:                                 "it is {, want a list",
-		`"a"`:                                "want a list",
-		`[null]`:                             "/0: it is null, want a value",
-		`[{},null]`:                          "/1: it is null, want a value",
-		`[{"more":[{},null]}]`:               "/0/more/1: it is null, want a value",
-		`[{"name":"a","name":"b"}]`:          `duplicate object member name "name"`,
-		`[{"parts":{"a":{},"a":null}}]`:      `duplicate object member name "a"`,
-		`[1]`:                                "/0: json: cannot unmarshal number",
-		`[{"name":1}]`:                       "/0: json: cannot unmarshal number into Go struct field thing.name of type string",
+		``:                              "unexpected EOF",
+		`[`:                             "unexpected EOF",
+		`[{"name":"a"}`:                 "unexpected EOF",
+		`{}`:                            "it is {, want a list",
+		`"a"`:                           "want a list",
+		`[null]`:                        "/0: it is null, want a value",
+		`[{},null]`:                     "/1: it is null, want a value",
+		`[{"more":[{},null]}]`:          "/0/more/1: it is null, want a value",
+		`[{"name":"a","name":"b"}]`:     `duplicate object member name "name"`,
+		`[{"parts":{"a":{},"a":null}}]`: `duplicate object member name "a"`,
+		`[1]`:                           "/0: json: cannot unmarshal number",
+		`[{"name":1}]`: "/0: json: cannot unmarshal number into Go struct field thing.name of type " +
+			"string",
 		`[] []`:                              "more follows after the list",
 		`[]]`:                                "invalid character",
 		`[{},{},{},{}]`:                      "/3: the list has more than 3 elements",
@@ -150,7 +151,8 @@ func TestAListIsReadNoFurtherThanItsLimit(t *testing.T) {
 }
 
 func FuzzList(f *testing.F) {
-	for _, text := range []string{"", "null", "[null]", `[{"name":"a","parts":{"b":{}}}]`, `[{"more":[{}]},{"labels":{"a":"b"}}]`, `[{"name":"a","name":null}]`} {
+	for _, text := range []string{"", "null", "[null]", `[{"name":"a","parts":{"b":{}}}]`,
+		`[{"more":[{}]},{"labels":{"a":"b"}}]`, `[{"name":"a","name":null}]`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -169,7 +171,8 @@ func FuzzList(f *testing.F) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, text := range []string{"", "null", "{}", `{"name":"a","parts":{"b":{}}}`, `{"more":[{}],"labels":{"a":"b"},"lists":{"x":[1]}}`, `{"name":"a","name":null}`} {
+	for _, text := range []string{"", "null", "{}", `{"name":"a","parts":{"b":{}}}`,
+		`{"more":[{}],"labels":{"a":"b"},"lists":{"x":[1]}}`, `{"name":"a","name":null}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

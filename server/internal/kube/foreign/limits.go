@@ -14,12 +14,13 @@ type Limits struct {
 	Bytes    int64 // of the document, after it was decompressed
 	Elements int   // of the list
 	Element  int64 // bytes of one element of the list
-	Values   int   // of the document: objects, lists, members, strings, numbers; memory grows with them rather than with bytes
-	Depth    int   // of objects and lists in each other
+	// of the document: objects, lists, members, strings, numbers; memory grows with them rather than with bytes
+	Values int
+	Depth  int // of objects and lists in each other
 }
 
-// limited reads at most the bytes of a document, and at most those of an element between two calls of next. In contrast to io.LimitReader,
-// it returns an error at its limit.
+// limited reads at most the bytes of a document, and at most those of an element between two calls of next. In contrast
+// to io.LimitReader, it returns an error at its limit.
 type limited struct {
 	r           io.Reader
 	limits      Limits

@@ -12,7 +12,8 @@ import (
 // decodeObject reads raw, which must be one JSON object, and calls member for each of its members.
 func decodeObject(raw []byte, member func(d decoder, name string) error) error {
 	// With these options the decoder accepts what encoding/json accepts.
-	d := decoder{jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	d := decoder{jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))}
 	err := d.object("", func(name string) error { return member(d, name) })
 	if err == nil {
 		if _, err = d.ReadToken(); errors.Is(err, io.EOF) {

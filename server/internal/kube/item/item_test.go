@@ -31,7 +31,8 @@ func TestParseMetaReadsMetadataAndSkipsTheRest(t *testing.T) {
 		DeletionTimestamp: "2026-01-02T03:04:05Z",
 		Labels:            map[string]string{"app": "db", `quo"te`: "tab\tüé"},
 		Annotations:       map[string]string{"a/b": `{"x":[1]}`},
-		OwnerReferences:   []item.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "u0", Controller: true}},
+		OwnerReferences: []item.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "u0",
+			Controller: true}},
 	}, m)
 	require.True(t, m.Deleting())
 }
@@ -66,10 +67,14 @@ func TestParseMetaReportsWhatIsWrong(t *testing.T) {
 func TestParseMetaAcceptsWhatEncodingJSONAccepts(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		`{"a":1,"a":2}`, `{"a":"\ud800"}`, `{"a":"\udc00\ud800"}`, "{\"a\":\"\xff\"}", "{\"\xff\":1}", `{"a":-0,"b":1E400}`, "\ufeff{}",
-		`{"a":` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + "}", `{"a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + "}",
-		`{"a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "}",
-		"{} \t\r\n", "{}\v", "{}\x00", "{'a':1}", `{"a":NaN}`, `{"a":+1}`, `{"a":.5}`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":[1,]}`, `{"a":"\u12g4"}`, "{\"a\":\"\x7f\"}",
+		`{"a":1,"a":2}`, `{"a":"\ud800"}`, `{"a":"\udc00\ud800"}`, "{\"a\":\"\xff\"}", "{\"\xff\":1}", `{"a":-0,"b":1E400}`,
+		"\ufeff{}",
+		`{"a":` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + "}", `{"a":` + strings.Repeat("[", 9999) +
+			strings.Repeat("]", 9999) + "}",
+		`{"a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}", `{"a":` + strings.Repeat("[", 10001) +
+			strings.Repeat("]", 10001) + "}",
+		"{} \t\r\n", "{}\v", "{}\x00", "{'a':1}", `{"a":NaN}`, `{"a":+1}`, `{"a":.5}`, `{"a":1,}`, `{,}`, `{"a"}`,
+		`{"a":[1,]}`, `{"a":"\u12g4"}`, "{\"a\":\"\x7f\"}",
 	} {
 		_, err := item.ParseMeta([]byte(text))
 		require.Equal(t, json.Valid([]byte(text)), err == nil, "%.60q: %v", text, err)

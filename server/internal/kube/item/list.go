@@ -84,8 +84,8 @@ func (l *List) decodeItems(d decoder, raw []byte) error {
 	})
 }
 
-// WithType appends an object to buf, preceded by apiVersion and kind, as the object is outside of a list. The object must
-// be a JSON object that has neither, such as an item of SplitList with an empty Meta.Kind and Meta.APIVersion.
+// WithType appends an object to buf, preceded by apiVersion and kind, as the object is outside of a list. The object
+// must be a JSON object that has neither, such as an item of SplitList with an empty Meta.Kind and Meta.APIVersion.
 func WithType(buf, object []byte, apiVersion, kind string) []byte {
 	buf = append(buf, `{"apiVersion":`...)
 	buf = strconv.AppendQuote(buf, apiVersion)

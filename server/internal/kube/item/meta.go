@@ -28,8 +28,8 @@ type OwnerReference struct {
 // Deleting reports whether the object is being deleted.
 func (m Meta) Deleting() bool { return m.DeletionTimestamp != "" }
 
-// ParseMeta reads the metadata of one object in JSON and verifies the syntax of all of it. It returns an error if raw is
-// not one JSON object or if a field has the wrong type. The error has the offset in bytes.
+// ParseMeta reads the metadata of one object in JSON and verifies the syntax of all of it. It returns an error if raw
+// is not one JSON object or if a field has the wrong type. The error has the offset in bytes.
 func ParseMeta(raw []byte) (Meta, error) {
 	var m Meta
 	err := decodeObject(raw, func(d decoder, name string) error {

@@ -27,7 +27,8 @@ func replyWith(code int, reason, more string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"details":{%s}}`, reason, code, more)
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"details":{%s}}`,
+			reason, code, more)
 	}
 }
 
@@ -72,12 +73,18 @@ func TestDoSendsWhatTheRequestSays(t *testing.T) {
 		content string
 		accept  string
 	}{
-		"list":         {Request{Resource: pods, Query: url.Values{"limit": {"5"}, "labelSelector": {"a in (b,c)"}}}, "GET /prefix/api/v1/pods?labelSelector=a+in+%28b%2Cc%29&limit=5", "", JSON},
-		"list in one":  {Request{Resource: pods, Namespace: "shop"}, "GET /prefix/api/v1/namespaces/shop/pods", "", JSON},
-		"odd names":    {Request{Resource: pods, Namespace: "a", Name: `system:x\y z?`}, "GET /prefix/api/v1/namespaces/a/pods/system:x%5Cy%20z%3F", "", JSON},
-		"group":        {Request{Method: http.MethodPost, Resource: schema.GroupVersionResource{Group: "g.io", Version: "v1", Resource: "things"}, Body: []byte("{}"), ContentType: JSON, Accept: Metadata}, "POST /prefix/apis/g.io/v1/things", JSON, Metadata},
-		"subresource":  {Request{Method: http.MethodPut, Resource: pods, Namespace: "a", Name: "b", Subresource: "status", Body: []byte("{}"), ContentType: JSON}, "PUT /prefix/api/v1/namespaces/a/pods/b/status", JSON, JSON},
-		"object patch": {Request{Method: http.MethodPatch, Resource: pods, Namespace: "a", Name: "b", Body: []byte("{}"), ContentType: Apply}, "PATCH /prefix/api/v1/namespaces/a/pods/b", Apply, JSON},
+		"list": {Request{Resource: pods, Query: url.Values{"limit": {"5"}, "labelSelector": {"a in (b,c)"}}},
+			"GET /prefix/api/v1/pods?labelSelector=a+in+%28b%2Cc%29&limit=5", "", JSON},
+		"list in one": {Request{Resource: pods, Namespace: "shop"}, "GET /prefix/api/v1/namespaces/shop/pods", "", JSON},
+		"odd names": {Request{Resource: pods, Namespace: "a", Name: `system:x\y z?`},
+			"GET /prefix/api/v1/namespaces/a/pods/system:x%5Cy%20z%3F", "", JSON},
+		"group": {Request{Method: http.MethodPost, Resource: schema.GroupVersionResource{Group: "g.io", Version: "v1",
+			Resource: "things"}, Body: []byte("{}"), ContentType: JSON, Accept: Metadata}, "POST /prefix/apis/g.io/v1/things",
+			JSON, Metadata},
+		"subresource": {Request{Method: http.MethodPut, Resource: pods, Namespace: "a", Name: "b", Subresource: "status",
+			Body: []byte("{}"), ContentType: JSON}, "PUT /prefix/api/v1/namespaces/a/pods/b/status", JSON, JSON},
+		"object patch": {Request{Method: http.MethodPatch, Resource: pods, Namespace: "a", Name: "b", Body: []byte("{}"),
+			ContentType: Apply}, "PATCH /prefix/api/v1/namespaces/a/pods/b", Apply, JSON},
 	} {
 		reply, err := client.Do(t.Context(), tt.request)
 		require.NoError(t, err, name)
@@ -112,7 +119,8 @@ func TestDoRefusesNamesThatLeadElsewhere(t *testing.T) {
 func TestDoRepeatsRequests(t *testing.T) {
 	t.Parallel()
 	const always = 99
-	get, post := Request{Resource: pods, Namespace: "a", Name: "b"}, Request{Method: http.MethodPost, Resource: pods, Namespace: "a", Body: []byte("{}"), ContentType: JSON}
+	get, post := Request{Resource: pods, Namespace: "a", Name: "b"}, Request{Method: http.MethodPost, Resource: pods,
+		Namespace: "a", Body: []byte("{}"), ContentType: JSON}
 	with := func(r Request, change func(*Request)) Request { change(&r); return r }
 	unavailable := replyWith(503, "ServiceUnavailable", "")
 	forbidden := replyWith(403, "Forbidden", "")
@@ -126,37 +134,61 @@ func TestDoRepeatsRequests(t *testing.T) {
 		fails     bool
 		uncertain bool
 	}{
-		"no fault":                               {request: get, fault: succeed, times: 1, attempts: 1},
-		"connection cut":                         {request: get, fault: hangUp, times: 2, attempts: 3, uncertain: true},
-		"reply cut":                              {request: get, fault: replyHalf, times: 2, attempts: 3, uncertain: true},
-		"write, connection cut":                  {request: post, fault: hangUp, times: 1, attempts: 2, uncertain: true},
-		"write that must not be made twice, cut": {request: with(post, func(r *Request) { r.Once = true }), fault: hangUp, times: always, attempts: 1, fails: true},
-		"write that must not be made twice, 429": {request: with(post, func(r *Request) { r.Once = true }), fault: replyWith(429, "TooManyRequests", ""), times: 1, attempts: 2},
-		"429":                                    {request: post, fault: replyWith(429, "TooManyRequests", ""), times: 2, attempts: 3},
-		"408":                                    {request: get, fault: replyWith(408, "Timeout", ""), times: 1, attempts: 2, uncertain: true},
-		"503":                                    {request: post, fault: unavailable, times: 2, attempts: 3, uncertain: true},
-		"502 of a proxy":                         {request: post, fault: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }, times: 1, attempts: 2, uncertain: true},
-		"504":                                    {request: post, fault: replyWith(504, "Timeout", ""), times: 1, attempts: 2, uncertain: true},
-		"write, 500":                             {request: post, fault: replyWith(500, "InternalError", ""), times: 1, attempts: 2, uncertain: true},
-		"501":                                    {request: get, fault: replyWith(501, "NotImplemented", ""), times: always, attempts: 1, fails: true},
-		"read, 500 for good":                     {request: get, fault: replyWith(500, "InternalError", ""), times: always, fails: true, uncertain: true},
-		"conflict":                               {request: post, fault: replyWith(409, "Conflict", ""), times: 2, attempts: 3},
-		"read, conflict":                         {request: get, fault: replyWith(409, "Conflict", ""), times: 1, attempts: 2},
-		"conflict about a version":               {request: with(post, func(r *Request) { r.Conditional = true }), fault: replyWith(409, "Conflict", ""), times: always, attempts: 1, fails: true},
-		"exists already":                         {request: post, fault: replyWith(409, "AlreadyExists", ""), times: always, attempts: 1, fails: true},
-		"forbidden":                              {request: get, fault: forbidden, times: always, attempts: 1, fails: true},
-		"forbidden, after 503":                   {request: get, fault: unavailable, times: 1, second: forbidden, attempts: 3, uncertain: true},
-		"unauthorized, after no reply":           {request: get, fault: hangUp, times: 1, second: replyWith(401, "Unauthorized", ""), attempts: 3, uncertain: true},
-		"forbidden, namespace is terminating": {request: post, fault: unavailable, times: 1, second: replyWith(403, "Forbidden", `"causes":[{"reason":"NamespaceTerminating"}]`),
+		"no fault":              {request: get, fault: succeed, times: 1, attempts: 1},
+		"connection cut":        {request: get, fault: hangUp, times: 2, attempts: 3, uncertain: true},
+		"reply cut":             {request: get, fault: replyHalf, times: 2, attempts: 3, uncertain: true},
+		"write, connection cut": {request: post, fault: hangUp, times: 1, attempts: 2, uncertain: true},
+		"write that must not be made twice, cut": {request: with(post, func(r *Request) { r.Once = true }), fault: hangUp,
+			times: always, attempts: 1, fails: true},
+		"write that must not be made twice, 429": {request: with(post, func(r *Request) { r.Once = true }),
+			fault: replyWith(429, "TooManyRequests", ""), times: 1, attempts: 2},
+		"429": {request: post, fault: replyWith(429, "TooManyRequests", ""), times: 2,
+			attempts: 3},
+		"408": {request: get, fault: replyWith(408, "Timeout", ""), times: 1, attempts: 2,
+			uncertain: true},
+		"503": {request: post, fault: unavailable, times: 2, attempts: 3, uncertain: true},
+		"502 of a proxy": {request: post,
+			fault: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }, times: 1,
+			attempts: 2, uncertain: true},
+		"504": {request: post, fault: replyWith(504, "Timeout", ""), times: 1, attempts: 2,
+			uncertain: true},
+		"write, 500": {request: post, fault: replyWith(500, "InternalError", ""), times: 1,
+			attempts: 2, uncertain: true},
+		"501": {request: get, fault: replyWith(501, "NotImplemented", ""), times: always,
+			attempts: 1, fails: true},
+		"read, 500 for good": {request: get, fault: replyWith(500, "InternalError", ""), times: always,
+			fails: true, uncertain: true},
+		"conflict": {request: post, fault: replyWith(409, "Conflict", ""), times: 2,
+			attempts: 3},
+		"read, conflict": {request: get, fault: replyWith(409, "Conflict", ""), times: 1,
+			attempts: 2},
+		"conflict about a version": {request: with(post, func(r *Request) { r.Conditional = true }),
+			fault: replyWith(409, "Conflict", ""), times: always, attempts: 1, fails: true},
+		"exists already": {request: post, fault: replyWith(409, "AlreadyExists", ""), times: always,
+			attempts: 1, fails: true},
+		"forbidden": {request: get, fault: forbidden, times: always, attempts: 1, fails: true},
+		"forbidden, after 503": {request: get, fault: unavailable, times: 1, second: forbidden, attempts: 3,
+			uncertain: true},
+		"unauthorized, after no reply": {request: get, fault: hangUp, times: 1,
+			second: replyWith(401, "Unauthorized", ""), attempts: 3, uncertain: true},
+		"forbidden, namespace is terminating": {request: post, fault: unavailable, times: 1,
+			second:   replyWith(403, "Forbidden", `"causes":[{"reason":"NamespaceTerminating"}]`),
 			attempts: 2, fails: true, uncertain: true},
-		"no such object":                       {request: get, fault: replyWith(404, "NotFound", `"name":"b"`), times: always, attempts: 1, fails: true},
-		"no such path":                         {request: get, fault: noPath, times: always, attempts: 1, fails: true},
-		"no such path, defined a moment ago":   {request: with(post, func(r *Request) { r.New = true }), fault: noPath, times: 2, attempts: 3},
-		"no such path, after a restart":        {request: get, fault: hangUp, times: 1, second: noPath, attempts: 3, uncertain: true},
-		"no such object, after a restart":      {request: get, fault: hangUp, times: 1, second: replyWith(404, "NotFound", `"name":"b"`), attempts: 2, fails: true, uncertain: true},
-		"invalid":                              {request: post, fault: replyWith(422, "Invalid", ""), times: always, attempts: 1, fails: true},
-		"too large":                            {request: with(get, func(r *Request) { r.MaxReply = 4 }), fault: succeed, times: always, attempts: 1, fails: true},
-		"expired list (410 is for the caller)": {request: get, fault: replyWith(410, "Expired", ""), times: always, attempts: 1, fails: true},
+		"no such object": {request: get, fault: replyWith(404, "NotFound", `"name":"b"`), times: always,
+			attempts: 1, fails: true},
+		"no such path": {request: get, fault: noPath, times: always, attempts: 1, fails: true},
+		"no such path, defined a moment ago": {request: with(post, func(r *Request) { r.New = true }), fault: noPath,
+			times: 2, attempts: 3},
+		"no such path, after a restart": {request: get, fault: hangUp, times: 1, second: noPath, attempts: 3,
+			uncertain: true},
+		"no such object, after a restart": {request: get, fault: hangUp, times: 1,
+			second: replyWith(404, "NotFound", `"name":"b"`), attempts: 2, fails: true, uncertain: true},
+		"invalid": {request: post, fault: replyWith(422, "Invalid", ""), times: always,
+			attempts: 1, fails: true},
+		"too large": {request: with(get, func(r *Request) { r.MaxReply = 4 }), fault: succeed,
+			times: always, attempts: 1, fails: true},
+		"expired list (410 is for the caller)": {request: get, fault: replyWith(410, "Expired", ""), times: always,
+			attempts: 1, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -336,5 +368,7 @@ func TestRequestNames(t *testing.T) {
 	apps := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	require.Equal(t, "GET deployments.apps shop/web", (&Request{Resource: apps, Namespace: "shop", Name: "web"}).String())
 	require.Equal(t, "POST deployments.apps shop", (&Request{Method: "POST", Resource: apps, Namespace: "shop"}).String())
-	require.Equal(t, "PUT nodes a status", (&Request{Method: "PUT", Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Name: "a", Subresource: "status"}).String())
+	require.Equal(t, "PUT nodes a status",
+		(&Request{Method: "PUT", Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Name: "a",
+			Subresource: "status"}).String())
 }

@@ -25,7 +25,8 @@ type BrokenError struct {
 }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("%s has failed every request for %s; repair or remove it: %v", e.Part, e.For.Round(time.Millisecond), e.Err)
+	return fmt.Sprintf("%s has failed every request for %s; repair or remove it: %v", e.Part,
+		e.For.Round(time.Millisecond), e.Err)
 }
 
 func (e *BrokenError) Unwrap() error { return e.Err }

@@ -107,7 +107,8 @@ func TestBlame(t *testing.T) {
 		`admission webhook "a.b.io" denied the request: no`:                                                                                                {},
 		`etcdserver: request timed out`: {},
 	} {
-		blamed := client.blame(&Request{Method: http.MethodPost, Resource: pods}, statusError(http.StatusInternalServerError, message))
+		blamed := client.blame(&Request{Method: http.MethodPost, Resource: pods},
+			statusError(http.StatusInternalServerError, message))
 		if want.name == "" {
 			require.Nil(t, blamed, message)
 			continue
@@ -115,7 +116,8 @@ func TestBlame(t *testing.T) {
 		require.Equal(t, want.name, blamed.name)
 		require.Equal(t, want.patience, blamed.patience)
 	}
-	require.Equal(t, "API group v1", client.blame(&Request{Resource: pods}, statusError(http.StatusServiceUnavailable, "")).name)
+	require.Equal(t, "API group v1",
+		client.blame(&Request{Resource: pods}, statusError(http.StatusServiceUnavailable, "")).name)
 	require.Nil(t, client.blame(&Request{}, statusError(http.StatusServiceUnavailable, "")), "a request that is not known")
 	require.Nil(t, client.blame(&Request{Resource: pods}, io.EOF))
 }
@@ -123,8 +125,10 @@ func TestBlame(t *testing.T) {
 func TestWebhookMatches(t *testing.T) {
 	t.Parallel()
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	create := Request{Method: http.MethodPost, Resource: configMaps, Namespace: "shop", ContentType: JSON, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
-	patch := Request{Method: http.MethodPatch, Resource: configMaps, Namespace: "shop", ContentType: MergePatch, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
+	create := Request{Method: http.MethodPost, Resource: configMaps, Namespace: "shop", ContentType: JSON,
+		Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
+	patch := Request{Method: http.MethodPatch, Resource: configMaps, Namespace: "shop", ContentType: MergePatch,
+		Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
 	apply := create
 	apply.Method, apply.ContentType, apply.Conditional = http.MethodPatch, Apply, true
 	status := create
@@ -134,9 +138,11 @@ func TestWebhookMatches(t *testing.T) {
 	namespace := cluster
 	namespace.Resource.Resource = "namespaces"
 	hooks := cluster
-	hooks.Resource = schema.GroupVersionResource{Group: admissionv1.GroupName, Version: "v1", Resource: "validatingwebhookconfigurations"}
+	hooks.Resource = schema.GroupVersionResource{Group: admissionv1.GroupName, Version: "v1",
+		Resource: "validatingwebhookconfigurations"}
 
-	rule := func(operation admissionv1.OperationType, group, version string, resources ...string) []admissionv1.RuleWithOperations {
+	rule := func(operation admissionv1.OperationType, group, version string,
+		resources ...string) []admissionv1.RuleWithOperations {
 		return []admissionv1.RuleWithOperations{{
 			Operations: []admissionv1.OperationType{operation},
 			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources},
@@ -154,20 +160,21 @@ func TestWebhookMatches(t *testing.T) {
 		r    Request
 		want bool
 	}{
-		"everything":                       {webhook{Rules: all}, create, true},
-		"no rule":                          {webhook{}, create, false},
-		"this operation":                   {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, create, true},
-		"apply that creates":               {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, apply, true},
-		"another operation":                {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, patch, false},
-		"an update":                        {webhook{Rules: rule("UPDATE", "", "v1", "configmaps")}, patch, true},
-		"another group":                    {webhook{Rules: rule("*", "apps", "*", "*")}, create, false},
-		"another version":                  {webhook{Rules: rule("*", "*", "v2", "*")}, create, false},
-		"another resource":                 {webhook{Rules: rule("*", "*", "*", "pods", "configmaps/status")}, create, false},
-		"a subresource":                    {webhook{Rules: rule("*", "*", "*", "configmaps/*")}, status, true},
-		"not the subresource":              {webhook{Rules: rule("*", "*", "*", "*")}, status, false},
-		"another scope":                    {webhook{Rules: scoped}, create, false},
-		"this scope":                       {webhook{Rules: scoped}, cluster, true},
-		"conditions":                       {webhook{Rules: all, MatchConditions: []json.RawMessage{[]byte("{}")}}, create, false},
+		"everything":          {webhook{Rules: all}, create, true},
+		"no rule":             {webhook{}, create, false},
+		"this operation":      {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, create, true},
+		"apply that creates":  {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, apply, true},
+		"another operation":   {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, patch, false},
+		"an update":           {webhook{Rules: rule("UPDATE", "", "v1", "configmaps")}, patch, true},
+		"another group":       {webhook{Rules: rule("*", "apps", "*", "*")}, create, false},
+		"another version":     {webhook{Rules: rule("*", "*", "v2", "*")}, create, false},
+		"another resource":    {webhook{Rules: rule("*", "*", "*", "pods", "configmaps/status")}, create, false},
+		"a subresource":       {webhook{Rules: rule("*", "*", "*", "configmaps/*")}, status, true},
+		"not the subresource": {webhook{Rules: rule("*", "*", "*", "*")}, status, false},
+		"another scope":       {webhook{Rules: scoped}, create, false},
+		"this scope":          {webhook{Rules: scoped}, cluster, true},
+		"conditions": {webhook{Rules: all, MatchConditions: []json.RawMessage{[]byte("{}")}}, create,
+			false},
 		"labels of the object":             {webhook{Rules: all, ObjectSelector: selector("b")}, create, true},
 		"other labels of the object":       {webhook{Rules: all, ObjectSelector: selector("c")}, create, false},
 		"labels that a patch does not say": {webhook{Rules: all, ObjectSelector: selector("b")}, patch, false},
@@ -182,10 +189,12 @@ func TestWebhookMatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			operation := operationOf(&tt.r)
-			got := operation != "" && tt.hook.matches(operation, &tt.r, func() (labels.Set, bool) { return labels.Set{"a": "around"}, true })
+			got := operation != "" &&
+				tt.hook.matches(operation, &tt.r, func() (labels.Set, bool) { return labels.Set{"a": "around"}, true })
 			require.Equal(t, tt.want, got)
 		})
 	}
 	unknown := webhook{Rules: all, NamespaceSelector: selector("around")}
-	require.False(t, unknown.matches(admissionv1.Create, &create, func() (labels.Set, bool) { return nil, false }), "a namespace that cannot be read")
+	require.False(t, unknown.matches(admissionv1.Create, &create, func() (labels.Set, bool) { return nil, false }),
+		"a namespace that cannot be read")
 }

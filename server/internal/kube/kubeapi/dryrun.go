@@ -2,8 +2,8 @@ package kubeapi
 
 import "net/http"
 
-// DryRun returns a transport whose writes have no effect: the API server admits and validates them, and stores nothing. It is for
-// rest.Config.Wrap, so that no request of a client can be forgotten.
+// DryRun returns a transport whose writes have no effect: the API server admits and validates them, and stores nothing.
+// It is for rest.Config.Wrap, so that no request of a client can be forgotten.
 func DryRun(next http.RoundTripper) http.RoundTripper { return dryRun{next} }
 
 type dryRun struct{ next http.RoundTripper }

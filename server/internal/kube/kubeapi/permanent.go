@@ -15,8 +15,8 @@ import (
 // ErrInvalidName is returned for a name that no object can have, for which no request is sent.
 var ErrInvalidName = errors.New("invalid name")
 
-// CheckName returns an error unless name, which a field of a spec or the like has, can be that of an object: a namespace, a node, or a
-// custom resource. Such a name is one segment of a path.
+// CheckName returns an error unless name, which a field of a spec or the like has, can be that of an object: a
+// namespace, a node, or a custom resource. Such a name is one segment of a path.
 func CheckName(field, name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return fmt.Errorf("%s %q: %w: %s", field, shortName(name), ErrInvalidName, problems[0])
@@ -33,19 +33,21 @@ func shortName(name string) string {
 	return name
 }
 
-// neverSent reports whether a request failed in this process, before it was sent or after its reply has arrived, so that each attempt fails
-// alike: it has no valid path, or what it is about cannot be encoded or decoded.
+// neverSent reports whether a request failed in this process, before it was sent or after its reply has arrived, so
+// that each attempt fails alike: it has no valid path, or what it is about cannot be encoded or decoded.
 func neverSent(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, mismatch := errors.AsType[*json.UnmarshalTypeError](err)
-	return syntax || mismatch || errors.Is(err, ErrInvalidName) || meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) ||
+	return syntax || mismatch || errors.Is(err, ErrInvalidName) || meta.IsNoMatchError(err) ||
+		runtime.IsNotRegisteredError(err) ||
 		runtime.IsStrictDecodingError(err) || anyLeaf(err, hasNoPath)
 }
 
 // hasNoPath reports whether client-go has refused to build the path of a request. Its errors have no type.
 func hasNoPath(err error) bool {
 	return slices.ContainsFunc([]string{
-		"invalid resource ", "invalid subresource ", "invalid namespace ", "resource name may not be empty", "an empty namespace may not be set",
+		"invalid resource ", "invalid subresource ", "invalid namespace ", "resource name may not be empty",
+		"an empty namespace may not be set",
 	}, func(text string) bool { return strings.HasPrefix(err.Error(), text) })
 }
 

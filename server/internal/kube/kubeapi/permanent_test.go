@@ -26,7 +26,8 @@ func TestCheckName(t *testing.T) {
 	for _, name := range []string{"a", "a-b", "a.b-1", strings.Repeat("a", 253)} {
 		require.NoError(t, CheckName("spec.name", name))
 	}
-	for _, name := range []string{"", "a/b", "..", ".", "%", "a%2fb", "A", "a b", "a\n", "../../secrets", strings.Repeat("a", 254), "ä"} {
+	for _, name := range []string{"", "a/b", "..", ".", "%", "a%2fb", "A", "a b", "a\n", "../../secrets",
+		strings.Repeat("a", 254), "ä"} {
 		err := CheckName("spec.name", name)
 		require.ErrorIs(t, err, ErrInvalidName, name)
 		require.ErrorContains(t, err, "spec.name \"")
@@ -34,8 +35,8 @@ func TestCheckName(t *testing.T) {
 	require.Less(t, len(CheckName("spec.name", strings.Repeat("/", 1<<20)).Error()), 600)
 }
 
-// TestRequestsThatCannotBeSentAreNotTransient asks the clients that the server uses for what has no path. The test shows when another version
-// of them words its errors differently.
+// TestRequestsThatCannotBeSentAreNotTransient asks the clients that the server uses for what has no path. The test
+// shows when another version of them words its errors differently.
 func TestRequestsThatCannotBeSentAreNotTransient(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -49,11 +50,19 @@ func TestRequestsThatCannotBeSentAreNotTransient(t *testing.T) {
 	reader, err := client.New(config, client.Options{Mapper: fixedMapper(), Scheme: corev1Scheme(t)})
 	require.NoError(t, err)
 	for what, read := range map[string]func() error{
-		"typed, name":      func() error { _, err := pods.Pods("n").Get(t.Context(), "a/b", metav1.GetOptions{}); return err },
-		"typed, percent":   func() error { _, err := pods.Pods("n").Get(t.Context(), "%", metav1.GetOptions{}); return err },
-		"typed, dots":      func() error { _, err := pods.Pods("n").Get(t.Context(), "..", metav1.GetOptions{}); return err },
-		"typed, empty":     func() error { _, err := pods.Pods("n").Get(t.Context(), "", metav1.GetOptions{}); return err },
-		"typed, namespace": func() error { _, err := pods.Pods("a/b").Get(t.Context(), "p", metav1.GetOptions{}); return err },
+		"typed, name": func() error {
+			_, err := pods.Pods("n").Get(t.Context(), "a/b",
+				metav1.GetOptions{})
+			return err
+		},
+		"typed, percent": func() error { _, err := pods.Pods("n").Get(t.Context(), "%", metav1.GetOptions{}); return err },
+		"typed, dots":    func() error { _, err := pods.Pods("n").Get(t.Context(), "..", metav1.GetOptions{}); return err },
+		"typed, empty":   func() error { _, err := pods.Pods("n").Get(t.Context(), "", metav1.GetOptions{}); return err },
+		"typed, namespace": func() error {
+			_, err := pods.Pods("a/b").Get(t.Context(), "p",
+				metav1.GetOptions{})
+			return err
+		},
 		"reader, name": func() error {
 			return reader.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "a/b"}, new(corev1.Pod))
 		},
@@ -73,7 +82,8 @@ func TestRequestsThatCannotBeSentAreNotTransient(t *testing.T) {
 		require.False(t, again || effective, what)
 	}
 	require.Zero(t, asked.Load(), "nothing was sent")
-	for _, passing := range []error{io.ErrUnexpectedEOF, errors.New("http2: client connection lost"), fmt.Errorf("read the reply: %w", io.EOF)} {
+	for _, passing := range []error{io.ErrUnexpectedEOF, errors.New("http2: client connection lost"),
+		fmt.Errorf("read the reply: %w", io.EOF)} {
 		require.True(t, Transient(passing), passing)
 	}
 }

@@ -92,7 +92,9 @@ func pause(ctx context.Context, backoff *wait.Backoff, err error, limit time.Dur
 // The time is up if the request has been repeated for retryFor, or if all requests have failed for that
 // long; then each further request gets one attempt, until one succeeds. If a webhook or the server of an API group has
 // failed for so long, the requests that need it are refused; see dependency.go.
-func (c *Client) retry(ctx context.Context, r *Request, what string, attempt func(context.Context) error) (uncertain bool, err error) {
+func (c *Client) retry(
+	ctx context.Context, r *Request, what string, attempt func(context.Context) error,
+) (uncertain bool, err error) {
 	var began, unavailable time.Time // of the repetitions; of the last failure for lack of a server
 	backoff := Backoff()
 	var waiting waits.Retry

@@ -27,8 +27,8 @@ type webhook struct {
 	MatchConditions   []json.RawMessage                `json:"matchConditions"`
 }
 
-// neededBy returns a function that reports whether the API server certainly calls the admission webhook of that name for
-// a request. The configuration is read once, by the first call.
+// neededBy returns a function that reports whether the API server certainly calls the admission webhook of that name
+// for a request. The configuration is read once, by the first call.
 func (c *Client) neededBy(name string) func(context.Context, *Request) bool {
 	var mu sync.Mutex
 	var hooks []webhook
@@ -50,7 +50,8 @@ func (c *Client) neededBy(name string) func(context.Context, *Request) bool {
 			return namespaces[r.Namespace], namespaces[r.Namespace] != nil
 		}
 		// If several configurations have a webhook of that name, the reply does not say which one failed.
-		return len(hooks) > 0 && !slices.ContainsFunc(hooks, func(hook webhook) bool { return !hook.matches(operation, r, inNamespace) })
+		return len(hooks) > 0 &&
+			!slices.ContainsFunc(hooks, func(hook webhook) bool { return !hook.matches(operation, r, inNamespace) })
 	}
 }
 
@@ -137,7 +138,8 @@ func hasRule(rule admissionv1.RuleWithOperations, operation admissionv1.Operatio
 		!hasOr(rule.APIVersions, r.Resource.Version, "*") {
 		return false
 	}
-	if scope := rule.Scope; scope != nil && *scope != admissionv1.AllScopes && (*scope == admissionv1.NamespacedScope) != (r.Namespace != "") {
+	if scope := rule.Scope; scope != nil && *scope != admissionv1.AllScopes &&
+		(*scope == admissionv1.NamespacedScope) != (r.Namespace != "") {
 		return false
 	}
 	return slices.ContainsFunc(rule.Resources, func(text string) bool {

@@ -28,9 +28,11 @@ func (k *Keys) Of(ctx context.Context, kind string, uid types.UID) (loadproof.Ke
 	return loadproof.Parse(text), err
 }
 
-// Verify returns what check says of the key of a Backup or Restore. Before it says that a signature does not fit, it makes sure that the
-// secret was not replaced meanwhile. The second error says that this could not be found out.
-func (k *Keys) Verify(ctx context.Context, kind string, uid types.UID, check func(loadproof.Key) error) (wrong, err error) {
+// Verify returns what check says of the key of a Backup or Restore. Before it says that a signature does not fit, it
+// makes sure that the secret was not replaced meanwhile. The second error says that this could not be found out.
+func (k *Keys) Verify(
+	ctx context.Context, kind string, uid types.UID, check func(loadproof.Key) error,
+) (wrong, err error) {
 	for _, get := range []func(context.Context) (*signing.Key, error){k.signing.Get, k.signing.Again} {
 		text, err := text(ctx, get, kind, uid)
 		if err != nil {
@@ -48,7 +50,8 @@ func (k *Keys) Signed(ctx context.Context, kind string, uid types.UID, load meta
 	return k.is(ctx, kind, uid, func(key loadproof.Key) error { return key.Verify(load) })
 }
 
-// Written reports whether a node agent has written the status of a load that was created for a Backup or Restore. Without keys, it has.
+// Written reports whether a node agent has written the status of a load that was created for a Backup or Restore.
+// Without keys, it has.
 func (k *Keys) Written(ctx context.Context, kind string, uid types.UID, load metav1.Object) (bool, error) {
 	return k.is(ctx, kind, uid, func(key loadproof.Key) error { return key.VerifyStatus(load) })
 }
@@ -61,7 +64,8 @@ func (k *Keys) is(ctx context.Context, kind string, uid types.UID, check func(lo
 	return wrong == nil && err == nil, err
 }
 
-// ForPlugins returns the JSON of a Backup or Restore as plugins get it: with its key. Without keys, it has none, whoever has written one.
+// ForPlugins returns the JSON of a Backup or Restore as plugins get it: with its key. Without keys, it has none,
+// whoever has written one.
 func (k *Keys) ForPlugins(ctx context.Context, kind string, uid types.UID, object []byte) ([]byte, error) {
 	key := ""
 	if k != nil && uid != "" {
@@ -84,7 +88,9 @@ func (k *Keys) ForPlugins(ctx context.Context, kind string, uid types.UID, objec
 }
 
 // text returns the key of a Backup or Restore as text. get reads the key of the installation.
-func text(ctx context.Context, get func(context.Context) (*signing.Key, error), kind string, uid types.UID) (string, error) {
+func text(
+	ctx context.Context, get func(context.Context) (*signing.Key, error), kind string, uid types.UID,
+) (string, error) {
 	key, err := get(ctx)
 	if err != nil {
 		return "", err

@@ -32,7 +32,8 @@ func TestServersAndAgentsHaveTheSameKeys(t *testing.T) {
 	clock := func() time.Time { return now }
 	agent := loadkey.New(signing.Open(api, nil, "velero", clock))
 	_, err := agent.Of(t.Context(), "Backup", "uid")
-	require.ErrorContains(t, err, "Secret velero/cleat-signing-key does not exist yet; the server creates it when it starts")
+	require.ErrorContains(t, err, "Secret velero/cleat-signing-key does not exist yet; the server creates it when it "+
+		"starts")
 	server := loadkey.New(signing.Open(api, api, "velero", clock))
 	made, err := server.Of(t.Context(), "Backup", "uid")
 	require.NoError(t, err)

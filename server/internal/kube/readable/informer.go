@@ -22,7 +22,9 @@ type Informers struct {
 }
 
 // New returns an informer; it is for cache.Options.
-func (i Informers) New(from toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+func (i Informers) New(
+	from toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+) toolscache.SharedIndexInformer {
 	kinds, _, err := i.Scheme.ObjectKinds(object)
 	both, ok := from.(*toolscache.ListWatch)
 	if err == nil && ok && len(kinds) == 1 && kinds[0].Group == i.Group && both.ListWithContextFunc != nil {
@@ -38,7 +40,9 @@ func (i Informers) New(from toolscache.ListerWatcher, object runtime.Object, res
 	return toolscache.NewSharedIndexInformer(from, object, resync, indexers)
 }
 
-func (i Informers) readable(ctx context.Context, kind schema.GroupVersionKind, options metav1.ListOptions) (runtime.Object, error) {
+func (i Informers) readable(
+	ctx context.Context, kind schema.GroupVersionKind, options metav1.ListOptions,
+) (runtime.Object, error) {
 	live, err := i.Live()
 	if err != nil {
 		return nil, err
@@ -49,5 +53,6 @@ func (i Informers) readable(ctx context.Context, kind schema.GroupVersionKind, o
 		return nil, err
 	}
 	list, _ := object.(client.ObjectList) // every list of the scheme is one
-	return list, Readable(ctx, live, i.Scheme, kind, list, i.LeftOut, client.InNamespace(i.Namespace), &client.ListOptions{Raw: &options})
+	return list, Readable(ctx, live, i.Scheme, kind, list, i.LeftOut, client.InNamespace(i.Namespace),
+		&client.ListOptions{Raw: &options})
 }

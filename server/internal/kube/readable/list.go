@@ -16,8 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// List lists objects from the API server, as reader does. Objects that cannot be read are left out: leftOut gets an error for each.
-func List(ctx context.Context, reader client.Reader, scheme *runtime.Scheme, list client.ObjectList, leftOut func(error), options ...client.ListOption) error {
+// List lists objects from the API server, as reader does. Objects that cannot be read are left out: leftOut gets an
+// error for each.
+func List(
+	ctx context.Context, reader client.Reader, scheme *runtime.Scheme, list client.ObjectList, leftOut func(error),
+	options ...client.ListOption,
+) error {
 	err := reader.List(ctx, list, options...)
 	if !IsUnreadable(err) {
 		return err
@@ -38,7 +42,8 @@ func IsUnreadable(err error) bool {
 }
 
 // Readable lists the objects that can be read. kind is that of the list, e.g. BackupList.
-func Readable(ctx context.Context, reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, list client.ObjectList,
+func Readable(ctx context.Context, reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind,
+	list client.ObjectList,
 	leftOut func(error), options ...client.ListOption,
 ) error {
 	found := new(unstructured.UnstructuredList)

@@ -21,11 +21,12 @@ func TestOnlyWhatCannotBeReadIsUnreadable(t *testing.T) {
 	}{
 		"none":           {nil, false},
 		"a bad duration": {fmt.Errorf("list: %w", errors.New(`time: invalid duration "9999999h"`)), true},
-		"a refusal":      {fmt.Errorf("list: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "backups"}, "", nil)), false},
-		"no connection":  {&url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")}, false},
-		"no such kind":   {&meta.NoKindMatchError{}, false},
-		"cancelled":      {fmt.Errorf("list: %w", context.Canceled), false},
-		"too late":       {context.DeadlineExceeded, false},
+		"a refusal": {fmt.Errorf("list: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "backups"}, "", nil)),
+			false},
+		"no connection": {&url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")}, false},
+		"no such kind":  {&meta.NoKindMatchError{}, false},
+		"cancelled":     {fmt.Errorf("list: %w", context.Canceled), false},
+		"too late":      {context.DeadlineExceeded, false},
 	} {
 		require.Equal(t, tt.want, IsUnreadable(tt.err), name)
 	}

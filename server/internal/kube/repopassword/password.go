@@ -26,10 +26,12 @@ const (
 func IsPublic(password []byte) bool { return bytes.Equal(password, []byte(Public)) }
 
 // Warning says what the public password means.
-const Warning = "the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, " +
+const Warning = "the repositories of volumes have the password that every Velero has, which is public: whoever reads " +
+	"the bucket reads the volumes, " +
 	"and whoever writes it can replace them; see \"Password of repositories\" in the README for how to change it"
 
-// Read returns the password in a namespace, nil if there is no Secret. live reads from the API server, not from a cache.
+// Read returns the password in a namespace, nil if there is no Secret. live reads from the API server, not from a
+// cache.
 func Read(ctx context.Context, live client.Reader, namespace string) ([]byte, error) {
 	var secret corev1.Secret
 	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: SecretName}, &secret)
@@ -39,14 +41,18 @@ func Read(ctx context.Context, live client.Reader, namespace string) ([]byte, er
 	case err != nil:
 		return nil, fmt.Errorf("get Secret %s with the password of repositories: %w", SecretName, err)
 	case len(secret.Data[SecretKey]) == 0:
-		return nil, fmt.Errorf("secret %s/%s has no key %s with the password of repositories", namespace, SecretName, SecretKey)
+		return nil, fmt.Errorf("secret %s/%s has no key %s with the password of repositories", namespace, SecretName,
+			SecretKey)
 	}
 	return secret.Data[SecretKey], nil
 }
 
-// Ensure returns the password in a namespace, and whether it has created the Secret. A Secret that exists is never changed. A new installation
-// gets a password of its own; one with repositories but no Secret has made them with the public one.
-func Ensure(ctx context.Context, c client.Client, live client.Reader, namespace string) (password []byte, created bool, err error) {
+// Ensure returns the password in a namespace, and whether it has created the Secret. A Secret that exists is never
+// changed. A new installation gets a password of its own; one with repositories but no Secret has made them with the
+// public one.
+func Ensure(
+	ctx context.Context, c client.Client, live client.Reader, namespace string,
+) (password []byte, created bool, err error) {
 	if password, err = Read(ctx, live, namespace); password != nil || err != nil {
 		return password, false, err
 	}
@@ -58,8 +64,9 @@ func Ensure(ctx context.Context, c client.Client, live client.Reader, namespace 
 		password = []byte(Public)
 	}
 	err = c.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SecretName, Labels: map[string]string{"component": "velero"}},
-		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{SecretKey: password},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SecretName,
+			Labels: map[string]string{"component": "velero"}},
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{SecretKey: password},
 	})
 	if apierrors.IsAlreadyExists(err) {
 		password, err = Read(ctx, live, namespace)
@@ -83,8 +90,8 @@ func hasRepositories(ctx context.Context, live client.Reader, namespace string) 
 	return len(list.Items) > 0, nil
 }
 
-// PublicIn returns whether the repositories in a backup storage location have the public password: there are some, and the Secret has it or
-// does not exist. An empty location stands for all.
+// PublicIn returns whether the repositories in a backup storage location have the public password: there are some, and
+// the Secret has it or does not exist. An empty location stands for all.
 func PublicIn(ctx context.Context, live client.Reader, namespace, location string) (bool, error) {
 	password, err := Read(ctx, live, namespace)
 	if err != nil || password != nil && !IsPublic(password) {

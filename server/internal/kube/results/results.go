@@ -113,8 +113,8 @@ func (r Results) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads a file that Encode or Velero has written. It returns an error unless the file is exactly one JSON object, and
-// ignores unknown keys.
+// Decode reads a file that Encode or Velero has written. It returns an error unless the file is exactly one JSON
+// object, and ignores unknown keys.
 func Decode(r io.Reader) (Results, error) {
 	var out Results
 	decoder := json.NewDecoder(r)

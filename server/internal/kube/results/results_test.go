@@ -72,7 +72,8 @@ func TestMessageOmitsEmptyParts(t *testing.T) {
 		message results.Message
 		want    string
 	}{
-		"all":     {results.Message{Resource: "pods", Name: "web", Text: "back up item", Err: errors.New("boom")}, " resource: /pods name: /web message: /back up item error: /boom"},
+		"all": {results.Message{Resource: "pods", Name: "web", Text: "back up item", Err: errors.New("boom")},
+			" resource: /pods name: /web message: /back up item error: /boom"},
 		"no name": {results.Message{Resource: "pods", Text: "list"}, " resource: /pods message: /list"},
 		"error":   {results.Message{Err: errors.New("boom")}, " error: /boom"},
 		"nothing": {results.Message{}, ""},

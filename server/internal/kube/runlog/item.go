@@ -25,8 +25,8 @@ func Restored(log hclog.Logger, item Item) {
 	write(log, item, "Restored ", " items out of an estimated total of ", " (estimate will change throughout the restore)")
 }
 
-// write logs one line. A run has one for each of its items, so a logger of this package writes it without an allocation, and
-// to the log of the run only: in that of the server it would hide the others.
+// write logs one line. A run has one for each of its items, so a logger of this package writes it without an
+// allocation, and to the log of the run only: in that of the server it would hide the others.
 func write(log hclog.Logger, item Item, before, between, after string) {
 	l, ok := log.(*logger)
 	var to *Log
@@ -70,7 +70,8 @@ func (l *Log) writeItem(item Item, before, between, after string) {
 func (l *Log) appendText(item Item) {
 	l.line = append(append(append(l.line[:0], `time="`...), l.stamp...), `" level=info msg="`...)
 	l.line = append(append(append(l.line, l.message...), '"'), l.own...)
-	for _, field := range [...]struct{ key, value string }{{" name=", item.Name}, {" namespace=", item.Namespace}, {" resource=", item.Resource}} {
+	for _, field := range [...]struct{ key, value string }{{" name=", item.Name}, {" namespace=", item.Namespace},
+		{" resource=", item.Resource}} {
 		if field.value != "" {
 			l.line = append(l.line, field.key...)
 			l.line = appendQuoted(l.line, field.value)
@@ -83,7 +84,8 @@ func (l *Log) appendText(item Item) {
 func (l *Log) appendJSON(item Item) {
 	l.line = append(append(append(l.line[:0], `{"time":"`...), l.stamp...), `","level":"info","msg":"`...)
 	l.line = append(append(append(l.line, l.message...), '"'), l.own...)
-	for _, field := range [...]struct{ key, value string }{{`,"name":`, item.Name}, {`,"namespace":`, item.Namespace}, {`,"resource":`, item.Resource}} {
+	for _, field := range [...]struct{ key, value string }{{`,"name":`, item.Name}, {`,"namespace":`, item.Namespace},
+		{`,"resource":`, item.Resource}} {
 		if field.value == "" {
 			continue
 		}

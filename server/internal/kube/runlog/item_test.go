@@ -19,7 +19,8 @@ func TestItemsHaveLinesInBothFormats(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, runlog.Options{}, "backup", "velero/nightly: 1")
 	runlog.BackedUp(l.Logger(), pod)
-	runlog.BackedUp(l.Logger(), runlog.Item{Resource: "clusterroles.rbac.authorization.k8s.io", Name: "system:\"x", Done: 4, Total: 40})
+	runlog.BackedUp(l.Logger(), runlog.Item{Resource: "clusterroles.rbac.authorization.k8s.io", Name: "system:\"x",
+		Done: 4, Total: 40})
 	require.Equal(t, `time="2026-01-02T02:04:05Z" level=info msg="Backed up 3 items out of an estimated total of 40 (estimate will change throughout the backup)" `+
 		`backup="velero/nightly: 1" name=web-0 namespace=shop resource=pods`+"\n"+
 		`time="2026-01-02T02:04:05Z" level=info msg="Backed up 4 items out of an estimated total of 40 (estimate will change throughout the backup)" `+
@@ -67,7 +68,8 @@ func TestItemsAreInTheLogOfTheRunOnly(t *testing.T) {
 }
 
 func TestItemLinesAllocateNothing(t *testing.T) { //nolint:paralleltest // the allocations of all goroutines are counted
-	l, err := runlog.New(runlog.Options{Dir: t.TempDir(), Now: time.Now, Tee: hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Info})}, "backup", "velero/b")
+	l, err := runlog.New(runlog.Options{Dir: t.TempDir(), Now: time.Now,
+		Tee: hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Info})}, "backup", "velero/b")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	log := l.Logger()
@@ -78,7 +80,8 @@ func TestItemLinesAllocateNothing(t *testing.T) { //nolint:paralleltest // the a
 func BenchmarkItem(b *testing.B) {
 	for name, isJSON := range map[string]bool{"text": false, "json": true} {
 		b.Run(name, func(b *testing.B) {
-			l, err := runlog.New(runlog.Options{Dir: b.TempDir(), JSON: isJSON, Now: time.Now, Tee: hclog.NewNullLogger()}, "backup", "velero/b")
+			l, err := runlog.New(runlog.Options{Dir: b.TempDir(), JSON: isJSON, Now: time.Now, Tee: hclog.NewNullLogger()},
+				"backup", "velero/b")
 			require.NoError(b, err)
 			defer func() { require.NoError(b, l.Close()) }()
 			log := l.Logger()

@@ -19,8 +19,8 @@ const (
 	maxLate = 8 << 20
 )
 
-// Late has the lines of a run that come after its log was stored. It keeps them in memory, compressed, until Store adds them to the
-// stored log. They go to the server's log too. It is safe for concurrent use.
+// Late has the lines of a run that come after its log was stored. It keeps them in memory, compressed, until Store adds
+// them to the stored log. They go to the server's log too. It is safe for concurrent use.
 type Late struct {
 	options Options
 	fields  []any
@@ -38,7 +38,8 @@ type Late struct {
 	due      time.Time    // when they are to be stored; zero if there are none
 }
 
-// NewLate returns a Late without lines. fields are those of New. waits is called when a line waits and none did before; it must not block.
+// NewLate returns a Late without lines. fields are those of New. waits is called when a line waits and none did before;
+// it must not block.
 func NewLate(options Options, waits func(), fields ...any) *Late {
 	return &Late{options: options, waits: waits, fields: fields}
 }
@@ -55,8 +56,8 @@ func (l *Late) Due() time.Time {
 	return l.due
 }
 
-// Store passes the lines that wait to add, as a gzip stream. If add fails, the next call passes the same ones again, before all others: add
-// finds out whether it has stored them nevertheless.
+// Store passes the lines that wait to add, as a gzip stream. If add fails, the next call passes the same ones again,
+// before all others: add finds out whether it has stored them nevertheless.
 func (l *Late) Store(add func(lines io.ReadSeeker) error) error {
 	l.storing.Lock()
 	defer l.storing.Unlock()
@@ -89,7 +90,9 @@ func (l *Late) take() []byte {
 		return nil
 	}
 	if l.leftOut > 0 {
-		l.add(line{time: l.options.Now(), level: hclog.Warn, msg: "lines are left out here, because too many have come; they are in the server's log", args: append(l.fields[:len(l.fields):len(l.fields)], "lines", l.leftOut)})
+		l.add(line{time: l.options.Now(), level: hclog.Warn,
+			msg:  "lines are left out here, because too many have come; they are in the server's log",
+			args: append(l.fields[:len(l.fields):len(l.fields)], "lines", l.leftOut)})
 	}
 	_ = l.gz.Close() // writes to memory
 	taken := bytes.Clone(l.lines.Bytes())

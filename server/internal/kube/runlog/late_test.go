@@ -18,7 +18,8 @@ func TestLateLinesAreStoredOnceAndWhenTheyAreDue(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var server, stored bytes.Buffer
 	waited := 0
-	late := NewLate(Options{Tee: hclog.New(&hclog.LoggerOptions{Output: &server}), Now: func() time.Time { return now }}, func() { waited++ }, "backup", "velero/b")
+	late := NewLate(Options{Tee: hclog.New(&hclog.LoggerOptions{Output: &server}), Now: func() time.Time { return now }},
+		func() { waited++ }, "backup", "velero/b")
 	add := func(lines io.ReadSeeker) error {
 		_, err := io.Copy(&stored, lines)
 		return err
@@ -68,7 +69,8 @@ func TestLateLinesAreBounded(t *testing.T) {
 	}))
 	log := unzipped(t, &stored)
 	require.Equal(t, 4, strings.Count(log, long))
-	require.Contains(t, log, `msg="lines are left out here, because too many have come; they are in the server's log" lines=3`)
+	require.Contains(t, log,
+		`msg="lines are left out here, because too many have come; they are in the server's log" lines=3`)
 }
 
 func unzipped(t *testing.T, compressed io.Reader) string {

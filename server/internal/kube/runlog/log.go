@@ -31,8 +31,8 @@ func (o Options) format() func(line) []byte {
 	return formatText
 }
 
-// Log is the log of one run. It writes lines to a compressed temporary file, which exists until Close, and to the server's log.
-// If writing to the file fails, Reader returns the first error.
+// Log is the log of one run. It writes lines to a compressed temporary file, which exists until Close, and to the
+// server's log. If writing to the file fails, Reader returns the first error.
 type Log struct {
 	tee    hclog.Logger
 	format func(line) []byte
@@ -61,20 +61,23 @@ func New(opts Options, fields ...any) (*Log, error) {
 	}
 	compressor, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("set up the compression of the log: %w", err), file.Close(), os.Remove(file.Name()))
+		return nil, errors.Join(fmt.Errorf("set up the compression of the log: %w", err), file.Close(),
+			os.Remove(file.Name()))
 	}
-	l := &Log{tee: opts.Tee, format: opts.format(), now: opts.Now, fields: fields, json: opts.JSON, file: file, gz: compressor}
+	l := &Log{tee: opts.Tee, format: opts.format(), now: opts.Now, fields: fields, json: opts.JSON, file: file,
+		gz: compressor}
 	l.own = ownFields(l.json, line{args: fields}.fields())
 	return l, nil
 }
 
-// Logger returns a logger that writes to the log and to the server's log. After Reader or Close it writes only to the server's
-// log.
+// Logger returns a logger that writes to the log and to the server's log. After Reader or Close it writes only to the
+// server's log.
 func (l *Log) Logger() hclog.Logger {
 	return &logger{to: l, level: l.tee.GetLevel(), args: l.fields}
 }
 
-// Reader ends the log and returns its compressed content. The caller must close the reader. Reader may be called several times.
+// Reader ends the log and returns its compressed content. The caller must close the reader. Reader may be called
+// several times.
 func (l *Log) Reader() (io.ReadSeekCloser, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

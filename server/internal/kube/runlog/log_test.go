@@ -126,7 +126,8 @@ func TestCloseRemovesFile(t *testing.T) {
 
 func TestNewNamesMissingDirectory(t *testing.T) {
 	t.Parallel()
-	_, err := runlog.New(runlog.Options{Dir: filepath.Join(t.TempDir(), "missing"), Tee: hclog.NewNullLogger(), Now: clock})
+	_, err := runlog.New(runlog.Options{Dir: filepath.Join(t.TempDir(), "missing"), Tee: hclog.NewNullLogger(),
+		Now: clock})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "missing")
 }

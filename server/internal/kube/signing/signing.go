@@ -1,5 +1,6 @@
-// Package signing proves that a server, or an agent, of an installation has made what it finds in the cluster: with a key in a Secret of its
-// namespace. Whoever may write custom resources and ConfigMaps, but read no Secrets, cannot make such a proof.
+// Package signing proves that a server, or an agent, of an installation has made what it finds in the cluster: with a
+// key in a Secret of its namespace. Whoever may write custom resources and ConfigMaps, but read no Secrets, cannot make
+// such a proof.
 //
 // The package imports the client of controller-runtime only. Start reading at Open.
 package signing
@@ -35,8 +36,8 @@ type Key struct{ secret []byte }
 // NewKey returns the key of a secret, which must not be known to others.
 func NewKey(secret []byte) *Key { return &Key{secret} }
 
-// Sign returns the proof that the holder of the key has made parts for a purpose. No other purpose or parts, also none that are split
-// differently, have the same.
+// Sign returns the proof that the holder of the key has made parts for a purpose. No other purpose or parts, also none
+// that are split differently, have the same.
 func (k *Key) Sign(purpose string, parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(k.sum(purpose, parts))
 }
@@ -78,8 +79,8 @@ type Keys struct {
 	fixed bool
 }
 
-// Open returns the key in the Secret of a namespace. Unless writer is nil, the key is made if there is none. live reads from the API server.
-// Whoever deletes the Secret replaces the key: what was signed by then is not proven any more.
+// Open returns the key in the Secret of a namespace. Unless writer is nil, the key is made if there is none. live reads
+// from the API server. Whoever deletes the Secret replaces the key: what was signed by then is not proven any more.
 func Open(live client.Reader, writer client.Writer, namespace string, now func() time.Time) *Keys {
 	return &Keys{live: live, writer: writer, namespace: namespace, now: now}
 }
@@ -117,8 +118,9 @@ func (s *Keys) look(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("the Secret %s does not exist yet; the server creates it when it starts", at)
 	case apierrors.IsNotFound(err):
 		found = &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, Labels: map[string]string{"velero.io/exclude-from-backup": "true"}},
-			Data:       map[string][]byte{dataKey: newSecret()}, Immutable: new(true),
+			ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name,
+				Labels: map[string]string{"velero.io/exclude-from-backup": "true"}},
+			Data: map[string][]byte{dataKey: newSecret()}, Immutable: new(true),
 		}
 		if err = s.writer.Create(ctx, found); apierrors.IsAlreadyExists(err) {
 			found = new(corev1.Secret)
@@ -131,7 +133,8 @@ func (s *Keys) look(ctx context.Context) ([]byte, error) {
 	if secret := found.Data[dataKey]; len(secret) >= keySize {
 		return secret, nil
 	}
-	return nil, fmt.Errorf("secret %s: data.%s has %d bytes, want %d random ones; delete the Secret, then the server makes another",
+	return nil, fmt.Errorf("secret %s: data.%s has %d bytes, want %d random ones; delete the Secret, then the server "+
+		"makes another",
 		at, dataKey, len(found.Data[dataKey]), keySize)
 }
 

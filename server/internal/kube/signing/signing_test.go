@@ -34,7 +34,8 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	cluster := fake.NewClientBuilder().Build()
 	_, err := Open(cluster, nil, "n", time.Now).Get(t.Context())
-	require.ErrorContains(t, err, "the Secret n/cleat-signing-key does not exist yet; the server creates it when it starts")
+	require.ErrorContains(t, err, "the Secret n/cleat-signing-key does not exist yet; the server creates it when it "+
+		"starts")
 	one, err := Open(cluster, cluster, "n", time.Now).Get(t.Context())
 	require.NoError(t, err)
 	for range 2 {
@@ -42,7 +43,9 @@ func TestKeyIsMadeOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, again.Proves(one.Sign("p"), "p"))
 	}
-	require.NoError(t, cluster.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: SecretName}, Data: map[string][]byte{"key": []byte("x")}}))
+	require.NoError(t, cluster.Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: SecretName},
+			Data: map[string][]byte{"key": []byte("x")}}))
 	_, err = Open(cluster, cluster, "m", time.Now).Get(t.Context())
 	require.ErrorContains(t, err, "want 32 random ones")
 }

@@ -12,10 +12,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// New returns a tracer provider that sends all spans over gRPC to the OTLP receiver at endpoint, e.g. "http://collector:4317".
-// With https, the receiver's certificate must be valid. version is the version of the server. New does not wait for the
-// connection: spans that cannot be sent are dropped and logged. The provider's Shutdown sends the remaining spans until its
-// context ends.
+// New returns a tracer provider that sends all spans over gRPC to the OTLP receiver at endpoint, e.g.
+// "http://collector:4317". With https, the receiver's certificate must be valid. version is the version of the server.
+// New does not wait for the connection: spans that cannot be sent are dropped and logged. The provider's Shutdown sends
+// the remaining spans until its context ends.
 func New(ctx context.Context, endpoint, version string, log hclog.Logger) (*sdktrace.TracerProvider, error) {
 	if err := CheckEndpoint(endpoint); err != nil {
 		return nil, err

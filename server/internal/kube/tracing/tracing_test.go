@@ -29,7 +29,9 @@ type receiver struct {
 	refuse error
 }
 
-func (r *receiver) Export(_ context.Context, req *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+func (r *receiver) Export(
+	_ context.Context, req *collectorv1.ExportTraceServiceRequest,
+) (*collectorv1.ExportTraceServiceResponse, error) {
 	r.got <- req
 	return &collectorv1.ExportTraceServiceResponse{}, r.refuse
 }
@@ -77,20 +79,25 @@ func TestPluginCallsReachReceiver(t *testing.T) {
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{
 		Log: hclog.NewNullLogger(), Tracer: provider,
 		BuiltIns: []framework.Registration{
-			biav1.Register("cleat.dev/stamp", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return stamp{}, nil }),
+			biav1.Register("cleat.dev/stamp", func(context.Context, *framework.Setup) (biav1.BackupItemAction,
+				error) {
+				return stamp{}, nil
+			}),
 		},
 	})
 	require.NoError(t, err)
 	defer host.Close()
 	session := host.Session("", hclog.NewNullLogger())
-	_, err = pluginhost.All(session, kinds.BackupItemActions()...)[0].Execute(session.Trace(t.Context(), "Backup", "velero/nightly"),
+	_, err = pluginhost.All(session, kinds.BackupItemActions()...)[0].Execute(session.Trace(t.Context(), "Backup",
+		"velero/nightly"),
 		[]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`), []byte(`{}`))
 	require.NoError(t, err)
 	session.Close()
 	require.NoError(t, provider.Shutdown(t.Context()), "Shutdown must send the remaining spans")
 
 	resource := (<-r.got).GetResourceSpans()[0]
-	require.Equal(t, map[string]string{"service.name": "cleat", "service.version": "v1.2.3"}, texts(resource.GetResource().GetAttributes()))
+	require.Equal(t, map[string]string{"service.name": "cleat", "service.version": "v1.2.3"},
+		texts(resource.GetResource().GetAttributes()))
 	spans := map[string]*tracev1.Span{}
 	for _, span := range resource.GetScopeSpans()[0].GetSpans() {
 		spans[span.GetName()] = span

@@ -64,7 +64,8 @@ func (l *List) Longest() (oldest []Waiting, others int) {
 
 // First returns the first few of the waits, which are the oldest, and the number of the others.
 func First(all []Waiting) (oldest []Waiting, others int) {
-	slices.SortStableFunc(all, func(a, b Waiting) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.For, b.For)) })
+	slices.SortStableFunc(all,
+		func(a, b Waiting) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.For, b.For)) })
 	n := min(len(all), most)
 	return all[:n], len(all) - n
 }
@@ -119,7 +120,8 @@ func (l *List) look() {
 		}
 		lasts := now.Sub(w.Since)
 		l.logged[w.For] = logged{since: w.Since, next: now.Add(min(lasts, rarest))}
-		details := []any{"for", w.For, "since", w.Since.UTC().Format(time.RFC3339), "lasts", lasts.Round(time.Second).String()}
+		details := []any{"for", w.For, "since", w.Since.UTC().Format(time.RFC3339), "lasts",
+			lasts.Round(time.Second).String()}
 		if w.Because != "" {
 			details = append(details, "because", w.Because)
 		}

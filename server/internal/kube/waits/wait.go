@@ -41,8 +41,8 @@ func Of(ctx context.Context) *List {
 	return New()
 }
 
-// Begin adds a wait to the list in the context. What it is for is formatted when it has lasted for a while: the arguments must
-// not change. End must be called.
+// Begin adds a wait to the list in the context. What it is for is formatted when it has lasted for a while: the
+// arguments must not change. End must be called.
 func Begin(ctx context.Context, format string, args ...any) *Wait {
 	l, ok := ctx.Value(key{}).(*List)
 	if !ok {

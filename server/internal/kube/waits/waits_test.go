@@ -37,7 +37,8 @@ func TestLongestShowsTheOldestOnceForAll(t *testing.T) {
 		first.Because("it is being deleted")
 		defer waits.Begin(ctx, "something new").End()
 		oldest, others = list.Longest()
-		require.Equal(t, waits.Waiting{For: "namespace shop", Because: "it is being deleted", Since: began, Parts: 1001}, oldest[0])
+		require.Equal(t, waits.Waiting{For: "namespace shop", Because: "it is being deleted", Since: began, Parts: 1001},
+			oldest[0])
 		require.Len(t, oldest, 5)
 		require.Equal(t, "claim d", oldest[4].For)
 		require.Equal(t, 2, others)

@@ -5,9 +5,9 @@
 //	downloads.go  an empty volume like the one that is restored: claim, pod
 //	handover.go   the restored volume becomes that of the target claim
 //
-// Claims and pods belong to the load (objects.go); pods do nothing but hold the volume (pod.go). Each call looks at what is there and makes
-// what is missing, one write after the other, so a process may be killed at any point.
+// Claims and pods belong to the load (objects.go); pods do nothing but hold the volume (pod.go). Each call looks at
+// what is there and makes what is missing, one write after the other, so a process may be killed at any point.
 //
-// The package imports nodeagent for its errors, settings, run and the snapshots of plugins/itemactions/csi. Start reading at
-// Uploads.Expose.
+// The package imports nodeagent for its errors, settings, run and the snapshots of plugins/itemactions/csi. Start
+// reading at Uploads.Expose.
 package expose

@@ -19,8 +19,8 @@ import (
 // selectedNodeAnnotation of a claim is the node for whose pod its volume is to be made.
 const selectedNodeAnnotation = "volume.kubernetes.io/selected-node"
 
-// Downloads exposes an empty volume for each DataDownload. Once the volume has the data, it becomes the volume of the target claim.
-// Downloads implements node.Exposer.
+// Downloads exposes an empty volume for each DataDownload. Once the volume has the data, it becomes the volume of the
+// target claim. Downloads implements node.Exposer.
 type Downloads struct{ *Volumes }
 
 // download is a DataDownload.
@@ -54,7 +54,8 @@ func (d Downloads) Expose(ctx context.Context, object client.Object) error {
 		return node.Pending(fmt.Sprintf("volume claim %s is not restored yet", load.target))
 	}
 	if target.Spec.VolumeName != "" {
-		return &node.Final{Err: fmt.Errorf("volume claim %s is bound to volume %s already, the data is not restored into it", load.target, target.Spec.VolumeName)}
+		return &node.Final{Err: fmt.Errorf("volume claim %s is bound to volume %s already, the data is not restored into it",
+			load.target, target.Spec.VolumeName)}
 	}
 	chosen, err := d.node(ctx, target)
 	if err != nil {
@@ -70,7 +71,8 @@ func (d Downloads) Expose(ctx context.Context, object client.Object) error {
 	}
 	pod := new(corev1.Pod)
 	err = d.ensure(ctx, load.owner, pod, func() error {
-		*pod = *d.pod(holder{label: velerov1.DataDownloadLabel, group: "generic-restore-exposer", name: load.GetName(), claim: claim, node: chosen})
+		*pod = *d.pod(holder{label: velerov1.DataDownloadLabel, group: "generic-restore-exposer", name: load.GetName(),
+			claim: claim, node: chosen})
 		return nil
 	})
 	if err != nil {
@@ -105,7 +107,8 @@ func (d Downloads) node(ctx context.Context, target *corev1.PersistentVolumeClai
 		return "", err
 	}
 	if class == nil {
-		return "", node.Pending(fmt.Sprintf("storage class %s of volume claim %s/%s does not exist", *name, target.Namespace, target.Name))
+		return "", node.Pending(fmt.Sprintf("storage class %s of volume claim %s/%s does not exist", *name, target.Namespace,
+			target.Name))
 	}
 	if class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 		return "", nil
@@ -113,7 +116,8 @@ func (d Downloads) node(ctx context.Context, target *corev1.PersistentVolumeClai
 	chosen := target.Annotations[selectedNodeAnnotation]
 	if chosen == "" {
 		return "", node.Pending(fmt.Sprintf(
-			"volume claim %s/%s waits for a pod that uses it, which chooses the node of the volume; restore such a pod, or set restorePVC.ignoreDelayBinding in the ConfigMap of the node agents", target.Namespace, target.Name))
+			"volume claim %s/%s waits for a pod that uses it, which chooses the node of the volume; restore such a pod, or "+
+				"set restorePVC.ignoreDelayBinding in the ConfigMap of the node agents", target.Namespace, target.Name))
 	}
 	return chosen, nil
 }
@@ -121,13 +125,15 @@ func (d Downloads) node(ctx context.Context, target *corev1.PersistentVolumeClai
 // like describes a claim for a volume that the target can have.
 func like(target *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: target.Spec.AccessModes, StorageClassName: target.Spec.StorageClassName, VolumeMode: target.Spec.VolumeMode,
+		AccessModes: target.Spec.AccessModes, StorageClassName: target.Spec.StorageClassName,
+		VolumeMode:                target.Spec.VolumeMode,
 		VolumeAttributesClassName: target.Spec.VolumeAttributesClassName, Resources: target.Spec.Resources,
 	}}
 	claim.Labels, claim.Annotations = maps.Clone(target.Labels), maps.Clone(target.Annotations)
 	maps.DeleteFunc(claim.Annotations, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
-		return strings.HasSuffix(domain, "kubernetes.io") || strings.HasSuffix(domain, "velero.io") // of the target's own binding
+		// of the target's own binding
+		return strings.HasSuffix(domain, "kubernetes.io") || strings.HasSuffix(domain, "velero.io")
 	})
 	if node != "" {
 		if claim.Annotations == nil {

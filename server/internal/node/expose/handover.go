@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// downloadLabel of a persistent volume is the UID of the DataDownload that has filled it. It says that all data was moved.
+	// downloadLabel of a persistent volume is the UID of the DataDownload that has filled it. It says that all data was
+	// moved.
 	downloadLabel = "cleat.dev/data-download"
 	// policyAnnotation of a persistent volume is its reclaim policy, while it is kept without a claim.
 	policyAnnotation = "cleat.dev/reclaim-policy"
@@ -24,8 +25,8 @@ const (
 	boundByControllerAnnotation = "pv.kubernetes.io/bound-by-controller"
 )
 
-// handOver binds the volume that a download has filled to the target claim. Its first write labels the volume, so that later writes and
-// repeated calls find it.
+// handOver binds the volume that a download has filled to the target claim. Its first write labels the volume, so that
+// later writes and repeated calls find it.
 func (d Downloads) handOver(ctx context.Context, load *download) error {
 	pv, err := d.filled(ctx, load)
 	if err != nil {
@@ -47,7 +48,8 @@ func (d Downloads) handOver(ctx context.Context, load *download) error {
 		}
 	}
 	if target.Spec.VolumeName != "" && target.Spec.VolumeName != pv.Name {
-		return &node.Final{Err: fmt.Errorf("volume claim %s was bound to volume %s meanwhile, the data is not restored into it", load.target, target.Spec.VolumeName)}
+		return &node.Final{Err: fmt.Errorf("volume claim %s was bound to volume %s meanwhile, the data is not restored "+
+			"into it", load.target, target.Spec.VolumeName)}
 	}
 	if err := d.unexpose(ctx, load); err != nil {
 		return err
@@ -56,7 +58,8 @@ func (d Downloads) handOver(ctx context.Context, load *download) error {
 		return fmt.Errorf("bind volume %s, which has the data, to volume claim %s: %w", pv.Name, load.target, err)
 	}
 	if pv.Status.Phase != corev1.VolumeBound || target.Status.Phase != corev1.ClaimBound {
-		return node.Pending(fmt.Sprintf("volume %s, which has the data, is not bound to volume claim %s yet", pv.Name, load.target))
+		return node.Pending(fmt.Sprintf("volume %s, which has the data, is not bound to volume claim %s yet", pv.Name,
+			load.target))
 	}
 	return d.patch(ctx, pv, func() {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(pv.Annotations[policyAnnotation])
@@ -77,9 +80,12 @@ func (d Downloads) filled(ctx context.Context, load *download) (*corev1.Persiste
 }
 
 // begin marks the volume of a download as filled, and keeps it from being deleted with its claim.
-func (d Downloads) begin(ctx context.Context, load *download, target *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+func (d Downloads) begin(
+	ctx context.Context, load *download, target *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolume, error) {
 	if target.Spec.VolumeName != "" {
-		return nil, &node.Final{Err: fmt.Errorf("volume claim %s was bound to volume %s meanwhile, the data is not restored into it", load.target, target.Spec.VolumeName)}
+		return nil, &node.Final{Err: fmt.Errorf("volume claim %s was bound to volume %s meanwhile, the data is not "+
+			"restored into it", load.target, target.Spec.VolumeName)}
 	}
 	claim := new(corev1.PersistentVolumeClaim)
 	exists, err := d.find(ctx, load.owner, claim)
@@ -87,7 +93,8 @@ func (d Downloads) begin(ctx context.Context, load *download, target *corev1.Per
 		return nil, err
 	}
 	if !exists || claim.Spec.VolumeName == "" {
-		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by somebody", load.GetNamespace(), load.GetName())}
+		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by somebody",
+			load.GetNamespace(), load.GetName())}
 	}
 	pv := new(corev1.PersistentVolume)
 	if err := d.Cluster.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, pv); err != nil {
@@ -127,7 +134,8 @@ func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target
 		target.Spec.VolumeName = pv.Name
 		delete(target.Annotations, bindCompletedAnnotation)
 		delete(target.Annotations, boundByControllerAnnotation)
-		if err := d.Cluster.Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := d.Cluster.Patch(ctx, target,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
 	}
@@ -135,7 +143,8 @@ func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target
 		return nil
 	}
 	return d.patch(ctx, pv, func() {
-		pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: target.Namespace, Name: target.Name, UID: target.UID}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim",
+			Namespace: target.Namespace, Name: target.Name, UID: target.UID}
 		delete(pv.Annotations, boundByControllerAnnotation)
 		if target.Spec.Selector != nil {
 			for key, value := range target.Spec.Selector.MatchLabels {
@@ -145,8 +154,8 @@ func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target
 	})
 }
 
-// giveUp ends a handover that was begun: it completes the handover if the target claim refers to the volume, and has the volume deleted
-// otherwise.
+// giveUp ends a handover that was begun: it completes the handover if the target claim refers to the volume, and has
+// the volume deleted otherwise.
 func (d Downloads) giveUp(ctx context.Context, load *download) error {
 	pv, err := d.filled(ctx, load)
 	if err != nil || pv == nil || pv.Annotations[policyAnnotation] == "" {

@@ -44,7 +44,8 @@ func (o owner) describe(object client.Object) {
 	object.SetNamespace(o.GetNamespace())
 	object.SetName(o.GetName())
 	object.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: o.kind.GroupVersion().String(), Kind: o.kind.Kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true),
+		APIVersion: o.kind.GroupVersion().String(), Kind: o.kind.Kind, Name: o.GetName(), UID: o.GetUID(),
+		Controller: new(true),
 	}})
 	labels := object.GetLabels()
 	if labels == nil {
@@ -65,9 +66,11 @@ func (v *Volumes) read(ctx context.Context, o owner, object client.Object) (bool
 	case metav1.IsControlledBy(object, o.Object):
 		return true, nil
 	case object.GetDeletionTimestamp() != nil:
-		return false, node.Pending(fmt.Sprintf("%s %s, which a load of the same name has left, is being deleted", nameOf(object), o.GetName()))
+		return false, node.Pending(fmt.Sprintf("%s %s, which a load of the same name has left, is being deleted",
+			nameOf(object), o.GetName()))
 	}
-	return false, &node.Final{Err: fmt.Errorf("%s %s/%s exists and does not belong to %s; rename or delete it", nameOf(object), o.GetNamespace(), o.GetName(), o)}
+	return false, &node.Final{Err: fmt.Errorf("%s %s/%s exists and does not belong to %s; rename or delete it",
+		nameOf(object), o.GetNamespace(), o.GetName(), o)}
 }
 
 // ensure reads the object of a load into object. If there is none, wanted fills in object, and ensure creates it.
@@ -77,7 +80,8 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	case err != nil:
 		return err
 	case exists && object.GetDeletionTimestamp() != nil:
-		return &node.Final{Err: fmt.Errorf("somebody has deleted %s %s, which exposes the volume", nameOf(object), o.GetName())}
+		return &node.Final{Err: fmt.Errorf("somebody has deleted %s %s, which exposes the volume", nameOf(object),
+			o.GetName())}
 	case exists:
 		return nil
 	}
@@ -95,8 +99,8 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	return nil
 }
 
-// discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume is being made that would
-// outlive its claim.
+// discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume is
+// being made that would outlive its claim.
 func (v *Volumes) discard(ctx context.Context, o owner) error {
 	claim := new(corev1.PersistentVolumeClaim)
 	exists, err := v.find(ctx, o, claim)
@@ -131,14 +135,15 @@ func (v *Volumes) doom(ctx context.Context, claim *corev1.PersistentVolumeClaim)
 	return err
 }
 
-// How long a volume may take to be made: after its claim was created, and until a provisioner has been told to make it. Those that take
-// longer are not waited for.
+// How long a volume may take to be made: after its claim was created, and until a provisioner has been told to make it.
+// Those that take longer are not waited for.
 const (
 	makingVolume        = 10 * time.Minute
 	choosingProvisioner = 15 * time.Second
 )
 
-// coming reports whether a provisioner may be making a volume for a claim that its storage class would have it keep without the claim.
+// coming reports whether a provisioner may be making a volume for a claim that its storage class would have it keep
+// without the claim.
 func (v *Volumes) coming(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	limit := choosingProvisioner
 	if claim.Annotations[provisionerAnnotation] != "" {
@@ -183,7 +188,8 @@ func (v *Volumes) reclaim(ctx context.Context, name string) (exists bool, err er
 	return true, nil
 }
 
-// find reads the object of a load into object, and reports whether there is one. An object of another owner does not count.
+// find reads the object of a load into object, and reports whether there is one. An object of another owner does not
+// count.
 func (v *Volumes) find(ctx context.Context, o owner, object client.Object) (bool, error) {
 	err := v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(o.Object), object)
 	if client.IgnoreNotFound(err) != nil {

@@ -33,7 +33,8 @@ type holder struct {
 	unlabelled         bool // the files of the volume keep their SELinux labels
 }
 
-// pod describes a pod that holds a volume on a node until it is deleted. The agent of the node opens the volume where the kubelet mounts it.
+// pod describes a pod that holds a volume on a node until it is deleted. The agent of the node opens the volume where
+// the kubelet mounts it.
 func (v *Volumes) pod(h holder) *corev1.Pod {
 	labels := maps.Clone(v.Settings.PodLabels)
 	if labels == nil {
@@ -49,7 +50,9 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 		Name: containerName, Image: v.Agent.Spec.Containers[0].Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: []string{"/cleat"}, Args: []string{"node-agent", "hold"}, Resources: resources,
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{
+				Drop: []corev1.Capability{"ALL"},
+			},
 		},
 	}
 	if mode := h.claim.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
@@ -65,10 +68,14 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: h.claim.Name, ReadOnly: h.readOnly},
 			}}},
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: new(true), RunAsUser: new(nobody), RunAsGroup: new(nobody), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				RunAsNonRoot: new(true), RunAsUser: new(nobody), RunAsGroup: new(nobody), SeccompProfile: &corev1.SeccompProfile{
+					Type: corev1.SeccompProfileTypeRuntimeDefault,
+				},
 			},
-			ServiceAccountName: v.Agent.Spec.ServiceAccountName, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
-			ImagePullSecrets: v.Agent.Spec.ImagePullSecrets, Tolerations: tolerations(v.Agent), PriorityClassName: v.Settings.PriorityClassName,
+			ServiceAccountName: v.Agent.Spec.ServiceAccountName, AutomountServiceAccountToken: new(false),
+			EnableServiceLinks: new(false),
+			ImagePullSecrets:   v.Agent.Spec.ImagePullSecrets, Tolerations: tolerations(v.Agent),
+			PriorityClassName:             v.Settings.PriorityClassName,
 			TerminationGracePeriodSeconds: new(int64),
 			OS:                            &corev1.PodOS{Name: corev1.Linux},
 			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
@@ -107,11 +114,14 @@ func affinity(selector *metav1.LabelSelector) *corev1.Affinity {
 			})
 		}
 		for _, e := range selector.MatchExpressions {
-			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values})
+			term.MatchExpressions = append(term.MatchExpressions,
+				corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values})
 		}
 	}
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{term},
+		},
 	}}
 }
 
@@ -121,7 +131,8 @@ func state(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	case corev1.PodRunning:
 		return nil
 	case corev1.PodFailed, corev1.PodSucceeded:
-		return &node.Final{Err: fmt.Errorf("pod %s, which exposes the volume, has ended as %s: %s %s", pod.Name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message)}
+		return &node.Final{Err: fmt.Errorf("pod %s, which exposes the volume, has ended as %s: %s %s", pod.Name,
+			pod.Status.Phase, pod.Status.Reason, pod.Status.Message)}
 	default:
 	}
 	why := ""

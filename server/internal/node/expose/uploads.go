@@ -44,7 +44,8 @@ func uploadOf(object client.Object) (*upload, error) {
 	}
 	return &upload{
 		owner: owner{du, v2alpha1.SchemeGroupVersion.WithKind("DataUpload")}, spec: &du.Spec, marks: marks,
-		from: types.NamespacedName{Namespace: du.Spec.SourceNamespace, Name: du.Spec.CSISnapshot.VolumeSnapshot}, to: client.ObjectKeyFromObject(du),
+		from: types.NamespacedName{Namespace: du.Spec.SourceNamespace, Name: du.Spec.CSISnapshot.VolumeSnapshot},
+		to:   client.ObjectKeyFromObject(du),
 	}, nil
 }
 
@@ -83,7 +84,9 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 }
 
 // claim describes the claim whose volume is made of a snapshot.
-func (u Uploads) claim(ctx context.Context, load *upload, snapshot csi.Handed, claim *corev1.PersistentVolumeClaim) error {
+func (u Uploads) claim(
+	ctx context.Context, load *upload, snapshot csi.Handed, claim *corev1.PersistentVolumeClaim,
+) error {
 	class, group := load.spec.CSISnapshot.StorageClass, snapshotv1.GroupName
 	configured := u.Settings.BackupPVC[class]
 	if configured.StorageClass != "" {
@@ -101,7 +104,9 @@ func (u Uploads) claim(ctx context.Context, load *upload, snapshot csi.Handed, c
 	*claim = corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{access}, VolumeMode: snapshot.Mode,
 		DataSource: &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: load.to.Name},
-		Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *snapshot.RestoreSize}},
+		Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: *snapshot.RestoreSize},
+		},
 	}}
 	claim.Annotations = maps.Clone(configured.Annotations)
 	return nil
@@ -114,7 +119,8 @@ func (u Uploads) complete(ctx context.Context, load *upload, snapshot *csi.Hande
 	err := u.Cluster.Live.Get(ctx, key, &source)
 	switch {
 	case apierrors.IsNotFound(err) && snapshot.RestoreSize == nil:
-		return &node.Final{Err: fmt.Errorf("the size of the volume is not known: its CSI driver reports none for the snapshot, and volume claim %s does not exist any more", key)}
+		return &node.Final{Err: fmt.Errorf("the size of the volume is not known: its CSI driver reports none for the "+
+			"snapshot, and volume claim %s does not exist any more", key)}
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get volume claim %s: %w", key, err)
 	}

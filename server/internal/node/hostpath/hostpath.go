@@ -1,5 +1,5 @@
-// Package hostpath finds and opens the volumes of pods in the directory in which the kubelet mounts them (/var/lib/kubelet/pods), as the
-// node agent sees it:
+// Package hostpath finds and opens the volumes of pods in the directory in which the kubelet mounts them
+// (/var/lib/kubelet/pods), as the node agent sees it:
 //
 //	ROOT/POD-UID/volumes/PLUGIN/NAME             a directory
 //	ROOT/POD-UID/volumes/kubernetes.io~csi/NAME/mount
@@ -7,7 +7,8 @@
 //
 // NAME is that of the persistent volume if the pod has a claim, and otherwise that of the volume in the pod.
 //
-// A volume is looked up once. The open volume stays the same, whatever its path leads to later, and links never lead to it or out of it.
+// A volume is looked up once. The open volume stays the same, whatever its path leads to later, and links never lead to
+// it or out of it.
 //
 // The package imports the standard library and golang.org/x/sys only.
 package hostpath
@@ -69,7 +70,8 @@ func Find(root, podUID, name string) (Volume, error) {
 	return Volume{}, fmt.Errorf("%w: no directory %s in %s", ErrNotMounted, name, filepath.Join(root, podUID))
 }
 
-// Directories opens the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no such pod.
+// Directories opens the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no
+// such pod.
 func Directories(root, podUID string) ([]Volume, error) {
 	if err := checkName(podUID); err != nil {
 		return nil, err
@@ -119,7 +121,8 @@ func names(in *os.File, directory string) ([]string, error) {
 	return opened.Readdirnames(-1)
 }
 
-// find opens the volume at a path below the directory of pods. A directory must be no link, which could lead to anywhere on the node.
+// find opens the volume at a path below the directory of pods. A directory must be no link, which could lead to
+// anywhere on the node.
 func find(pods *os.File, at string, block bool) (Volume, error) {
 	if !block && path.Base(path.Dir(at)) == csiPlugin {
 		at = path.Join(at, "mount")
@@ -130,7 +133,8 @@ func find(pods *os.File, at string, block bool) (Volume, error) {
 	}
 	v := Volume{Path: filepath.Join(pods.Name(), at), Block: block, File: opened}
 	info, err := opened.Stat()
-	if err == nil && block && info.Mode().Type() == fs.ModeSymlink { // by the kubelet: nothing of a volume is in this directory
+	if err == nil && block && info.Mode().Type() == fs.ModeSymlink {
+		// by the kubelet: nothing of a volume is in this directory
 		target, failed := follow(opened)
 		_ = opened.Close()
 		if failed != nil {

@@ -14,7 +14,8 @@ func TestVolumesAreFoundWhereTheKubeletMountsThem(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{
-		"p1/volumes/kubernetes.io~csi/pvc-1/mount", "p1/volumes/kubernetes.io~empty-dir/cache", "p1/volumes/kubernetes.io~csi/unstaged",
+		"p1/volumes/kubernetes.io~csi/pvc-1/mount", "p1/volumes/kubernetes.io~empty-dir/cache",
+		"p1/volumes/kubernetes.io~csi/unstaged",
 		"p1/volumes/kubernetes.io~nfs/pvc-2", "p1/volumeDevices/kubernetes.io~csi",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
@@ -44,7 +45,8 @@ func TestVolumesAreFoundWhereTheKubeletMountsThem(t *testing.T) {
 		return paths
 	}
 	require.ElementsMatch(t, []string{
-		filepath.Join(root, "p1/volumes/kubernetes.io~csi/pvc-1/mount"), filepath.Join(root, "p1/volumes/kubernetes.io~nfs/pvc-2"), filepath.Join(root, "p1/volumes/kubernetes.io~empty-dir/cache"),
+		filepath.Join(root, "p1/volumes/kubernetes.io~csi/pvc-1/mount"), filepath.Join(root,
+			"p1/volumes/kubernetes.io~nfs/pvc-2"), filepath.Join(root, "p1/volumes/kubernetes.io~empty-dir/cache"),
 	}, directories("p1"))
 	require.Empty(t, directories("p2"))
 	_, err := hostpath.Directories(root, "..")
@@ -90,7 +92,8 @@ func TestLinksLeadToNoVolume(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "p1"), 0o755))
 	require.NoError(t, os.Symlink(outside, filepath.Join(root, "p1/volumes")))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "p2/volumes"), 0o755))
-	require.NoError(t, os.Symlink(filepath.Join(outside, "kubernetes.io~empty-dir"), filepath.Join(root, "p2/volumes/kubernetes.io~empty-dir")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "kubernetes.io~empty-dir"),
+		filepath.Join(root, "p2/volumes/kubernetes.io~empty-dir")))
 	for _, pod := range []string{"p1", "p2"} {
 		_, err := hostpath.Find(root, pod, "data")
 		require.Error(t, err, pod)

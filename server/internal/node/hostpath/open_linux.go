@@ -17,8 +17,8 @@ const (
 // open opens the directory of pods.
 func open(root string) (*os.File, error) { return os.OpenFile(root, toRead, 0) }
 
-// openBelow opens a path below a directory. The kernel refuses one that has a link, or that leaves the directory, also if something is
-// moved or replaced meanwhile.
+// openBelow opens a path below a directory. The kernel refuses one that has a link, or that leaves the directory, also
+// if something is moved or replaced meanwhile.
 func openBelow(in *os.File, path string, flags uint64) (*os.File, error) {
 	how := &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC,
@@ -31,7 +31,8 @@ func openBelow(in *os.File, path string, flags uint64) (*os.File, error) {
 			return os.NewFile(uintptr(fd), filepath.Join(in.Name(), path)), nil
 		case unix.EINTR, unix.EAGAIN:
 		case unix.ENOSYS:
-			return nil, fmt.Errorf("open %s: the kernel of the node is older than 5.6, and cannot open volumes safely: %w", path, err)
+			return nil, fmt.Errorf("open %s: the kernel of the node is older than 5.6, and cannot open volumes safely: %w", path,
+				err)
 		default:
 			return nil, &fs.PathError{Op: "open", Path: filepath.Join(in.Name(), path), Err: err}
 		}

@@ -17,7 +17,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(`[null]`, `{}`)
 	f.Fuzz(func(t *testing.T, loads, agents string) {
 		key := signing.NewKey([]byte("k"))
-		cm := &corev1.ConfigMap{Data: map[string]string{"loads": loads, "agents": agents, "proof": key.Sign("ledger", "", loads, agents)}}
+		cm := &corev1.ConfigMap{Data: map[string]string{"loads": loads, "agents": agents,
+			"proof": key.Sign("ledger", "", loads, agents)}}
 		l, _ := ledger.Read(cm, key)
 		require.False(t, l.Unproven)
 		l.Loads["new"] = ledger.Note{}

@@ -54,8 +54,8 @@ type Note struct {
 	Bytes        int64  `json:"bytes,omitempty"`
 }
 
-// Read returns the content of the ConfigMap, without entries that no agent has written. The error names such an entry. The ledger is
-// usable in any case. It is empty, and Unproven, if the key does not prove that an agent has written it.
+// Read returns the content of the ConfigMap, without entries that no agent has written. The error names such an entry.
+// The ledger is usable in any case. It is empty, and Unproven, if the key does not prove that an agent has written it.
 func Read(cm *corev1.ConfigMap, key *signing.Key) (Ledger, error) {
 	l := Ledger{Loads: map[types.UID]Note{}, Agents: map[string]string{}}
 	if len(cm.Data) == 0 {
@@ -76,7 +76,8 @@ func Read(cm *corev1.ConfigMap, key *signing.Key) (Ledger, error) {
 		var note Note
 		decoder := json.NewDecoder(bytes.NewReader(encoded))
 		if err := decoder.Decode(&note); err != nil || uid == "" || note.Version == "" {
-			strange = fmt.Errorf("ConfigMap %s/%s: data.%s: the note of %q is not one of a node agent", cm.Namespace, cm.Name, loadsKey, uid)
+			strange = fmt.Errorf("ConfigMap %s/%s: data.%s: the note of %q is not one of a node agent", cm.Namespace, cm.Name,
+				loadsKey, uid)
 			continue
 		}
 		l.Loads[uid] = note
@@ -95,8 +96,8 @@ func (l Ledger) Clone() Ledger {
 	return Ledger{Loads: maps.Clone(l.Loads), Agents: maps.Clone(l.Agents)}
 }
 
-// ConfigMap returns before with the ledger as its content, signed with the key. Its write is conditional on the resource version of before; without a version,
-// the ConfigMap is to be created.
+// ConfigMap returns before with the ledger as its content, signed with the key. Its write is conditional on the
+// resource version of before; without a version, the ConfigMap is to be created.
 func (l Ledger) ConfigMap(before *corev1.ConfigMap, key *signing.Key) (*corev1.ConfigMap, error) {
 	loads, err := json.Marshal(l.Loads)
 	if err != nil {
@@ -112,7 +113,8 @@ func (l Ledger) ConfigMap(before *corev1.ConfigMap, key *signing.Key) (*corev1.C
 			Labels: before.Labels, Annotations: before.Annotations,
 		},
 		Data: map[string]string{
-			loadsKey: string(loads), agentsKey: string(agents), proofKey: key.Sign(purpose, before.Namespace, string(loads), string(agents)),
+			loadsKey: string(loads), agentsKey: string(agents), proofKey: key.Sign(purpose, before.Namespace, string(loads),
+				string(agents)),
 		},
 	}, nil
 }

@@ -15,8 +15,10 @@ import (
 func TestOnlyWhatAgentsHaveWrittenIsRead(t *testing.T) {
 	t.Parallel()
 	key := signing.NewKey([]byte("k"))
-	written := ledger.Ledger{Loads: map[types.UID]ledger.Note{"u": {Kind: "DataUpload", Name: "l", Version: "1", Node: "n"}}, Agents: map[string]string{"n": "p"}}
-	cm, err := written.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: ledger.Name}}, key)
+	written := ledger.Ledger{Loads: map[types.UID]ledger.Note{"u": {Kind: "DataUpload", Name: "l", Version: "1",
+		Node: "n"}}, Agents: map[string]string{"n": "p"}}
+	cm, err := written.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: ledger.Name}},
+		key)
 	require.NoError(t, err)
 	read, err := ledger.Read(cm, key)
 	require.NoError(t, err)

@@ -27,7 +27,8 @@ const (
 	Unknown
 )
 
-// State returns what a note means. seen is nil for a load that the cache does not know; gone reports whether it was deleted.
+// State returns what a note means. seen is nil for a load that the cache does not know; gone reports whether it was
+// deleted.
 func (n Note) State(seen *Seen, gone bool) State {
 	switch {
 	case seen == nil && gone:
@@ -45,7 +46,8 @@ func (n Note) State(seen *Seen, gone bool) State {
 	}
 }
 
-// newer reports whether resource version a was given after b. Versions that cannot be compared, which no agent writes, are older than any.
+// newer reports whether resource version a was given after b. Versions that cannot be compared, which no agent writes,
+// are older than any.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

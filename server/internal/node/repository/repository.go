@@ -1,8 +1,9 @@
-// Package repository opens the repositories in which the data of volumes is stored: one for each namespace and location, at the path, with
-// the password and with the BackupRepository that Velero gives a restic repository, so that either can restore what the other has stored.
+// Package repository opens the repositories in which the data of volumes is stored: one for each namespace and
+// location, at the path, with the password and with the BackupRepository that Velero gives a restic repository, so that
+// either can restore what the other has stored.
 //
-// A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that has not finished.
-// Others wait for its phase Ready.
+// A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that
+// has not finished. Others wait for its phase Ready.
 //
 // The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Create.
 package repository
@@ -51,7 +52,9 @@ type Opener struct {
 }
 
 // Create implements node.Repositories.
-func (o *Opener) Create(ctx context.Context, mover datamover.Mover, locationName, namespace string) (datamover.Repository, error) {
+func (o *Opener) Create(
+	ctx context.Context, mover datamover.Mover, locationName, namespace string,
+) (datamover.Repository, error) {
 	r, err := o.describe(ctx, locationName, namespace, true)
 	if err != nil {
 		return r, err
@@ -65,9 +68,11 @@ func (o *Opener) Create(ctx context.Context, mover datamover.Mover, locationName
 	return r, nil
 }
 
-// Use implements node.Repositories. Nothing is stored in a repository with the public password unless the installation has that: whoever
-// writes to the bucket could have made it.
-func (o *Opener) Use(ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error) error {
+// Use implements node.Repositories. Nothing is stored in a repository with the public password unless the installation
+// has that: whoever writes to the bucket could have made it.
+func (o *Opener) Use(
+	ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error,
+) error {
 	r, err := o.describe(ctx, locationName, namespace, false)
 	if err != nil {
 		return err
@@ -95,7 +100,9 @@ func check(ctx context.Context, mover datamover.Mover, r datamover.Repository) e
 }
 
 // describe returns where a repository is and how it is opened.
-func (o *Opener) describe(ctx context.Context, locationName, namespace string, create bool) (r datamover.Repository, err error) {
+func (o *Opener) describe(
+	ctx context.Context, locationName, namespace string, create bool,
+) (r datamover.Repository, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the repository of namespace %s in location %s: %w", namespace, locationName, err)
@@ -107,7 +114,8 @@ func (o *Opener) describe(ctx context.Context, locationName, namespace string, c
 		}
 	}
 	var of velerov1.BackupStorageLocation
-	if err := o.Cluster.Live.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: locationName}, &of); err != nil {
+	if err := o.Cluster.Live.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: locationName},
+		&of); err != nil {
 		return datamover.Repository{}, err
 	}
 	config, err := o.Locations.Config(ctx, &of)
@@ -116,17 +124,20 @@ func (o *Opener) describe(ctx context.Context, locationName, namespace string, c
 	}
 	password, err := o.password(ctx, create)
 	return datamover.Repository{
-		Provider: of.Spec.Provider, Config: config, Path: pathPrefix + namespace, Password: password, ReadOnly: run.ReadOnly(&of),
+		Provider: of.Spec.Provider, Config: config, Path: pathPrefix +
+			namespace, Password: password, ReadOnly: run.ReadOnly(&of),
 	}, err
 }
 
-// password returns the password of all repositories. If there is no Secret and create is set, it makes one. A repository that is only read
-// may have been made with the public password, before this installation had one of its own.
+// password returns the password of all repositories. If there is no Secret and create is set, it makes one. A
+// repository that is only read may have been made with the public password, before this installation had one of its
+// own.
 func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	if create {
 		password, created, err := repopassword.Ensure(ctx, o.Cluster.Client, o.Cluster.Live, o.Cluster.Namespace)
 		if created && o.Log != nil {
-			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which nobody can restore volumes elsewhere",
+			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which "+
+				"nobody can restore volumes elsewhere",
 				"secret", repopassword.SecretName)
 		}
 		return password, err
@@ -139,7 +150,9 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 }
 
 // ensure returns when the repository exists.
-func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string) error {
+func (o *Opener) ensure(
+	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string,
+) error {
 	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: namespace + "-" + locationName + "-restic"}
 	distinct := distinctName(key.Name, namespace, locationName)
 	for {
@@ -169,7 +182,8 @@ func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.
 			return err
 		case known.Spec.VolumeNamespace != namespace || known.Spec.BackupStorageLocation != locationName:
 			if key.Name == distinct {
-				return fmt.Errorf("the BackupRepository %s is of namespace %q in location %q, delete it", key.Name, known.Spec.VolumeNamespace, known.Spec.BackupStorageLocation)
+				return fmt.Errorf("the BackupRepository %s is of namespace %q in location %q, delete it", key.Name,
+					known.Spec.VolumeNamespace, known.Spec.BackupStorageLocation)
 			}
 			key.Name = distinct
 			continue
@@ -194,7 +208,8 @@ func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.
 	}
 }
 
-// distinctName returns the name of a BackupRepository whose usual name another one has: both parts of it may have hyphens.
+// distinctName returns the name of a BackupRepository whose usual name another one has: both parts of it may have
+// hyphens.
 func distinctName(usual, namespace, locationName string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + locationName))
 	return usual + "-" + hex.EncodeToString(sum[:4])
@@ -221,7 +236,9 @@ func isClaimedReady(known *velerov1.BackupRepository) bool {
 }
 
 // create creates a repository that does not exist, and notes the result.
-func (o *Opener) create(ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository) error {
+func (o *Opener) create(
+	ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository,
+) error {
 	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true}, nil)
 	before := known.DeepCopy()
 	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""

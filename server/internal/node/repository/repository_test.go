@@ -22,7 +22,9 @@ type creator struct {
 	created []string
 }
 
-func (c *creator) Check(_ context.Context, check datamover.Check, _ func(datamover.Progress)) (datamover.Checked, error) {
+func (c *creator) Check(
+	_ context.Context, check datamover.Check, _ func(datamover.Progress),
+) (datamover.Checked, error) {
 	c.created = append(c.created, check.Repository.Path)
 	return datamover.Checked{}, nil
 }
@@ -33,7 +35,8 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
 	mover := &creator{}
 	ensure := func(namespace, location string) error {
-		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location, namespace)
+		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location,
+			namespace)
 	}
 	for range 2 { // those that exist are left alone
 		require.NoError(t, ensure("a-b", "c"))

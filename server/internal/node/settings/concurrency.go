@@ -10,8 +10,8 @@ import (
 // defaultLimit is how many loads are moved at once on a node for which nothing is configured.
 const defaultLimit = 1
 
-// NodeLimit returns how many loads are moved at once on a node with these labels: the lowest number of the rules that match it, or else
-// globalConfig, or else 1. The text says which of them it is.
+// NodeLimit returns how many loads are moved at once on a node with these labels: the lowest number of the rules that
+// match it, or else globalConfig, or else 1. The text says which of them it is.
 func (c *LoadConcurrency) NodeLimit(of map[string]string) (limit int, why string) {
 	for i, rule := range c.PerNodeConfig {
 		selector, err := metav1.LabelSelectorAsSelector(&rule.NodeSelector)

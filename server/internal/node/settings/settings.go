@@ -27,13 +27,15 @@ type Settings struct {
 	PodLabels          map[string]string    `json:"podLabels"`
 }
 
-// LoadConcurrency limits the loads that are moved at once on a node, and those that are prepared at once in the cluster.
+// LoadConcurrency limits the loads that are moved at once on a node, and those that are prepared at once in the
+// cluster.
 type LoadConcurrency struct {
 	// GlobalConfig is the limit of nodes without a rule of their own.
 	GlobalConfig int `json:"globalConfig"`
 	// PerNodeConfig are rules for nodes. If several match a node, the lowest number is its limit.
 	PerNodeConfig []NodeRule `json:"perNodeConfig"`
-	// PrepareQueueLength is how many loads may be Accepted or Prepared at once. Without a positive number there is no limit.
+	// PrepareQueueLength is how many loads may be Accepted or Prepared at once. Without a positive number there is no
+	// limit.
 	PrepareQueueLength int `json:"prepareQueueLength"`
 }
 
@@ -129,11 +131,13 @@ func checkPlaces(document []byte) error {
 func (s *Settings) check() (warnings []string, err error) {
 	c := &s.LoadConcurrency
 	if c.PrepareQueueLength < 0 {
-		warnings = append(warnings, fmt.Sprintf("loadConcurrency.prepareQueueLength is %d and is ignored, want a positive number: any number of loads is prepared at once", c.PrepareQueueLength))
+		warnings = append(warnings, fmt.Sprintf("loadConcurrency.prepareQueueLength is %d and is ignored, want a positive "+
+			"number: any number of loads is prepared at once", c.PrepareQueueLength))
 		c.PrepareQueueLength = 0
 	}
 	if c.GlobalConfig < 0 {
-		warnings = append(warnings, fmt.Sprintf("loadConcurrency.globalConfig is %d and is ignored, want a positive number: the limit is %d", c.GlobalConfig, defaultLimit))
+		warnings = append(warnings, fmt.Sprintf("loadConcurrency.globalConfig is %d and is ignored, want a positive "+
+			"number: the limit is %d", c.GlobalConfig, defaultLimit))
 		c.GlobalConfig = 0
 	}
 	for i, rule := range c.PerNodeConfig {
@@ -142,7 +146,8 @@ func (s *Settings) check() (warnings []string, err error) {
 			return nil, fmt.Errorf("%s.nodeSelector: %w", where, err)
 		}
 		if rule.Number <= 0 {
-			warnings = append(warnings, fmt.Sprintf("%s.number is %d, want a positive number: the rule is ignored", where, rule.Number))
+			warnings = append(warnings, fmt.Sprintf("%s.number is %d, want a positive number: the rule is ignored", where,
+				rule.Number))
 		}
 	}
 	c.PerNodeConfig = slices.DeleteFunc(c.PerNodeConfig, func(rule NodeRule) bool { return rule.Number <= 0 })
@@ -153,7 +158,8 @@ func (s *Settings) check() (warnings []string, err error) {
 	}
 	for class, claim := range s.BackupPVC {
 		if claim.SPCNoRelabeling && !claim.ReadOnly {
-			warnings = append(warnings, fmt.Sprintf("backupPVC.%s.spcNoRelabeling is ignored, because it needs readOnly: true", class))
+			warnings = append(warnings, fmt.Sprintf("backupPVC.%s.spcNoRelabeling is ignored, because it needs readOnly: true",
+				class))
 			claim.SPCNoRelabeling = false
 			s.BackupPVC[class] = claim
 		}
@@ -186,20 +192,22 @@ func (r PodResources) Requirements() (corev1.ResourceRequirements, error) {
 		}
 		quantity, err := resource.ParseQuantity(one.value)
 		if err != nil {
-			return corev1.ResourceRequirements{}, fmt.Errorf("podResources.%s is %q, want a quantity such as 500m or 1Gi", one.key, one.value)
+			return corev1.ResourceRequirements{}, fmt.Errorf("podResources.%s is %q, want a quantity such as 500m or 1Gi",
+				one.key, one.value)
 		}
 		one.list[one.name] = quantity
 	}
 	for name, request := range requests {
 		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
-			return corev1.ResourceRequirements{}, fmt.Errorf("podResources: the request of %s is %s, more than the limit %s", name, request.String(), limit.String())
+			return corev1.ResourceRequirements{}, fmt.Errorf("podResources: the request of %s is %s, more than the limit %s",
+				name, request.String(), limit.String())
 		}
 	}
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, nil
 }
 
-// Affinity returns the selector of nodes for the volumes of a storage class: the first that names the class, or else the first that names
-// none; nil without either.
+// Affinity returns the selector of nodes for the volumes of a storage class: the first that names the class, or else
+// the first that names none; nil without either.
 func (s *Settings) Affinity(class string) *metav1.LabelSelector {
 	i := slices.IndexFunc(s.LoadAffinity, func(a LoadAffinity) bool { return class != "" && a.StorageClass == class })
 	if i < 0 {
@@ -211,13 +219,14 @@ func (s *Settings) Affinity(class string) *metav1.LabelSelector {
 	return &s.LoadAffinity[i].NodeSelector
 }
 
-// WithoutEffect returns the keys that are set and have no effect: data movers run beside the agent, not in the pods that expose volumes.
-// In an agent that exposes no volumes, the keys about these pods have no effect either.
+// WithoutEffect returns the keys that are set and have no effect: data movers run beside the agent, not in the pods
+// that expose volumes. In an agent that exposes no volumes, the keys about these pods have no effect either.
 func (s *Settings) WithoutEffect(exposes bool) []string {
 	without := map[string]bool{"privilegedFsBackup": s.PrivilegedFsBackup, "cachePVC": s.CachePVC != nil}
 	if !exposes {
 		maps.Copy(without, map[string]bool{
-			"loadAffinity": len(s.LoadAffinity) > 0, "backupPVC": len(s.BackupPVC) > 0, "restorePVC": s.RestorePVC != RestorePVC{},
+			"loadAffinity": len(s.LoadAffinity) > 0, "backupPVC": len(s.BackupPVC) > 0,
+			"restorePVC":   s.RestorePVC != RestorePVC{},
 			"podResources": s.PodResources != PodResources{}, "priorityClassName": s.PriorityClassName != "",
 			"podAnnotations": len(s.PodAnnotations) > 0, "podLabels": len(s.PodLabels) > 0,
 		})

@@ -48,7 +48,8 @@ func TestSampleIsUnderstood(t *testing.T) {
 	require.Equal(t, map[string]string{"disk": "ssd"}, s.Affinity("fast").MatchLabels)
 	require.Equal(t, map[string]string{"disk": "any"}, s.Affinity("slow").MatchLabels)
 	require.Nil(t, new(settings.Settings).Affinity("slow"))
-	require.Equal(t, []string{"backupPVC", "cachePVC", "loadAffinity", "podAnnotations", "podLabels", "podResources", "priorityClassName", "privilegedFsBackup", "restorePVC"}, s.WithoutEffect(false))
+	require.Equal(t, []string{"backupPVC", "cachePVC", "loadAffinity", "podAnnotations", "podLabels", "podResources",
+		"priorityClassName", "privilegedFsBackup", "restorePVC"}, s.WithoutEffect(false))
 	require.Equal(t, []string{"cachePVC", "privilegedFsBackup"}, s.WithoutEffect(true))
 	require.Empty(t, new(settings.Settings).WithoutEffect(false))
 	requirements, err := s.PodResources.Requirements()
@@ -62,9 +63,11 @@ func TestLimitOfNodeIsTheLowestThatMatches(t *testing.T) {
 	s, _, err := settings.Parse(configMap(sample))
 	require.NoError(t, err)
 	for want, labels := range map[string]map[string]string{
-		"3 loadConcurrency.perNodeConfig[0]": {"kubernetes.io/hostname": "node1", "beta.kubernetes.io/instance-type": "Standard_B4ms"},
-		"5 loadConcurrency.perNodeConfig[1]": {"kubernetes.io/hostname": "node2", "beta.kubernetes.io/instance-type": "Standard_B4ms"},
-		"2 loadConcurrency.globalConfig":     {"kubernetes.io/hostname": "node2"},
+		"3 loadConcurrency.perNodeConfig[0]": {"kubernetes.io/hostname": "node1",
+			"beta.kubernetes.io/instance-type": "Standard_B4ms"},
+		"5 loadConcurrency.perNodeConfig[1]": {"kubernetes.io/hostname": "node2",
+			"beta.kubernetes.io/instance-type": "Standard_B4ms"},
+		"2 loadConcurrency.globalConfig": {"kubernetes.io/hostname": "node2"},
 	} {
 		limit, why := s.LoadConcurrency.NodeLimit(labels)
 		require.Equal(t, want, string(rune('0'+limit))+" "+why)
@@ -84,7 +87,8 @@ func TestValuesWithoutMeaningAreIgnoredWithWarning(t *testing.T) {
 		"ConfigMap velero/agents: backupPVC.fast.spcNoRelabeling is ignored, because it needs readOnly: true",
 		"ConfigMap velero/agents: loadConcurrency.globalConfig is -3 and is ignored, want a positive number: the limit is 1",
 		"ConfigMap velero/agents: loadConcurrency.perNodeConfig[0].number is 0, want a positive number: the rule is ignored",
-		"ConfigMap velero/agents: loadConcurrency.prepareQueueLength is -1 and is ignored, want a positive number: any number of loads is prepared at once",
+		"ConfigMap velero/agents: loadConcurrency.prepareQueueLength is -1 and is ignored, want a positive number: any " +
+			"number of loads is prepared at once",
 		"ConfigMap velero/agents: podResources are ignored: podResources: the request of cpu is 2, more than the limit 1",
 	}, warnings)
 	require.Zero(t, s.LoadConcurrency.PrepareQueueLength)
@@ -112,7 +116,8 @@ func TestDocumentsThatCannotBeUnderstoodAreErrors(t *testing.T) {
 	two := configMap(`{}`)
 	two.Data["other"] = `{}`
 	_, _, err := settings.Parse(two)
-	require.EqualError(t, err, "ConfigMap velero/agents: it has 2 keys in data (node-agent.json, other), want exactly one with the YAML document")
+	require.EqualError(t, err, "ConfigMap velero/agents: it has 2 keys in data (node-agent.json, other), want exactly "+
+		"one with the YAML document")
 }
 
 func FuzzParse(f *testing.F) {

@@ -1,5 +1,5 @@
-// Package signal is how a node agent tells a pod what became of its volumes: by a file in each volume, for which the init container
-// restore-wait of the pod waits.
+// Package signal is how a node agent tells a pod what became of its volumes: by a file in each volume, for which the
+// init container restore-wait of the pod waits.
 //
 //	VOLUME/.velero/UID         the data is restored; UID is that of the Restore, and the file is Velero's
 //	VOLUME/.velero/UID.failed  it is not, and the text says why
@@ -30,7 +30,8 @@ func Restored(volume *os.Root, restore string) error { return write(volume, rest
 // Failed marks a volume whose data a restore could not restore, with the reason.
 func Failed(volume *os.Root, restore, why string) error { return write(volume, restore+suffix, why) }
 
-// write writes a mark. Pods may write to the volume meanwhile. A link of theirs does not lead out of it, and no file of theirs is opened.
+// write writes a mark. Pods may write to the volume meanwhile. A link of theirs does not lead out of it, and no file of
+// theirs is opened.
 func write(volume *os.Root, name, text string) error {
 	if name == suffix || name != filepath.Base(name) {
 		return fmt.Errorf("%q is not the UID of a Restore", name)
@@ -60,8 +61,9 @@ func Remove(volume *os.Root, restore string) error {
 	return volume.RemoveAll(directory)
 }
 
-// Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an error when the restore
-// of one of them has failed, or when ctx ends. tell is called with what Wait waits for, whenever that changes.
+// Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an
+// error when the restore of one of them has failed, or when ctx ends. tell is called with what Wait waits for, whenever
+// that changes.
 func Wait(ctx context.Context, root, restore string, tell func(string)) error {
 	told := ""
 	for {
@@ -118,7 +120,8 @@ func lookAt(path, restore string) (bool, error) {
 	why, err := volume.ReadFile(filepath.Join(directory, restore+suffix))
 	switch {
 	case err == nil:
-		return false, fmt.Errorf("the data of volume %s was not restored: %s; delete the pod, and restore it again", filepath.Base(path), why)
+		return false, fmt.Errorf("the data of volume %s was not restored: %s; delete the pod, and restore it again",
+			filepath.Base(path), why)
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
@@ -129,7 +132,8 @@ func lookAt(path, restore string) (bool, error) {
 	return err == nil, err
 }
 
-// Clean removes the files of restores from the volumes in root, as far as the user of the pod may. The agent removes the others.
+// Clean removes the files of restores from the volumes in root, as far as the user of the pod may. The agent removes
+// the others.
 func Clean(root string) error {
 	volumes, err := os.ReadDir(root)
 	if err != nil {

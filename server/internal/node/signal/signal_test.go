@@ -54,7 +54,8 @@ func TestWaitEndsWhenAVolumeIsNotRestored(t *testing.T) {
 	err := signal.Wait(t.Context(), root, "uid", func(string) {
 		require.NoError(t, signal.Failed(open(t, root, "wal"), "uid", "no such snapshot"))
 	})
-	require.EqualError(t, err, "the data of volume wal was not restored: no such snapshot; delete the pod, and restore it again")
+	require.EqualError(t, err, "the data of volume wal was not restored: no such snapshot; delete the pod, and restore "+
+		"it again")
 	require.NoError(t, signal.Restored(open(t, root, "wal"), "uid"), "by another attempt")
 	require.NoError(t, signal.Restored(open(t, root, "data"), "uid"))
 	require.NoError(t, signal.Wait(t.Context(), root, "uid", nil))

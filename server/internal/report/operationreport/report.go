@@ -8,7 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
-// OfMonitor returns the report on the operations that a monitor follows, of the owners with the given keys or, without keys, of all.
+// OfMonitor returns the report on the operations that a monitor follows, of the owners with the given keys or, without
+// keys, of all.
 func OfMonitor(monitor *operation.Monitor, keys []string, now time.Time) *serverreport.Operations {
 	var owners []serverreport.OperationsOf
 	for _, group := range monitor.Groups() {
@@ -25,7 +26,8 @@ func OfMonitor(monitor *operation.Monitor, keys []string, now time.Time) *server
 			rows[i] = row(&all[i].Operation)
 			rows[i].Cancelled, rows[i].Trouble = all[i].Cancelled, all[i].Trouble
 		}
-		owners = append(owners, serverreport.OperationsOf{Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Operations: rows})
+		owners = append(owners, serverreport.OperationsOf{Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
+			Operations: rows})
 	}
 	return serverreport.NewOperations(now, owners)
 }

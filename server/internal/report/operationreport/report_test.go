@@ -23,9 +23,11 @@ func owner(kind, name string) *operation.Owner {
 
 func copying(id string, phase operation.Phase) operation.Operation {
 	return operation.Operation{
-		Action: "a.io/copy", ID: id, Item: framework.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "shop", Name: id},
+		Action: "a.io/copy", ID: id, Item: framework.ResourceIdentifier{Group: "apps", Resource: "deployments",
+			Namespace: "shop", Name: id},
 		Created: time.Unix(10, 0), Status: operation.Status{
-			Phase: phase, NCompleted: 5, NTotal: 10, Units: "bytes", Description: "d", Started: time.Unix(11, 0), Updated: time.Unix(12, 0),
+			Phase: phase, NCompleted: 5, NTotal: 10, Units: "bytes", Description: "d", Started: time.Unix(11, 0),
+			Updated: time.Unix(12, 0),
 		},
 	}
 }
@@ -42,16 +44,20 @@ func TestOfMonitor(t *testing.T) {
 	now := time.Unix(60, 0)
 	require.Equal(t, &serverreport.Operations{Time: now}, operationreport.OfMonitor(m, nil, now))
 	m.Follow(owner(operation.OfRestore, "r"), []operation.Operation{copying("r-1", operation.New)}, 0)
-	g := m.Follow(owner(operation.OfBackup, "b"), []operation.Operation{copying("1", operation.Completed), copying("2", operation.InProgress)}, 0)
+	g := m.Follow(owner(operation.OfBackup, "b"), []operation.Operation{copying("1", operation.Completed),
+		copying("2", operation.InProgress)}, 0)
 	g.Cancel(errors.New("on request"))
 
 	all := operationreport.OfMonitor(m, nil, now)
-	require.Equal(t, serverreport.Summary{Open: 2, Completed: 1, Amounts: []serverreport.Amount{{Units: "bytes", Done: 15, Total: 30}}}, all.Summary)
+	require.Equal(t, serverreport.Summary{Open: 2, Completed: 1,
+		Amounts: []serverreport.Amount{{Units: "bytes", Done: 15, Total: 30}}}, all.Summary)
 	require.Len(t, all.Owners, 2)
 	require.Equal(t, []string{"b", "r"}, []string{all.Owners[0].Name, all.Owners[1].Name})
 	require.Equal(t, serverreport.Operation{
-		Plugin: "a.io/copy", ID: "2", Resource: "deployments.apps", Namespace: "shop", Name: "2", Phase: "InProgress", Done: 5, Total: 10, Units: "bytes",
-		Description: "d", Created: time.Unix(10, 0), Started: time.Unix(11, 0), Updated: time.Unix(12, 0), Cancelled: "on request",
+		Plugin: "a.io/copy", ID: "2", Resource: "deployments.apps", Namespace: "shop", Name: "2", Phase: "InProgress",
+		Done: 5, Total: 10, Units: "bytes",
+		Description: "d", Created: time.Unix(10, 0), Started: time.Unix(11, 0), Updated: time.Unix(12, 0),
+		Cancelled: "on request",
 	}, all.Owners[0].Operations[0], "open ones are first")
 	require.Equal(t, "1", all.Owners[0].Operations[1].ID)
 
@@ -66,7 +72,8 @@ func TestOfFile(t *testing.T) {
 	b := owner(operation.OfBackup, "b")
 	odd := copying("odd", operation.New)
 	odd.Created = time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)) // the year -1 in UTC
-	file := operation.NewFile(b, []operation.Operation{copying("1", operation.Failed), odd, {Action: "a.io/copy", Status: operation.Status{Phase: operation.New}}})
+	file := operation.NewFile(b, []operation.Operation{copying("1", operation.Failed), odd,
+		{Action: "a.io/copy", Status: operation.Status{Phase: operation.New}}})
 	of := operationreport.OfFile(b, file)
 	require.Len(t, of.Operations, 2)
 	require.Contains(t, of.Problem, "has no operationID")

@@ -12,8 +12,8 @@ import (
 // ask asks an action which items it applies to.
 type ask func(ctx context.Context) (framework.ResourceSelector, error)
 
-// actions returns the functions that ask plugins which items they apply to, by their index. Actions have one that the server
-// calls or would call.
+// actions returns the functions that ask plugins which items they apply to, by their index. Actions have one that the
+// server calls or would call.
 func actions(session *pluginhost.Session, plugins []serverreport.Plugin) map[int]ask {
 	found := map[int]ask{}
 	stages := serverreport.Stages()
@@ -30,8 +30,8 @@ type action interface {
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 }
 
-// match assigns actions to plugins. An action does not report its kind, but actions of the same name come in the order of
-// the kinds.
+// match assigns actions to plugins. An action does not report its kind, but actions of the same name come in the order
+// of the kinds.
 func match[A action](found map[int]ask, plugins []serverreport.Plugin, ofKinds []string, actions []A) {
 	taken := map[int]bool{}
 	for _, kind := range ofKinds {

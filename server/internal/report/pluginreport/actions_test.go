@@ -30,7 +30,8 @@ func TestActionsOfSameNameAreAllAsked(t *testing.T) {
 		{Name: "a.b/gone", Kind: "Early", Status: serverreport.InUse},
 	}
 	found := map[int]ask{}
-	match(found, plugins, []string{"Early", "Late"}, []hub{{"a.b/both", "early"}, {"a.b/both", "late"}, {"a.b/late", "alone"}})
+	match(found, plugins, []string{"Early", "Late"}, []hub{{"a.b/both", "early"}, {"a.b/both", "late"},
+		{"a.b/late", "alone"}})
 	got := map[int]string{}
 	for i, ask := range found {
 		selector, err := ask(t.Context())

@@ -7,8 +7,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 )
 
-// Plugins returns the report of each entry of a host, in their order. policies are the names of the plugins that decide, by
-// kind.
+// Plugins returns the report of each entry of a host, in their order. policies are the names of the plugins that
+// decide, by kind.
 func Plugins(entries []pluginhost.Entry, policies map[string][]string) []serverreport.Plugin {
 	plugins := make([]serverreport.Plugin, 0, len(entries))
 	for _, entry := range entries {
@@ -19,7 +19,8 @@ func Plugins(entries []pluginhost.Entry, policies map[string][]string) []serverr
 
 func plugin(e pluginhost.Entry, policies map[string][]string) serverreport.Plugin {
 	p := serverreport.Plugin{
-		Name: e.Name, Status: serverreport.NotUsed, Reason: e.Choice, Note: e.Note, File: e.Command, BuiltIn: e.BuiltIn, Stock: e.Stock,
+		Name: e.Name, Status: serverreport.NotUsed, Reason: e.Choice, Note: e.Note, File: e.Command, BuiltIn: e.BuiltIn,
+		Stock:         e.Stock,
 		PluginVersion: e.PluginVersion, FrameworkVersion: e.FrameworkVersion,
 	}
 	if e.Kind != "" {

@@ -19,17 +19,21 @@ func TestPluginsHaveStatusAndReason(t *testing.T) {
 	}{
 		"in use": {
 			pluginhost.Entry{
-				Name: "a.b/c", Kind: "BackupItemActionV2", Version: 2, Command: "/plugins/c", Used: true, Choice: "newest", Note: "old", Stock: 3,
-				PluginVersion: "1", FrameworkVersion: "2", ConfigSchema: []byte(`{}`), Process: process.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
+				Name: "a.b/c", Kind: "BackupItemActionV2", Version: 2, Command: "/plugins/c", Used: true, Choice: "newest",
+				Note: "old", Stock: 3,
+				PluginVersion: "1", FrameworkVersion: "2", ConfigSchema: []byte(`{}`), Process: process.Process{PID: 7, Restarts: 1,
+					ResidentBytes: 9},
 			},
 			serverreport.Plugin{
-				Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest", Note: "old", File: "/plugins/c", Stock: 3,
+				Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest", Note: "old",
+				File: "/plugins/c", Stock: 3,
 				PluginVersion: "1", FrameworkVersion: "2", Process: &serverreport.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
 			},
 		},
 		"a policy that decides": {
 			pluginhost.Entry{Name: "a.b/chosen", Kind: "QueueAdmission", Version: 1, Used: true, Choice: "newest"},
-			serverreport.Plugin{Name: "a.b/chosen", Kind: "QueueAdmission", Version: 1, Status: serverreport.InUse, Reason: "newest"},
+			serverreport.Plugin{Name: "a.b/chosen", Kind: "QueueAdmission", Version: 1, Status: serverreport.InUse,
+				Reason: "newest"},
 		},
 		"another policy": {
 			pluginhost.Entry{Name: "a.b/other", Kind: "QueueAdmission", Version: 1, Used: true, Choice: "newest"},
@@ -41,11 +45,14 @@ func TestPluginsHaveStatusAndReason(t *testing.T) {
 		"a store of two locations": {
 			pluginhost.Entry{
 				Name: "a.b/c", Kind: "ObjectStore", Version: 1, Used: true, Choice: "newest", Process: process.Process{PID: 7},
-				Locations: []pluginhost.Location{{Name: "velero/a", Process: process.Process{PID: 8, Restarts: 2}}, {Name: "velero/b"}},
+				Locations: []pluginhost.Location{{Name: "velero/a", Process: process.Process{PID: 8, Restarts: 2}},
+					{Name: "velero/b"}},
 			},
 			serverreport.Plugin{
-				Name: "a.b/c", Kind: "ObjectStore", Version: 1, Status: serverreport.InUse, Reason: "newest", Process: &serverreport.Process{PID: 7},
-				Locations: []serverreport.Location{{Name: "velero/a", Process: &serverreport.Process{PID: 8, Restarts: 2}}, {Name: "velero/b"}},
+				Name: "a.b/c", Kind: "ObjectStore", Version: 1, Status: serverreport.InUse, Reason: "newest",
+				Process: &serverreport.Process{PID: 7},
+				Locations: []serverreport.Location{{Name: "velero/a", Process: &serverreport.Process{PID: 8, Restarts: 2}},
+					{Name: "velero/b"}},
 			},
 		},
 		"a store of no location": {
@@ -63,7 +70,8 @@ func TestPluginsHaveStatusAndReason(t *testing.T) {
 			},
 		},
 		"of a version that the server does not know": {
-			pluginhost.Entry{Name: "a.b/c", Kind: "ObjectStoreV9", Choice: "this server knows version 1 of ObjectStore, not 9", BuiltIn: true},
+			pluginhost.Entry{Name: "a.b/c", Kind: "ObjectStoreV9", Choice: "this server knows version 1 of ObjectStore, not 9",
+				BuiltIn: true},
 			serverreport.Plugin{
 				Name: "a.b/c", Kind: "ObjectStore", Version: 9, Status: serverreport.NotUsed, BuiltIn: true,
 				Reason: "this server knows version 1 of ObjectStore, not 9",

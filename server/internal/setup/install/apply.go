@@ -19,14 +19,15 @@ import (
 // fieldOwner is the manager of fields that are applied.
 const fieldOwner = "cleat-cli"
 
-// Apply installs everything. It brings the definitions up to date. It creates the other objects, and leaves alone those that exist; with
-// replace, it applies them instead. It calls applied after each object.
+// Apply installs everything. It brings the definitions up to date. It creates the other objects, and leaves alone those
+// that exist; with replace, it applies them instead. It calls applied after each object.
 func Apply(ctx context.Context, c client.Client, o *Options, replace bool, applied func(name, action string)) error {
 	objects, err := others(o)
 	if err != nil {
 		return err
 	}
-	if err := Definitions(ctx, c, func(name, action string) { applied("customresourcedefinition/"+name, action) }); err != nil {
+	if err := Definitions(ctx, c,
+		func(name, action string) { applied("customresourcedefinition/"+name, action) }); err != nil {
 		return err
 	}
 	for _, object := range objects {
@@ -39,15 +40,17 @@ func Apply(ctx context.Context, c client.Client, o *Options, replace bool, appli
 	return ensurePassword(ctx, c, o.Namespace, applied)
 }
 
-// ensurePassword gives a new installation a password of its own for the repositories of volumes. One that exists stays. It is not among the
-// objects of an installation, which may be printed and applied again: then the repositories would not open any more.
+// ensurePassword gives a new installation a password of its own for the repositories of volumes. One that exists stays.
+// It is not among the objects of an installation, which may be printed and applied again: then the repositories would
+// not open any more.
 func ensurePassword(ctx context.Context, c client.Client, namespace string, applied func(name, action string)) error {
 	password, created, err := repopassword.Ensure(ctx, c, c, namespace)
 	switch {
 	case err != nil:
 		return fmt.Errorf("give the repositories of volumes a password: %w", err)
 	case created && !repopassword.IsPublic(password):
-		applied("secret/"+repopassword.SecretName, "created; keep a copy of it outside of the cluster, without which nobody can restore volumes elsewhere")
+		applied("secret/"+repopassword.SecretName, "created; keep a copy of it outside of the cluster, without which "+
+			"nobody can restore volumes elsewhere")
 	case created:
 		applied("secret/"+repopassword.SecretName, "created with the public password that the repositories of volumes have")
 	case repopassword.IsPublic(password):
@@ -57,10 +60,13 @@ func ensurePassword(ctx context.Context, c client.Client, namespace string, appl
 }
 
 // send creates or applies an object. The API server refuses fields that it does not know.
-func send(ctx context.Context, c client.Client, object *unstructured.Unstructured, replace bool) (action string, err error) {
+func send(
+	ctx context.Context, c client.Client, object *unstructured.Unstructured, replace bool,
+) (action string, err error) {
 	strict := client.WithFieldValidation(c, "Strict")
 	if replace {
-		return "applied", strict.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.ForceOwnership, client.FieldOwner(fieldOwner))
+		return "applied", strict.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.ForceOwnership,
+			client.FieldOwner(fieldOwner))
 	}
 	err = strict.Create(ctx, object.DeepCopy(), client.FieldOwner(fieldOwner))
 	if apierrors.IsAlreadyExists(err) {
@@ -98,30 +104,35 @@ func remedy(object *unstructured.Unstructured, err error) string {
 	return ""
 }
 
-// AwaitServer waits until the current revision of a Deployment is available. It calls waiting whenever the reason to wait
-// changes.
+// AwaitServer waits until the current revision of a Deployment is available. It calls waiting whenever the reason to
+// wait changes.
 func AwaitServer(ctx context.Context, c client.Client, namespace, name string, waiting func(why string)) error {
 	var d appsv1.Deployment
-	return awaitPods(ctx, c, namespace, name, &d, "deploy="+component, waiting, func() (available, wanted int32, done bool) {
-		s := d.Status
-		done = s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == *d.Spec.Replicas && s.UpdatedReplicas == s.Replicas && s.AvailableReplicas == s.Replicas
-		return s.AvailableReplicas, *d.Spec.Replicas, done
-	})
+	return awaitPods(ctx, c, namespace, name, &d, "deploy="+component, waiting,
+		func() (available, wanted int32, done bool) {
+			s := d.Status
+			done = s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == *d.Spec.Replicas &&
+				s.UpdatedReplicas == s.Replicas && s.AvailableReplicas == s.Replicas
+			return s.AvailableReplicas, *d.Spec.Replicas, done
+		})
 }
 
 // AwaitNodeAgents is AwaitServer for the node agents.
 func AwaitNodeAgents(ctx context.Context, c client.Client, namespace string, waiting func(why string)) error {
 	var d appsv1.DaemonSet
-	return awaitPods(ctx, c, namespace, DaemonSetName, &d, "name="+DaemonSetName, waiting, func() (available, wanted int32, done bool) {
-		s := d.Status
-		done = s.ObservedGeneration >= d.Generation && s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled
-		return s.NumberAvailable, s.DesiredNumberScheduled, done
-	})
+	return awaitPods(ctx, c, namespace, DaemonSetName, &d, "name="+DaemonSetName, waiting,
+		func() (available, wanted int32, done bool) {
+			s := d.Status
+			done = s.ObservedGeneration >= d.Generation && s.UpdatedNumberScheduled == s.DesiredNumberScheduled &&
+				s.NumberAvailable == s.DesiredNumberScheduled
+			return s.NumberAvailable, s.DesiredNumberScheduled, done
+		})
 }
 
 // awaitPods waits until the pods of an object are available, as state reports after each look at it.
 func awaitPods(
-	ctx context.Context, c client.Client, namespace, name string, object client.Object, label string, waiting func(why string),
+	ctx context.Context, c client.Client, namespace, name string, object client.Object, label string,
+	waiting func(why string),
 	state func() (available, wanted int32, done bool),
 ) error {
 	last := ""
@@ -137,7 +148,8 @@ func awaitPods(
 		return done, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the pods of %s: %w (%s); \"kubectl -n %s describe pods -l %s\" shows why", name, err, last, namespace, label)
+		return fmt.Errorf("wait for the pods of %s: %w (%s); \"kubectl -n %s describe pods -l %s\" shows why", name, err,
+			last, namespace, label)
 	}
 	return nil
 }

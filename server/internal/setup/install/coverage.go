@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CompleteDefinitions is Definitions for a cluster with another server's definitions: it does not change definitions that have everything
-// that this server needs. With dryRun, it writes nothing and calls applied with what it would do.
+// CompleteDefinitions is Definitions for a cluster with another server's definitions: it does not change definitions
+// that have everything that this server needs. With dryRun, it writes nothing and calls applied with what it would do.
 func CompleteDefinitions(ctx context.Context, c client.Client, dryRun bool, applied func(name, action string)) error {
 	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
 		return fmt.Errorf("build the scheme: %w", err)
@@ -42,14 +42,16 @@ func CompleteDefinitions(ctx context.Context, c client.Client, dryRun bool, appl
 	return applyAll(ctx, c, incomplete, applied)
 }
 
-// covers reports whether a definition serves the versions of another one, with all fields and all values of enumerations.
+// covers reports whether a definition serves the versions of another one, with all fields and all values of
+// enumerations.
 func covers(existing, wanted *apiextensionsv1.CustomResourceDefinition) bool {
 	for i := range wanted.Spec.Versions {
 		version := &wanted.Spec.Versions[i]
 		at := slices.IndexFunc(existing.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 			return v.Name == version.Name && v.Served && hasStatus(&v) == hasStatus(version)
 		})
-		if at < 0 || existing.Spec.Versions[at].Schema == nil || !schemaCovers(existing.Spec.Versions[at].Schema.OpenAPIV3Schema, version.Schema.OpenAPIV3Schema) {
+		if at < 0 || existing.Spec.Versions[at].Schema == nil ||
+			!schemaCovers(existing.Spec.Versions[at].Schema.OpenAPIV3Schema, version.Schema.OpenAPIV3Schema) {
 			return false
 		}
 	}
@@ -72,7 +74,9 @@ func schemaCovers(existing, wanted *apiextensionsv1.JSONSchemaProps) bool {
 		return true
 	}
 	for _, value := range wanted.Enum {
-		if len(existing.Enum) > 0 && !slices.ContainsFunc(existing.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
+		if len(existing.Enum) > 0 &&
+			!slices.ContainsFunc(existing.Enum,
+				func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
 			return false
 		}
 	}
@@ -86,5 +90,6 @@ func schemaCovers(existing, wanted *apiextensionsv1.JSONSchemaProps) bool {
 		return false
 	}
 	return wanted.AdditionalProperties == nil ||
-		existing.AdditionalProperties != nil && schemaCovers(existing.AdditionalProperties.Schema, wanted.AdditionalProperties.Schema)
+		existing.AdditionalProperties != nil && schemaCovers(existing.AdditionalProperties.Schema,
+			wanted.AdditionalProperties.Schema)
 }

@@ -15,7 +15,8 @@ func TestCoversFindsWhatADefinitionLacks(t *testing.T) {
 	for _, definition := range wanted {
 		require.True(t, covers(definition, definition), definition.Name)
 	}
-	at := slices.IndexFunc(wanted, func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Name == "backups.velero.io" })
+	at := slices.IndexFunc(wanted,
+		func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Name == "backups.velero.io" })
 	require.GreaterOrEqual(t, at, 0)
 	backups := wanted[at]
 	status := func(d *apiextensionsv1.CustomResourceDefinition) map[string]apiextensionsv1.JSONSchemaProps {
@@ -26,7 +27,9 @@ func TestCoversFindsWhatADefinitionLacks(t *testing.T) {
 		"not served": func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Served = false },
 		"no schema":  func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Schema = nil },
 		"own status": func(d *apiextensionsv1.CustomResourceDefinition) {
-			d.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+			d.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{
+				Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+			}
 		},
 		"fewer phases": func(d *apiextensionsv1.CustomResourceDefinition) {
 			phase := status(d)["phase"]

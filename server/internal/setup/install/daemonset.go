@@ -31,7 +31,8 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	if !agent.Privileged {
 		c.SecurityContext.AllowPrivilegeEscalation = new(false)
 		c.SecurityContext.Capabilities = agentCapabilities()
-		c.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined} // runtimes' own ones deny mounts
+		// runtimes' own ones deny mounts
+		c.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 	}
 	c.Env = append(c.Env, fieldVariable("NODE_NAME", "spec.nodeName"), fieldVariable("POD_NAME", "metadata.name"))
 	pod := corev1.PodSpec{
@@ -51,7 +52,8 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 			HostPath: &corev1.HostPathVolumeSource{Path: path.Join(agent.KubeletRoot, mount.of)},
 		}})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
-			Name: mount.name, MountPath: mount.at, ReadOnly: mount.readOnly, MountPropagation: new(corev1.MountPropagationHostToContainer),
+			Name: mount.name, MountPath: mount.at, ReadOnly: mount.readOnly,
+			MountPropagation: new(corev1.MountPropagationHostToContainer),
 		})
 	}
 	pod.Containers = []corev1.Container{c}
@@ -66,8 +68,8 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	}
 }
 
-// agentCapabilities are what an agent needs to shut data movers off from its node (SYS_ADMIN, SYS_CHROOT), and what data movers need to read
-// all files, and to restore them with their owners, modes and types.
+// agentCapabilities are what an agent needs to shut data movers off from its node (SYS_ADMIN, SYS_CHROOT), and what
+// data movers need to read all files, and to restore them with their owners, modes and types.
 func agentCapabilities() *corev1.Capabilities {
 	return &corev1.Capabilities{
 		Drop: []corev1.Capability{"ALL"},

@@ -38,7 +38,10 @@ func Definitions(ctx context.Context, c client.Client, applied func(name, action
 }
 
 // applyAll creates or updates definitions, then waits until the API server serves them.
-func applyAll(ctx context.Context, c client.Client, definitions []*apiextensionsv1.CustomResourceDefinition, applied func(name, action string)) error {
+func applyAll(
+	ctx context.Context, c client.Client, definitions []*apiextensionsv1.CustomResourceDefinition, applied func(name,
+		action string),
+) error {
 	for _, definition := range definitions {
 		action, err := apply(ctx, c, definition)
 		if err != nil {
@@ -90,7 +93,9 @@ func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // apply creates a definition, or replaces the spec and the labels of the existing one.
-func apply(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) (action string, err error) {
+func apply(
+	ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition,
+) (action string, err error) {
 	err = c.Create(ctx, definition.DeepCopy())
 	if err == nil {
 		return "created", nil
@@ -115,30 +120,32 @@ func apply(ctx context.Context, c client.Client, definition *apiextensionsv1.Cus
 	}
 }
 
-// awaitServed waits until a definition is established and clients discover its versions, which happens a little later. It asks for the
-// versions by name: those of a group whose other versions are known already would not be looked for.
+// awaitServed waits until a definition is established and clients discover its versions, which happens a little later.
+// It asks for the versions by name: those of a group whose other versions are known already would not be looked for.
 func awaitServed(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
 	kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
-	err := wait.PollUntilContextTimeout(ctx, establishPoll, establishTimeout, true, func(ctx context.Context) (bool, error) {
-		var existing apiextensionsv1.CustomResourceDefinition
-		if err := c.Get(ctx, client.ObjectKeyFromObject(definition), &existing); err != nil {
-			return false, err
-		}
-		established := slices.ContainsFunc(existing.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-		})
-		if !established {
-			return false, nil
-		}
-		for _, version := range definition.Spec.Versions {
-			if _, err := c.RESTMapper().RESTMapping(kind, version.Name); meta.IsNoMatchError(err) {
-				return false, nil
-			} else if err != nil {
+	err := wait.PollUntilContextTimeout(ctx, establishPoll, establishTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			var existing apiextensionsv1.CustomResourceDefinition
+			if err := c.Get(ctx, client.ObjectKeyFromObject(definition), &existing); err != nil {
 				return false, err
 			}
-		}
-		return true, nil
-	})
+			established := slices.ContainsFunc(existing.Status.Conditions,
+				func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+					return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+				})
+			if !established {
+				return false, nil
+			}
+			for _, version := range definition.Spec.Versions {
+				if _, err := c.RESTMapper().RESTMapping(kind, version.Name); meta.IsNoMatchError(err) {
+					return false, nil
+				} else if err != nil {
+					return false, err
+				}
+			}
+			return true, nil
+		})
 	if err != nil {
 		return fmt.Errorf("wait until custom resource definition %s is served: %w", definition.Name, err)
 	}

@@ -21,8 +21,8 @@ const (
 // DeploymentName is the name of the Deployment of the server.
 const DeploymentName = component
 
-// deployment returns the Deployment of the server. Its names, labels, paths and variables are Velero's, on which clients, dashboards and
-// plugins rely.
+// deployment returns the Deployment of the server. Its names, labels, paths and variables are Velero's, on which
+// clients, dashboards and plugins rely.
 func deployment(o *Options, serviceAccount string) *appsv1.Deployment {
 	selector := map[string]string{"deploy": component}
 	pod := corev1.PodSpec{
@@ -30,7 +30,8 @@ func deployment(o *Options, serviceAccount string) *appsv1.Deployment {
 		NodeSelector:       o.NodeSelector,
 		Affinity:           o.Affinity,
 		PriorityClassName:  o.PriorityClassName,
-		Containers:         []corev1.Container{container(o, component, o.Resources, append([]string{"server"}, o.ServerArgs...))},
+		Containers: []corev1.Container{container(o, component, o.Resources,
+			append([]string{"server"}, o.ServerArgs...))},
 	}
 	pod.Containers[0].SecurityContext = confined()
 	if pod.Affinity == nil {
@@ -47,7 +48,8 @@ func deployment(o *Options, serviceAccount string) *appsv1.Deployment {
 	}
 }
 
-// podTemplate returns a template of pods of the server or of the node agents, with what they have in common added to a pod.
+// podTemplate returns a template of pods of the server or of the node agents, with what they have in common added to a
+// pod.
 func podTemplate(o *Options, own map[string]string, plugins []string, pod corev1.PodSpec) corev1.PodTemplateSpec {
 	podLabels, annotations := labels(o.PodLabels), map[string]string{
 		"prometheus.io/scrape": "true", "prometheus.io/port": "8085", "prometheus.io/path": "/metrics",
@@ -55,8 +57,10 @@ func podTemplate(o *Options, own map[string]string, plugins []string, pod corev1
 	maps.Copy(podLabels, own)
 	maps.Copy(annotations, o.PodAnnotations)
 
-	pod.OS, pod.RestartPolicy, pod.Tolerations = &corev1.PodOS{Name: corev1.Linux}, corev1.RestartPolicyAlways, o.Tolerations
-	pod.Volumes = append([]corev1.Volume{emptyVolume(pluginsVolume), emptyVolume(scratchVolume), emptyVolume(temporaryVolume)}, pod.Volumes...)
+	pod.OS, pod.RestartPolicy, pod.Tolerations = &corev1.PodOS{Name: corev1.Linux}, corev1.RestartPolicyAlways,
+		o.Tolerations
+	pod.Volumes = append([]corev1.Volume{emptyVolume(pluginsVolume), emptyVolume(scratchVolume),
+		emptyVolume(temporaryVolume)}, pod.Volumes...)
 	for _, name := range o.ImagePullSecrets {
 		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
@@ -80,7 +84,8 @@ func container(o *Options, name string, resources corev1.ResourceRequirements, a
 		Ports:           []corev1.ContainerPort{{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}},
 		Resources:       resources,
 		Env: []corev1.EnvVar{
-			{Name: "VELERO_SCRATCH_DIR", Value: "/scratch"}, fieldVariable("VELERO_NAMESPACE", "metadata.namespace"), {Name: "LD_LIBRARY_PATH", Value: "/plugins"},
+			{Name: "VELERO_SCRATCH_DIR", Value: "/scratch"}, fieldVariable("VELERO_NAMESPACE", "metadata.namespace"),
+			{Name: "LD_LIBRARY_PATH", Value: "/plugins"},
 		},
 		VolumeMounts: []corev1.VolumeMount{
 			pluginsMount(), {Name: scratchVolume, MountPath: "/scratch"},
@@ -93,12 +98,14 @@ func container(o *Options, name string, resources corev1.ResourceRequirements, a
 	return c
 }
 
-// pluginsMount returns the mount of the plugin directory in a container that runs plugins. Only init containers write there.
+// pluginsMount returns the mount of the plugin directory in a container that runs plugins. Only init containers write
+// there.
 func pluginsMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: pluginsVolume, MountPath: "/plugins", ReadOnly: true}
 }
 
-// confined returns the security context of a container that writes to its volumes only, and can become nothing that it is not.
+// confined returns the security context of a container that writes to its volumes only, and can become nothing that it
+// is not.
 func confined() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false),
@@ -110,7 +117,8 @@ func confined() *corev1.SecurityContext {
 
 // fieldVariable returns a variable that has the value of a field of the pod.
 func fieldVariable(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+	return corev1.EnvVar{Name: name,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
 // movesMetrics reports whether flags say where metrics are served, and with them the health.
@@ -133,10 +141,14 @@ func probe(path string) *corev1.Probe {
 
 // linuxOnly returns an affinity that keeps the server off nodes with Windows.
 func linuxOnly() *corev1.Affinity {
-	notWindows := corev1.NodeSelectorRequirement{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+	notWindows := corev1.NodeSelectorRequirement{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn,
+		Values: []string{"windows"}}
+	selector := &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{notWindows}}},
-	}}}
+	}
+	return &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector},
+	}
 }
 
 func emptyVolume(name string) corev1.Volume {
@@ -151,7 +163,8 @@ func mountCredentials(pod *corev1.PodSpec) {
 	}})
 	c := &pod.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: credentialsVolume, MountPath: "/credentials"})
-	for _, name := range []string{"GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AZURE_CREDENTIALS_FILE", "ALIBABA_CLOUD_CREDENTIALS_FILE"} {
+	for _, name := range []string{"GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE",
+		"AZURE_CREDENTIALS_FILE", "ALIBABA_CLOUD_CREDENTIALS_FILE"} {
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: "/credentials/" + credentialsKey})
 	}
 }

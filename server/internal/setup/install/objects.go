@@ -134,7 +134,8 @@ func backupLocation(o *Options) *velerov1.BackupStorageLocation {
 		ObjectMeta: objectMeta(o, defaultLocation),
 		Spec: velerov1.BackupStorageLocationSpec{
 			Provider: l.Provider, Config: l.Config, Default: true,
-			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: l.Bucket, Prefix: l.Prefix, CACert: l.CACert}},
+			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: l.Bucket, Prefix: l.Prefix,
+				CACert: l.CACert}},
 		},
 	}
 }

@@ -12,7 +12,8 @@ const (
 	ResticMoverImage = "ghcr.io/cleat-dev/cleat-restic" // of the data mover cleat.dev/restic
 )
 
-// ImageOf returns the image of a repository that belongs to a version of the server: the newest one for a version that is no release.
+// ImageOf returns the image of a repository that belongs to a version of the server: the newest one for a version that
+// is no release.
 func ImageOf(repository, version string) string {
 	if !strings.HasPrefix(version, "v") || strings.Contains(version, "+") {
 		version = "latest"
@@ -44,7 +45,8 @@ type Options struct {
 
 	// Namespaces are those that the server may back up and restore; nil makes it a cluster admin.
 	Namespaces []string
-	// CSISnapshots says that the server takes snapshots of CSI volumes, whose data node agents may move, so that both need rights for that.
+	// CSISnapshots says that the server takes snapshots of CSI volumes, whose data node agents may move, so that both need
+	// rights for that.
 	CSISnapshots bool
 
 	NodeAgent *NodeAgent // nil for none

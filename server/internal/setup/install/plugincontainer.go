@@ -15,11 +15,12 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// PluginContainer returns the init container that copies the files of a plugin image to the server's plugin directory. Its name differs
-// from those of others.
+// PluginContainer returns the init container that copies the files of a plugin image to the server's plugin directory.
+// Its name differs from those of others.
 func PluginContainer(image string, pull corev1.PullPolicy, others []corev1.Container) corev1.Container {
 	context := confined()
-	context.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"} // an image that runs as root may copy files of others
+	// an image that runs as root may copy files of others
+	context.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
 	return corev1.Container{
 		Name:            containerName(image, others),
 		Image:           image,
@@ -34,7 +35,8 @@ func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPoli
 	pod := &deployment.Spec.Template.Spec
 	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Image == image })
 	if i >= 0 {
-		return fmt.Errorf("image %s is there already, as init container %s; to replace it, remove it first", image, pod.InitContainers[i].Name)
+		return fmt.Errorf("image %s is there already, as init container %s; to replace it, remove it first", image,
+			pod.InitContainers[i].Name)
 	}
 	server, err := ServerContainer(pod)
 	if err != nil {
@@ -53,7 +55,10 @@ func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPoli
 // RemovePlugin removes the init container whose name or image is given, and returns its image.
 func RemovePlugin(deployment *appsv1.Deployment, nameOrImage string) (image string, err error) {
 	pod := &deployment.Spec.Template.Spec
-	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == nameOrImage || c.Image == nameOrImage })
+	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool {
+		return c.Name == nameOrImage ||
+			c.Image == nameOrImage
+	})
 	if i < 0 {
 		there := make([]string, 0, len(pod.InitContainers))
 		for _, c := range pod.InitContainers {
@@ -62,7 +67,8 @@ func RemovePlugin(deployment *appsv1.Deployment, nameOrImage string) (image stri
 		if len(there) == 0 {
 			return "", fmt.Errorf("there is no plugin %s: Deployment %s has no init containers", nameOrImage, deployment.Name)
 		}
-		return "", fmt.Errorf("there is no plugin %s; the init containers of Deployment %s are %s", nameOrImage, deployment.Name, strings.Join(there, ", "))
+		return "", fmt.Errorf("there is no plugin %s; the init containers of Deployment %s are %s", nameOrImage,
+			deployment.Name, strings.Join(there, ", "))
 	}
 	image = pod.InitContainers[i].Image
 	pod.InitContainers = slices.Delete(pod.InitContainers, i, i+1)
@@ -76,7 +82,8 @@ func ServerOf(deployments []appsv1.Deployment) (*appsv1.Deployment, error) {
 			return &deployments[i], nil
 		}
 	}
-	return nil, errors.New("no Deployment with the label component=velero has a container velero; name the namespace of the server with --namespace")
+	return nil, errors.New("no Deployment with the label component=velero has a container velero; name the namespace of " +
+		"the server with --namespace")
 }
 
 // ServerContainer returns the container of the server.
@@ -101,8 +108,8 @@ func PullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullAlways
 }
 
-// containerName returns the name of a plugin's init container by Velero's rule: the image without its registry (if more than one slash
-// follows), tag and digest, made a name of DNS.
+// containerName returns the name of a plugin's init container by Velero's rule: the image without its registry (if more
+// than one slash follows), tag and digest, made a name of DNS.
 func containerName(image string, others []corev1.Container) string {
 	name := image
 	if strings.Count(image, "/") > 1 || strings.HasPrefix(image, "/") {
@@ -120,7 +127,8 @@ func containerName(image string, others []corev1.Container) string {
 	const suffix = 5
 	unique := velerov1.ValidLabelValue(name)
 	for taken(unique) {
-		unique = velerov1.ValidLabelValue(strings.TrimRight(name[:min(len(name), 63-suffix-1)], "-") + "-" + rand.String(suffix))
+		unique = velerov1.ValidLabelValue(strings.TrimRight(name[:min(len(name), 63-suffix-1)], "-") + "-" +
+			rand.String(suffix))
 	}
 	return unique
 }

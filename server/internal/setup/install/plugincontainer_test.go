@@ -36,7 +36,8 @@ func TestNamesOfPluginContainersAreVeleros(t *testing.T) {
 func TestPullPolicy(t *testing.T) {
 	t.Parallel()
 	for image, want := range map[string]corev1.PullPolicy{
-		"a": "Always", "a:latest": "Always", "r:5000/a": "Always", "r:5000/a:v1": "IfNotPresent", "a@sha256:00": "IfNotPresent",
+		"a": "Always", "a:latest": "Always", "r:5000/a": "Always", "r:5000/a:v1": "IfNotPresent",
+		"a@sha256:00": "IfNotPresent",
 	} {
 		require.Equal(t, want, PullPolicy(image), image)
 	}
@@ -50,9 +51,12 @@ func TestPluginsOfDeployments(t *testing.T) {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar"}, {Name: "velero"}}
 	require.NoError(t, AddPlugin(d, "a/b:v1", "Always"))
 	pod := &d.Spec.Template.Spec
-	require.Equal(t, []corev1.VolumeMount{{Name: "plugins", MountPath: "/plugins", ReadOnly: true}}, pod.Containers[1].VolumeMounts)
+	require.Equal(t, []corev1.VolumeMount{{Name: "plugins", MountPath: "/plugins", ReadOnly: true}},
+		pod.Containers[1].VolumeMounts)
 	require.Equal(t, []corev1.Container{{
-		Name: "a-b", Image: "a/b:v1", ImagePullPolicy: "Always", VolumeMounts: []corev1.VolumeMount{{Name: "plugins", MountPath: "/target"}},
+		Name: "a-b", Image: "a/b:v1", ImagePullPolicy: "Always", VolumeMounts: []corev1.VolumeMount{
+			{Name: "plugins", MountPath: "/target"},
+		},
 		SecurityContext: pod.InitContainers[0].SecurityContext,
 	}}, pod.InitContainers)
 	require.True(t, *pod.InitContainers[0].SecurityContext.ReadOnlyRootFilesystem)

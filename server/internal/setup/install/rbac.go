@@ -26,12 +26,14 @@ func rbac(o *Options) []runtime.Object {
 	objects := rights(o, component, name, clusterRules(o), ownRules())
 	for _, namespace := range o.Namespaces {
 		meta := outsideMeta(o, namespace, name)
-		objects = append(objects, &rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: namespaceRules()}, roleBinding(o, component, meta))
+		objects = append(objects, &rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: namespaceRules()},
+			roleBinding(o, component, meta))
 	}
 	return objects
 }
 
-// agentAccount returns the name of the service account of the node agents: that of the server, as Velero's, or one with less rights.
+// agentAccount returns the name of the service account of the node agents: that of the server, as Velero's, or one with
+// less rights.
 func agentAccount(o *Options, server string) string {
 	if o.Namespaces == nil {
 		return server
@@ -45,12 +47,14 @@ func agentRBAC(o *Options) []runtime.Object {
 	objects := rights(o, DaemonSetName, name, agentClusterRules(o), agentRules(o))
 	for _, namespace := range o.Namespaces {
 		meta := outsideMeta(o, namespace, name)
-		objects = append(objects, &rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: agentNamespaceRules(o)}, roleBinding(o, DaemonSetName, meta))
+		objects = append(objects, &rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: agentNamespaceRules(o)},
+			roleBinding(o, DaemonSetName, meta))
 	}
 	return objects
 }
 
-// rights returns what gives a service account the rights of some rules, in the cluster and in the namespace of the installation.
+// rights returns what gives a service account the rights of some rules, in the cluster and in the namespace of the
+// installation.
 func rights(o *Options, account, clusterRole string, cluster, own []rbacv1.PolicyRule) []runtime.Object {
 	meta := objectMeta(o, account)
 	return []runtime.Object{
@@ -71,8 +75,8 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// clusterRules returns what a server needs outside of namespaces: it reads what the objects of a namespace refer to. It writes the contents
-// of CSI snapshots and the volumes that have restored data only.
+// clusterRules returns what a server needs outside of namespaces: it reads what the objects of a namespace refer to. It
+// writes the contents of CSI snapshots and the volumes that have restored data only.
 func clusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get", "list", "watch"),
@@ -96,8 +100,8 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 
 const snapshotGroup = "snapshot.storage.k8s.io"
 
-// agentClusterRules returns what a node agent needs outside of namespaces: its node, and volumes. To move the data of CSI snapshots, it takes
-// over their contents, and hands over volumes to restored claims.
+// agentClusterRules returns what a node agent needs outside of namespaces: its node, and volumes. To move the data of
+// CSI snapshots, it takes over their contents, and hands over volumes to restored claims.
 func agentClusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{rule("", []string{"nodes", "persistentvolumes"}, "get")}
 	if o.CSISnapshots {
@@ -110,8 +114,9 @@ func agentClusterRules(o *Options) []rbacv1.PolicyRule {
 	return rules
 }
 
-// agentNamespaceRules returns what a node agent needs in a namespace whose volumes it opens: it reads which pods are on its node, and what
-// their volumes are. To move the data of CSI snapshots, it takes over snapshots, and hands over volumes to restored claims.
+// agentNamespaceRules returns what a node agent needs in a namespace whose volumes it opens: it reads which pods are on
+// its node, and what their volumes are. To move the data of CSI snapshots, it takes over snapshots, and hands over
+// volumes to restored claims.
 func agentNamespaceRules(o *Options) []rbacv1.PolicyRule {
 	rules := volumeRules()
 	if o.CSISnapshots {
@@ -131,12 +136,14 @@ func volumeRules() []rbacv1.PolicyRule {
 	}
 }
 
-// agentRules returns what a node agent needs in the namespace of the installation: loads, repositories with their password, locations with
-// their credentials, the ledger, and events. To move the data of CSI snapshots, it makes pods and claims that expose their volumes.
+// agentRules returns what a node agent needs in the namespace of the installation: loads, repositories with their
+// password, locations with their credentials, the ledger, and events. To move the data of CSI snapshots, it makes pods
+// and claims that expose their volumes.
 func agentRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get"),
-		rule("velero.io", []string{"podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"}, "get", "list", "watch", "patch"),
+		rule("velero.io", []string{"podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"}, "get", "list",
+			"watch", "patch"),
 		rule("velero.io", []string{"backuprepositories"}, "get", "list", "create", "patch"),
 		rule("velero.io", []string{"backupstoragelocations"}, "get"),
 		rule("velero.io", []string{"backups", "restores"}, "get"), // that a load belongs to
@@ -154,8 +161,8 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 	return rules
 }
 
-// ownRules returns what a server needs in its own namespace: its custom resources, their journal, its lease, its events, credentials, and what
-// backups of pod volumes ask about.
+// ownRules returns what a server needs in its own namespace: its custom resources, their journal, its lease, its
+// events, credentials, and what backups of pod volumes ask about.
 func ownRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("velero.io", []string{rbacv1.ResourceAll}, "get", "list", "watch", "create", "update", "patch", "delete"),
@@ -169,15 +176,16 @@ func ownRules() []rbacv1.PolicyRule {
 	}
 }
 
-// namespaceRules returns what a server needs in a namespace that it backs up and restores: everything, because the namespace may hold
-// resources of any kind, and a Role can be restored only by one who has its rights.
+// namespaceRules returns what a server needs in a namespace that it backs up and restores: everything, because the
+// namespace may hold resources of any kind, and a Role can be restored only by one who has its rights.
 func namespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule(rbacv1.APIGroupAll, []string{rbacv1.ResourceAll}, rbacv1.VerbAll)}
 }
 
 // outsideMeta returns the metadata of an object outside the namespace of the installation.
 func outsideMeta(o *Options, namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels(map[string]string{installationLabel: o.Namespace})}
+	return metav1.ObjectMeta{Namespace: namespace, Name: name,
+		Labels: labels(map[string]string{installationLabel: o.Namespace})}
 }
 
 func subjects(o *Options, account string) []rbacv1.Subject {

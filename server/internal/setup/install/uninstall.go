@@ -59,25 +59,30 @@ func (u *Uninstall) definitions(ctx context.Context) ([]apiextensionsv1.CustomRe
 	if err := u.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list the custom resource definitions: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(d apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Group != "velero.io" }), nil
+	return slices.DeleteFunc(list.Items,
+		func(d apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Group != "velero.io" }), nil
 }
 
 // list returns the objects that a definition defines, of one namespace, or of all if it is empty.
-func (u *Uninstall) list(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
-	i := slices.IndexFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+func (u *Uninstall) list(
+	ctx context.Context, d *apiextensionsv1.CustomResourceDefinition, namespace string,
+) ([]unstructured.Unstructured, error) {
+	i := slices.IndexFunc(d.Spec.Versions,
+		func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
 	if i < 0 {
 		return nil, nil
 	}
 	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: d.Spec.Group, Version: d.Spec.Versions[i].Name, Kind: d.Spec.Names.ListKind})
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: d.Spec.Group, Version: d.Spec.Versions[i].Name,
+		Kind: d.Spec.Names.ListKind})
 	if err := u.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list %s: %w", d.Spec.Names.Plural, err)
 	}
 	return list.Items, nil
 }
 
-// customResources deletes the custom resources of the installation. After the grace period, it stops the server and the node agents, and
-// removes the finalizers that are left.
+// customResources deletes the custom resources of the installation. After the grace period, it stops the server and the
+// node agents, and removes the finalizers that are left.
 func (u *Uninstall) customResources(ctx context.Context, kinds []apiextensionsv1.CustomResourceDefinition) error {
 	left := func(ctx context.Context, visit func(*unstructured.Unstructured) error) (count int, err error) {
 		for i := range kinds {
@@ -120,8 +125,10 @@ func (u *Uninstall) customResources(ctx context.Context, kinds []apiextensionsv1
 		if len(object.GetFinalizers()) == 0 {
 			return nil
 		}
-		u.Removed(describe(object), "lost its finalizers, which no server has removed: "+strings.Join(object.GetFinalizers(), ", "))
-		return u.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		u.Removed(describe(object), "lost its finalizers, which no server has removed: "+strings.Join(object.GetFinalizers(),
+			", "))
+		return u.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"finalizers":null}}`)))
 	}))
 }
 
@@ -155,7 +162,8 @@ func (u *Uninstall) namespace(ctx context.Context) error {
 		return u.delete(ctx, &namespace, "namespace/"+u.Namespace)
 	}
 	for _, list := range []client.ObjectList{
-		&appsv1.DeploymentList{}, &appsv1.DaemonSetList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &corev1.ServiceList{},
+		&appsv1.DeploymentList{}, &appsv1.DaemonSetList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{},
+		&corev1.ServiceList{},
 		&rbacv1.RoleBindingList{}, &rbacv1.RoleList{},
 	} {
 		if err := u.deleteAll(ctx, list, client.InNamespace(u.Namespace), ComponentLabels()); err != nil {
@@ -174,7 +182,8 @@ func (u *Uninstall) outside(ctx context.Context) error {
 		return err
 	}
 	ours := client.MatchingLabels{installationLabel: u.Namespace}
-	for _, list := range []client.ObjectList{&rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{}} {
+	for _, list := range []client.ObjectList{&rbacv1.RoleBindingList{}, &rbacv1.RoleList{},
+		&rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{}} {
 		if err := u.deleteAll(ctx, list, ours); err != nil {
 			return err
 		}

@@ -28,7 +28,8 @@ func kinds() []kind {
 			Does: "annotates each ConfigMap in the backup with the backup's name",
 		},
 		{
-			Kind: "AsyncBackupItemAction", Version: 1, Alias: "abiav1", Package: "asyncbackupitemaction/v1", File: "async_backup_item_action",
+			Kind: "AsyncBackupItemAction", Version: 1, Alias: "abiav1", Package: "asyncbackupitemaction/v1",
+			File: "async_backup_item_action",
 			Does: "works on each PersistentVolumeClaim while the backup goes on",
 		},
 		{
@@ -36,7 +37,8 @@ func kinds() []kind {
 			Does: "takes an annotation off each ConfigMap that is restored",
 		},
 		{
-			Kind: "AsyncRestoreItemAction", Version: 1, Alias: "ariav1", Package: "asyncrestoreitemaction/v1", File: "async_restore_item_action",
+			Kind: "AsyncRestoreItemAction", Version: 1, Alias: "ariav1", Package: "asyncrestoreitemaction/v1",
+			File: "async_restore_item_action",
 			Does: "works on each PersistentVolumeClaim while the restore goes on",
 		},
 		{
@@ -48,24 +50,30 @@ func kinds() []kind {
 			Does: "has pods backed up together that an annotation ties",
 		},
 		{
-			Kind: "ObjectStore", Version: 1, Alias: "osv1", Package: "objectstore/v1", File: "object_store", Config: "objectStoreConfig{}",
-			Does: "keeps backups as files",
-			Use:  "The object store is used by a BackupStorageLocation that has its name as `provider`, and `config: {path: /a/folder}`.",
+			Kind: "ObjectStore", Version: 1, Alias: "osv1", Package: "objectstore/v1", File: "object_store",
+			Config: "objectStoreConfig{}",
+			Does:   "keeps backups as files",
+			Use: "The object store is used by a BackupStorageLocation that has its name as `provider`, and `config: {path: " +
+				"/a/folder}`.",
 		},
 		{
-			Kind: "VolumeSnapshotter", Version: 1, Alias: "vsv1", Package: "volumesnapshotter/v1", File: "volume_snapshotter", Config: "volumeSnapshotterConfig{}",
-			Does: "takes snapshots of hostPath volumes",
-			Use:  "The volume snapshotter is used by a VolumeSnapshotLocation that has its name as `provider`, and `config: {path: /a/folder}`.",
+			Kind: "VolumeSnapshotter", Version: 1, Alias: "vsv1", Package: "volumesnapshotter/v1", File: "volume_snapshotter",
+			Config: "volumeSnapshotterConfig{}",
+			Does:   "takes snapshots of hostPath volumes",
+			Use: "The volume snapshotter is used by a VolumeSnapshotLocation that has its name as `provider`, and `config: " +
+				"{path: /a/folder}`.",
 		},
 		{
-			Kind: "QueueAdmission", Version: 1, Alias: "qav1", Package: "queueadmission/v1", File: "queue_admission", Config: "queueAdmissionConfig{}",
-			Does: "starts backups in their order, unless it is paused",
-			Use:  "The admission policy is used by a server whose config file names it under `backups.admission.plugin`.",
+			Kind: "QueueAdmission", Version: 1, Alias: "qav1", Package: "queueadmission/v1", File: "queue_admission",
+			Config: "queueAdmissionConfig{}",
+			Does:   "starts backups in their order, unless it is paused",
+			Use:    "The admission policy is used by a server whose config file names it under `backups.admission.plugin`.",
 		},
 		{
-			Kind: "LoadSoothing", Version: 1, Alias: "lsv1", Package: "loadsoothing/v1", File: "load_soothing", Config: "loadSoothingConfig{PerNode: 2}",
-			Does: "lets a few loads prepare per node",
-			Use:  "The soothing policy is used by node agents whose config file names it under `nodeAgent.soothing.plugin`.",
+			Kind: "LoadSoothing", Version: 1, Alias: "lsv1", Package: "loadsoothing/v1", File: "load_soothing",
+			Config: "loadSoothingConfig{PerNode: 2}",
+			Does:   "lets a few loads prepare per node",
+			Use:    "The soothing policy is used by node agents whose config file names it under `nodeAgent.soothing.plugin`.",
 		},
 		{
 			Kind: "ManifestWriter", Version: 1, Alias: "mwv1", Package: "manifestwriter/v1", File: "manifest_writer",
@@ -75,7 +83,8 @@ func kinds() []kind {
 		{
 			Kind: "DataMover", Version: 1, Alias: "dmv1", Package: "datamover/v1", File: "data_mover",
 			Does: "keeps copies of the directories of volumes",
-			Use:  "The data mover is used by backups whose `datamover` is its name. Their location has `config: {path: /a/folder}`.",
+			Use: "The data mover is used by backups whose `datamover` is its name. Their location has `config: {path: " +
+				"/a/folder}`.",
 		},
 	}
 }

@@ -29,8 +29,8 @@ type Options struct {
 	Module string
 	// Kinds are names of kinds, in upper or lower case; none for a BackupItemAction.
 	Kinds []string
-	// Framework is a version, "v1.2.3", or for development the path of a source tree. If it is empty, the project requires no
-	// version, and `go mod tidy` finds the latest.
+	// Framework is a version, "v1.2.3", or for development the path of a source tree. If it is empty, the project requires
+	// no version, and `go mod tidy` finds the latest.
 	Framework string
 }
 
@@ -69,7 +69,8 @@ func (o Options) module() (string, error) {
 		if o.Module == "" {
 			hint = ", and the name of the plugin stands for it; choose a module"
 		}
-		return "", fmt.Errorf("module %q is not the path of a Go module, like \"example.io/stamp\": %w%s", given, errors.Unwrap(err), hint)
+		return "", fmt.Errorf("module %q is not the path of a Go module, like \"example.io/stamp\": %w%s", given,
+			errors.Unwrap(err), hint)
 	}
 	if given == frameworkModule || strings.HasPrefix(given, frameworkModule+"/") {
 		return "", fmt.Errorf("module %q is taken: it belongs to the framework", given)
@@ -77,8 +78,8 @@ func (o Options) module() (string, error) {
 	return given, nil
 }
 
-// SourceTree returns the source tree of the framework that one of the paths is in, and "" when none is. A development build
-// has it around the program or the working directory.
+// SourceTree returns the source tree of the framework that one of the paths is in, and "" when none is. A development
+// build has it around the program or the working directory.
 func SourceTree(paths ...string) string {
 	for _, path := range paths {
 		if !filepath.IsAbs(path) {
@@ -101,7 +102,8 @@ func (o Options) framework() (source, error) {
 	}
 	if !strings.ContainsAny(given, `/\`) && given != "." && given != ".." {
 		if semver.Canonical(given) != given || semver.Build(given) != "" {
-			return source{}, fmt.Errorf("framework %q is neither a version, like \"v1.2.3\", nor the path of a source tree, like \"../cleat\"", given)
+			return source{}, fmt.Errorf("framework %q is neither a version, like \"v1.2.3\", nor the path of a source tree, "+
+				"like \"../cleat\"", given)
 		}
 		return source{Version: given}, nil
 	}
@@ -115,7 +117,8 @@ func (o Options) framework() (source, error) {
 		return source{}, fmt.Errorf("framework %q is not a source tree of %s: %w", given, frameworkModule, err)
 	}
 	if found := modfile.ModulePath(bytes.TrimSpace(content)); found != frameworkModule {
-		return source{}, fmt.Errorf("framework %q is not a source tree of %s: its go.mod declares %q", given, frameworkModule, found)
+		return source{}, fmt.Errorf("framework %q is not a source tree of %s: its go.mod declares %q", given, frameworkModule,
+			found)
 	}
 	return source{Version: developed, Path: modfile.AutoQuote(absolute)}, nil
 }

@@ -44,8 +44,8 @@ func (p project) InUse() []kind {
 	return slices.DeleteFunc(slices.Clone(p.Kinds), func(k kind) bool { return k.Use == "" })
 }
 
-// TestConfig returns the Go code of the option that configures the plugins in the conformance suite. It is empty if there is
-// nothing to configure, or if two kinds with the same name take different configurations.
+// TestConfig returns the Go code of the option that configures the plugins in the conformance suite. It is empty if
+// there is nothing to configure, or if two kinds with the same name take different configurations.
 func (p project) TestConfig() string {
 	has := func(word string) bool {
 		return slices.ContainsFunc(p.Kinds, func(k kind) bool { return k.Kind == word })
@@ -58,7 +58,8 @@ func (p project) TestConfig() string {
 
 // Files returns the files of the project that o describes, sorted by path. The error names the wrong option.
 func Files(o Options) ([]File, error) {
-	p := project{Name: o.Name, Go: goVersion, GoMinor: goVersion[:strings.LastIndexByte(goVersion, '.')], FrameworkModule: frameworkModule}
+	p := project{Name: o.Name, Go: goVersion, GoMinor: goVersion[:strings.LastIndexByte(goVersion, '.')],
+		FrameworkModule: frameworkModule}
 	var err error
 	if p.Base, err = base(o.Name); err != nil {
 		return nil, err

@@ -35,8 +35,8 @@ func write(t *testing.T, dir string, kinds ...string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o644))
 }
 
-// run runs a program in a project and returns its output. What the go command compiles for one directory serves others as well,
-// because of -trimpath; it runs all tests, whether they have passed before or not.
+// run runs a program in a project and returns its output. What the go command compiles for one directory serves others
+// as well, because of -trimpath; it runs all tests, whether they have passed before or not.
 func run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	programs.Depend(t, "./framework/...")
@@ -66,8 +66,8 @@ func TestKindsOfLocationsAreTestedWithConfig(t *testing.T) {
 	}
 }
 
-// TestProjectOfOneKindBuilds builds each kind alone. Its files are the same as in the project of all kinds, whose tests run. The
-// projects are packages of one module here, since they require the same: so one command builds all of them.
+// TestProjectOfOneKindBuilds builds each kind alone. Its files are the same as in the project of all kinds, whose tests
+// run. The projects are packages of one module here, since they require the same: so one command builds all of them.
 func TestProjectOfOneKindBuilds(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -111,7 +111,8 @@ func TestFilesAreWellFormed(t *testing.T) {
 		content := string(file.Content)
 		contents[file.Path] = content
 		require.NotContains(t, content, "<no value>", file.Path)
-		require.True(t, strings.HasSuffix(content, "\n") && !strings.HasSuffix(content, "\n\n"), "%s ends in one line end", file.Path)
+		require.True(t, strings.HasSuffix(content, "\n") && !strings.HasSuffix(content, "\n\n"), "%s ends in one line end",
+			file.Path)
 		if strings.HasSuffix(file.Path, ".go") {
 			formatted, err := format.Source(file.Content)
 			require.NoError(t, err, file.Path)
@@ -158,11 +159,13 @@ func TestProjectWithoutVersionRequiresLatest(t *testing.T) {
 
 func TestKindNamesIgnoreCaseAndVersion(t *testing.T) {
 	t.Parallel()
-	files, err := plugininit.Files(plugininit.Options{Name: "example.io/stamp", Kinds: []string{"objectstore", "BackupItemActionV2", "ObjectStore"}})
+	files, err := plugininit.Files(plugininit.Options{Name: "example.io/stamp",
+		Kinds: []string{"objectstore", "BackupItemActionV2", "ObjectStore"}})
 	require.NoError(t, err)
 	var kinds []string
 	for _, file := range files {
-		if name, of := strings.CutSuffix(file.Path, ".go"); of && !strings.HasPrefix(name, "main") && !strings.HasSuffix(name, "_test") {
+		if name, of := strings.CutSuffix(file.Path, ".go"); of && !strings.HasPrefix(name, "main") &&
+			!strings.HasSuffix(name, "_test") {
 			kinds = append(kinds, name)
 		}
 	}
@@ -177,21 +180,29 @@ func TestWrongOptions(t *testing.T) {
 		options plugininit.Options
 		want    string
 	}{
-		"no name":              {plugininit.Options{}, `must be "domain/name", like "example.io/stamp"`},
-		"no slash":             {plugininit.Options{Name: "stamp"}, `must be "domain/name"`},
-		"three parts":          {plugininit.Options{Name: "example.io/a/b"}, `must be "domain/name"`},
-		"no domain":            {plugininit.Options{Name: "Example_io/stamp"}, "must start with a DNS subdomain"},
-		"upper case":           {plugininit.Options{Name: "example.io/Stamp"}, `"Stamp" must be at most 63 lower-case letters`},
-		"a path":               {plugininit.Options{Name: "example.io/.."}, `".." must be at most 63`},
-		"a space":              {plugininit.Options{Name: "example.io/a b"}, `"a b" must be at most 63`},
-		"too long":             {plugininit.Options{Name: "example.io/" + strings.Repeat("x", 64)}, "must be at most 63"},
-		"no module":            {plugininit.Options{Name: "example.io/stamp", Module: "Not A Module"}, `module "Not A Module" is not the path of a Go module`},
-		"a domain without dot": {plugininit.Options{Name: "local/stamp"}, "missing dot in first path element, and the name of the plugin stands for it; choose a module"},
-		"the framework's":      {plugininit.Options{Name: "example.io/stamp", Module: "github.com/cleat-dev/cleat/x"}, "belongs to the framework"},
-		"no kind":              {plugininit.Options{Name: "example.io/stamp", Kinds: []string{"BackupAction"}}, `kind "BackupAction" is not known, there are: BackupItemAction, `},
-		"no version":           {plugininit.Options{Name: "example.io/stamp", Framework: "1.2"}, `framework "1.2" is neither a version`},
-		"no tree":              {plugininit.Options{Name: "example.io/stamp", Framework: "./nowhere"}, "is not a source tree of github.com/cleat-dev/cleat"},
-		"another tree":         {plugininit.Options{Name: "example.io/stamp", Framework: elsewhere}, `its go.mod declares "example.org/other"`},
+		"no name":     {plugininit.Options{}, `must be "domain/name", like "example.io/stamp"`},
+		"no slash":    {plugininit.Options{Name: "stamp"}, `must be "domain/name"`},
+		"three parts": {plugininit.Options{Name: "example.io/a/b"}, `must be "domain/name"`},
+		"no domain":   {plugininit.Options{Name: "Example_io/stamp"}, "must start with a DNS subdomain"},
+		"upper case": {plugininit.Options{Name: "example.io/Stamp"},
+			`"Stamp" must be at most 63 lower-case letters`},
+		"a path":   {plugininit.Options{Name: "example.io/.."}, `".." must be at most 63`},
+		"a space":  {plugininit.Options{Name: "example.io/a b"}, `"a b" must be at most 63`},
+		"too long": {plugininit.Options{Name: "example.io/" + strings.Repeat("x", 64)}, "must be at most 63"},
+		"no module": {plugininit.Options{Name: "example.io/stamp", Module: "Not A Module"},
+			`module "Not A Module" is not the path of a Go module`},
+		"a domain without dot": {plugininit.Options{Name: "local/stamp"},
+			"missing dot in first path element, and the name of the plugin stands for it; choose a module"},
+		"the framework's": {plugininit.Options{Name: "example.io/stamp", Module: "github.com/cleat-dev/cleat/x"},
+			"belongs to the framework"},
+		"no kind": {plugininit.Options{Name: "example.io/stamp", Kinds: []string{"BackupAction"}},
+			`kind "BackupAction" is not known, there are: BackupItemAction, `},
+		"no version": {plugininit.Options{Name: "example.io/stamp", Framework: "1.2"},
+			`framework "1.2" is neither a version`},
+		"no tree": {plugininit.Options{Name: "example.io/stamp", Framework: "./nowhere"},
+			"is not a source tree of github.com/cleat-dev/cleat"},
+		"another tree": {plugininit.Options{Name: "example.io/stamp", Framework: elsewhere},
+			`its go.mod declares "example.org/other"`},
 	} {
 		_, err := plugininit.Files(test.options)
 		require.ErrorContains(t, err, test.want, name)
@@ -231,7 +242,8 @@ func FuzzNames(f *testing.F) {
 	f.Add("example.io/a-b.c_d", "example.org/x/y")
 	f.Add("local/\"quoted\"", "a\nb")
 	f.Fuzz(func(t *testing.T, name, module string) {
-		files, err := plugininit.Files(plugininit.Options{Name: name, Module: module, Kinds: plugininit.Kinds(), Framework: "v1.2.3"})
+		files, err := plugininit.Files(plugininit.Options{Name: name, Module: module, Kinds: plugininit.Kinds(),
+			Framework: "v1.2.3"})
 		if err != nil {
 			return
 		}

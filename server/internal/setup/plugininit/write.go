@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Write writes the project that o describes into the folder dir, which it creates if necessary. It writes all files or none:
-// it overwrites nothing, and the error names every existing file.
+// Write writes the project that o describes into the folder dir, which it creates if necessary. It writes all files or
+// none: it overwrites nothing, and the error names every existing file.
 func Write(dir string, o Options) ([]File, error) {
 	files, err := Files(o)
 	if err != nil {
@@ -22,7 +22,8 @@ func Write(dir string, o Options) ([]File, error) {
 		}
 	}
 	if len(taken) > 0 {
-		return nil, fmt.Errorf("%s already has %s; nothing is overwritten: choose another folder, or move them away", dir, strings.Join(taken, ", "))
+		return nil, fmt.Errorf("%s already has %s; nothing is overwritten: choose another folder, or move them away", dir,
+			strings.Join(taken, ", "))
 	}
 	var written []string
 	for _, file := range files {

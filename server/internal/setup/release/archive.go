@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// WriteArchives writes an archive and an SBOM for each product into a directory, and checksums.txt. Documents of the source tree at root are
-// in each archive.
+// WriteArchives writes an archive and an SBOM for each product into a directory, and checksums.txt. Documents of the
+// source tree at root are in each archive.
 func WriteArchives(root, dir string, builds []Built) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -75,7 +75,8 @@ func (b Built) writeArchive(path, root string) (err error) {
 }
 
 func addFile(archive *tar.Writer, name string, mode int64, content []byte) error {
-	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(content)), ModTime: epoch()}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(content)),
+		ModTime: epoch()}); err != nil {
 		return err
 	}
 	_, err := archive.Write(content)

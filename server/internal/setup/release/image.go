@@ -29,13 +29,15 @@ const (
 // epoch is the time of everything that has one.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// Image returns the image of a product: nothing but its programs and what they need. It runs as a user that is not root.
+// Image returns the image of a product: nothing but its programs and what they need. It runs as a user that is not
+// root.
 func (b Built) Image() (v1.Image, error) {
 	content, config := b.plugins, v1.Config{Entrypoint: []string{"/" + copierName, "/plugins", "/target"}}
 	if b.server {
 		content = b.serverFiles
 		config = v1.Config{
-			Entrypoint: []string{"/cleat"}, Cmd: []string{"server"}, Env: []string{"PATH=/", "SSL_CERT_FILE=/" + authoritiesFile},
+			Entrypoint: []string{"/cleat"}, Cmd: []string{"server"}, Env: []string{"PATH=/", "SSL_CERT_FILE=/" +
+				authoritiesFile},
 		}
 	}
 	files := contents{}
@@ -50,16 +52,19 @@ func (b Built) Image() (v1.Image, error) {
 	config.User, config.WorkingDir = nobody, "/"
 	config.Labels = map[string]string{
 		"org.opencontainers.image.title": b.Name, "org.opencontainers.image.version": b.Version,
-		"org.opencontainers.image.source": "https://github.com/cleat-dev/cleat", "org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.source":   "https://github.com/cleat-dev/cleat",
+		"org.opencontainers.image.licenses": "Apache-2.0",
 	}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
-		OS: b.Platform.OS, Architecture: b.Platform.Architecture, Variant: b.Platform.Variant, Created: v1.Time{Time: epoch()}, Config: config,
+		OS: b.Platform.OS, Architecture: b.Platform.Architecture, Variant: b.Platform.Variant,
+		Created: v1.Time{Time: epoch()}, Config: config,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "cleat-release"}})
+	return mutate.Append(image,
+		mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "cleat-release"}})
 }
 
 const authoritiesFile = "etc/ssl/certs/ca-certificates.crt"
@@ -67,8 +72,9 @@ const authoritiesFile = "etc/ssl/certs/ca-certificates.crt"
 // contents are the contents of files by their names.
 type contents map[string][]byte
 
-// serverFiles adds the files of the server's image: certificates of authorities, a directory for temporary files, and the program. It is
-// /cleat, and /velero too, so that a Deployment of Velero runs it, and /velero-restore-helper, for the pods that a restore lets wait.
+// serverFiles adds the files of the server's image: certificates of authorities, a directory for temporary files, and
+// the program. It is /cleat, and /velero too, so that a Deployment of Velero runs it, and /velero-restore-helper, for
+// the pods that a restore lets wait.
 func (b Built) serverFiles(files contents) ([]tar.Header, error) {
 	const open = 0o1777 // as /tmp everywhere
 	files[authoritiesFile] = authorities()
@@ -82,16 +88,20 @@ func (b Built) serverFiles(files contents) ([]tar.Header, error) {
 	return b.programFiles(files, headers, "", b.Programs)
 }
 
-// plugins adds the files of a plugin's image: the plugin below /plugins, with the programs that it starts, and the program that copies them.
+// plugins adds the files of a plugin's image: the plugin below /plugins, with the programs that it starts, and the
+// program that copies them.
 func (b Built) plugins(files contents) ([]tar.Header, error) {
-	headers, err := b.programFiles(files, []tar.Header{{Name: "plugins/", Typeflag: tar.TypeDir, Mode: 0o755}}, "plugins/", b.Programs)
+	headers, err := b.programFiles(files, []tar.Header{{Name: "plugins/", Typeflag: tar.TypeDir, Mode: 0o755}}, "plugins/",
+		b.Programs)
 	if err != nil {
 		return nil, err
 	}
 	return b.programFiles(files, headers, "", []Program{b.copier})
 }
 
-func (b Built) programFiles(files contents, headers []tar.Header, below string, programs []Program) ([]tar.Header, error) {
+func (b Built) programFiles(
+	files contents, headers []tar.Header, below string, programs []Program,
+) ([]tar.Header, error) {
 	for _, program := range programs {
 		content, err := os.ReadFile(program.Path)
 		if err != nil {
@@ -104,7 +114,8 @@ func (b Built) programFiles(files contents, headers []tar.Header, below string, 
 		headers, files[name] = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755}), content
 		if program.License != nil {
 			license := "licenses/" + path.Base(program.Name)
-			headers, files[license] = append(headers, tar.Header{Name: license, Typeflag: tar.TypeReg, Mode: 0o644}), program.License
+			headers, files[license] = append(headers, tar.Header{Name: license, Typeflag: tar.TypeReg, Mode: 0o644}),
+				program.License
 		}
 	}
 	return headers, nil
@@ -126,7 +137,10 @@ func layerOf(headers []tar.Header, files contents) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(data.Bytes())),
+			nil
+	}, tarball.WithMediaType(types.OCILayer))
 }
 
 // authorities returns the certificates that Mozilla trusts, as Go's project publishes them.
@@ -140,8 +154,8 @@ func authorities() []byte {
 	return out.Bytes()
 }
 
-// WriteLayout writes an OCI layout with an index of the images of a product for several platforms, and their SBOMs, which refer to them. It
-// returns the digest of the index. The directory must not exist.
+// WriteLayout writes an OCI layout with an index of the images of a product for several platforms, and their SBOMs,
+// which refer to them. It returns the digest of the index. The directory must not exist.
 func WriteLayout(dir string, builds []Built) (v1.Hash, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return v1.Hash{}, fmt.Errorf("write the OCI layout: %s exists; remove it first", dir)
@@ -159,7 +173,8 @@ func WriteLayout(dir string, builds []Built) (v1.Hash, error) {
 		if err != nil {
 			return v1.Hash{}, fmt.Errorf("make the image of %s for %s: %w", b.Name, b.Platform, err)
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.Platform}})
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.Platform}})
 		sbom, err := b.sbomOf(image)
 		if err != nil {
 			return v1.Hash{}, fmt.Errorf("make the SBOM of the image of %s for %s: %w", b.Name, b.Platform, err)
@@ -168,7 +183,8 @@ func WriteLayout(dir string, builds []Built) (v1.Hash, error) {
 			return v1.Hash{}, fmt.Errorf("write the OCI layout: %w", err)
 		}
 	}
-	if err := written.AppendIndex(index, layout.WithAnnotations(map[string]string{refName: builds[0].Version})); err != nil {
+	if err := written.AppendIndex(index,
+		layout.WithAnnotations(map[string]string{refName: builds[0].Version})); err != nil {
 		return v1.Hash{}, fmt.Errorf("write the OCI layout: %w", err)
 	}
 	return index.Digest()
@@ -193,7 +209,8 @@ func (b Built) sbomOf(image v1.Image) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	referring, ok := mutate.Subject(artifact, v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: digest, Size: size}).(v1.Image)
+	referring, ok := mutate.Subject(artifact, v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: digest,
+		Size: size}).(v1.Image)
 	if !ok {
 		return nil, fmt.Errorf("an artifact became %T", referring)
 	}

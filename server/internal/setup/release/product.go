@@ -25,12 +25,15 @@ func Products() []Product {
 		{Name: "cleat", server: true, programs: []source{{name: "cleat", module: ".", pkg: "./server/cmd/cleat"}}},
 		{Name: "cleat-restic", programs: []source{
 			{name: "cleat-restic", module: ".", pkg: "./plugins/restic/cmd/cleat-restic"},
-			{name: ".cleat-restic/restic", module: "server/internal/setup/release/restic", pkg: "github.com/restic/restic/cmd/restic", of: "github.com/restic/restic"},
+			{name: ".cleat-restic/restic", module: "server/internal/setup/release/restic",
+				pkg: "github.com/restic/restic/cmd/restic", of: "github.com/restic/restic"},
 		}},
-		{Name: "manifest-writers", Example: true, programs: []source{{name: "manifest-writers", module: "examples/manifest-writers", pkg: "."}}},
+		{Name: "manifest-writers", Example: true,
+			programs: []source{{name: "manifest-writers", module: "examples/manifest-writers", pkg: "."}}},
 	}
 	for _, name := range []string{"admission-policy", "data-mover", "first-plugin", "load-budget", "small-mover"} {
-		products = append(products, Product{Name: name, Example: true, programs: []source{{name: name, module: ".", pkg: "./examples/" + name}}})
+		products = append(products,
+			Product{Name: name, Example: true, programs: []source{{name: name, module: ".", pkg: "./examples/" + name}}})
 	}
 	return products
 }
@@ -86,10 +89,11 @@ func (p Product) Build(ctx context.Context, root, dir, version string, platform 
 	return b, err
 }
 
-// Of returns a product whose programs are built already: paths has them in the order in which Build makes them, and copier is the one that copies
-// plugins, which the server does not have.
+// Of returns a product whose programs are built already: paths has them in the order in which Build makes them, and
+// copier is the one that copies plugins, which the server does not have.
 func (p Product) Of(version string, platform v1.Platform, copier string, paths ...string) Built {
-	b := Built{Product: p, Platform: platform, Version: version, copier: Program{Name: copierName, Version: version, Path: copier}}
+	b := Built{Product: p, Platform: platform, Version: version, copier: Program{Name: copierName, Version: version,
+		Path: copier}}
 	for i, path := range paths {
 		b.Programs = append(b.Programs, Program{Name: p.programs[i].name, Version: version, Path: path})
 	}

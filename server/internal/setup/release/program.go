@@ -27,21 +27,23 @@ type source struct {
 	of     string // the module that has the program, if it is of others
 }
 
-// build builds a program from the source tree at root. The bytes of the binary depend on the source, the version, the platform and the
-// version of Go only.
+// build builds a program from the source tree at root. The bytes of the binary depend on the source, the version, the
+// platform and the version of Go only.
 func (s source) build(ctx context.Context, root, path, version string, platform v1.Platform) (Program, error) {
 	dir := filepath.Join(root, filepath.FromSlash(s.module))
 	goCommand := func(args ...string) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+platform.OS, "GOARCH="+
+			platform.Architecture)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return nil, fmt.Errorf("build %s for %s: %w\n%s", s.name, platform, err, out)
 		}
 		return out, nil
 	}
-	_, err := goCommand("build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -buildid= -X main.linked="+version, "-o", path, s.pkg)
+	_, err := goCommand("build", "-trimpath", "-buildvcs=false", "-mod=readonly",
+		"-ldflags=-s -w -buildid= -X main.linked="+version, "-o", path, s.pkg)
 	if err != nil || s.of == "" {
 		return Program{Name: s.name, Version: version, Path: path}, err
 	}

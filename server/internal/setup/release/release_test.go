@@ -28,13 +28,15 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// mustMake runs a target of the Makefile, for some products and one platform, and returns the directory in which it has written.
+// mustMake runs a target of the Makefile, for some products and one platform, and returns the directory in which it has
+// written.
 func mustMake(t *testing.T, target, products string) string {
 	t.Helper()
 	programs.Depend(t, "./server/cmd/cleat-release", "./server/cmd/cleat", "./plugins/...", "./examples/...")
 	bin := t.TempDir()
 	require.FileExists(t, "../../../../Makefile") // another one needs another run
-	cmd := exec.CommandContext(t.Context(), "make", "-C", "../../../..", target, "VERSION=v1.2.3", "PLATFORMS=linux/"+runtime.GOARCH, "PRODUCTS="+products, "BIN="+bin)
+	cmd := exec.CommandContext(t.Context(), "make", "-C", "../../../..", target, "VERSION=v1.2.3", "PLATFORMS=linux/"+
+		runtime.GOARCH, "PRODUCTS="+products, "BIN="+bin)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return filepath.Join(bin, target)
@@ -145,7 +147,8 @@ func TestImagesAreReproducible(t *testing.T) {
 	checkSBOM(t, p.sbom, "k8s.io/client-go")
 }
 
-// TestPluginImages runs what the init containers of plugin images run, and adds the plugins to a server that does not run in a cluster.
+// TestPluginImages runs what the init containers of plugin images run, and adds the plugins to a server that does not
+// run in a cluster.
 func TestPluginImages(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || runtime.GOOS != "linux" {
@@ -165,7 +168,8 @@ func TestPluginImages(t *testing.T) {
 			entrypoint := p.config(t).Entrypoint
 			require.Equal(t, []string{"/copy-plugins", "/plugins", "/target"}, entrypoint)
 			copier := func(target string) ([]byte, error) {
-				return exec.CommandContext(t.Context(), filepath.Join(root, entrypoint[0]), filepath.Join(root, entrypoint[1]), target).CombinedOutput()
+				return exec.CommandContext(t.Context(), filepath.Join(root, entrypoint[0]), filepath.Join(root, entrypoint[1]),
+					target).CombinedOutput()
 			}
 			for range 2 { // the second time, as after a crash of the node
 				out, err := copier(target)
@@ -184,7 +188,8 @@ func TestPluginImages(t *testing.T) {
 			require.Contains(t, string(out), "mount the plugin directory of the server at")
 
 			added := filepath.Join(t.TempDir(), "plugins")
-			listed, err := exec.CommandContext(t.Context(), cleat, "plugin", "add", p.dir, "--plugin-dir", added).CombinedOutput()
+			listed, err := exec.CommandContext(t.Context(), cleat, "plugin", "add", p.dir, "--plugin-dir",
+				added).CombinedOutput()
 			require.NoError(t, err, "%s", listed)
 			for _, dir := range []string{target, added} {
 				info, err := exec.CommandContext(t.Context(), cleat, "plugin", "info", filepath.Join(dir, name)).CombinedOutput()
@@ -202,7 +207,8 @@ func TestPluginImages(t *testing.T) {
 		}
 		p := open(t, images, "cleat-restic")
 		root := p.unpack(t)
-		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "plugins/.cleat-restic/restic"), "version").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "plugins/.cleat-restic/restic"),
+			"version").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Regexp(t, `^restic 0\.18\.\d+ `, string(out))
 		require.FileExists(t, filepath.Join(root, "licenses/restic"))
@@ -271,7 +277,8 @@ func TestReleaseHasArchivesAndSums(t *testing.T) {
 	require.NoError(t, err)
 	sums, err := os.ReadFile(filepath.Join(dir, "checksums.txt"))
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("%x  %s.cdx.json\n%x  %s.tar.gz\n", sha256.Sum256(sbom), name, sha256.Sum256(archive), name), string(sums))
+	require.Equal(t, fmt.Sprintf("%x  %s.cdx.json\n%x  %s.tar.gz\n", sha256.Sum256(sbom), name, sha256.Sum256(archive),
+		name), string(sums))
 	checkSBOM(t, sbom, "k8s.io/client-go")
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	require.NoError(t, err)

@@ -10,7 +10,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// SBOM returns the programs of a product with their modules as CycloneDX's JSON, from what the Go linker has written into them.
+// SBOM returns the programs of a product with their modules as CycloneDX's JSON, from what the Go linker has written
+// into them.
 func (b Built) SBOM() ([]byte, error) {
 	var main *cyclonedx.Component
 	var components []cyclonedx.Component
@@ -52,5 +53,6 @@ func (b Built) SBOM() ([]byte, error) {
 
 func module(path, version string) cyclonedx.Component {
 	purl := "pkg:golang/" + path + "@" + version
-	return cyclonedx.Component{BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl}
+	return cyclonedx.Component{BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version,
+		PackageURL: purl}
 }

@@ -35,7 +35,8 @@ func (f *Findings) note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
-// Check looks for what a take-over would miss. It writes nothing. answer is what Velero's server says about itself, nil if it does not answer.
+// Check looks for what a take-over would miss. It writes nothing. answer is what Velero's server says about itself, nil
+// if it does not answer.
 func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusRequest) (*Findings, error) {
 	velero, err := t.velero(ctx)
 	if err != nil {
@@ -47,7 +48,8 @@ func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusReque
 	}
 	f.server(velero, answer)
 	return f, errors.Join(
-		t.checkArguments(velero, f), t.checkDefinitions(ctx, f), t.checkNodeAgents(ctx, f), t.checkVolumeData(ctx, f), t.checkSpecs(ctx, f),
+		t.checkArguments(velero, f), t.checkDefinitions(ctx, f), t.checkNodeAgents(ctx, f), t.checkVolumeData(ctx, f),
+		t.checkSpecs(ctx, f),
 		t.checkRuns(ctx, f),
 	)
 }
@@ -67,7 +69,8 @@ func (f *Findings) server(velero *appsv1.Deployment, answer *velerov1.ServerStat
 	version := answer.Status.ServerVersion
 	switch order, err := serverreport.CompareVelero(version); {
 	case err != nil:
-		f.note("the version of Velero is %q, which says nothing about what it does; cleat does what Velero %s does", version, serverreport.VeleroVersion)
+		f.note("the version of Velero is %q, which says nothing about what it does; cleat does what Velero %s does", version,
+			serverreport.VeleroVersion)
 	case order > 0:
 		f.miss("Velero is %s; cleat does what Velero %s does, and knows nothing newer", version, serverreport.VeleroVersion)
 	default:
@@ -98,7 +101,8 @@ func (t *Takeover) checkArguments(velero *appsv1.Deployment, f *Findings) error 
 
 func (t *Takeover) checkDefinitions(ctx context.Context, f *Findings) error {
 	return install.CompleteDefinitions(ctx, t.Client, true, func(name, action string) {
-		f.note("custom resource definition %s is %s, and stays so: it has what cleat needs and this cluster's lacks", name, action)
+		f.note("custom resource definition %s is %s, and stays so: it has what cleat needs and this cluster's lacks", name,
+			action)
 	})
 }
 
@@ -111,17 +115,21 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 		if agent.Spec.Template.Labels["role"] != install.DaemonSetName {
 			continue
 		}
-		if slices.ContainsFunc(agent.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return isCleat(c.Image) }) {
+		if slices.ContainsFunc(agent.Spec.Template.Spec.Containers,
+			func(c corev1.Container) bool { return isCleat(c.Image) }) {
 			f.note("daemonset %s runs cleat's node agents, which go on", agent.Name)
 			continue
 		}
-		f.miss("daemonset %s is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of restic and data movers that are plugins, replace it by the DaemonSet that \"cleat install --use-node-agent --dry-run -o yaml\" prints", agent.Name)
+		f.miss("daemonset %s is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of "+
+			"restic and data movers that are plugins, replace it by the DaemonSet that \"cleat install --use-node-agent "+
+			"--dry-run -o yaml\" prints", agent.Name)
 	}
 	return nil
 }
 
 // whatOfKopia says what to do about data in the format of kopia.
-const whatOfKopia = "its data is in kopia's format, which cleat does not restore: back up these volumes anew, and until that is old enough, restore them after \"cleat takeover back\""
+const whatOfKopia = "its data is in kopia's format, which cleat does not restore: back up these volumes anew, and " +
+	"until that is old enough, restore them after \"cleat takeover back\""
 
 // checkVolumeData looks for the data of volumes that Velero's node agent has moved, or moves.
 func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
@@ -131,10 +139,12 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	}
 	for _, r := range repositories.Items {
 		if r.Spec.RepositoryType == velerov1.RepositoryTypeRestic {
-			f.note("repository %s (restic) of namespace %s moves over as it is: cleat's node agents restore from it and back up into it", r.Name, r.Spec.VolumeNamespace)
+			f.note("repository %s (restic) of namespace %s moves over as it is: cleat's node agents restore from it and back "+
+				"up into it", r.Name, r.Spec.VolumeNamespace)
 			continue
 		}
-		f.miss("repository %s (%s) of namespace %s: %s", r.Name, orKopia(r.Spec.RepositoryType), r.Spec.VolumeNamespace, whatOfKopia)
+		f.miss("repository %s (%s) of namespace %s: %s", r.Name, orKopia(r.Spec.RepositoryType), r.Spec.VolumeNamespace,
+			whatOfKopia)
 	}
 	switch public, err := repopassword.PublicIn(ctx, t.Client, t.Namespace, ""); {
 	case err != nil:
@@ -181,13 +191,15 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	}
 	for _, kind := range []string{"PodVolumeBackup", "PodVolumeRestore", "DataUpload", "DataDownload"} {
 		if n := moving[kind]; n > 0 {
-			f.miss("objects of kind %s that have not ended: %d; nobody follows them after the take-over, so wait for their end", kind, n)
+			f.miss("objects of kind %s that have not ended: %d; nobody follows them after the take-over, so wait for their end",
+				kind, n)
 		}
 	}
 	return nil
 }
 
-// checkSpecs looks for what schedules and backups that have not started ask for. What needs EnableCSI needs it in Velero, too.
+// checkSpecs looks for what schedules and backups that have not started ask for. What needs EnableCSI needs it in
+// Velero, too.
 func (t *Takeover) checkSpecs(ctx context.Context, f *Findings) error {
 	var schedules velerov1.ScheduleList
 	var backups velerov1.BackupList

@@ -18,8 +18,8 @@ const Name = "cleat"
 // serverLabel is the label of that Deployment and its pods. Its value is the name of Velero's Deployment.
 const serverLabel = "cleat.dev/takes-over"
 
-// deployment returns the Deployment of cleat: a copy of Velero's with another image, and without the flags that cleat does not know. Its
-// pods have the labels of Velero's too, so services and network policies find them.
+// deployment returns the Deployment of cleat: a copy of Velero's with another image, and without the flags that cleat
+// does not know. Its pods have the labels of Velero's too, so services and network policies find them.
 func (t *Takeover) deployment(velero *appsv1.Deployment, replicas int32) (*appsv1.Deployment, error) {
 	spec := velero.DeepCopy().Spec
 	server, err := install.ServerContainer(&spec.Template.Spec)
@@ -53,7 +53,8 @@ func argumentsOf(velero *appsv1.Deployment) ([]string, error) {
 	line := slices.Concat(server.Command, server.Args)
 	at := slices.Index(line, "server")
 	if at < 0 {
-		return nil, fmt.Errorf("container %s of Deployment %s runs %q, want \"velero server\" with flags", server.Name, velero.Name, strings.Join(line, " "))
+		return nil, fmt.Errorf("container %s of Deployment %s runs %q, want \"velero server\" with flags", server.Name,
+			velero.Name, strings.Join(line, " "))
 	}
 	for _, argument := range line[at+1:] {
 		if strings.ContainsAny(argument, "\n") {

@@ -42,13 +42,15 @@ type Parsed struct {
 	Err      error    // of values that cleat refuses
 }
 
-// Start takes over: it stops Velero, waits until none of its pods is left, and starts cleat. It may be called again after an error.
+// Start takes over: it stops Velero, waits until none of its pods is left, and starts cleat. It may be called again
+// after an error.
 func (t *Takeover) Start(ctx context.Context) error {
 	velero, err := t.velero(ctx)
 	if err != nil {
 		return err
 	}
-	err = install.CompleteDefinitions(ctx, t.Client, false, func(name, action string) { t.Report("customresourcedefinition/"+name, action) })
+	err = install.CompleteDefinitions(ctx, t.Client, false,
+		func(name, action string) { t.Report("customresourcedefinition/"+name, action) })
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,8 @@ func (t *Takeover) Start(ctx context.Context) error {
 	}
 	selector := &metav1.LabelSelector{
 		MatchLabels: velero.Spec.Selector.MatchLabels,
-		MatchExpressions: append([]metav1.LabelSelectorRequirement{{Key: serverLabel, Operator: metav1.LabelSelectorOpDoesNotExist}},
+		MatchExpressions: append(
+			[]metav1.LabelSelectorRequirement{{Key: serverLabel, Operator: metav1.LabelSelectorOpDoesNotExist}},
 			velero.Spec.Selector.MatchExpressions...),
 	}
 	stops := func(ctx context.Context) (bool, error) { // until then a pod may yet be created
@@ -101,10 +104,12 @@ func (t *Takeover) Back(ctx context.Context) (name string, err error) {
 		return "", err
 	}
 	if !stopped {
-		return "", fmt.Errorf("namespace %s was not taken over: Deployment %s has no annotation %s", t.Namespace, velero.Name, replicasAnnotation)
+		return "", fmt.Errorf("namespace %s was not taken over: Deployment %s has no annotation %s", t.Namespace, velero.Name,
+			replicasAnnotation)
 	}
 	cleat := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: Name}}
-	if err := t.Client.Delete(ctx, cleat, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
+	if err := t.Client.Delete(ctx, cleat,
+		client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("delete Deployment %s: %w", Name, err)
 	}
 	gone := func(ctx context.Context) (bool, error) {
@@ -183,7 +188,8 @@ func takenOver(velero *appsv1.Deployment) (replicas int32, stopped bool, err err
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {
-		return 0, true, fmt.Errorf("annotation %s of Deployment %s is %q, want a number of pods", replicasAnnotation, velero.Name, text)
+		return 0, true, fmt.Errorf("annotation %s of Deployment %s is %q, want a number of pods", replicasAnnotation,
+			velero.Name, text)
 	}
 	return int32(n), true, nil
 }

@@ -15,9 +15,9 @@ type Implementation struct {
 	Faults []Fault // with which it refuses the configuration of the file
 }
 
-// CheckActions verifies that the names in plugins.config are those of actions that accept their configuration. find returns
-// the implementations of a name; its error says why there are none. The error of CheckActions lists all mistakes, each with
-// file, line and key. What could not be checked is a warning.
+// CheckActions verifies that the names in plugins.config are those of actions that accept their configuration. find
+// returns the implementations of a name; its error says why there are none. The error of CheckActions lists all
+// mistakes, each with file, line and key. What could not be checked is a warning.
 func (f *File) CheckActions(find func(name string) ([]Implementation, error)) (warnings []string, err error) {
 	var found, unchecked problems
 	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Config)) {
@@ -27,7 +27,10 @@ func (f *File) CheckActions(find func(name string) ([]Implementation, error)) (w
 			found.add(object.position, "%v", err)
 			continue
 		}
-		configured := slices.DeleteFunc(slices.Clone(all), func(i Implementation) bool { return !isConfigured(i.Kind) || len(i.Schema) == 0 })
+		configured := slices.DeleteFunc(slices.Clone(all), func(i Implementation) bool {
+			return !isConfigured(i.Kind) ||
+				len(i.Schema) == 0
+		})
 		if len(configured) == 0 {
 			found.add(object.position, "%s", misplaced(all))
 		}
@@ -65,7 +68,8 @@ func misplaced(all []Implementation) string {
 		kinds.VolumeSnapshotter().Name: "the VolumeSnapshotLocation",
 	}
 	for _, implementation := range all {
-		if right, known := where[implementation.Kind]; known && !slices.ContainsFunc(all, func(i Implementation) bool { return isConfigured(i.Kind) }) {
+		if right, known := where[implementation.Kind]; known &&
+			!slices.ContainsFunc(all, func(i Implementation) bool { return isConfigured(i.Kind) }) {
 			return "is a plugin of the kind " + implementation.Kind + ", whose configuration belongs in " + right
 		}
 	}

@@ -22,7 +22,8 @@ func (f *File) Named() []Named {
 	var named []Named
 	add := func(kind string, policy Policy, config *Object, path ...string) {
 		if policy.Plugin != "" {
-			named = append(named, Named{Key: f.root.locate(path).key, Kind: kind, Policy: policy, path: slices.Clip(path), config: config})
+			named = append(named, Named{Key: f.root.locate(path).key, Kind: kind, Policy: policy, path: slices.Clip(path),
+				config: config})
 		}
 	}
 	add(kinds.QueueAdmission().Name, f.Backups.Admission, &f.Backups.Admission.Config, "backups", "admission")
@@ -34,9 +35,9 @@ func (f *File) Named() []Named {
 	return named
 }
 
-// Check verifies that the plugins that the file names exist and accept their configuration. find returns the schema that
-// a plugin announces, or nil if it announces none; its error says why no plugin of that kind and name can be used. The
-// error of Check lists all mistakes, each with file, line and key. What could not be checked is a warning.
+// Check verifies that the plugins that the file names exist and accept their configuration. find returns the schema
+// that a plugin announces, or nil if it announces none; its error says why no plugin of that kind and name can be used.
+// The error of Check lists all mistakes, each with file, line and key. What could not be checked is a warning.
 func (f *File) Check(find func(kind, name string) (schema []byte, err error)) (warnings []string, err error) {
 	var found, unchecked problems
 	for _, named := range f.Named() {

@@ -28,8 +28,8 @@ func unsupported() map[string]string {
 	}
 }
 
-// inherited returns the flags that the command lines of others have, each with the reason that it has no effect: those of
-// older servers, those of klog, and those of Velero's client.
+// inherited returns the flags that the command lines of others have, each with the reason that it has no effect: those
+// of older servers, those of klog, and those of Velero's client.
 func inherited() map[string]string {
 	const (
 		job    = "set it in the ConfigMap that --repo-maintenance-job-configmap names"
@@ -45,7 +45,8 @@ func inherited() map[string]string {
 
 		"logtostderr": output, "alsologtostderr": output, "stderrthreshold": output, "alsologtostderrthreshold": output,
 		"legacy_stderr_threshold_behavior": output, "log_dir": output, "log_file": output, "log_file_max_size": output,
-		"log_backtrace_at": output, "one_output": output, "add_dir_header": output, "skip_headers": output, "skip_log_headers": output,
+		"log_backtrace_at": output, "one_output": output, "add_dir_header": output, "skip_headers": output,
+		"skip_log_headers": output,
 
 		"colorized": "the server's log has no colors",
 	}
@@ -84,13 +85,15 @@ func (o *Options) Warnings(flags *pflag.FlagSet) []string {
 		}
 	})
 	if o.DownloadURL == "" && flags.Changed("download-address") {
-		warnings = append(warnings, "flag --download-address has no effect without --download-url, the URL at which users reach it")
+		warnings = append(warnings, "flag --download-address has no effect without --download-url, the URL at which users "+
+			"reach it")
 	}
 	for _, feature := range o.Features {
 		switch feature {
 		case EnableAPIGroupVersions, EnableCSI:
 		default:
-			warnings = append(warnings, fmt.Sprintf("flag --features: %s is unknown and has no effect; known are %s and %s", feature, EnableAPIGroupVersions, EnableCSI))
+			warnings = append(warnings, fmt.Sprintf("flag --features: %s is unknown and has no effect; known are %s and %s",
+				feature, EnableAPIGroupVersions, EnableCSI))
 		}
 	}
 	slices.Sort(warnings)

@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// TestEveryFlagIsBuiltOrNamedInAWarning sets each flag of the server to another value than its default. The server either
-// does what it says, as the named test or code shows, or has a warning that names it.
+// TestEveryFlagIsBuiltOrNamedInAWarning sets each flag of the server to another value than its default. The server
+// either does what it says, as the named test or code shows, or has a warning that names it.
 func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 	t.Parallel()
 	const volumes = "data movement is not supported yet"
@@ -21,7 +21,8 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		built string // what shows that the flag has an effect
 		warns string // a part of the warning, for a flag that has none
 	}{
-		"log-level": {value: "debug", built: "cli.newLog"}, "log-format": {value: "json", built: "cli.newLog, runlog.TestLogWritesJSON"},
+		"log-level": {value: "debug", built: "cli.newLog"}, "log-format": {value: "json",
+			built: "cli.newLog, runlog.TestLogWritesJSON"},
 		"plugin-dir": {value: "/x", built: "app.HostConfig"}, "isolate-built-ins": {value: "true", built: "app.HostConfig"},
 		"metrics-address": {value: ":1", built: "app.Serve"}, "profiler-address": {value: ":1", built: "app.Serve"},
 		"download-url":     {value: "https://x", built: "requests.TestServerOffersFileWithToken"},
@@ -29,13 +30,19 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"scratch-dir":      {value: "/x", built: "app.Serve"},
 		"client-qps":       {value: "1", built: "cli.runServer"}, "client-burst": {value: "1", built: "cli.runServer"},
 		"client-page-size":    {value: "0", built: "backup.TestListsAreReadWholeWithoutPages"},
-		"disable-controllers": {value: "gc", built: "app.registrar"}, "restore-only": {value: "true", built: "Options.Disabled"},
-		"concurrent-backups": {value: "2", built: "backupqueue"}, "concurrent-restores": {value: "2", built: "app.addControllers"},
+		"disable-controllers": {value: "gc", built: "app.registrar"}, "restore-only": {value: "true",
+			built: "Options.Disabled"},
+		"concurrent-backups": {value: "2", built: "backupqueue"}, "concurrent-restores": {value: "2",
+			built: "app.addControllers"},
 		"backup-attempts": {value: "1", built: "run.TakeUp"}, "restore-attempts": {value: "1", built: "run.TakeUp"},
-		"api-outage-timeout": {value: "1h", built: "run.Patience"}, "store-outage-timeout": {value: "1h", built: "run.PatientStores"},
-		"queue-sweep": {value: "1h", built: "backupqueue"}, "item-block-worker-count": {value: "2", built: "backup.newWorkers"},
-		"restore-workers": {value: "2", built: "restore.restoreAll"}, "shutdown-grace-period": {value: "1h", built: "run.NewRuns"},
-		"leader-elect": {value: "false", built: "app lead.go"}, "leader-elect-lease-duration": {value: "1h", built: "app lead.go"},
+		"api-outage-timeout": {value: "1h", built: "run.Patience"}, "store-outage-timeout": {value: "1h",
+			built: "run.PatientStores"},
+		"queue-sweep": {value: "1h", built: "backupqueue"}, "item-block-worker-count": {value: "2",
+			built: "backup.newWorkers"},
+		"restore-workers": {value: "2", built: "restore.restoreAll"}, "shutdown-grace-period": {value: "1h",
+			built: "run.NewRuns"},
+		"leader-elect": {value: "false", built: "app lead.go"}, "leader-elect-lease-duration": {value: "1h",
+			built: "app lead.go"},
 		"default-backup-storage-location": {value: "x", built: "backups.TestLocationsAreValidated"},
 		"store-validation-frequency":      {value: "1h", built: "location.Reconciler"},
 		"default-backup-ttl":              {value: "1h", built: "backups.TestDefaultsAreWrittenIntoTheSpec"},
@@ -59,27 +66,36 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"backup-repository-configmap":             {value: "x", warns: volumes},
 		"repo-maintenance-job-configmap":          {value: "x", warns: volumes},
 		"global-backup-volume-policies-configmap": {value: "x", built: "server/cmd/cleat TestAcceptOperate_VolumePolicies"},
-		"disable-informer-cache":                  {value: "true", built: "restore.handleExisting reads from the API server in any case"},
-		"features":                                {value: "EnableEverything", warns: "EnableEverything is unknown and has no effect; known are EnableAPIGroupVersions and EnableCSI"},
+		"disable-informer-cache": {value: "true",
+			built: "restore.handleExisting reads from the API server in any case"},
+		"features": {value: "EnableEverything",
+			warns: "EnableEverything is unknown and has no effect; known are EnableAPIGroupVersions and EnableCSI"},
 
 		"keep-latest-maintenance-jobs": {value: "1", warns: job}, "maintenance-job-cpu-limit": {value: "1", warns: job},
 		"maintenance-job-cpu-request": {value: "1", warns: job}, "maintenance-job-mem-limit": {value: "1", warns: job},
-		"maintenance-job-mem-request": {value: "1", warns: job},
-		"restic-timeout":              {value: "1h", warns: "use --fs-backup-timeout"}, "pod-volume-operation-timeout": {value: "1h", warns: "use --fs-backup-timeout"},
-		"default-volumes-to-restic": {value: "true", warns: "use --default-volumes-to-fs-backup"}, "default-restic-prune-frequency": {value: "1h", warns: "use --default-repo-maintain-frequency"},
+		"maintenance-job-mem-request":    {value: "1", warns: job},
+		"restic-timeout":                 {value: "1h", warns: "use --fs-backup-timeout"},
+		"pod-volume-operation-timeout":   {value: "1h", warns: "use --fs-backup-timeout"},
+		"default-volumes-to-restic":      {value: "true", warns: "use --default-volumes-to-fs-backup"},
+		"default-restic-prune-frequency": {value: "1h", warns: "use --default-repo-maintain-frequency"},
 
-		"logtostderr": {value: "false", warns: output}, "alsologtostderr": {value: "true", warns: output}, "stderrthreshold": {value: "2", warns: output},
-		"alsologtostderrthreshold": {value: "2", warns: output}, "legacy_stderr_threshold_behavior": {value: "true", warns: output},
-		"log_dir": {value: "/x", warns: output}, "log_file": {value: "x", warns: output}, "log_file_max_size": {value: "1", warns: output},
-		"log_backtrace_at": {value: "x:1", warns: output}, "one_output": {value: "true", warns: output}, "add_dir_header": {value: "true", warns: output},
-		"skip_headers": {value: "true", warns: output}, "skip_log_headers": {value: "true", warns: output},
+		"logtostderr": {value: "false", warns: output}, "alsologtostderr": {value: "true", warns: output},
+		"stderrthreshold":          {value: "2", warns: output},
+		"alsologtostderrthreshold": {value: "2", warns: output}, "legacy_stderr_threshold_behavior": {value: "true",
+			warns: output},
+		"log_dir": {value: "/x", warns: output}, "log_file": {value: "x", warns: output}, "log_file_max_size": {value: "1",
+			warns: output},
+		"log_backtrace_at": {value: "x:1", warns: output}, "one_output": {value: "true", warns: output},
+		"add_dir_header": {value: "true", warns: output},
+		"skip_headers":   {value: "true", warns: output}, "skip_log_headers": {value: "true", warns: output},
 		"colorized": {value: "true", warns: "no colors"},
 	}
 	_, all, err := parse(t)
 	require.NoError(t, err)
 	all.VisitAll(func(flag *pflag.Flag) {
 		row, ok := table[flag.Name]
-		require.True(t, ok, "flag --%s is not in the table: say what shows that it has an effect, or warn that it has none", flag.Name)
+		require.True(t, ok, "flag --%s is not in the table: say what shows that it has an effect, or warn that it has none",
+			flag.Name)
 		require.NotEqual(t, row.built == "", row.warns == "", flag.Name)
 		if row.value == "" {
 			return

@@ -32,7 +32,8 @@ func TestExampleHasEveryKey(t *testing.T) {
 	require.Equal(t, time.Hour, file.Plugins.Deadlines.Kinds["BackupItemAction"].Std())
 }
 
-// requireFilled requires that every key below path has a value that is not zero in one of the structs, except for booleans.
+// requireFilled requires that every key below path has a value that is not zero in one of the structs, except for
+// booleans.
 func requireFilled(t *testing.T, path string, structs ...reflect.Value) {
 	t.Helper()
 	require.NotEmpty(t, structs, path)
@@ -68,7 +69,8 @@ func keys(of reflect.Type) map[int]string {
 	found := map[int]string{}
 	for i := range of.NumField() {
 		switch field := of.Field(i); {
-		case (field.Type == reflect.TypeFor[Object]() || field.Type == reflect.TypeFor[map[string]Object]()) && field.IsExported():
+		case (field.Type == reflect.TypeFor[Object]() || field.Type == reflect.TypeFor[map[string]Object]()) &&
+			field.IsExported():
 			found[i] = strings.ToLower(field.Name)
 		case field.IsExported():
 			found[i] = field.Tag.Get("yaml")
@@ -141,75 +143,123 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 			"cleat.yaml:3: backups.admission.plugin: is missing",
 			"cleat.yaml:4: backups.admission.plugn: unknown key; known are config, deadline, failurePolicy, plugin",
 		}},
-		"at the root":       {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, nodeAgent, operations, plugins, restores, tracing"}},
-		"a key twice":       {"tracing: {}\nbackups: {}\ntracing: {}\n", []string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
-		"no duration":       {"plugins: {deadlines: {query: 30}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the number 30, want a duration of at least 1ms such as 30s, 10m or 4h, or none`}},
-		"a negative one":    {"plugins: {deadlines: {query: -1s}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the text "-1s", want a duration of at least 1ms`}},
-		"no time at all":    {"plugins: {restart: {backoff: 0s}}\n", []string{`cleat.yaml:2: plugins.restart.backoff: is the text "0s", want a duration of at least 1ms`}},
-		"none where needed": {"plugins: {restart: {coolDown: none}}\n", []string{`cleat.yaml:2: plugins.restart.coolDown: is the text "none", want a duration of at least 1ms such as 30s, 10m or 4h`}},
-		"no size":           {"plugins: {limits: {messageSize: big}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "big", want a number of bytes from 4Mi to 2047Mi such as 16777216 or 256Mi`}},
-		"a small size":      {"plugins: {limits: {messageSize: 4k}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "4k", want a number of bytes from 4Mi to 2047Mi`}},
-		"a large size":      {"plugins: {limits: {messageSize: 2Gi}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "2Gi", want a number of bytes from 4Mi to 2047Mi`}},
-		"a huge size":       {"plugins: {limits: {messageSize: 999999999999999999Gi}}\n", []string{`messageSize: is the text "999999999999999999Gi", want a number of bytes from 4Mi to 2047Mi`}},
-		"a small memory":    {"plugins: {limits: {memory: -1}}\n", []string{"cleat.yaml:2: plugins.limits.memory: is the number -1, want a number of bytes of at least 256Mi"}},
-		"a short rescan":    {"plugins: {rescan: 10ms}\n", []string{`cleat.yaml:2: plugins.rescan: is the text "10ms", want a duration of at least 1s`}},
-		"a short start":     {"plugins: {deadlines: {start: 10ms}}\n", []string{`cleat.yaml:2: plugins.deadlines.start: is the text "10ms", want a duration of at least 100ms`}},
-		"no number":         {"backups: {concurrent: many}\n", []string{`cleat.yaml:2: backups.concurrent: is the text "many", want a whole number from 1 to 2147483647`}},
-		"a fraction":        {"backups: {concurrent: 1.5}\n", []string{`cleat.yaml:2: backups.concurrent: is the number 1.5, want a whole number`}},
-		"too few":           {"backups: {concurrent: 0}\n", []string{"cleat.yaml:2: backups.concurrent: is the number 0, want a whole number from 1"}},
+		"at the root": {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, " +
+			"nodeAgent, operations, plugins, restores, tracing"}},
+		"a key twice": {"tracing: {}\nbackups: {}\ntracing: {}\n",
+			[]string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
+		"no duration": {"plugins: {deadlines: {query: 30}}\n",
+			[]string{`cleat.yaml:2: plugins.deadlines.query: is the number 30, want a duration of at least 1ms such as 30s, 10m or 4h, or none`}},
+		"a negative one": {"plugins: {deadlines: {query: -1s}}\n",
+			[]string{`cleat.yaml:2: plugins.deadlines.query: is the text "-1s", want a duration of at least 1ms`}},
+		"no time at all": {"plugins: {restart: {backoff: 0s}}\n",
+			[]string{`cleat.yaml:2: plugins.restart.backoff: is the text "0s", want a duration of at least 1ms`}},
+		"none where needed": {"plugins: {restart: {coolDown: none}}\n",
+			[]string{`cleat.yaml:2: plugins.restart.coolDown: is the text "none", want a duration of at least 1ms such as 30s, 10m or 4h`}},
+		"no size": {"plugins: {limits: {messageSize: big}}\n",
+			[]string{`cleat.yaml:2: plugins.limits.messageSize: is the text "big", want a number of bytes from 4Mi to 2047Mi such as 16777216 or 256Mi`}},
+		"a small size": {"plugins: {limits: {messageSize: 4k}}\n",
+			[]string{`cleat.yaml:2: plugins.limits.messageSize: is the text "4k", want a number of bytes from 4Mi to 2047Mi`}},
+		"a large size": {"plugins: {limits: {messageSize: 2Gi}}\n",
+			[]string{`cleat.yaml:2: plugins.limits.messageSize: is the text "2Gi", want a number of bytes from 4Mi to 2047Mi`}},
+		"a huge size": {"plugins: {limits: {messageSize: 999999999999999999Gi}}\n",
+			[]string{`messageSize: is the text "999999999999999999Gi", want a number of bytes from 4Mi to 2047Mi`}},
+		"a small memory": {"plugins: {limits: {memory: -1}}\n",
+			[]string{"cleat.yaml:2: plugins.limits.memory: is the number -1, want a number of bytes of at least 256Mi"}},
+		"a short rescan": {"plugins: {rescan: 10ms}\n",
+			[]string{`cleat.yaml:2: plugins.rescan: is the text "10ms", want a duration of at least 1s`}},
+		"a short start": {"plugins: {deadlines: {start: 10ms}}\n",
+			[]string{`cleat.yaml:2: plugins.deadlines.start: is the text "10ms", want a duration of at least 100ms`}},
+		"no number": {"backups: {concurrent: many}\n",
+			[]string{`cleat.yaml:2: backups.concurrent: is the text "many", want a whole number from 1 to 2147483647`}},
+		"a fraction": {"backups: {concurrent: 1.5}\n",
+			[]string{`cleat.yaml:2: backups.concurrent: is the number 1.5, want a whole number`}},
+		"too few": {"backups: {concurrent: 0}\n",
+			[]string{"cleat.yaml:2: backups.concurrent: is the number 0, want a whole number from 1"}},
 		"no choice": {"backups: {admission: {plugin: a.io/b, failurePolicy: Warn}}\n", []string{
 			`cleat.yaml:2: backups.admission.failurePolicy: is the text "Warn", want one of Hold, UseBuiltIn`,
 		}},
-		"no truth":            {"plugins: {isolateBuiltIns: yes}\n", []string{`cleat.yaml:2: plugins.isolateBuiltIns: is the text "yes", want true or false`}},
-		"no text":             {"plugins: {environment: {PORT: 8080}}\n", []string{"cleat.yaml:2: plugins.environment.PORT: is the number 8080, want text; put it in quotes"}},
-		"no rule":             {"plugins: {environment: strict}\n", []string{`cleat.yaml:2: plugins.environment: is the text "strict", want Complete or Strict`}},
-		"a list of rules":     {"plugins: {environment: [Strict]}\n", []string{"cleat.yaml:2: plugins.environment: is a list, want Complete or Strict"}},
-		"a reserved name":     {"plugins: {variables: {PLUGIN_CLIENT_CERT: x}}\n", []string{"cleat.yaml:2: plugins.variables.PLUGIN_CLIENT_CERT: is set by the server for each process of a plugin"}},
-		"variables twice":     {"plugins: {environment: {A: x}, variables: {B: y}}\n", []string{"cleat.yaml:2: plugins.environment: has variables, and so has plugins.variables"}},
-		"no variable":         {"plugins: {environment: {A-B: x}}\n", []string{"cleat.yaml:2: plugins.environment.A-B: is not a name of an environment variable"}},
-		"a zero byte":         {"plugins: {environment: {A: \"\\0\"}}\n", []string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
-		"a number for key":    {"plugins: {environment: {1: x}}\n", []string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},
-		"no plugin name":      {"plugins:\n  config:\n    stamp: {}\n", []string{`cleat.yaml:4: plugins.config.stamp: plugin name "stamp" must be "domain/name"`}},
-		"no config":           {"plugins: {config: {a.io/b: }}\n", []string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want keys and values"}},
-		"empty text":          {"plugins: {lock: \"\"}\n", []string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
-		"no value":            {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
-		"no concurrency":      {"plugins: {concurrency: {a.io/b: 0}}\n", []string{`cleat.yaml:2: plugins.concurrency.a.io/b: is the number 0, want a whole number from 1 to 2147483647`}},
-		"concurrency of what": {"plugins: {concurrency: {pods: 2}}\n", []string{`cleat.yaml:2: plugins.concurrency.pods: plugin name "pods" must be "domain/name"`}},
-		"no name":             {"plugins: {order: [pods]}\n", []string{`cleat.yaml:2: plugins.order[0]: plugin name "pods" must be "domain/name"`}},
-		"a star no name":      {"backups: {admission: {plugin: \"*\"}}\n", []string{`cleat.yaml:2: backups.admission.plugin: plugin name "*" must be`}},
-		"a name twice":        {"plugins:\n  order:\n  - a.io/b\n  - \"*\"\n  - a.io/b\n", []string{`cleat.yaml:6: plugins.order[2]: "a.io/b" is in the list already, in line 4`}},
+		"no truth": {"plugins: {isolateBuiltIns: yes}\n",
+			[]string{`cleat.yaml:2: plugins.isolateBuiltIns: is the text "yes", want true or false`}},
+		"no text": {"plugins: {environment: {PORT: 8080}}\n",
+			[]string{"cleat.yaml:2: plugins.environment.PORT: is the number 8080, want text; put it in quotes"}},
+		"no rule": {"plugins: {environment: strict}\n",
+			[]string{`cleat.yaml:2: plugins.environment: is the text "strict", want Complete or Strict`}},
+		"a list of rules": {"plugins: {environment: [Strict]}\n",
+			[]string{"cleat.yaml:2: plugins.environment: is a list, want Complete or Strict"}},
+		"a reserved name": {"plugins: {variables: {PLUGIN_CLIENT_CERT: x}}\n",
+			[]string{"cleat.yaml:2: plugins.variables.PLUGIN_CLIENT_CERT: is set by the server for each process of a plugin"}},
+		"variables twice": {"plugins: {environment: {A: x}, variables: {B: y}}\n",
+			[]string{"cleat.yaml:2: plugins.environment: has variables, and so has plugins.variables"}},
+		"no variable": {"plugins: {environment: {A-B: x}}\n",
+			[]string{"cleat.yaml:2: plugins.environment.A-B: is not a name of an environment variable"}},
+		"a zero byte": {"plugins: {environment: {A: \"\\0\"}}\n",
+			[]string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
+		"a number for key": {"plugins: {environment: {1: x}}\n",
+			[]string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},
+		"no plugin name": {"plugins:\n  config:\n    stamp: {}\n",
+			[]string{`cleat.yaml:4: plugins.config.stamp: plugin name "stamp" must be "domain/name"`}},
+		"no config": {"plugins: {config: {a.io/b: }}\n",
+			[]string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want keys and values"}},
+		"empty text": {"plugins: {lock: \"\"}\n",
+			[]string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
+		"no value": {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
+		"no concurrency": {"plugins: {concurrency: {a.io/b: 0}}\n",
+			[]string{`cleat.yaml:2: plugins.concurrency.a.io/b: is the number 0, want a whole number from 1 to 2147483647`}},
+		"concurrency of what": {"plugins: {concurrency: {pods: 2}}\n",
+			[]string{`cleat.yaml:2: plugins.concurrency.pods: plugin name "pods" must be "domain/name"`}},
+		"no name": {"plugins: {order: [pods]}\n",
+			[]string{`cleat.yaml:2: plugins.order[0]: plugin name "pods" must be "domain/name"`}},
+		"a star no name": {"backups: {admission: {plugin: \"*\"}}\n",
+			[]string{`cleat.yaml:2: backups.admission.plugin: plugin name "*" must be`}},
+		"a name twice": {"plugins:\n  order:\n  - a.io/b\n  - \"*\"\n  - a.io/b\n",
+			[]string{`cleat.yaml:6: plugins.order[2]: "a.io/b" is in the list already, in line 4`}},
 		"a writer twice": {"backups:\n  manifestWriters:\n  - plugin: a.io/b\n  - plugin: a.io/b\n", []string{
 			`cleat.yaml:5: backups.manifestWriters[1]: "a.io/b" is in the list already, in line 4`,
 		}},
 		"a row of what?": {"backups:\n  references:\n  - resources: [a.example.io]\n    path: spec.name\n", []string{
 			"cleat.yaml:5: backups.references[0].path: unknown key; known are as, paths, resources, softIf, strict, to, when",
 		}},
-		"a path to nowhere": {"backups:\n  references:\n  - resources: [a.example.io]\n    paths:\n    - spec.name\n    - spec..name\n    to: {resource: services}\n", []string{
-			`cleat.yaml:7: backups.references[0].paths[1]: is not a path: "" is not a key`, "cleat.yaml:8: backups.references[0].to.kind: is missing",
+		"a path to nowhere": {"backups:\n  references:\n  - resources: [a.example.io]\n    paths:\n    - spec.name\n    - " +
+			"spec..name\n    to: {resource: services}\n", []string{
+			`cleat.yaml:7: backups.references[0].paths[1]: is not a path: "" is not a key`,
+			"cleat.yaml:8: backups.references[0].to.kind: is missing",
 		}},
-		"parts of parts": {"backups:\n  references:\n  - {resources: [pods], paths: [spec.x], as: {resource: pods, path: spec}}\n", []string{
+		"parts of parts": {"backups:\n  references:\n  - {resources: [pods], paths: [spec.x], as: {resource: pods, path: " +
+			"spec}}\n", []string{
 			"cleat.yaml:4: backups.references[0].as: leads in a circle: ",
 		}},
-		"no list":          {"plugins: {order: a.io/b}\n", []string{`cleat.yaml:2: plugins.order: is the text "a.io/b", want a list`}},
-		"no mapping":       {"plugins: []\n", []string{"cleat.yaml:2: plugins: is a list, want keys and values"}},
-		"no scalar":        {"tracing: {endpoint: {}}\n", []string{"cleat.yaml:2: tracing.endpoint: is keys and values"}},
-		"no URL":           {"tracing: {endpoint: collector}\n", []string{`cleat.yaml:2: tracing.endpoint: endpoint "collector": want the URL of an OTLP receiver`}},
-		"no kind":          {"plugins: {deadlines: {kinds: {Backups: 1s}}}\n", []string{`cleat.yaml:2: plugins.deadlines.kinds.Backups: is not a kind of plugin that has a deadline here; known are BackupItemAction, `}},
-		"a policy's kind":  {"plugins: {deadlines: {kinds: {QueueAdmission: 1s}}}\n", []string{"cleat.yaml:2: plugins.deadlines.kinds.QueueAdmission: is not a kind of plugin that has"}},
-		"an anchor":        {"backups: &b {}\n", []string{"cleat.yaml:2: backups: has an anchor, alias or tag (&, *, !) of YAML, which are not supported"}},
-		"an alias":         {"plugins: {environment: {A: &a x, B: *a}}\n", []string{"plugins.environment.A: has an anchor", "plugins.environment.B: has an anchor"}},
-		"a tag":            {"tracing: {endpoint: !!binary aGk=}\n", []string{"cleat.yaml:2: tracing.endpoint: has an anchor, alias or tag"}},
-		"a merge":          {"plugins:\n  <<: {lock: x}\n", []string{"cleat.yaml:3: plugins: has a key that is"}},
-		"config no object": {"backups: {admission: {plugin: a.io/b, config: [1]}}\n", []string{"cleat.yaml:2: backups.admission.config: is a list, want keys and values"}},
+		"no list": {"plugins: {order: a.io/b}\n",
+			[]string{`cleat.yaml:2: plugins.order: is the text "a.io/b", want a list`}},
+		"no mapping": {"plugins: []\n", []string{"cleat.yaml:2: plugins: is a list, want keys and values"}},
+		"no scalar":  {"tracing: {endpoint: {}}\n", []string{"cleat.yaml:2: tracing.endpoint: is keys and values"}},
+		"no URL": {"tracing: {endpoint: collector}\n",
+			[]string{`cleat.yaml:2: tracing.endpoint: endpoint "collector": want the URL of an OTLP receiver`}},
+		"no kind": {"plugins: {deadlines: {kinds: {Backups: 1s}}}\n",
+			[]string{`cleat.yaml:2: plugins.deadlines.kinds.Backups: is not a kind of plugin that has a deadline here; known are BackupItemAction, `}},
+		"a policy's kind": {"plugins: {deadlines: {kinds: {QueueAdmission: 1s}}}\n",
+			[]string{"cleat.yaml:2: plugins.deadlines.kinds.QueueAdmission: is not a kind of plugin that has"}},
+		"an anchor": {"backups: &b {}\n", []string{"cleat.yaml:2: backups: has an anchor, alias or tag (&, *, !) of " +
+			"YAML, which are not supported"}},
+		"an alias": {"plugins: {environment: {A: &a x, B: *a}}\n", []string{"plugins.environment.A: has an anchor",
+			"plugins.environment.B: has an anchor"}},
+		"a tag": {"tracing: {endpoint: !!binary aGk=}\n",
+			[]string{"cleat.yaml:2: tracing.endpoint: has an anchor, alias or tag"}},
+		"a merge": {"plugins:\n  <<: {lock: x}\n", []string{"cleat.yaml:3: plugins: has a key that is"}},
+		"config no object": {"backups: {admission: {plugin: a.io/b, config: [1]}}\n",
+			[]string{"cleat.yaml:2: backups.admission.config: is a list, want keys and values"}},
 		"config twice": {"backups:\n  admission:\n    plugin: a.io/b\n    config:\n      a: 1\n      a: 2\n", []string{
 			"cleat.yaml:7: backups.admission.config.a: is set a second time, the first is in line 6",
 		}},
-		"config no number":  {"backups: {admission: {plugin: a.io/b, config: {a: [.inf]}}}\n", []string{"cleat.yaml:2: backups.admission.config.a[0]: is the number .inf, which JSON has no number for"}},
-		"config an alias":   {"backups: {admission: {plugin: a.io/b, config: {a: [&x 1]}}}\n", []string{"cleat.yaml:2: backups.admission.config.a[0]: has an anchor"}},
-		"no YAML":           {"backups: [\n", []string{"cleat.yaml:2: is not YAML: "}},
-		"a second document": {"---\napiVersion: cleat.dev/v1\n", []string{"cleat.yaml:2: there is a second document; want one"}},
+		"config no number": {"backups: {admission: {plugin: a.io/b, config: {a: [.inf]}}}\n",
+			[]string{"cleat.yaml:2: backups.admission.config.a[0]: is the number .inf, which JSON has no number for"}},
+		"config an alias": {"backups: {admission: {plugin: a.io/b, config: {a: [&x 1]}}}\n",
+			[]string{"cleat.yaml:2: backups.admission.config.a[0]: has an anchor"}},
+		"no YAML": {"backups: [\n", []string{"cleat.yaml:2: is not YAML: "}},
+		"a second document": {"---\napiVersion: cleat.dev/v1\n",
+			[]string{"cleat.yaml:2: there is a second document; want one"}},
 		"all at once": {"backups: {concurrent: 0}\nplugins: {lock: 5}\ntracing: 5\n", []string{
-			"cleat.yaml:2: backups.concurrent: ", "\ncleat.yaml:3: plugins.lock: ", "\ncleat.yaml:4: tracing: is the number 5, want keys and values",
+			"cleat.yaml:2: backups.concurrent: ", "\ncleat.yaml:3: plugins.lock: ",
+			"\ncleat.yaml:4: tracing: is the number 5, want keys and values",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +293,8 @@ func TestParseRequiresTheVersion(t *testing.T) {
 
 func TestKeysThatAreNotSetAreZero(t *testing.T) {
 	t.Parallel()
-	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\nplugins:\n  order:\n  deadlines: {query: none}\n"))
+	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\nplugins:\n  order:\n  deadlines: "+
+		"{query: none}\n"))
 	require.NoError(t, err)
 	require.Empty(t, file.Named())
 	require.Equal(t, Plugins{Deadlines: Deadlines{Query: -1}}, file.Plugins)
@@ -252,7 +303,8 @@ func TestKeysThatAreNotSetAreZero(t *testing.T) {
 
 func TestApplySetsFlags(t *testing.T) {
 	t.Parallel()
-	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups: {concurrent: 7}\nplugins:\n  directory: /x\n  isolateBuiltIns: true\n"))
+	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups: {concurrent: 7}\nplugins:\n  directory: "+
+		"/x\n  isolateBuiltIns: true\n"))
 	require.NoError(t, err)
 	options := Defaults()
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
@@ -265,23 +317,26 @@ func TestApplySetsFlags(t *testing.T) {
 
 func TestApplyRejectsASettingByFlagAndFile(t *testing.T) {
 	t.Parallel()
-	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups: {concurrent: 7}\nplugins:\n  directory: /x\n"))
+	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups: {concurrent: 7}\nplugins:\n  directory: "+
+		"/x\n"))
 	require.NoError(t, err)
 	flags := flagSet()
 	require.NoError(t, flags.Parse([]string{"--plugin-dir=/y", "--concurrent-backups=7"}))
-	require.EqualError(t, file.Apply(flags), "cleat.yaml:2: backups.concurrent: is set by the flag --concurrent-backups as well; set it in one place\n"+
+	require.EqualError(t, file.Apply(flags), "cleat.yaml:2: backups.concurrent: is set by the flag --concurrent-backups "+
+		"as well; set it in one place\n"+
 		"cleat.yaml:4: plugins.directory: is set by the flag --plugin-dir as well; set it in one place")
 }
 
-// FuzzParse verifies that no file makes Parse panic, that every mistake has a position, and that what Parse accepts can be
-// sent to a plugin.
+// FuzzParse verifies that no file makes Parse panic, that every mistake has a position, and that what Parse accepts can
+// be sent to a plugin.
 func FuzzParse(f *testing.F) {
 	whole, err := os.ReadFile(example)
 	require.NoError(f, err)
 	f.Add(whole)
 	for _, text := range []string{
 		"apiVersion: cleat.dev/v1\nbackups: {admission: {plugin: a.io/b, config: {a: [1, 2.5, ~, {b: 0x1F}], 2: x}}}\n",
-		"a: &a [*a]\n", "? [x]\n: y\n", "--- \n...\n---\n", "{", "\xff", "- - - -\n", "plugins: {environment: {A: !!str 1}}\n",
+		"a: &a [*a]\n", "? [x]\n: y\n", "--- \n...\n---\n", "{", "\xff", "- - - -\n",
+		"plugins: {environment: {A: !!str 1}}\n",
 	} {
 		f.Add([]byte(text))
 	}

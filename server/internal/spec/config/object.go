@@ -32,8 +32,8 @@ func newObject(at position, node *yaml.Node) (Object, problems) {
 	return o, c.found
 }
 
-// object returns the part of the object at a path of keys and list indexes. The object has been converted to JSON without
-// problems.
+// object returns the part of the object at a path of keys and list indexes. The object has been converted to JSON
+// without problems.
 func (o Object) object(path ...string) Object {
 	part := Object{position: o.locate(path)}
 	node := o.find(path)
@@ -67,8 +67,8 @@ func (o Object) find(path []string) *yaml.Node {
 	return node
 }
 
-// locate returns the position of the value at a path of keys and list indexes. If it does not exist, the line is that of
-// the nearest value around it.
+// locate returns the position of the value at a path of keys and list indexes. If it does not exist, the line is that
+// of the nearest value around it.
 func (o Object) locate(path []string) position {
 	at, node := o.position, o.node
 	for _, token := range path {

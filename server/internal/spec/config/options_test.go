@@ -35,7 +35,8 @@ func TestDefaultsAreThoseOfVelero(t *testing.T) {
 		"volume-group-snapshot-label-key": "velero.io/volume-group", "default-volumes-to-fs-backup": "false",
 		"default-snapshot-move-data": "false", "uploader-type": "restic", "max-concurrent-k8s-connections": "30",
 		"disable-informer-cache": "false", "schedule-skip-immediately": "false", "backup-repository-configmap": "",
-		"repo-maintenance-job-configmap": "", "item-block-worker-count": "1", "concurrent-backups": "1", "concurrent-restores": "1", "features": "[]",
+		"repo-maintenance-job-configmap": "", "item-block-worker-count": "1", "concurrent-backups": "1",
+		"concurrent-restores": "1", "features": "[]",
 		"restore-resource-priorities": "", "global-backup-volume-policies-configmap": "",
 	} {
 		flag := flags.Lookup(name)
@@ -46,9 +47,11 @@ func TestDefaultsAreThoseOfVelero(t *testing.T) {
 
 func TestFlagsOfVelerosInstallerAreAccepted(t *testing.T) {
 	t.Parallel()
-	o, flags, err := parse(t, "--features=", "--uploader-type=kopia", "--default-volume-snapshot-locations=aws:one,gcp:two",
+	o, flags, err := parse(t, "--features=", "--uploader-type=kopia",
+		"--default-volume-snapshot-locations=aws:one,gcp:two",
 		"--concurrent-backups=0", "--disable-controllers=gc,schedule", "--restore-only", "--default-backup-ttl=24h",
-		"--keep-latest-maintenance-jobs=3", "--maintenance-job-cpu-limit=1", "--restic-timeout=1h", "--default-volumes-to-restic")
+		"--keep-latest-maintenance-jobs=3", "--maintenance-job-cpu-limit=1", "--restic-timeout=1h",
+		"--default-volumes-to-restic")
 	require.NoError(t, err)
 	require.NoError(t, o.Complete())
 	require.Empty(t, o.Features)
@@ -60,7 +63,8 @@ func TestFlagsOfVelerosInstallerAreAccepted(t *testing.T) {
 	require.NotContains(t, o.Disabled(), "restore")
 	require.Equal(t, []string{
 		"flag --default-volumes-to-restic has no effect: use --default-volumes-to-fs-backup",
-		"flag --keep-latest-maintenance-jobs has no effect: set it in the ConfigMap that --repo-maintenance-job-configmap names",
+		"flag --keep-latest-maintenance-jobs has no effect: set it in the ConfigMap that --repo-maintenance-job-configmap " +
+			"names",
 		"flag --maintenance-job-cpu-limit has no effect: set it in the ConfigMap that --repo-maintenance-job-configmap names",
 		"flag --restic-timeout has no effect: use --fs-backup-timeout",
 	}, o.Warnings(flags))

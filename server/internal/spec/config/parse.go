@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 )
 
-// fileSchema is the JSON Schema of the file, with formats from formats.go. An errorMessage in it is the text of the error
-// about a value that does not match the schema around it.
+// fileSchema is the JSON Schema of the file, with formats from formats.go. An errorMessage in it is the text of the
+// error about a value that does not match the schema around it.
 //
 //go:embed file.schema.json
 var fileSchema []byte
@@ -55,13 +55,14 @@ func Parse(name string, data []byte) (*File, error) {
 	return file, nil
 }
 
-// validate returns the mistakes that the schema of the file does not find: invalid names of keys, plugins that are in a list
-// twice, and references that lead nowhere.
+// validate returns the mistakes that the schema of the file does not find: invalid names of keys, plugins that are in a
+// list twice, and references that lead nowhere.
 func (f *File) validate() (found problems) {
 	f.checkVariables(&found, f.Plugins.Environment.variables, "environment")
 	f.checkVariables(&found, f.Plugins.Variables, "variables")
 	if len(f.Plugins.Environment.variables) > 0 && len(f.Plugins.Variables) > 0 {
-		found.add(f.root.locate([]string{"plugins", "environment"}), "has variables, and so has plugins.variables; move them there")
+		found.add(f.root.locate([]string{"plugins", "environment"}),
+			"has variables, and so has plugins.variables; move them there")
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Config)) {
 		if err := hostapi.ValidateName(name); err != nil {

@@ -36,19 +36,30 @@ func TestCheckReportsMismatchesWithFileLineAndKey(t *testing.T) {
 		config string
 		want   string
 	}{
-		"it fits":           {"    config:\n      zone: utc\n      mode: loose\n      windows: [{days: 7}]\n      from: 3\n", ""},
-		"none at all":       {"", "cleat.yaml:3: backups.admission.config.zone: is missing"},
-		"one is missing":    {"    config:\n      mode: loose\n", "cleat.yaml:5: backups.admission.config.zone: is missing"},
-		"a typing error":    {"    config:\n      zone: utc\n      windws: []\n", "cleat.yaml:7: backups.admission.config.windws: unknown key; known are from, mode, never, sizes, windows, zone"},
-		"one below another": {"    config:\n      zone: utc\n      windows:\n      - {days: 1}\n      - days: 9\n", "cleat.yaml:9: backups.admission.config.windows[1].days: maximum: got 9, want 7"},
-		"a key of another":  {"    config:\n      zone: utc\n      windows:\n      - {day: 1}\n", "cleat.yaml:8: backups.admission.config.windows[0].day: unknown key; known are a/b, days"},
-		"no choice":         {"    config:\n      zone: utc\n      mode: odd\n", "cleat.yaml:7: backups.admission.config.mode: is the text \"odd\", want one of strict, loose"},
-		"another type":      {"    config:\n      zone: [utc]\n", "cleat.yaml:6: backups.admission.config.zone: is a list, want text; put it in quotes"},
-		"none of several":   {"    config: {zone: utc, from: soon}\n", "cleat.yaml:5: backups.admission.config.from: fits none of what is allowed: is the text \"soon\", want a whole number; or 'soon' does not match pattern '^[0-9]+h$'"},
-		"what never fits":   {"    config: {zone: utc, never: 1}\n", "cleat.yaml:5: backups.admission.config.never: is not allowed here"},
-		"a key's name":      {"    config: {zone: utc, sizes: {x: 1, Y: 2}}\n", "cleat.yaml:5: backups.admission.config: has the key \"Y\", which is not allowed, want a lower-case name"},
-		"two at once": {"    config:\n      zone: 5\n      mode: odd\n", "cleat.yaml:6: backups.admission.config.zone: is the number 5, want text; put it in quotes\n" +
+		"it fits": {"    config:\n      zone: utc\n      mode: loose\n      windows: [{days: 7}]\n      from: 3\n",
+			""},
+		"none at all":    {"", "cleat.yaml:3: backups.admission.config.zone: is missing"},
+		"one is missing": {"    config:\n      mode: loose\n", "cleat.yaml:5: backups.admission.config.zone: is missing"},
+		"a typing error": {"    config:\n      zone: utc\n      windws: []\n",
+			"cleat.yaml:7: backups.admission.config.windws: unknown key; known are from, mode, never, sizes, windows, zone"},
+		"one below another": {"    config:\n      zone: utc\n      windows:\n      - {days: 1}\n      - days: 9\n",
+			"cleat.yaml:9: backups.admission.config.windows[1].days: maximum: got 9, want 7"},
+		"a key of another": {"    config:\n      zone: utc\n      windows:\n      - {day: 1}\n",
+			"cleat.yaml:8: backups.admission.config.windows[0].day: unknown key; known are a/b, days"},
+		"no choice": {"    config:\n      zone: utc\n      mode: odd\n",
 			"cleat.yaml:7: backups.admission.config.mode: is the text \"odd\", want one of strict, loose"},
+		"another type": {"    config:\n      zone: [utc]\n",
+			"cleat.yaml:6: backups.admission.config.zone: is a list, want text; put it in quotes"},
+		"none of several": {"    config: {zone: utc, from: soon}\n",
+			"cleat.yaml:5: backups.admission.config.from: fits none of what is allowed: is the text \"soon\", want a whole " +
+				"number; or 'soon' does not match pattern '^[0-9]+h$'"},
+		"what never fits": {"    config: {zone: utc, never: 1}\n",
+			"cleat.yaml:5: backups.admission.config.never: is not allowed here"},
+		"a key's name": {"    config: {zone: utc, sizes: {x: 1, Y: 2}}\n",
+			"cleat.yaml:5: backups.admission.config: has the key \"Y\", which is not allowed, want a lower-case name"},
+		"two at once": {"    config:\n      zone: 5\n      mode: odd\n",
+			"cleat.yaml:6: backups.admission.config.zone: is the number 5, want text; put it in quotes\n" +
+				"cleat.yaml:7: backups.admission.config.mode: is the text \"odd\", want one of strict, loose"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,22 +80,28 @@ func TestCheckReportsMismatchesWithFileLineAndKey(t *testing.T) {
 func TestCheckWarnsAboutABrokenSchema(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ schema, want string }{
-		"no JSON":                {`{`, "unexpected EOF"},
-		"no schema":              {`{"type": "objekt"}`, "validation failed"},
-		"a bad pattern":          {`{"pattern": "("}`, "is not valid"},
-		"elsewhere":              {`{"$ref": "https://example.invalid/schema.json"}`, "refers to https://example.invalid/schema.json; a schema has to hold all it needs"},
-		"a file":                 {`{"$ref": "file:///etc/passwd"}`, "refers to file:///etc/passwd"},
-		"nowhere":                {`{"$ref": "#/$defs/none"}`, "none"},
-		"a draft of its own":     {`{"$schema": "https://example.invalid/draft"}`, "example.invalid/draft"},
-		"in a circle":            {`{"$ref": "#"}`, "cycle"},
-		"in a circle around two": {`{"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}`, "cycle"},
+		"no JSON":       {`{`, "unexpected EOF"},
+		"no schema":     {`{"type": "objekt"}`, "validation failed"},
+		"a bad pattern": {`{"pattern": "("}`, "is not valid"},
+		"elsewhere": {`{"$ref": "https://example.invalid/schema.json"}`,
+			"refers to https://example.invalid/schema.json; a schema has to hold all it needs"},
+		"a file":             {`{"$ref": "file:///etc/passwd"}`, "refers to file:///etc/passwd"},
+		"nowhere":            {`{"$ref": "#/$defs/none"}`, "none"},
+		"a draft of its own": {`{"$schema": "https://example.invalid/draft"}`, "example.invalid/draft"},
+		"in a circle":        {`{"$ref": "#"}`, "cycle"},
+		"in a circle around two": {`{"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}`,
+			"cycle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			warnings, err := admission(t, "    config: {a: 1}\n").Check(func(string, string) ([]byte, error) { return []byte(test.schema), nil })
+			warnings, err := admission(t, "    config: {a: 1}\n").Check(func(string, string) ([]byte,
+				error) {
+				return []byte(test.schema), nil
+			})
 			require.NoError(t, err)
 			require.Len(t, warnings, 1)
-			require.Contains(t, warnings[0], "cleat.yaml:5: backups.admission.config: is not checked: the JSON Schema that the plugin announces is broken: ")
+			require.Contains(t, warnings[0], "cleat.yaml:5: backups.admission.config: is not checked: the JSON Schema that "+
+				"the plugin announces is broken: ")
 			require.Contains(t, warnings[0], test.want)
 		})
 	}
@@ -95,7 +112,8 @@ func TestCheckWarnsAboutConfigWithoutASchema(t *testing.T) {
 	noSchema := func(string, string) ([]byte, error) { return nil, nil }
 	warnings, err := admission(t, "    config: {a: 1}\n").Check(noSchema)
 	require.NoError(t, err)
-	require.Equal(t, []string{"cleat.yaml:5: backups.admission.config: is not checked: a.io/b announces no JSON Schema for it"}, warnings)
+	require.Equal(t, []string{"cleat.yaml:5: backups.admission.config: is not checked: a.io/b announces no JSON Schema " +
+		"for it"}, warnings)
 	warnings, err = admission(t, "").Check(noSchema)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
@@ -104,7 +122,8 @@ func TestCheckWarnsAboutConfigWithoutASchema(t *testing.T) {
 func TestCheckReportsUnusablePluginsWithFileLineAndKey(t *testing.T) {
 	t.Parallel()
 	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\n  admission: {plugin: a.io/b}\n"+
-		"  manifestWriters:\n  - plugin: a.io/c\n  - deadline: 1m\n    plugin: a.io/d\nnodeAgent: {soothing: {plugin: a.io/e}}\n"))
+		"  manifestWriters:\n  - plugin: a.io/c\n  - deadline: 1m\n    plugin: a.io/d\nnodeAgent: {soothing: {plugin: "+
+		"a.io/e}}\n"))
 	require.NoError(t, err)
 	_, err = file.Check(func(kind, name string) ([]byte, error) { return nil, errors.New("no " + kind + " " + name) })
 	require.EqualError(t, err, "cleat.yaml:3: backups.admission.plugin: no QueueAdmission a.io/b\n"+
@@ -115,7 +134,8 @@ func TestCheckReportsUnusablePluginsWithFileLineAndKey(t *testing.T) {
 
 func TestConfigIsConvertedToJSON(t *testing.T) {
 	t.Parallel()
-	file := admission(t, "    config:\n      text: yes\n      date: 2026-01-02\n      none: ~\n      truth: true\n      big: 9007199254740993\n"+
+	file := admission(t, "    config:\n      text: yes\n      date: 2026-01-02\n      none: ~\n      truth: true\n      "+
+		"big: 9007199254740993\n"+
 		"      half: 0.5\n      hex: 0x10\n      list: [a, {b: c}]\n      lines: |\n        one\n        two\n")
 	require.Equal(t, `{"big":9007199254740993,"date":"2026-01-02","half":0.5,"hex":16,"lines":"one\ntwo\n","list":["a",{"b":"c"}],"none":null,"text":"yes","truth":true}`,
 		string(file.Backups.Admission.Config.JSON))

@@ -18,9 +18,9 @@ type Action struct {
 	selector   labels.Selector
 }
 
-// Resolve compiles a selector. It resolves resource names through discovery and keeps names that cannot be resolved, so that
-// they match nothing rather than everything. It ignores "*" in a list of excludes, and returns an error for a glob or a label
-// selector that cannot be parsed.
+// Resolve compiles a selector. It resolves resource names through discovery and keeps names that cannot be resolved, so
+// that they match nothing rather than everything. It ignores "*" in a list of excludes, and returns an error for a glob
+// or a label selector that cannot be parsed.
 func Resolve(selector framework.ResourceSelector, snapshot *discovery.Snapshot) (Action, error) {
 	included, _ := ResolveNames(selector.IncludedResources, snapshot)
 	excluded, _ := ResolveNames(selector.ExcludedResources, snapshot)
@@ -43,7 +43,8 @@ func Resolve(selector framework.ResourceSelector, snapshot *discovery.Snapshot) 
 func (a Action) Concerns(gr schema.GroupResource) bool { return a.resources.Match(gr.String()) }
 
 // Matches reports whether the action applies to an object with the given type, namespace and labels. The namespace of a
-// cluster-scoped object is empty; only actions for all namespaces apply to it. objectLabels is not called if the rest does not match.
+// cluster-scoped object is empty; only actions for all namespaces apply to it. objectLabels is not called if the rest
+// does not match.
 func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels func() map[string]string) bool {
 	inNamespace := a.namespaces.Match(namespace)
 	if namespace == "" {
@@ -55,9 +56,9 @@ func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels 
 	return a.selector == nil || a.selector.Matches(labels.Set(objectLabels()))
 }
 
-// ResolveNames returns resource names in the form "resource.group", which for the core group is "resource". It keeps globs
-// and names that cannot be resolved as they are. Names that cannot be resolved, and globs that match no resource, are in
-// unresolved too.
+// ResolveNames returns resource names in the form "resource.group", which for the core group is "resource". It keeps
+// globs and names that cannot be resolved as they are. Names that cannot be resolved, and globs that match no resource,
+// are in unresolved too.
 func ResolveNames(names []string, snapshot *discovery.Snapshot) (resolved, unresolved []string) {
 	for _, name := range names {
 		if gr, ok := snapshot.Resolve(name); ok {
@@ -72,13 +73,15 @@ func ResolveNames(names []string, snapshot *discovery.Snapshot) (resolved, unres
 	return resolved, unresolved
 }
 
-// matchesResource reports whether a glob matches a resource. It is true for one that cannot be compiled, which is an error elsewhere.
+// matchesResource reports whether a glob matches a resource. It is true for one that cannot be compiled, which is an
+// error elsewhere.
 func matchesResource(name string, snapshot *discovery.Snapshot) bool {
 	if !IsGlob(name) {
 		return false
 	}
 	pattern, err := newList([]string{name})
-	return err != nil || slices.ContainsFunc(snapshot.Resources(), func(r discovery.Resource) bool { return pattern.match(r.GroupResource().String()) })
+	return err != nil || slices.ContainsFunc(snapshot.Resources(),
+		func(r discovery.Resource) bool { return pattern.match(r.GroupResource().String()) })
 }
 
 func withoutStar(names []string) []string {

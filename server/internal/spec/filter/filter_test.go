@@ -22,7 +22,8 @@ func cluster() *discovery.Snapshot {
 			{Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}, Verbs: verbs},
 			{Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"}, Verbs: verbs},
 		}},
-		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "deployments", Kind: "Deployment", Namespaced: true, Verbs: verbs}}},
+		{GroupVersion: "apps/v1",
+			APIResources: []metav1.APIResource{{Name: "deployments", Kind: "Deployment", Namespaced: true, Verbs: verbs}}},
 	})
 }
 
@@ -104,7 +105,8 @@ func TestCheckNamespacePattern(t *testing.T) {
 	for _, good := range []string{"", "a", "a-b.c", "*", "a*b*", "a?", "[abc]x[0-9]", "a+"} {
 		require.NoError(t, filter.CheckNamespacePattern(good), good)
 	}
-	for _, bad := range []string{"**", "a**b", "a|b", "(a)", "!a", "{a,b}", "a,b", "[", "]", "a]b[", "[]", "a[b", "[a][", "[a]]"} {
+	for _, bad := range []string{"**", "a**b", "a|b", "(a)", "!a", "{a,b}", "a,b", "[", "]", "a]b[", "[]", "a[b", "[a][",
+		"[a]]"} {
 		require.ErrorContains(t, filter.CheckNamespacePattern(bad), "use *, ? and [abc]", bad)
 		_, err := filter.NewNamespaces([]string{"x", bad}, nil, nil)
 		require.Error(t, err, bad)
@@ -113,7 +115,8 @@ func TestCheckNamespacePattern(t *testing.T) {
 
 func TestActionMatches(t *testing.T) {
 	t.Parallel()
-	pods, deployments := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "apps", Resource: "deployments"}
+	pods, deployments := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "apps",
+		Resource: "deployments"}
 	pv := schema.GroupResource{Resource: "persistentvolumes"}
 	for name, row := range map[string]struct {
 		selector  framework.ResourceSelector
@@ -122,21 +125,35 @@ func TestActionMatches(t *testing.T) {
 		labels    map[string]string
 		want      bool
 	}{
-		"everything":                           {gr: pods, namespace: "a", want: true},
-		"everything, cluster-scoped":           {gr: pv, want: true},
-		"short name":                           {selector: framework.ResourceSelector{IncludedResources: []string{"po"}}, gr: pods, namespace: "a", want: true},
-		"another resource":                     {selector: framework.ResourceSelector{IncludedResources: []string{"po"}}, gr: deployments, namespace: "a"},
-		"glob":                                 {selector: framework.ResourceSelector{IncludedResources: []string{"*.apps"}}, gr: deployments, namespace: "a", want: true},
-		"unknown names match nothing":          {selector: framework.ResourceSelector{IncludedResources: []string{"unicorns"}}, gr: pods, namespace: "a"},
-		"excluded":                             {selector: framework.ResourceSelector{ExcludedResources: []string{"pod"}}, gr: pods, namespace: "a"},
-		"star among excludes is ignored":       {selector: framework.ResourceSelector{ExcludedResources: []string{"*"}, ExcludedNamespaces: []string{"*"}}, gr: pods, namespace: "a", want: true},
-		"namespace glob":                       {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a*"}}, gr: pods, namespace: "ab", want: true},
-		"another namespace":                    {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a*"}}, gr: pods, namespace: "b"},
-		"namespaces refuse cluster-scoped":     {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a"}}, gr: pv},
-		"excludes refuse cluster-scoped":       {selector: framework.ResourceSelector{ExcludedNamespaces: []string{"a"}}, gr: pv},
-		"all namespaces accept cluster-scoped": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"*"}}, gr: pv, want: true},
-		"labels":                               {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"}, gr: pods, namespace: "a", labels: map[string]string{"app": "db"}, want: true},
-		"other labels":                         {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"}, gr: pods, namespace: "a"},
+		"everything":                 {gr: pods, namespace: "a", want: true},
+		"everything, cluster-scoped": {gr: pv, want: true},
+		"short name": {selector: framework.ResourceSelector{IncludedResources: []string{"po"}},
+			gr: pods, namespace: "a", want: true},
+		"another resource": {selector: framework.ResourceSelector{IncludedResources: []string{"po"}},
+			gr: deployments, namespace: "a"},
+		"glob": {selector: framework.ResourceSelector{IncludedResources: []string{"*.apps"}},
+			gr: deployments, namespace: "a", want: true},
+		"unknown names match nothing": {selector: framework.ResourceSelector{
+			IncludedResources: []string{"unicorns"},
+		}, gr: pods, namespace: "a"},
+		"excluded": {selector: framework.ResourceSelector{ExcludedResources: []string{"pod"}},
+			gr: pods, namespace: "a"},
+		"star among excludes is ignored": {selector: framework.ResourceSelector{ExcludedResources: []string{"*"},
+			ExcludedNamespaces: []string{"*"}}, gr: pods, namespace: "a", want: true},
+		"namespace glob": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a*"}},
+			gr: pods, namespace: "ab", want: true},
+		"another namespace": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a*"}},
+			gr: pods, namespace: "b"},
+		"namespaces refuse cluster-scoped": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a"}},
+			gr: pv},
+		"excludes refuse cluster-scoped": {selector: framework.ResourceSelector{ExcludedNamespaces: []string{"a"}},
+			gr: pv},
+		"all namespaces accept cluster-scoped": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"*"}},
+			gr: pv, want: true},
+		"labels": {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"},
+			gr: pods, namespace: "a", labels: map[string]string{"app": "db"}, want: true},
+		"other labels": {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"},
+			gr: pods, namespace: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,8 +192,8 @@ func TestListOfUnknownResourcesIncludesNothing(t *testing.T) {
 	}
 }
 
-// FuzzNames checks that no list of names makes the matcher panic, that excludes take precedence, and that a plain name matches
-// itself.
+// FuzzNames checks that no list of names makes the matcher panic, that excludes take precedence, and that a plain name
+// matches itself.
 func FuzzNames(f *testing.F) {
 	f.Add("a*,b?", "[x-z]", "abc")
 	f.Add("{a,b}", "", "a")
@@ -215,7 +232,8 @@ func TestNamespacesThatMatchNothingAreNamed(t *testing.T) {
 		{includes: "a1 nope z*", missing: "nope", unmatched: "includedNamespaces:z*"},
 		{excludes: "nope a1 z*", unmatched: "excludedNamespaces:nope excludedNamespaces:z*"},
 	} {
-		ns, err := filter.NewNamespaces(strings.Fields(row.includes), strings.Fields(row.excludes), []string{"a1", "a2", "b1"})
+		ns, err := filter.NewNamespaces(strings.Fields(row.includes), strings.Fields(row.excludes),
+			[]string{"a1", "a2", "b1"})
 		require.NoError(t, err)
 		require.Equal(t, row.missing, strings.Join(ns.Missing(), " "), "%+v", row)
 		require.Equal(t, row.unmatched, strings.ReplaceAll(strings.Join(ns.Unmatched(), " "), ": ", ":"), "%+v", row)
@@ -225,7 +243,8 @@ func TestNamespacesThatMatchNothingAreNamed(t *testing.T) {
 func TestSelectorsRecordWhatTheyHaveMatched(t *testing.T) {
 	t.Parallel()
 	one, several := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "1"}}, []*metav1.LabelSelector{
-		{MatchLabels: map[string]string{"a": "1"}}, {MatchLabels: map[string]string{"b": "1"}}, {MatchLabels: map[string]string{"c": "1"}},
+		{MatchLabels: map[string]string{"a": "1"}}, {MatchLabels: map[string]string{"b": "1"}},
+		{MatchLabels: map[string]string{"c": "1"}},
 	}
 	_, err := filter.NewSelectors(one, several)
 	require.ErrorContains(t, err, "cannot be used together")

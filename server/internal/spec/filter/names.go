@@ -8,8 +8,8 @@ import (
 	"github.com/gobwas/glob"
 )
 
-// Names matches names against a list of included and a list of excluded names. Both lists may contain globs, and excludes
-// take precedence. An empty list of includes includes everything, as "*" does.
+// Names matches names against a list of included and a list of excluded names. Both lists may contain globs, and
+// excludes take precedence. An empty list of includes includes everything, as "*" does.
 //
 // The zero value matches everything.
 type Names struct {

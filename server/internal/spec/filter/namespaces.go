@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Namespaces is a namespace filter, applied to the namespaces that exist: in the cluster for a backup, in the archive for a
-// restore.
+// Namespaces is a namespace filter, applied to the namespaces that exist: in the cluster for a backup, in the archive
+// for a restore.
 type Namespaces struct {
 	names     Names
 	nothing   bool // set if no include is left after globs were expanded
@@ -18,9 +18,9 @@ type Namespaces struct {
 	without   []string
 }
 
-// NewNamespaces returns a filter. It expands globs to the existing namespaces that they match, unless the includes are empty
-// or contain "*"; then excluded globs are matched as they are. Includes that expand to nothing include nothing. Patterns must
-// pass CheckNamespacePattern.
+// NewNamespaces returns a filter. It expands globs to the existing namespaces that they match, unless the includes are
+// empty or contain "*"; then excluded globs are matched as they are. Includes that expand to nothing include nothing.
+// Patterns must pass CheckNamespacePattern.
 func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 	for _, list := range [][]string{includes, excludes} {
 		for _, pattern := range list {
@@ -55,14 +55,14 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 	return ns, err
 }
 
-// Match reports whether the namespace is included. It has no meaning for cluster-scoped objects, whose namespace is empty;
-// use Everything for them.
+// Match reports whether the namespace is included. It has no meaning for cluster-scoped objects, whose namespace is
+// empty; use Everything for them.
 func (n Namespaces) Match(name string) bool {
 	return !n.nothing && n.names.Match(name) && !slices.Contains(n.without, name)
 }
 
-// Without returns a filter that excludes the given namespaces too, such as those with an exclude label. It does not change the
-// result of Everything.
+// Without returns a filter that excludes the given namespaces too, such as those with an exclude label. It does not
+// change the result of Everything.
 func (n Namespaces) Without(names ...string) Namespaces {
 	n.without = slices.Concat(n.without, names)
 	return n
@@ -79,8 +79,8 @@ func (n Namespaces) All() bool {
 // Missing returns the included names, other than globs, of namespaces that do not exist.
 func (n Namespaces) Missing() []string { return n.missing }
 
-// Unmatched returns the patterns of the includes, and the names and patterns of the excludes, that match no existing namespace, in the
-// form "includedNamespaces: team-*".
+// Unmatched returns the patterns of the includes, and the names and patterns of the excludes, that match no existing
+// namespace, in the form "includedNamespaces: team-*".
 func (n Namespaces) Unmatched() []string { return n.unmatched }
 
 // Absent returns those of the given names and patterns that match no existing namespace.
@@ -143,7 +143,8 @@ func Absent(names, existing []string) []string {
 	var absent []string
 	for _, name := range names {
 		// A pattern that cannot be compiled is an error elsewhere.
-		if one, err := newList([]string{name}); err == nil && name != "" && !one.all && !slices.ContainsFunc(existing, one.match) {
+		if one, err := newList([]string{name}); err == nil && name != "" && !one.all &&
+			!slices.ContainsFunc(existing, one.match) {
 			absent = append(absent, name)
 		}
 	}

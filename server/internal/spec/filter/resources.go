@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// ResourceLists are the resource filters of a spec. They form two families that cannot be combined: the first three fields,
-// for resources of both scopes, and the four scoped lists. If none is set, everything is included.
+// ResourceLists are the resource filters of a spec. They form two families that cannot be combined: the first three
+// fields, for resources of both scopes, and the four scoped lists. If none is set, everything is included.
 type ResourceLists struct {
 	Included, Excluded    []string
 	IncludeCluster        *bool // nil means that it depends on the namespaces, see Resources.Includes
@@ -40,10 +40,12 @@ type Resources struct {
 	cluster    Names
 }
 
-// NewResources resolves the lists. unresolved has an entry "field: name" for each name that is not a resource of the cluster,
-// or a resource of the wrong scope; such names match nothing. Globs are matched against "resource.group". NewResources returns
-// an error if a glob cannot be parsed or lists of both families are set.
-func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discovery.Snapshot) (r Resources, unresolved []string, err error) {
+// NewResources resolves the lists. unresolved has an entry "field: name" for each name that is not a resource of the
+// cluster, or a resource of the wrong scope; such names match nothing. Globs are matched against "resource.group".
+// NewResources returns an error if a glob cannot be parsed or lists of both families are set.
+func NewResources(
+	lists ResourceLists, namespaces Namespaces, snapshot *discovery.Snapshot,
+) (r Resources, unresolved []string, err error) {
 	r = Resources{always: lists.AlwaysExcluded, scoped: lists.scoped(), includeCluster: lists.IncludeCluster}
 	resolve := func(field string, names []string, scope func(discovery.Resource) bool) []string {
 		resolved, unknown := resolveScoped(names, snapshot, scope)
@@ -61,7 +63,8 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	cluster := func(res discovery.Resource) bool { return !res.Namespaced }
 
 	if !r.scoped {
-		if len(lists.IncludedClusterScoped)+len(lists.ExcludedClusterScoped)+len(lists.IncludedNamespaced)+len(lists.ExcludedNamespaced) > 0 || !lists.Policy.empty() {
+		if len(lists.IncludedClusterScoped)+len(lists.ExcludedClusterScoped)+len(lists.IncludedNamespaced)+
+			len(lists.ExcludedNamespaced) > 0 || !lists.Policy.empty() {
 			return Resources{}, nil, fmt.Errorf("includedResources, excludedResources and includeClusterResources " +
 				"cannot be used together with the lists for cluster-scoped and namespace-scoped resources; use one family")
 		}
@@ -102,10 +105,10 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 
 // Includes reports whether the objects of a resource are included by themselves.
 //
-// In the family for both scopes, a cluster-scoped resource is included if the lists include it, unless includeClusterResources
-// is false, or it is absent and not all namespaces are included. In the scoped family, a cluster-scoped resource is included
-// if it is listed, or if none is listed and all namespaces and all namespaced resources are included; excludes take precedence.
-// Namespace objects are included unless they are excluded.
+// In the family for both scopes, a cluster-scoped resource is included if the lists include it, unless
+// includeClusterResources is false, or it is absent and not all namespaces are included. In the scoped family, a
+// cluster-scoped resource is included if it is listed, or if none is listed and all namespaces and all namespaced
+// resources are included; excludes take precedence. Namespace objects are included unless they are excluded.
 func (r Resources) Includes(res discovery.Resource) bool {
 	gr := res.GroupResource()
 	name := gr.String()
@@ -125,9 +128,9 @@ func (r Resources) Includes(res discovery.Resource) bool {
 	}
 }
 
-// Allows reports whether an object of a resource may be included because another included object requires it. Namespaced
-// resources must be included themselves. Cluster-scoped ones are allowed unless they are excluded or, in the family for both
-// scopes, not included. Namespaces are always allowed.
+// Allows reports whether an object of a resource may be included because another included object requires it.
+// Namespaced resources must be included themselves. Cluster-scoped ones are allowed unless they are excluded or, in the
+// family for both scopes, not included. Namespaces are always allowed.
 func (r Resources) Allows(res discovery.Resource) bool {
 	gr := res.GroupResource()
 	switch {
@@ -167,9 +170,11 @@ func isNamespaces(gr schema.GroupResource) bool {
 	return gr == schema.GroupResource{Resource: "namespaces"}
 }
 
-// resolveScoped is like ResolveNames and also reports names of the wrong scope as unresolved. They stay in the list, because
-// an empty list would include everything.
-func resolveScoped(names []string, snapshot *discovery.Snapshot, scope func(discovery.Resource) bool) (resolved, unresolved []string) {
+// resolveScoped is like ResolveNames and also reports names of the wrong scope as unresolved. They stay in the list,
+// because an empty list would include everything.
+func resolveScoped(
+	names []string, snapshot *discovery.Snapshot, scope func(discovery.Resource) bool,
+) (resolved, unresolved []string) {
 	resolved, unresolved = ResolveNames(names, snapshot)
 	for _, name := range resolved {
 		if res, ok := snapshot.ByGroupResource(schema.ParseGroupResource(name)); ok && !scope(res) {

@@ -72,8 +72,9 @@ type ruleSet struct {
 	rest       *Rule
 }
 
-// NewRules resolves rules against the resources of a cluster. It returns a warning for each kind that the cluster does not
-// serve, or serves in the other scope. Names of resources that are not served yet are compared with the kinds of objects.
+// NewRules resolves rules against the resources of a cluster. It returns a warning for each kind that the cluster does
+// not serve, or serves in the other scope. Names of resources that are not served yet are compared with the kinds of
+// objects.
 func NewRules(lists RuleLists, snapshot *discovery.Snapshot) (rules Rules, warnings []string, err error) {
 	rules.namespaces = map[string]*ruleSet{}
 	if len(lists.Cluster) > 0 {
@@ -122,7 +123,8 @@ func newRuleSet(rules []Rule, namespaced bool, snapshot *discovery.Snapshot) (*r
 				if !namespaced {
 					other = "namespacedFilterPolicies"
 				}
-				warnings = append(warnings, fmt.Sprintf("kind %s of a resource filter matches nothing where it is; it belongs in %s", kind, other))
+				warnings = append(warnings, fmt.Sprintf("kind %s of a resource filter matches nothing where it is; it belongs in "+
+					"%s", kind, other))
 			}
 			if set.byResource[key] != nil {
 				return nil, nil, fmt.Errorf("kind %s is in two resource filters, want it in one", kind)
@@ -163,7 +165,9 @@ func (r Rules) in(namespace string) *ruleSet {
 func (r Rules) Any() bool { return r.cluster != nil || len(r.namespaces)+len(r.patterns) > 0 }
 
 // Select reports whether the rules select an object. decided is false if other filters have to decide.
-func (r Rules) Select(gr schema.GroupResource, kind, namespace, name string, objectLabels map[string]string) (selected, decided bool) {
+func (r Rules) Select(
+	gr schema.GroupResource, kind, namespace, name string, objectLabels map[string]string,
+) (selected, decided bool) {
 	set := r.in(namespace)
 	if set == nil {
 		return false, false
@@ -175,8 +179,8 @@ func (r Rules) Select(gr schema.GroupResource, kind, namespace, name string, obj
 	return rule.matches(name, objectLabels), true
 }
 
-// AllowsName reports whether the rules allow an object that another object needs. Only names count: to leave out an object
-// because of its kind or labels would make the other one useless.
+// AllowsName reports whether the rules allow an object that another object needs. Only names count: to leave out an
+// object because of its kind or labels would make the other one useless.
 func (r Rules) AllowsName(gr schema.GroupResource, namespace, name string) bool {
 	set := r.in(namespace)
 	if set == nil {

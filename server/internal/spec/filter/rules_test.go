@@ -15,11 +15,16 @@ func rulesSnapshot() *discovery.Snapshot {
 	verbs := metav1.Verbs{"create", "delete", "get", "list"}
 	return discovery.NewSnapshot(nil, []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true, Verbs: verbs},
+			{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true,
+				Verbs: verbs},
 			{Name: "secrets", SingularName: "secret", Kind: "Secret", Namespaced: true, Verbs: verbs},
 		}},
-		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true, Verbs: verbs}}},
-		{GroupVersion: "storage.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "storageclasses", SingularName: "storageclass", Kind: "StorageClass", Verbs: verbs}}},
+		{GroupVersion: "apps/v1",
+			APIResources: []metav1.APIResource{{Name: "deployments", SingularName: "deployment", Kind: "Deployment",
+				Namespaced: true, Verbs: verbs}}},
+		{GroupVersion: "storage.k8s.io/v1",
+			APIResources: []metav1.APIResource{{Name: "storageclasses", SingularName: "storageclass", Kind: "StorageClass",
+				Verbs: verbs}}},
 	})
 }
 
@@ -32,12 +37,15 @@ func names(t *testing.T, includes, excludes []string) Names {
 
 func TestRulesSelectByNamespaceKindLabelsAndName(t *testing.T) {
 	t.Parallel()
-	app := []labels.Selector{labels.SelectorFromSet(labels.Set{"app": "a"}), labels.SelectorFromSet(labels.Set{"app": "b"})}
+	app := []labels.Selector{labels.SelectorFromSet(labels.Set{"app": "a"}),
+		labels.SelectorFromSet(labels.Set{"app": "b"})}
 	rules, warnings, err := NewRules(RuleLists{
 		Cluster: []Rule{{Kinds: []string{"StorageClass"}, Names: names(t, []string{"fast-*"}, nil)}},
 		Namespaces: []NamespaceRules{
 			{Namespaces: []string{"team-*"}, Rules: []Rule{{Kinds: []string{"ConfigMap", "Widget"}, Selectors: app}}},
-			{Namespaces: []string{"team-x", "all"}, Rules: []Rule{{Kinds: []string{"secrets"}, Names: names(t, []string{"s-*"}, []string{"*-tmp"})}, {Kinds: []string{"*"}}}},
+			{Namespaces: []string{"team-x", "all"},
+				Rules: []Rule{{Kinds: []string{"secrets"}, Names: names(t, []string{"s-*"}, []string{"*-tmp"})},
+					{Kinds: []string{"*"}}}},
 		},
 	}, rulesSnapshot())
 	require.NoError(t, err)
@@ -47,11 +55,12 @@ func TestRulesSelectByNamespaceKindLabelsAndName(t *testing.T) {
 		gr, kind, namespace, name, app string
 		selected, decided              bool
 	}{
-		"another namespace":             {gr: "configmaps", namespace: "other"},
-		"labels":                        {gr: "configmaps", namespace: "team-a", app: "b", selected: true, decided: true},
-		"other labels":                  {gr: "configmaps", namespace: "team-a", app: "c", decided: true},
-		"a kind without a rule":         {gr: "secrets", namespace: "team-a", app: "a", decided: true},
-		"a kind that is not served yet": {gr: "widgets.example.org", kind: "Widget", namespace: "team-a", app: "a", selected: true, decided: true},
+		"another namespace":     {gr: "configmaps", namespace: "other"},
+		"labels":                {gr: "configmaps", namespace: "team-a", app: "b", selected: true, decided: true},
+		"other labels":          {gr: "configmaps", namespace: "team-a", app: "c", decided: true},
+		"a kind without a rule": {gr: "secrets", namespace: "team-a", app: "a", decided: true},
+		"a kind that is not served yet": {gr: "widgets.example.org", kind: "Widget", namespace: "team-a", app: "a",
+			selected: true, decided: true},
 		"the exact name comes first":    {gr: "secrets", namespace: "team-x", name: "s-1", selected: true, decided: true},
 		"another name":                  {gr: "secrets", namespace: "team-x", name: "t", decided: true},
 		"an excluded name":              {gr: "secrets", namespace: "team-x", name: "s-tmp", decided: true},
@@ -60,11 +69,13 @@ func TestRulesSelectByNamespaceKindLabelsAndName(t *testing.T) {
 		"cluster-scoped, another name":  {gr: "storageclasses.storage.k8s.io", name: "slow", decided: true},
 		"cluster-scoped without a rule": {gr: "persistentvolumes", name: "fast-1"},
 	} {
-		selected, decided := rules.Select(schema.ParseGroupResource(tt.gr), tt.kind, tt.namespace, tt.name, map[string]string{"app": tt.app})
+		selected, decided := rules.Select(schema.ParseGroupResource(tt.gr), tt.kind, tt.namespace, tt.name,
+			map[string]string{"app": tt.app})
 		require.Equal(t, tt.selected, selected, name)
 		require.Equal(t, tt.decided, decided, name)
 	}
-	require.True(t, rules.AllowsName(schema.ParseGroupResource("secrets"), "team-a", "any"), "what another object needs is not left out for its kind")
+	require.True(t, rules.AllowsName(schema.ParseGroupResource("secrets"), "team-a", "any"),
+		"what another object needs is not left out for its kind")
 	require.False(t, rules.AllowsName(schema.ParseGroupResource("secrets"), "team-x", "t"))
 	require.True(t, rules.AllowsName(schema.ParseGroupResource("secrets"), "other", "t"))
 
@@ -86,6 +97,9 @@ func TestRulesReportKindsInTheWrongPlace(t *testing.T) {
 		"kind Secret of a resource filter matches nothing where it is; it belongs in namespacedFilterPolicies",
 		"kind storageclass of a resource filter matches nothing where it is; it belongs in clusterScopedFilterPolicy",
 	}, warnings)
-	_, _, err = NewRules(RuleLists{Namespaces: []NamespaceRules{{Namespaces: []string{"a"}, Rules: []Rule{{Kinds: []string{"cm"}}, {Kinds: []string{"ConfigMap"}}}}}}, rulesSnapshot())
+	_, _, err = NewRules(RuleLists{
+		Namespaces: []NamespaceRules{{Namespaces: []string{"a"},
+			Rules: []Rule{{Kinds: []string{"cm"}}, {Kinds: []string{"ConfigMap"}}}}},
+	}, rulesSnapshot())
 	require.EqualError(t, err, "namespacedFilterPolicies[0]: kind ConfigMap is in two resource filters, want it in one")
 }

@@ -9,11 +9,12 @@ type ScopedLists struct {
 }
 
 func (l ScopedLists) empty() bool {
-	return len(l.IncludedClusterScoped)+len(l.ExcludedClusterScoped)+len(l.IncludedNamespaced)+len(l.ExcludedNamespaced) == 0
+	return len(l.IncludedClusterScoped)+len(l.ExcludedClusterScoped)+len(l.IncludedNamespaced)+
+		len(l.ExcludedNamespaced) == 0
 }
 
-// under adds includes and excludes of lower priority to names. It adds those that names neither includes nor excludes, so it
-// adds nothing if names includes "*". Among the names of lower priority, excludes take precedence.
+// under adds includes and excludes of lower priority to names. It adds those that names neither includes nor excludes,
+// so it adds nothing if names includes "*". Among the names of lower priority, excludes take precedence.
 func under(names Names, includes, excludes []string) (Names, error) {
 	undecided := func(more []string) []string {
 		return slices.DeleteFunc(more, func(name string) bool { return names.Included(name) || names.Excluded(name) })

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Selectors are the label selectors of a spec, of which an object must match one. They record which of them have matched. Selectors
-// are safe for concurrent use; nil and an empty list match every object.
+// Selectors are the label selectors of a spec, of which an object must match one. They record which of them have
+// matched. Selectors are safe for concurrent use; nil and an empty list match every object.
 type Selectors struct{ list []selector }
 
 type selector struct {

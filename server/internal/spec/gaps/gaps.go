@@ -1,6 +1,6 @@
-// Package gaps lists the fields of Backups and Restores that ask for something that the server does not do yet, each with
-// the warning that a run has which uses it. A test shows that each other field has an effect. Fields that concern the data of
-// volumes, or the operations of plugins, ask for nothing in a run that has none.
+// Package gaps lists the fields of Backups and Restores that ask for something that the server does not do yet, each
+// with the warning that a run has which uses it. A test shows that each other field has an effect. Fields that concern
+// the data of volumes, or the operations of plugins, ask for nothing in a run that has none.
 //
 // The package imports the types of custom resources only. Package config has the table of the server's flags.
 package gaps
@@ -48,7 +48,8 @@ const (
 	defaultGroupLabel      = "velero.io/volume-group"
 )
 
-// BackupVolumes returns the gaps of a backup that has volumes. csi says that snapshots of CSI volumes are taken, by --features=EnableCSI.
+// BackupVolumes returns the gaps of a backup that has volumes. csi says that snapshots of CSI volumes are taken, by
+// --features=EnableCSI.
 func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
 	timeout := Gap[velerov1.BackupSpec]{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
 		return s.CSISnapshotTimeout.Duration != 0 && s.CSISnapshotTimeout.Duration != defaultSnapshotTimeout
@@ -61,7 +62,8 @@ func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
 	if !csi {
 		const off = "it has no effect without --features=EnableCSI of the server"
 		gaps = append(gaps, timeout,
-			Gap[velerov1.BackupSpec]{"spec.snapshotMoveData", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, off},
+			Gap[velerov1.BackupSpec]{"spec.snapshotMoveData",
+				func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, off},
 			Gap[velerov1.BackupSpec]{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, off})
 	}
 	return gaps
@@ -71,7 +73,10 @@ func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
 func Restore() []Gap[velerov1.RestoreSpec] {
 	return []Gap[velerov1.RestoreSpec]{
 		{"spec.hooks.resources[].postHooks[].init.timeout", func(s *velerov1.RestoreSpec) bool {
-			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool { return h.Init != nil && h.Init.Timeout.Duration != 0 })
+			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool {
+				return h.Init != nil &&
+					h.Init.Timeout.Duration != 0
+			})
 		}, "the restore does not wait for init containers, as in Velero; the field has no effect"},
 		{"spec.hooks.resources[].includedResources", func(s *velerov1.RestoreSpec) bool {
 			return slices.ContainsFunc(s.Hooks.Resources, func(h velerov1.RestoreResourceHookSpec) bool {
@@ -79,7 +84,8 @@ func Restore() []Gap[velerov1.RestoreSpec] {
 			})
 		}, "hooks apply to pods only, and to all that the other fields select, as in Velero; the field has no effect"},
 		{"spec.hooks.resources[].excludedResources", func(s *velerov1.RestoreSpec) bool {
-			return slices.ContainsFunc(s.Hooks.Resources, func(h velerov1.RestoreResourceHookSpec) bool { return len(h.ExcludedResources) > 0 })
+			return slices.ContainsFunc(s.Hooks.Resources,
+				func(h velerov1.RestoreResourceHookSpec) bool { return len(h.ExcludedResources) > 0 })
 		}, "hooks apply to pods only, and to all that the other fields select, as in Velero; the field has no effect"},
 	}
 }

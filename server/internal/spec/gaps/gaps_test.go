@@ -29,8 +29,8 @@ const (
 	restoreHooks   = "plugins/itemactions/pods TestInitContainersOfHooksAreAdded"
 )
 
-// backupFields names for each field of a BackupSpec the test that shows its effect, by directory and name. The entry of a field
-// is also that of the fields below it without an entry.
+// backupFields names for each field of a BackupSpec the test that shows its effect, by directory and name. The entry of
+// a field is also that of the fields below it without an entry.
 func backupFields() map[string]string {
 	return map[string]string{
 		"spec.metadata":           "server/internal/control/schedules TestNewBackupCopiesFromTheSchedule",
@@ -49,15 +49,17 @@ func backupFields() map[string]string {
 
 		"spec.ttl":             "server/cmd/cleat TestAcceptOperate_GCAndSync",
 		"spec.snapshotVolumes": snapshots, "spec.volumeSnapshotLocations": snapshots, "spec.volumeGroupSnapshotLabelKey": gap,
-		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement, "spec.defaultVolumesToFsBackup": files,
-		"spec.uploaderConfig": files,
+		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement,
+		"spec.defaultVolumesToFsBackup": files,
+		"spec.uploaderConfig":           files,
 	}
 }
 
 func restoreFields() map[string]string {
 	const hooks = "spec.hooks.resources[]."
 	return map[string]string{
-		"spec.backupName": "server/internal/control/restores TestSourceOfARestore", "spec.scheduleName": "server/internal/control/restores TestSourceOfARestore",
+		"spec.backupName":         "server/internal/control/restores TestSourceOfARestore",
+		"spec.scheduleName":       "server/internal/control/restores TestSourceOfARestore",
 		"spec.includedNamespaces": restoreFilters, "spec.excludedNamespaces": restoreFilters,
 		"spec.includedResources": restoreFilters, "spec.excludedResources": restoreFilters,
 		"spec.includeClusterResources": restoreFilters,
@@ -75,7 +77,8 @@ func restoreFields() map[string]string {
 		hooks + "labelSelector":                   restoreHooks,
 		hooks + "postHooks[].init.initContainers": restoreHooks,
 		hooks + "includedResources":               gap, hooks + "excludedResources": gap,
-		hooks + "postHooks[].exec": "server/internal/engine/hook TestHooksOfARestoreAreSelected", hooks + "postHooks[].init.timeout": gap,
+		hooks + "postHooks[].exec": "server/internal/engine/hook TestHooksOfARestoreAreSelected", hooks +
+			"postHooks[].init.timeout": gap,
 
 		"spec.restorePVs": snapshots, "spec.uploaderConfig": files,
 	}
@@ -112,10 +115,10 @@ func covered(table map[string]string, field string) string {
 	}
 }
 
-// TestAcceptHardening_EverySpecField requires that each field of the specs of Backup, Restore and Schedule either has an
-// effect, which the table proves by naming what shows it, or is named in a warning. A new field fails it. The tables of the
-// server's flags are in package config. That the warnings reach the log, the results and the events of a real run is shown in
-// server/cmd/cleat.
+// TestAcceptHardening_EverySpecField requires that each field of the specs of Backup, Restore and Schedule either has
+// an effect, which the table proves by naming what shows it, or is named in a warning. A new field fails it. The tables
+// of the server's flags are in package config. That the warnings reach the log, the results and the events of a real
+// run is shown in server/cmd/cleat.
 func TestAcceptHardening_EverySpecField(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, of reflect.Type, table map[string]string, listed []string) {
@@ -123,7 +126,8 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 		used := map[string]bool{}
 		for _, field := range paths(of, "spec") {
 			entry := covered(table, field)
-			require.NotEmpty(t, entry, "%s is not in the table: name what shows that it has an effect, or add it to the gaps", field)
+			require.NotEmpty(t, entry, "%s is not in the table: name what shows that it has an effect, or add it to the gaps",
+				field)
 			used[entry] = true
 		}
 		for entry, shown := range table {
@@ -145,7 +149,8 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 		const copied = "server/internal/control/schedules TestNewBackupCopiesFromTheSchedule"
 		check(t, reflect.TypeFor[velerov1.ScheduleSpec](), map[string]string{
 			"spec.template": copied, "spec.schedule": "server/internal/control/schedules TestScheduleCreatesBackupsOnTime",
-			"spec.useOwnerReferencesInBackup": copied, "spec.paused": "server/internal/control/schedules TestPausedScheduleCreatesNothing",
+			"spec.useOwnerReferencesInBackup": copied, "spec.paused": "server/internal/control/schedules " +
+				"TestPausedScheduleCreatesNothing",
 			"spec.skipImmediately": "server/internal/control/schedules TestSkipImmediately",
 		}, nil)
 	})
@@ -156,14 +161,17 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 			VolumeGroupSnapshotLabelKey: "mine", CSISnapshotTimeout: metav1.Duration{Duration: time.Hour},
 			SnapshotMoveData: &yes, DataMover: "mine",
 		}, velerov1.BackupSpec{ // what clients and the server write into every spec
-			VolumeGroupSnapshotLabelKey: "velero.io/volume-group", CSISnapshotTimeout: metav1.Duration{Duration: 10 * time.Minute},
+			VolumeGroupSnapshotLabelKey: "velero.io/volume-group", CSISnapshotTimeout: metav1.Duration{
+				Duration: 10 * time.Minute,
+			},
 			SnapshotMoveData: &no,
 		})
 	})
 	t.Run("warnings of a restore", func(t *testing.T) {
 		t.Parallel()
 		hook := func(change func(*velerov1.RestoreResourceHookSpec)) velerov1.RestoreSpec {
-			h := velerov1.RestoreResourceHookSpec{Name: "h", PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}}
+			h := velerov1.RestoreResourceHookSpec{Name: "h",
+				PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}}
 			change(&h)
 			return velerov1.RestoreSpec{Hooks: velerov1.RestoreHooks{Resources: []velerov1.RestoreResourceHookSpec{h}}}
 		}
@@ -177,7 +185,8 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 	})
 }
 
-// requireProof requires that the test exists which shows the effect of a field, and that the tests beside it set that field.
+// requireProof requires that the test exists which shows the effect of a field, and that the tests beside it set that
+// field.
 func requireProof(t *testing.T, field, shown string) {
 	t.Helper()
 	if shown == gap {

@@ -35,7 +35,8 @@ type conditions struct {
 // newConditions compiles conditions. Its errors begin with the name of the field.
 func newConditions(d conditionsDocument) (c conditions, err error) {
 	if d.GroupResource == "" {
-		return c, errors.New("groupResource: it is missing, want a resource such as pods or deployments.apps, or a glob such as *.apps")
+		return c, errors.New("groupResource: it is missing, want a resource such as pods or deployments.apps, or a glob " +
+			"such as *.apps")
 	}
 	if c.groupResource, err = glob.Compile(d.GroupResource, '.'); err != nil {
 		return c, fmt.Errorf("groupResource: %q is not a glob: %w", d.GroupResource, err)

@@ -10,7 +10,8 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
-// explain adds to the error of a JSON patch what would be right, if an operation needs a field that the object does not have.
+// explain adds to the error of a JSON patch what would be right, if an operation needs a field that the object does not
+// have.
 func explain(err error, list []operation, object []byte) error {
 	if !errors.Is(err, jsonpatch.ErrMissing) {
 		return err
@@ -21,9 +22,11 @@ func explain(err error, list []operation, object []byte) error {
 	}
 	patch, ok := failed.asMergePatch()
 	if !ok {
-		return fmt.Errorf("%w; a JSON patch does not create what its path leads through: add that before, or use strategicPatches", err)
+		return fmt.Errorf("%w; a JSON patch does not create what its path leads through: add that before, or use "+
+			"strategicPatches", err)
 	}
-	return fmt.Errorf("%w; a JSON patch needs what its path leads through, and mergePatches do not: use mergePatches: [{patchData: '%s'}] instead", err, patch)
+	return fmt.Errorf("%w; a JSON patch needs what its path leads through, and mergePatches do not: use mergePatches: "+
+		"[{patchData: '%s'}] instead", err, patch)
 }
 
 // firstFailing returns the first operation that cannot be applied after those before it.
@@ -40,8 +43,8 @@ func firstFailing(list []operation, object []byte) (operation, bool) {
 	return operation{}, false
 }
 
-// asMergePatch returns the JSON merge patch with the effect of an operation. Some operations have none, such as those on elements of
-// lists.
+// asMergePatch returns the JSON merge patch with the effect of an operation. Some operations have none, such as those
+// on elements of lists.
 func (op operation) asMergePatch() (patch string, ok bool) {
 	var value any
 	switch strings.ToLower(op.Operation) {

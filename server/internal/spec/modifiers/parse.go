@@ -50,8 +50,8 @@ type (
 	}
 )
 
-// Parse reads the rules in a ConfigMap. Its errors name the ConfigMap, the index of the rule, the field and what is expected
-// there.
+// Parse reads the rules in a ConfigMap. Its errors name the ConfigMap, the index of the rule, the field and what is
+// expected there.
 func Parse(cm *corev1.ConfigMap) (*Rules, error) {
 	rules, err := parse(cm)
 	if err != nil {

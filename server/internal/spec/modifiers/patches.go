@@ -23,7 +23,8 @@ type change func(object []byte) ([]byte, error)
 // newChange compiles the patches of a rule. Its errors begin with the path of the field in the rule.
 func newChange(d ruleDocument) (change, error) {
 	var given []string
-	for name, n := range map[string]int{"patches": len(d.Patches), "mergePatches": len(d.MergePatches), "strategicPatches": len(d.StrategicPatches)} {
+	for name, n := range map[string]int{"patches": len(d.Patches), "mergePatches": len(d.MergePatches),
+		"strategicPatches": len(d.StrategicPatches)} {
 		if n > 0 {
 			given = append(given, name)
 		}
@@ -52,8 +53,8 @@ const opTest = "test"
 // operations returns the operations of a JSON patch, RFC 6902.
 func operations() []string { return []string{"add", "remove", "replace", "move", "copy", opTest} }
 
-// maxObject is the maximum number of bytes of an object after a patch, and of what the "copy" operations of a rule may add to it. It is the
-// largest request of an API server.
+// maxObject is the maximum number of bytes of an object after a patch, and of what the "copy" operations of a rule may
+// add to it. It is the largest request of an API server.
 const maxObject = 3 << 20
 
 func newJSONPatch(list []operation) (change, error) {
@@ -93,7 +94,8 @@ func (op operation) check() error {
 	var parsed json.RawMessage
 	if err := json.Unmarshal([]byte(jsonValue(op.Value)), &parsed); err != nil {
 		return fmt.Errorf(`value: %q means the JSON %s, which is not valid: %w; escape quotes, backslashes and line breaks inside a string with a backslash, `+
-			`and put a string that looks like a number, true, false, null, a list or an object into double quotes`, op.Value, jsonValue(op.Value), err)
+			`and put a string that looks like a number, true, false, null, a list or an object into double quotes`, op.Value,
+			jsonValue(op.Value), err)
 	}
 	return nil
 }
@@ -103,13 +105,14 @@ func checkPointer(field, pointer string) error {
 	case pointer == "":
 		return fmt.Errorf("%s: it is missing, want a JSON pointer such as /spec/replicas", field)
 	case pointer[0] != '/':
-		return fmt.Errorf("%s: %q is not a JSON pointer, want one that begins with a slash, such as /spec/replicas", field, pointer)
+		return fmt.Errorf("%s: %q is not a JSON pointer, want one that begins with a slash, such as /spec/replicas", field,
+			pointer)
 	}
 	return nil
 }
 
-// jsonValue returns the JSON that a value means. Values are strings, so their form decides, as in Velero: null, booleans,
-// numbers, lists, objects and quoted strings are used as they are, and everything else is put into quotes.
+// jsonValue returns the JSON that a value means. Values are strings, so their form decides, as in Velero: null,
+// booleans, numbers, lists, objects and quoted strings are used as they are, and everything else is put into quotes.
 func jsonValue(value string) string {
 	_, notNumber := strconv.ParseFloat(value, 64)
 	switch {
@@ -183,7 +186,8 @@ func newStrategicPatches(list []patchDocument) (change, error) {
 		kind := runtime.TypeMeta{APIVersion: meta.APIVersion, Kind: meta.Kind}
 		example, err := types.New(kind.GroupVersionKind())
 		if err != nil {
-			return nil, fmt.Errorf("%s %s is not a built-in type of Kubernetes, so it is not known how its lists are merged; use mergePatches or patches", meta.APIVersion, meta.Kind)
+			return nil, fmt.Errorf("%s %s is not a built-in type of Kubernetes, so it is not known how its lists are merged; "+
+				"use mergePatches or patches", meta.APIVersion, meta.Kind)
 		}
 		return applyAll(patches, object, func(object, patch []byte) ([]byte, error) {
 			return strategicpatch.StrategicMergePatch(object, patch, example)
@@ -226,12 +230,14 @@ func applyAll(patches [][]byte, object []byte, apply func(object, patch []byte) 
 // checkSize returns an error if a changed object is too large.
 func checkSize(changed []byte) error {
 	if len(changed) > maxObject {
-		return fmt.Errorf("the object would have %d bytes, which is larger than the %d that an API server takes; copy or add less", len(changed), maxObject)
+		return fmt.Errorf("the object would have %d bytes, which is larger than the %d that an API server takes; copy or "+
+			"add less", len(changed), maxObject)
 	}
 	return nil
 }
 
-// recovering calls apply and returns an error if it panics. The patch libraries panic for some combinations of null and lists.
+// recovering calls apply and returns an error if it panics. The patch libraries panic for some combinations of null and
+// lists.
 func recovering(apply func() ([]byte, error)) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {

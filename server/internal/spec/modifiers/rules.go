@@ -30,16 +30,17 @@ func (r *Rules) Unmatched() []string {
 	var texts []string
 	for i := range r.list {
 		if one := &r.list[i]; !one.met.Load() {
-			texts = append(texts, fmt.Sprintf("%s applies to no object that is restored: none meets its conditions (groupResource %q, with the plural name and the group, "+
+			texts = append(texts, fmt.Sprintf("%s applies to no object that is restored: none meets its conditions "+
+				"(groupResource %q, with the plural name and the group, "+
 				"as in configmaps or deployments.apps; namespaces are those of the backup)", one.name, one.conditions.resource))
 		}
 	}
 	return texts
 }
 
-// Apply applies the rules that select the item. It calls object for the item's JSON only if there is such a rule. changed is
-// nil if no rule changed the item; otherwise it is an object with apiVersion, kind and name. Each error is that of one rule,
-// which has changed nothing.
+// Apply applies the rules that select the item. It calls object for the item's JSON only if there is such a rule.
+// changed is nil if no rule changed the item; otherwise it is an object with apiVersion, kind and name. Each error is
+// that of one rule, which has changed nothing.
 func (r *Rules) Apply(of Item, object func() []byte) (changed []byte, errs []error) {
 	if r == nil {
 		return nil, nil

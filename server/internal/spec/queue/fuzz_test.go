@@ -15,7 +15,8 @@ func FuzzScope(f *testing.F) {
 	f.Add(`null`)
 	f.Add(`[null]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r", Annotations: map[string]string{ScopeAnnotation: text}}}
+		r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r",
+			Annotations: map[string]string{ScopeAnnotation: text}}}
 		require.LessOrEqual(t, len(restoring([]*velerov1.Restore{r}, []string{"a"})), 1)
 	})
 }

@@ -16,10 +16,11 @@ type Line struct {
 	Running []*velerov1.Backup
 	// Operating hold no slots, but operations of plugins still work on their namespaces; the oldest first.
 	Operating []*velerov1.Backup
-	// Restoring are the restores that run, the oldest first. They are not of the queue, but a policy may keep backups apart from them.
+	// Restoring are the restores that run, the oldest first. They are not of the queue, but a policy may keep backups
+	// apart from them.
 	Restoring []*velerov1.Restore
-	// Aside has the queued backups that cannot start whatever the policy decides, by name, with the reason. They keep their
-	// positions, and others may overtake them: the policy does not see them.
+	// Aside has the queued backups that cannot start whatever the policy decides, by name, with the reason. They keep
+	// their positions, and others may overtake them: the policy does not see them.
 	Aside map[string]Reason
 }
 
@@ -44,10 +45,11 @@ func (l Line) isAside(b *velerov1.Backup) bool {
 	return aside
 }
 
-// NewLine sorts backups into a line, without restores. It leaves out those that are being deleted, unless they run: they are never started.
+// NewLine sorts backups into a line, without restores. It leaves out those that are being deleted, unless they run:
+// they are never started.
 //
-// Queued backups are in the order of their positions. Of two with the same position the older one comes first; those without
-// a valid position follow. New backups come last, the oldest first.
+// Queued backups are in the order of their positions. Of two with the same position the older one comes first; those
+// without a valid position follow. New backups come last, the oldest first.
 func NewLine(backups []*velerov1.Backup) Line {
 	var line Line
 	var entering []*velerov1.Backup

@@ -8,13 +8,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// OccupiedAnnotation of a backup that waits for asynchronous operations names the namespaces that they work on, separated by
-// commas. While it waits, no backup of these namespaces starts, but it holds no slot. A backup without the annotation, which nobody
-// follows yet, occupies none.
+// OccupiedAnnotation of a backup that waits for asynchronous operations names the namespaces that they work on,
+// separated by commas. While it waits, no backup of these namespaces starts, but it holds no slot. A backup without the
+// annotation, which nobody follows yet, occupies none.
 const OccupiedAnnotation = "cleat.dev/occupied-namespaces"
 
-// Occupy records the namespaces that the operations of a backup work on. "" in it stands for cluster-scoped items, which occupy no
-// namespace.
+// Occupy records the namespaces that the operations of a backup work on. "" in it stands for cluster-scoped items,
+// which occupy no namespace.
 func Occupy(b *velerov1.Backup, namespaces []string) {
 	annotations := maps.Clone(b.Annotations)
 	if annotations == nil {
@@ -31,11 +31,12 @@ func Occupy(b *velerov1.Backup, namespaces []string) {
 // Occupies reports whether operations of a backup may work on namespaces.
 func Occupies(b *velerov1.Backup) bool {
 	phase := velerov1.PhaseOf(b)
-	return phase == velerov1.BackupPhaseWaitingForPluginOperations || phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
+	return phase == velerov1.BackupPhaseWaitingForPluginOperations ||
+		phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 }
 
-// occupied replaces the namespaces of backups by those that their operations work on, and leaves out those that work on none. seen
-// are the backups as policies get them.
+// occupied replaces the namespaces of backups by those that their operations work on, and leaves out those that work on
+// none. seen are the backups as policies get them.
 func occupied(seen []queueadmission.Backup, backups []*velerov1.Backup) []queueadmission.Backup {
 	var occupy []queueadmission.Backup
 	for i, b := range backups {

@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// TestOperationsOccupyTheirNamespaces is the rule: a backup that waits for operations takes the namespaces that they work on, as they are
-// recorded. It holds no slot.
+// TestOperationsOccupyTheirNamespaces is the rule: a backup that waits for operations takes the namespaces that they
+// work on, as they are recorded. It holds no slot.
 func TestOperationsOccupyTheirNamespaces(t *testing.T) {
 	t.Parallel()
 	const waits = velerov1.BackupPhaseWaitingForPluginOperations
@@ -23,8 +23,9 @@ func TestOperationsOccupyTheirNamespaces(t *testing.T) {
 		want     []string
 		absent   bool
 	}{
-		"some":               {phase: waits, occupied: new("a,c"), want: []string{"a", "c"}},
-		"partially failed":   {phase: velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed, occupied: new("a"), want: []string{"a"}},
+		"some": {phase: waits, occupied: new("a,c"), want: []string{"a", "c"}},
+		"partially failed": {phase: velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed, occupied: new("a"),
+			want: []string{"a"}},
 		"none":               {phase: waits, occupied: new(""), absent: true},
 		"not recorded":       {phase: waits, absent: true},
 		"in its run":         {phase: velerov1.BackupPhaseInProgress, occupied: new("a"), absent: true},

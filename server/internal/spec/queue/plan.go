@@ -38,8 +38,8 @@ func (p *Placement) Enters() bool { return velerov1.PhaseOf(p.Backup) != velerov
 // ByServer stands for the policy in the QueueWait of backups that the server sets aside.
 const ByServer = "cleat.dev/server"
 
-// NewPlan returns the plan for a decision about line.Considered by the policy called by. The decision obeys the rules of the
-// hub. Positions are as exact as exact requires.
+// NewPlan returns the plan for a decision about line.Considered by the policy called by. The decision obeys the rules
+// of the hub. Positions are as exact as exact requires.
 func NewPlan(line Line, decision *queueadmission.Decision, by string, exact Exact, now time.Time) Plan {
 	byName := make(map[string]*velerov1.Backup, len(line.Queued))
 	for _, b := range line.Queued {
@@ -67,8 +67,8 @@ func NewPlan(line Line, decision *queueadmission.Decision, by string, exact Exac
 	return plan
 }
 
-// Hold returns the plan without a decision: all backups are queued in their current order, with the reason why there is no
-// decision.
+// Hold returns the plan without a decision: all backups are queued in their current order, with the reason why there is
+// no decision.
 func Hold(line Line, reason, message string, exact Exact, now time.Time) Plan {
 	plan := Plan{Reasons: map[string]int{}}
 	all := make([]waiting, 0, len(line.Queued))
@@ -106,8 +106,8 @@ func (p *Plan) place(all []waiting, exact Exact, now time.Time) {
 	}
 }
 
-// place returns the placement of a backup, and whether it has to be written. Behind the front, a new text for the same reason with
-// the same blockers waits until there is more to write.
+// place returns the placement of a backup, and whether it has to be written. Behind the front, a new text for the same
+// reason with the same blockers waits until there is more to write.
 func (w *waiting) place(position int, front bool, now time.Time) (Placement, bool) {
 	p := Placement{Backup: w.backup, Position: position, Wait: velerov1.QueueWait{
 		Reason: w.Reason, Message: w.Message,
@@ -143,7 +143,8 @@ func (p Placement) Apply(b *velerov1.Backup) error {
 	return nil
 }
 
-// Return sets the status of b from ReadyToStart back to Queued, at the front. The next decision writes its place and the reason.
+// Return sets the status of b from ReadyToStart back to Queued, at the front. The next decision writes its place and
+// the reason.
 func Return(b *velerov1.Backup) {
 	b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, 1
 }

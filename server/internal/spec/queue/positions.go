@@ -2,10 +2,10 @@ package queue
 
 import velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 
-// Exact is how many positions are kept exact. When a backup starts, the positions of all that wait change, and each position
-// that is written is a request. So the positions of a queue of up to All backups are exact. In a longer one, those of the
-// first Front backups are. The others are written when they are wrong by more than a factor: a backup far behind says
-// "1500" until it is among the first 375. So it is written a few times while thousands start ahead of it.
+// Exact is how many positions are kept exact. When a backup starts, the positions of all that wait change, and each
+// position that is written is a request. So the positions of a queue of up to All backups are exact. In a longer one,
+// those of the first Front backups are. The others are written when they are wrong by more than a factor: a backup far
+// behind says "1500" until it is among the first 375. So it is written a few times while thousands start ahead of it.
 //
 // The order is exact in any case: sorted by position, and then by age, the backups are in the order of the queue.
 type Exact struct {
@@ -27,8 +27,8 @@ func (e Exact) front(n int) int {
 	return min(n, e.Front)
 }
 
-// positions returns the positions that backups get, which wait in this order. A backup keeps the one that it has if it is
-// good enough. Behind the front, neighbours may have the same position if their age gives the order.
+// positions returns the positions that backups get, which wait in this order. A backup keeps the one that it has if it
+// is good enough. Behind the front, neighbours may have the same position if their age gives the order.
 func (e Exact) positions(order []waiting) []int {
 	front := e.front(len(order))
 	positions := make([]int, len(order))

@@ -89,7 +89,8 @@ func TestPositionsHaveTheOrderOfTheQueue(t *testing.T) {
 	}
 }
 
-// Four thousand backups that start one after the other, each when it has been quiet for a while, need about ten writes each.
+// Four thousand backups that start one after the other, each when it has been quiet for a while, need about ten writes
+// each.
 func TestLongQueueNeedsFewWrites(t *testing.T) {
 	t.Parallel()
 	const backups = 4000
@@ -112,7 +113,8 @@ func TestLongQueueNeedsFewWrites(t *testing.T) {
 	require.LessOrEqual(t, most, 16, "behind the front, few positions change at once")
 }
 
-// A policy that puts each new backup ahead of the others, behind those of its own kind, does not move all others each time.
+// A policy that puts each new backup ahead of the others, behind those of its own kind, does not move all others each
+// time.
 func TestInsertionNeedsFewWrites(t *testing.T) {
 	t.Parallel()
 	const insertions = 500

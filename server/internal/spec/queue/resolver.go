@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// Resolver converts Backups to the form that policies get. It caches the result for each Backup, so that a decision about
-// thousands of backups is cheap if few have changed. It is not safe for concurrent use.
+// Resolver converts Backups to the form that policies get. It caches the result for each Backup, so that a decision
+// about thousands of backups is cheap if few have changed. It is not safe for concurrent use.
 type Resolver struct {
 	namespaces []string // the existing ones, sorted
 	known      map[types.UID]*resolved
@@ -32,7 +32,8 @@ type resolved struct {
 	used       bool // by the current call of Snapshot
 }
 
-// Snapshot returns the question to the policy about a line, without the policy's config. namespaces are the existing ones.
+// Snapshot returns the question to the policy about a line, without the policy's config. namespaces are the existing
+// ones.
 func (r *Resolver) Snapshot(line Line, namespaces []string, limit int, now time.Time) *queueadmission.Snapshot {
 	r.setNamespaces(namespaces)
 	for _, entry := range r.known {
@@ -103,9 +104,9 @@ func newResolved(spec *velerov1.BackupSpec, existing []string) *resolved {
 	return entry
 }
 
-// namespacesOf returns the namespaces of a backup, sorted. It includes names of namespaces that do not exist. all reports
-// whether the backup includes all namespaces, changing whether the result depends on the existing ones. An invalid spec is
-// rejected when the backup starts; until then its valid parts count.
+// namespacesOf returns the namespaces of a backup, sorted. It includes names of namespaces that do not exist. all
+// reports whether the backup includes all namespaces, changing whether the result depends on the existing ones. An
+// invalid spec is rejected when the backup starts; until then its valid parts count.
 func namespacesOf(spec *velerov1.BackupSpec, existing []string) (namespaces []string, all, changing bool) {
 	includes := slices.DeleteFunc(slices.Clone(spec.IncludedNamespaces), func(name string) bool { return name == "" })
 	all = len(spec.IncludedNamespaces) == 0 || slices.Contains(includes, "*")

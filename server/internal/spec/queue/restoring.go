@@ -11,14 +11,15 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// ScopeAnnotation of a restore that runs holds its Scope in JSON. A restore without it may write anything that its spec includes.
+// ScopeAnnotation of a restore that runs holds its Scope in JSON. A restore without it may write anything that its spec
+// includes.
 const ScopeAnnotation = "cleat.dev/restore-scope"
 
 // maxScope is the maximum length of the annotation in bytes. A larger scope is not recorded.
 const maxScope = 64 << 10
 
-// Scope is what a restore may write, by the content of its backup: objects of the resources, in the namespaces or, if Cluster is set,
-// in none.
+// Scope is what a restore may write, by the content of its backup: objects of the resources, in the namespaces or, if
+// Cluster is set, in none.
 type Scope struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	Resources  []string `json:"resources,omitempty"` // "pods", "deployments.apps"
@@ -65,7 +66,8 @@ func RunningRestores(restores []velerov1.Restore) []*velerov1.Restore {
 	return running
 }
 
-// restoring returns restores in the form in which policies get them: as backups of what they write. namespaces are the existing ones.
+// restoring returns restores in the form in which policies get them: as backups of what they write. namespaces are the
+// existing ones.
 func restoring(restores []*velerov1.Restore, namespaces []string) []queueadmission.Backup {
 	var all []queueadmission.Backup
 	for _, r := range restores {
@@ -94,8 +96,8 @@ func restoring(restores []*velerov1.Restore, namespaces []string) []queueadmissi
 	return all
 }
 
-// targets returns the namespaces into which a restore may write by its spec alone. all reports whether these are all namespaces, of
-// which existing are there now.
+// targets returns the namespaces into which a restore may write by its spec alone. all reports whether these are all
+// namespaces, of which existing are there now.
 func targets(spec *velerov1.RestoreSpec, existing []string) (namespaces []string, all bool) {
 	for _, name := range spec.IncludedNamespaces {
 		if name == "*" || filter.IsGlob(name) {

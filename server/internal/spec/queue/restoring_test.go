@@ -33,19 +33,27 @@ func TestRestoresAreShownAsWhatTheyWrite(t *testing.T) {
 			want:    &queueadmission.Backup{ClusterScope: all},
 			spelled: `"includeClusterResources":true`,
 		},
-		"nothing":           {scope: `{}`},
-		"with operations":   {phase: velerov1.RestorePhaseWaitingForPluginOperations, scope: `{"resources":["pods"],"namespaces":["a"]}`, want: &queueadmission.Backup{Namespaces: []string{"a"}}},
-		"ended":             {phase: velerov1.RestorePhaseCompleted, scope: `{"resources":["pods"],"namespaces":["a"]}`},
-		"not begun":         {phase: velerov1.RestorePhaseNew},
-		"unknown":           {want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true, ClusterScope: all}},
-		"of some namespace": {spec: velerov1.RestoreSpec{IncludedNamespaces: []string{"x"}, NamespaceMapping: map[string]string{"x": "y"}}, want: &queueadmission.Backup{Namespaces: []string{"y"}, ClusterScope: all}},
-		"of a pattern":      {spec: velerov1.RestoreSpec{IncludedNamespaces: []string{"x", "a*"}}, want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true, ClusterScope: all}},
-		"changed by hand":   {scope: `{"namespaces":`, want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true, ClusterScope: all}},
-		"null":              {scope: `null`, want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true, ClusterScope: all}},
+		"nothing": {scope: `{}`},
+		"with operations": {phase: velerov1.RestorePhaseWaitingForPluginOperations,
+			scope: `{"resources":["pods"],"namespaces":["a"]}`, want: &queueadmission.Backup{Namespaces: []string{"a"}}},
+		"ended":     {phase: velerov1.RestorePhaseCompleted, scope: `{"resources":["pods"],"namespaces":["a"]}`},
+		"not begun": {phase: velerov1.RestorePhaseNew},
+		"unknown": {want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true,
+			ClusterScope: all}},
+		"of some namespace": {spec: velerov1.RestoreSpec{IncludedNamespaces: []string{"x"},
+			NamespaceMapping: map[string]string{"x": "y"}}, want: &queueadmission.Backup{Namespaces: []string{"y"},
+			ClusterScope: all}},
+		"of a pattern": {spec: velerov1.RestoreSpec{IncludedNamespaces: []string{"x", "a*"}},
+			want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true, ClusterScope: all}},
+		"changed by hand": {scope: `{"namespaces":`, want: &queueadmission.Backup{Namespaces: []string{"a", "c"},
+			AllNamespaces: true, ClusterScope: all}},
+		"null": {scope: `null`, want: &queueadmission.Backup{Namespaces: []string{"a", "c"}, AllNamespaces: true,
+			ClusterScope: all}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: test.spec, Status: velerov1.RestoreStatus{Phase: test.phase}}
+			r := velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: test.spec,
+				Status: velerov1.RestoreStatus{Phase: test.phase}}
 			if test.phase == "" {
 				r.Status.Phase = velerov1.RestorePhaseInProgress
 			}
@@ -63,7 +71,8 @@ func TestRestoresAreShownAsWhatTheyWrite(t *testing.T) {
 			got := snapshot.Restoring[0]
 			require.Contains(t, string(got.Spec), test.spelled)
 			require.Equal(t, "restores/r", got.Name)
-			require.Equal(t, *test.want, queueadmission.Backup{Namespaces: got.Namespaces, AllNamespaces: got.AllNamespaces, ClusterScope: got.ClusterScope})
+			require.Equal(t, *test.want, queueadmission.Backup{Namespaces: got.Namespaces, AllNamespaces: got.AllNamespaces,
+				ClusterScope: got.ClusterScope})
 		})
 	}
 }

@@ -1,6 +1,6 @@
-// Package resourcepolicy reads resource policies. A resource policy is a document in a ConfigMap that several backups and
-// restores can name in spec.resourcePolicy. Start with Parse; rules.go reads the filters per namespace and kind, and volumes.go the rules
-// that choose for each volume how its data is backed up. The format is Velero's.
+// Package resourcepolicy reads resource policies. A resource policy is a document in a ConfigMap that several backups
+// and restores can name in spec.resourcePolicy. Start with Parse; rules.go reads the filters per namespace and kind,
+// and volumes.go the rules that choose for each volume how its data is backed up. The format is Velero's.
 //
 // The package imports the server's filter and configmap, and the types of Kubernetes.
 package resourcepolicy
@@ -18,8 +18,8 @@ import (
 
 // Policy is a valid resource policy.
 type Policy struct {
-	// Resources are filters for resources that the spec of a backup neither includes nor excludes. It is nil if the policy has
-	// none.
+	// Resources are filters for resources that the spec of a backup neither includes nor excludes. It is nil if the policy
+	// has none.
 	Resources *filter.ScopedLists
 	// Rules are filters per namespace and kind.
 	Rules filter.RuleLists
@@ -91,7 +91,8 @@ func ParseForRestore(cm *corev1.ConfigMap) (*Policy, error) {
 	case len(policy.VolumePolicies) > 0:
 		err = errors.New("volumePolicies: they are for backups; remove them from the policy of a restore")
 	case policy.Resources != nil:
-		err = errors.New("includeExcludePolicy: it is for backups; use namespacedFilterPolicies and clusterScopedFilterPolicy, or the lists of the restore's spec")
+		err = errors.New("includeExcludePolicy: it is for backups; use namespacedFilterPolicies and " +
+			"clusterScopedFilterPolicy, or the lists of the restore's spec")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("resource policy in config map %s/%s: %w", cm.Namespace, cm.Name, err)
@@ -127,8 +128,10 @@ func parse(cm *corev1.ConfigMap) (*Policy, error) {
 			return nil, fmt.Errorf("includeExcludePolicy.%w", err)
 		}
 		policy.Resources = &filter.ScopedLists{
-			IncludedClusterScoped: lists.IncludedClusterScopedResources, ExcludedClusterScoped: lists.ExcludedClusterScopedResources,
-			IncludedNamespaced: lists.IncludedNamespaceScopedResources, ExcludedNamespaced: lists.ExcludedNamespaceScopedResources,
+			IncludedClusterScoped: lists.IncludedClusterScopedResources,
+			ExcludedClusterScoped: lists.ExcludedClusterScopedResources,
+			IncludedNamespaced:    lists.IncludedNamespaceScopedResources,
+			ExcludedNamespaced:    lists.ExcludedNamespaceScopedResources,
 		}
 	}
 	return policy, nil
@@ -148,7 +151,8 @@ func (l *resourceLists) check() error {
 			names []string
 		}{{"included", pair.includes}, {"excluded", pair.excludes}} {
 			if slices.Contains(list.names, "*") {
-				return fmt.Errorf("%s%s: * is not allowed in a policy, want names of resources or other patterns", list.field, pair.scope)
+				return fmt.Errorf("%s%s: * is not allowed in a policy, want names of resources or other patterns", list.field,
+					pair.scope)
 			}
 			if _, err := filter.NewNames(list.names, nil); err != nil {
 				return fmt.Errorf("%s%s: %w", list.field, pair.scope, errors.Unwrap(err))

@@ -11,7 +11,8 @@ import (
 )
 
 func configMap(document string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "policy"}, Data: map[string]string{"p": document}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "policy"},
+		Data: map[string]string{"p": document}}
 }
 
 func TestParseReadsEveryField(t *testing.T) {
@@ -78,36 +79,61 @@ func TestParseRejectsInvalidPolicies(t *testing.T) {
 		return "version: v1\nclusterScopedFilterPolicy: {resourceFilters: [" + text + "]}"
 	}
 	for want, document := range map[string]string{
-		"namespacedFilterPolicies[0].resourceFilters: it is empty":                                                               filters(""),
-		"namespacedFilterPolicies[0].namespaces: it is empty":                                                                    "version: v1\nnamespacedFilterPolicies: [{resourceFilters: [{}]}]",
-		`namespacedFilterPolicies[0].namespaces: namespace pattern "{a}"`:                                                        "version: v1\nnamespacedFilterPolicies: [{namespaces: ['{a}'], resourceFilters: [{}]}]",
-		"namespacedFilterPolicies[1].namespaces: a is also in namespacedFilterPolicies[0]":                                       "version: v1\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{}]}, {namespaces: [a], resourceFilters: [{}]}]",
-		"namespacedFilterPolicies[0].resourceFilters[1].kinds: another filter is already for all other kinds":                    filters("{}, {kinds: ['*']}"),
-		"namespacedFilterPolicies[0].resourceFilters[1].kinds: pod is also in resourceFilters[0]":                                filters("{kinds: [Pod]}, {kinds: [pod]}"),
-		"namespacedFilterPolicies[0].resourceFilters[0].names: they need kinds":                                                  filters("{names: [x]}"),
-		"namespacedFilterPolicies[0].resourceFilters[0].orLabelSelectors: labelSelector is set too":                              filters("{kinds: [Pod], labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {a: b}}]}"),
-		`namespacedFilterPolicies[0].resourceFilters[0].labelSelector: "Maybe" is not a valid label selector operator`:           filters("{kinds: [Pod], labelSelector: {matchExpressions: [{key: a, operator: Maybe}]}}"),
-		`namespacedFilterPolicies[0].resourceFilters[0].names: included name: pattern "[a"`:                                      filters("{kinds: [Pod], names: ['[a']}"),
-		"clusterScopedFilterPolicy.resourceFilters: it is empty":                                                                 cluster(""),
-		"clusterScopedFilterPolicy.resourceFilters[0].kinds: name the kinds":                                                     cluster("{labelSelector: {matchLabels: {a: b}}}"),
-		`version: "" is not supported, want v1`:                                                                                  "",
-		`version: "V1" is not supported, want v1`:                                                                                "version: V1",
-		`json: unknown field "policies"`:                                                                                         "version: v1\npolicies: []",
-		`key "version" already set`:                                                                                              "version: v1\nversion: v1",
-		`unknown field "includedResources"`:                                                                                      lists("{includedResources: [pods]}"),
-		"includeExcludePolicy.includedNamespaceScopedResources: * is not allowed in a policy, want names":                        lists("{includedNamespaceScopedResources: [pods, '*']}"),
-		"includeExcludePolicy.excludedClusterScopedResources: * is not allowed":                                                  lists("{excludedClusterScopedResources: ['*']}"),
-		"includeExcludePolicy.excludedClusterScopedResources: pv is also in includedClusterScopedResources, want it in only one": lists("{includedClusterScopedResources: [pv], excludedClusterScopedResources: [crd, pv]}"),
-		`includeExcludePolicy.includedClusterScopedResources: pattern "[a"`:                                                      lists("{includedClusterScopedResources: ['[a']}"),
-		`volumePolicies[1].action.type: "" is not supported, want one of skip, snapshot, fs-backup, custom`:                      volumes("{}"),
-		`volumePolicies[1].action.type: "Skip"`:                                                                                  volumes("{action: {type: Skip}}"),
-		`unknown field "size"`:                                                                                                   volumes("{action: {type: skip}, conditions: {size: 1}}"),
-		`volumePolicies[1].conditions.capacity: "1Gi" is not a range, want two`:                                                  volumes("{action: {type: skip}, conditions: {capacity: 1Gi}}"),
-		`volumePolicies[1].conditions.capacity: "1,2,3" is not a range`:                                                          volumes(`{action: {type: skip}, conditions: {capacity: "1,2,3"}}`),
-		`volumePolicies[1].conditions.capacity: "lots": `:                                                                        volumes(`{action: {type: skip}, conditions: {capacity: "1, lots"}}`),
-		`volumePolicies[1].conditions.capacity: "2Gi,1Gi" has its larger`:                                                        volumes(`{action: {type: skip}, conditions: {capacity: "2Gi,1Gi"}}`),
-		"volumePolicies[1].conditions.csi.driver: it is missing, but volumeAttributes":                                           volumes("{action: {type: skip}, conditions: {csi: {volumeAttributes: {a: b}}}}"),
-		"cannot unmarshal array into Go struct field volumeConditions.volumePolicies":                                            volumes("{action: {type: skip}, conditions: {pvcLabels: [a]}}"),
+		"namespacedFilterPolicies[0].resourceFilters: it is empty":                                                     filters(""),
+		"namespacedFilterPolicies[0].namespaces: it is empty":                                                          "version: v1\nnamespacedFilterPolicies: [{resourceFilters: [{}]}]",
+		`namespacedFilterPolicies[0].namespaces: namespace pattern "{a}"`:                                              "version: v1\nnamespacedFilterPolicies: [{namespaces: ['{a}'], resourceFilters: [{}]}]",
+		"namespacedFilterPolicies[1].namespaces: a is also in namespacedFilterPolicies[0]":                             "version: v1\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{}]}, {namespaces: [a], resourceFilters: [{}]}]",
+		"namespacedFilterPolicies[0].resourceFilters[1].kinds: another filter is already for all other kinds":          filters("{}, {kinds: ['*']}"),
+		"namespacedFilterPolicies[0].resourceFilters[1].kinds: pod is also in resourceFilters[0]":                      filters("{kinds: [Pod]}, {kinds: [pod]}"),
+		"namespacedFilterPolicies[0].resourceFilters[0].names: they need kinds":                                        filters("{names: [x]}"),
+		"namespacedFilterPolicies[0].resourceFilters[0].orLabelSelectors: labelSelector is set too":                    filters("{kinds: [Pod], labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {a: b}}]}"),
+		`namespacedFilterPolicies[0].resourceFilters[0].labelSelector: "Maybe" is not a valid label selector operator`: filters("{kinds: [Pod], labelSelector: {matchExpressions: [{key: a, operator: Maybe}]}}"),
+		`namespacedFilterPolicies[0].resourceFilters[0].names: included name: pattern "[a"`:                            filters("{kinds: [Pod], names: ['[a']}"),
+		"clusterScopedFilterPolicy.resourceFilters: it is empty":                                                       cluster(""),
+		"clusterScopedFilterPolicy.resourceFilters[0].kinds: name the kinds":                                           cluster("{labelSelector: {matchLabels: {a: b}}}"),
+		`version: "" is not supported, want v1`:                                                                        "",
+		`version: "V1" is not supported, want v1`:                                                                      "version: V1",
+		`json: unknown field "policies"`:                                                                               "version: v1\npolicies: []",
+		`key "version" already set`:                                                                                    "version: v1\nversion: v1",
+		`unknown field "includedResources"`: lists(
+			"{includedResources: [pods]}",
+		),
+		"includeExcludePolicy.includedNamespaceScopedResources: * is not allowed in a policy, want names": lists(
+			"{includedNamespaceScopedResources: [pods, '*']}",
+		),
+		"includeExcludePolicy.excludedClusterScopedResources: * is not allowed": lists(
+			"{excludedClusterScopedResources: ['*']}",
+		),
+		"includeExcludePolicy.excludedClusterScopedResources: pv is also in includedClusterScopedResources, want it in " +
+			"only one": lists("{includedClusterScopedResources: [pv], excludedClusterScopedResources: [crd, pv]}"),
+		`includeExcludePolicy.includedClusterScopedResources: pattern "[a"`: lists(
+			"{includedClusterScopedResources: ['[a']}",
+		),
+		`volumePolicies[1].action.type: "" is not supported, want one of skip, snapshot, fs-backup, custom`: volumes("{}"),
+		`volumePolicies[1].action.type: "Skip"`: volumes(
+			"{action: {type: Skip}}",
+		),
+		`unknown field "size"`: volumes(
+			"{action: {type: skip}, conditions: {size: 1}}",
+		),
+		`volumePolicies[1].conditions.capacity: "1Gi" is not a range, want two`: volumes(
+			"{action: {type: skip}, conditions: {capacity: 1Gi}}",
+		),
+		`volumePolicies[1].conditions.capacity: "1,2,3" is not a range`: volumes(
+			`{action: {type: skip}, conditions: {capacity: "1,2,3"}}`,
+		),
+		`volumePolicies[1].conditions.capacity: "lots": `: volumes(
+			`{action: {type: skip}, conditions: {capacity: "1, lots"}}`,
+		),
+		`volumePolicies[1].conditions.capacity: "2Gi,1Gi" has its larger`: volumes(
+			`{action: {type: skip}, conditions: {capacity: "2Gi,1Gi"}}`,
+		),
+		"volumePolicies[1].conditions.csi.driver: it is missing, but volumeAttributes": volumes(
+			"{action: {type: skip}, conditions: {csi: {volumeAttributes: {a: b}}}}",
+		),
+		"cannot unmarshal array into Go struct field volumeConditions.volumePolicies": volumes(
+			"{action: {type: skip}, conditions: {pvcLabels: [a]}}",
+		),
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +147,8 @@ func TestParseRejectsInvalidPolicies(t *testing.T) {
 // FuzzParse checks that no document makes Parse panic, and that the filters of an accepted document compile.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "version: v1", "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: [a, 'b*'], excludedClusterScopedResources: [c]}",
+		"", "version: v1", "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: [a, 'b*'], " +
+			"excludedClusterScopedResources: [c]}",
 		"version: v1\nvolumePolicies: [{conditions: {capacity: '1,2Gi', csi: {}}, action: {type: skip}}]",
 	} {
 		f.Add(seed)
@@ -140,7 +167,8 @@ func FuzzParse(f *testing.F) {
 
 func TestPolicyOfARestoreHasOnlyFiltersPerNamespaceAndKind(t *testing.T) {
 	t.Parallel()
-	got, err := ParseForRestore(configMap("version: v1\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{kinds: [Pod]}]}]"))
+	got, err := ParseForRestore(configMap("version: v1\nnamespacedFilterPolicies: [{namespaces: [a], resourceFilters: " +
+		"[{kinds: [Pod]}]}]"))
 	require.NoError(t, err)
 	require.False(t, got.Rules.Empty())
 	for want, document := range map[string]string{

@@ -37,7 +37,8 @@ func (d *document) rules() (lists filter.RuleLists, err error) {
 		}
 		for i, rule := range lists.Cluster {
 			if rule.Rest() {
-				return lists, fmt.Errorf("clusterScopedFilterPolicy.resourceFilters[%d].kinds: name the kinds; cluster-scoped kinds without a filter are selected by the other filters", i)
+				return lists, fmt.Errorf("clusterScopedFilterPolicy.resourceFilters[%d].kinds: name the kinds; cluster-scoped "+
+					"kinds without a filter are selected by the other filters", i)
 			}
 		}
 	}
@@ -52,7 +53,8 @@ func (d *document) rules() (lists filter.RuleLists, err error) {
 				return lists, fmt.Errorf("%s.namespaces: %w", field, err)
 			}
 			if earlier, ok := seen[name]; ok {
-				return lists, fmt.Errorf("%s.namespaces: %s is also in namespacedFilterPolicies[%d], want it in only one of them", field, name, earlier)
+				return lists, fmt.Errorf("%s.namespaces: %s is also in namespacedFilterPolicies[%d], want it in only one of them",
+					field, name, earlier)
 			}
 			seen[name] = i
 		}
@@ -85,7 +87,8 @@ func rulesOf(filters []resourceFilter) ([]filter.Rule, error) {
 		for _, kind := range rule.Kinds {
 			kind = strings.ToLower(kind)
 			if earlier, ok := kinds[kind]; ok && kind != "*" {
-				return nil, fmt.Errorf("resourceFilters[%d].kinds: %s is also in resourceFilters[%d], want it in only one of them", i, kind, earlier)
+				return nil, fmt.Errorf("resourceFilters[%d].kinds: %s is also in resourceFilters[%d], want it in only one of them",
+					i, kind, earlier)
 			}
 			kinds[kind] = i
 		}

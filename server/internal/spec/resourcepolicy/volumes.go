@@ -52,7 +52,8 @@ type VolumePolicy struct {
 // policy validates a rule. Its errors begin with the name of the field.
 func (p *volumePolicy) policy() (VolumePolicy, error) {
 	if actions := []string{"skip", "snapshot", "fs-backup", "custom"}; !slices.Contains(actions, p.Action.Type) {
-		return VolumePolicy{}, fmt.Errorf("action.type: %q is not supported, want one of %s", p.Action.Type, strings.Join(actions, ", "))
+		return VolumePolicy{}, fmt.Errorf("action.type: %q is not supported, want one of %s", p.Action.Type,
+			strings.Join(actions, ", "))
 	}
 	if csi := p.Conditions.CSI; csi != nil && csi.Driver == "" && len(csi.VolumeAttributes) > 0 {
 		return VolumePolicy{}, errors.New("conditions.csi.driver: it is missing, but volumeAttributes require it")
@@ -93,8 +94,8 @@ func (b bounds) contain(size resource.Quantity) bool {
 	return b.minimum.Cmp(size) <= 0 && (b.maximum.IsZero() || b.maximum.Cmp(size) >= 0)
 }
 
-// match reports whether a volume meets all conditions. Those about a persistent volume or a claim exclude a volume that has none, except
-// for the capacity: that of an unknown volume is zero, as in Velero.
+// match reports whether a volume meets all conditions. Those about a persistent volume or a claim exclude a volume that
+// has none, except for the capacity: that of an unknown volume is zero, as in Velero.
 func (c *volumeConditions) match(v Volume) bool {
 	size, class := resource.Quantity{}, ""
 	if v.PV != nil {
@@ -104,7 +105,8 @@ func (c *volumeConditions) match(v Volume) bool {
 	return allowed.contain(size) &&
 		(len(c.StorageClass) == 0 || class != "" && slices.Contains(c.StorageClass, class)) &&
 		c.NFS.match(v) && c.CSI.match(v) &&
-		(len(c.VolumeTypes) == 0 || slices.ContainsFunc(c.VolumeTypes, func(t string) bool { return strings.EqualFold(t, typeOf(v)) })) &&
+		(len(c.VolumeTypes) == 0 ||
+			slices.ContainsFunc(c.VolumeTypes, func(t string) bool { return strings.EqualFold(t, typeOf(v)) })) &&
 		c.matchClaim(v.Claim)
 }
 
@@ -169,8 +171,8 @@ func (c *csiVolume) match(v Volume) bool {
 	return true
 }
 
-// typeOf returns the type of a volume, "" if it is not known: the name of the field that says where the volume is. Velero's policies have
-// the same names, except that they write storageOS.
+// typeOf returns the type of a volume, "" if it is not known: the name of the field that says where the volume is.
+// Velero's policies have the same names, except that they write storageOS.
 func typeOf(v Volume) string {
 	var source reflect.Value
 	switch {

@@ -43,7 +43,8 @@ func (c cgroups) locked(name string) string {
 	return filepath.Join(c.root, lockedV1, name)
 }
 
-// add makes the control groups below which the kubelet makes those of pods. They are this process's as long as it lives.
+// add makes the control groups below which the kubelet makes those of pods. They are this process's as long as it
+// lives.
 func (c cgroups) add(name string) error {
 	if c.isV2() {
 		if err := c.enable(); err != nil {
@@ -80,7 +81,8 @@ func (c cgroups) add(name string) error {
 	return nil
 }
 
-// enable makes controllers of version 2 available to control groups. The kubelet refuses a group that lacks one of those that the machine has.
+// enable makes controllers of version 2 available to control groups. The kubelet refuses a group that lacks one of
+// those that the machine has.
 func (c cgroups) enable() error {
 	read := func(name string) ([]string, error) {
 		text, err := os.ReadFile(filepath.Join(c.root, name))
@@ -103,8 +105,10 @@ func (c cgroups) enable() error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(c.root, "cgroup.subtree_control"), []byte(strings.Join(wanted, " ")), 0o600); err != nil {
-		return fmt.Errorf("control groups do not have the controllers %q yet, and this process, which may be in a container, cannot add them: %w", wanted, err)
+	if err := os.WriteFile(filepath.Join(c.root, "cgroup.subtree_control"), []byte(strings.Join(wanted, " ")),
+		0o600); err != nil {
+		return fmt.Errorf("control groups do not have the controllers %q yet, and this process, which may be in a "+
+			"container, cannot add them: %w", wanted, err)
 	}
 	return nil
 }
@@ -133,7 +137,8 @@ func hold(group string) error {
 	}
 }
 
-// lockGroup locks the directory of a group. The kernel releases the lock when the descriptor is closed or the process ends.
+// lockGroup locks the directory of a group. The kernel releases the lock when the descriptor is closed or the process
+// ends.
 func lockGroup(group string, how int) (int, error) {
 	lock, err := syscall.Open(group, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -220,8 +225,8 @@ func removeTree(group string) error {
 // Sweep removes the control groups of nodes that were killed with their launcher, wherever its files were.
 func Sweep() error { return machineGroups().sweep() }
 
-// Remove removes what the kernel keeps of a node that has ended: its control groups, which are named after its directory, and the loop devices
-// of files in it.
+// Remove removes what the kernel keeps of a node that has ended: its control groups, which are named after its
+// directory, and the loop devices of files in it.
 func Remove(dir string) error {
 	return errors.Join(removeLoops(dir), machineGroups().remove(Config{Name: filepath.Base(dir)}.group()))
 }

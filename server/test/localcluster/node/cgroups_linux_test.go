@@ -25,13 +25,17 @@ func newGroups(t *testing.T, files map[string]string, hierarchies ...string) cgr
 func TestEnableControllersOfVersion2(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, available, enabled, want, wrong string }{
-		{name: "none enabled", available: "cpuset cpu io memory hugetlb pids rdma", want: "+cpu +cpuset +memory +pids +hugetlb +io"},
-		{name: "some enabled", available: "cpuset cpu io memory hugetlb pids", enabled: "memory pids", want: "+cpu +cpuset +hugetlb +io"},
-		{name: "all enabled", available: "cpuset cpu memory pids", enabled: "cpu cpuset memory pids\n", want: "cpu cpuset memory pids\n"},
+		{name: "none enabled", available: "cpuset cpu io memory hugetlb pids rdma",
+			want: "+cpu +cpuset +memory +pids +hugetlb +io"},
+		{name: "some enabled", available: "cpuset cpu io memory hugetlb pids", enabled: "memory pids",
+			want: "+cpu +cpuset +hugetlb +io"},
+		{name: "all enabled", available: "cpuset cpu memory pids", enabled: "cpu cpuset memory pids\n",
+			want: "cpu cpuset memory pids\n"},
 		{name: "without optional ones", available: "cpuset cpu memory pids", want: "+cpu +cpuset +memory +pids"},
 		{name: "delegated in part", available: "memory pids", wrong: `no controller cpu, only ["memory" "pids"]`},
 	} {
-		c := newGroups(t, map[string]string{"cgroup.controllers": test.available, "cgroup.subtree_control": test.enabled}, ".")
+		c := newGroups(t, map[string]string{"cgroup.controllers": test.available, "cgroup.subtree_control": test.enabled},
+			".")
 		require.True(t, c.isV2(), test.name)
 		err := c.add("a" + groupSuffix)
 		if test.wrong != "" {
@@ -48,8 +52,10 @@ func TestEnableControllersOfVersion2(t *testing.T) {
 
 func TestSweepRemovesGroupsOfEndedNodes(t *testing.T) {
 	t.Parallel()
-	v1 := newGroups(t, map[string]string{"cgroup.procs": "", "cpuset.cpus": "0-1", "cpuset.mems": "0"}, append(controllersV1, "systemd")...)
-	v2 := newGroups(t, map[string]string{"cgroup.controllers": "cpu cpuset memory pids", "cgroup.subtree_control": "cpu cpuset memory pids"}, ".")
+	v1 := newGroups(t, map[string]string{"cgroup.procs": "", "cpuset.cpus": "0-1", "cpuset.mems": "0"},
+		append(controllersV1, "systemd")...)
+	v2 := newGroups(t, map[string]string{"cgroup.controllers": "cpu cpuset memory pids",
+		"cgroup.subtree_control": "cpu cpuset memory pids"}, ".")
 	all := map[string]cgroups{"version 1": v1, "version 2": v2}
 	parent := machineGroups().root
 	if !machineGroups().isV2() {

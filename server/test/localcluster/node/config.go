@@ -44,7 +44,8 @@ func (c Config) group() string { return c.Name + groupSuffix }
 // Path is the path of the file that Write writes.
 func (c Config) Path() string { return c.in("config.json") }
 
-// Kubelets is the directory that is /var/lib/kubelet in the node. What the kubelet mounts there is only visible in the node.
+// Kubelets is the directory that is /var/lib/kubelet in the node. What the kubelet mounts there is only visible in the
+// node.
 func (c Config) Kubelets() string { return c.in("kubelet") }
 
 // Containerd is the socket of containerd.
@@ -75,7 +76,8 @@ func (c Config) Write() error {
 	if err != nil {
 		return err
 	}
-	for path, content := range map[string][]byte{c.Path(): config, c.in("kubelet.json"): kubelet, c.in("cni/10-node.conflist"): network} {
+	for path, content := range map[string][]byte{c.Path(): config, c.in("kubelet.json"): kubelet,
+		c.in("cni/10-node.conflist"): network} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return fmt.Errorf("configuring the node: %w", err)
 		}
@@ -91,11 +93,13 @@ func (c Config) kubeletConfig() object {
 		"authentication":           object{"anonymous": object{"enabled": true}, "webhook": object{"enabled": false}},
 		"authorization":            object{"mode": "AlwaysAllow"}, // the network of the node has no strangers
 		"containerRuntimeEndpoint": "unix://" + c.Containerd(),
-		"cgroupDriver":             "cgroupfs", "cgroupRoot": "/" + c.group(), "failCgroupV1": false, "enforceNodeAllocatable": []string{},
+		"cgroupDriver":             "cgroupfs", "cgroupRoot": "/" +
+			c.group(), "failCgroupV1": false, "enforceNodeAllocatable": []string{},
 		"podLogsDir": c.in("pod-logs"), "volumePluginDir": c.in("kubelet-plugins"),
 		// The disk, the memory and the firewall are the machine's.
 		"failSwapOn": false, "oomScoreAdj": 0, "makeIPTablesUtilChains": false, "resolvConf": "",
-		"evictionHard":                object{"imagefs.available": "0%", "imagefs.inodesFree": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%"},
+		"evictionHard": object{"imagefs.available": "0%", "imagefs.inodesFree": "0%", "nodefs.available": "0%",
+			"nodefs.inodesFree": "0%"},
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99, "localStorageCapacityIsolation": false,
 		"syncFrequency": "10s", "volumeStatsAggPeriod": "0s",
 	}
@@ -103,7 +107,8 @@ func (c Config) kubeletConfig() object {
 
 func (c Config) kubeletArgs() []string {
 	return []string{
-		"--config=" + c.in("kubelet.json"), "--kubeconfig=" + c.Kubeconfig, "--hostname-override=" + c.Name, "--node-ip=" + Address,
+		"--config=" + c.in("kubelet.json"), "--kubeconfig=" + c.Kubeconfig, "--hostname-override=" + c.Name, "--node-ip=" +
+			Address,
 		"--cert-dir=" + c.in("kubelet-certificates"),
 	}
 }
@@ -114,7 +119,8 @@ func networkConfig() object {
 		"cniVersion": "0.4.0", "name": "node",
 		"plugins": []object{{
 			"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
-			"ipam": object{"type": "host-local", "ranges": [][]object{{{"subnet": podNetwork}}}, "routes": []object{{"dst": "0.0.0.0/0"}}},
+			"ipam": object{"type": "host-local", "ranges": [][]object{{{"subnet": podNetwork}}},
+				"routes": []object{{"dst": "0.0.0.0/0"}}},
 		}},
 	}
 }

@@ -1,9 +1,10 @@
-// Package node is a Kubernetes node on a machine that has none: a kubelet, containerd, runc and CNI plugins, in mount, network, PID, IPC
-// and UTS namespaces of their own. Pods run as on any node: with volumes, network, logs and exec.
+// Package node is a Kubernetes node on a machine that has none: a kubelet, containerd, runc and CNI plugins, in mount,
+// network, PID, IPC and UTS namespaces of their own. Pods run as on any node: with volumes, network, logs and exec.
 //
-// The first process of the namespaces is this program again, in Main. Whatever ends it ends the node: the kernel kills all processes of
-// the namespaces, and their mounts and interfaces vanish. What the kernel keeps, control groups and loop devices, Remove removes. The node
-// does not touch the machine otherwise: it has directories of its own over /run, /var/lib and /var/log, and sets no kernel parameters.
+// The first process of the namespaces is this program again, in Main. Whatever ends it ends the node: the kernel kills
+// all processes of the namespaces, and their mounts and interfaces vanish. What the kernel keeps, control groups and
+// loop devices, Remove removes. The node does not touch the machine otherwise: it has directories of its own over /run,
+// /var/lib and /var/log, and sets no kernel parameters.
 //
 //	probe.go       Check says why the machine cannot run a node
 //	debian.go      gets programs that are no Go modules from Debian packages, without installing them

@@ -52,30 +52,31 @@ func join(a, b net.Conn) {
 
 // serveProxy is an HTTP proxy for the method CONNECT, by which the API server connects to the kubelet and to pods.
 func serveProxy(listener net.Listener) error {
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect {
-			http.Error(w, "want CONNECT", http.StatusMethodNotAllowed)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
-		defer cancel()
-		target, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.Host)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			_ = target.Close()
-			return
-		}
-		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
-			_ = target.Close()
-			_ = conn.Close()
-			return
-		}
-		join(begun{conn, buffered}, target)
-	})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodConnect {
+				http.Error(w, "want CONNECT", http.StatusMethodNotAllowed)
+				return
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+			defer cancel()
+			target, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.Host)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			conn, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				_ = target.Close()
+				return
+			}
+			if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+				_ = target.Close()
+				_ = conn.Close()
+				return
+			}
+			join(begun{conn, buffered}, target)
+		})}
 	return server.Serve(listener)
 }
 

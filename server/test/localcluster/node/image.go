@@ -11,8 +11,8 @@ import (
 	"runtime"
 )
 
-// writeSandboxImage writes an archive with the image of the container that holds the namespaces of a pod. Its program is this one, which
-// waits when it is called so.
+// writeSandboxImage writes an archive with the image of the container that holds the namespaces of a pod. Its program
+// is this one, which waits when it is called so.
 func writeSandboxImage(path string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -34,11 +34,13 @@ func writeSandboxImage(path string) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := json.Marshal([]object{{"Config": "config.json", "RepoTags": []string{sandboxImage}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]object{{"Config": "config.json", "RepoTags": []string{sandboxImage},
+		"Layers": []string{"layer.tar"}}})
 	if err != nil {
 		return err
 	}
-	image, err := archive(file{"config.json", config, 0o644}, file{"layer.tar", layer, 0o644}, file{"manifest.json", manifest, 0o644})
+	image, err := archive(file{"config.json", config, 0o644}, file{"layer.tar", layer, 0o644},
+		file{"manifest.json", manifest, 0o644})
 	if err != nil {
 		return err
 	}

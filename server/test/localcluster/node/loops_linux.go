@@ -22,7 +22,8 @@ type loopStatus struct {
 	_             [216]byte
 }
 
-// removeLoops detaches the loop devices of files below a directory, and those that the kubelet has made of such devices to keep them.
+// removeLoops detaches the loop devices of files below a directory, and those that the kubelet has made of such devices
+// to keep them.
 func removeLoops(dir string) error {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -41,7 +42,8 @@ func removeLoops(dir string) error {
 		}
 		for _, other := range files {
 			var status loopStatus
-			if loopControl(loopDevice(other), loopGetStatus, unsafe.Pointer(&status)) == nil && status.device == stat.Dev && status.inode == stat.Ino {
+			if loopControl(loopDevice(other), loopGetStatus, unsafe.Pointer(&status)) == nil && status.device == stat.Dev &&
+				status.inode == stat.Ino {
 				errs = append(errs, loopControl(loopDevice(other), loopClear, nil))
 			}
 		}

@@ -16,12 +16,13 @@ import (
 
 // Attributes makes attributes of a process those of the first process of a node.
 func Attributes(a *syscall.SysProcAttr) *syscall.SysProcAttr {
-	a.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	a.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWNET |
+		syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 	return a
 }
 
-// Main is the first process of a node, which ends with ctx, with the first of its programs that ends, or because it is killed. The argument is
-// the path of the Config.
+// Main is the first process of a node, which ends with ctx, with the first of its programs that ends, or because it is
+// killed. The argument is the path of the Config.
 func Main(ctx context.Context, path string) error {
 	goOn := context.AfterFunc(ctx, func() { os.Exit(0) }) // the kernel kills the others
 	defer goOn()
@@ -36,13 +37,15 @@ func Main(ctx context.Context, path string) error {
 	if err := n.prepare(); err != nil || n.TryOnly {
 		return err
 	}
-	if err := n.start("containerd", filepath.Join(n.Packages, "containerd/usr/bin/containerd"), "--config", n.in("containerd.toml")); err != nil {
+	if err := n.start("containerd", filepath.Join(n.Packages, "containerd/usr/bin/containerd"), "--config",
+		n.in("containerd.toml")); err != nil {
 		return err
 	}
 	if err := n.awaitContainerd(); err != nil {
 		return err
 	}
-	if err := n.run("ctr", n.Ctr(), "--address", n.Containerd(), "--namespace", "k8s.io", "images", "import", n.in("pause.tar")); err != nil {
+	if err := n.run("ctr", n.Ctr(), "--address", n.Containerd(), "--namespace", "k8s.io", "images", "import",
+		n.in("pause.tar")); err != nil {
 		return err
 	}
 	if err := n.start("kubelet", n.Kubelet, n.kubeletArgs()...); err != nil {
@@ -122,7 +125,8 @@ func (n *node) fork(name, path string, args ...string) (int, error) {
 	defer log.Close()
 	// Programs find each other and those of the machine in PATH.
 	env := []string{"HOME=" + n.Dir, "TMPDIR=" + n.Dir, "PATH=" + strings.Join([]string{
-		filepath.Join(n.Packages, "containerd/usr/bin"), filepath.Join(n.Packages, "runc/usr/sbin"), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+		filepath.Join(n.Packages, "containerd/usr/bin"), filepath.Join(n.Packages, "runc/usr/sbin"), "/usr/local/sbin",
+		"/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
 	}, ":")}
 	pid, err := syscall.ForkExec(path, append([]string{path}, args...), &syscall.ProcAttr{
 		Env: env, Dir: n.Dir, Files: []uintptr{0, log.Fd(), log.Fd()}, Sys: &syscall.SysProcAttr{Setpgid: true},
@@ -135,8 +139,8 @@ func (n *node) fork(name, path string, args ...string) (int, error) {
 
 func (n *node) log(name string) string { return filepath.Join(n.Logs, "node-"+name+".log") }
 
-// reap waits for the end of a process, and without one forever. A process whose parent has ended is a child of the first one, which has to
-// wait for it too. The end of a program that has to run is an error.
+// reap waits for the end of a process, and without one forever. A process whose parent has ended is a child of the
+// first one, which has to wait for it too. The end of a program that has to run is an error.
 func (n *node) reap(wanted int) error {
 	for {
 		var status syscall.WaitStatus

@@ -45,7 +45,8 @@ func (c Config) mountAll() error {
 	if err := mount(c.Kubelets(), "/var/lib/kubelet", "", syscall.MS_BIND); err != nil {
 		return err
 	}
-	for _, propagation := range []uintptr{syscall.MS_PRIVATE, syscall.MS_SHARED} { // inside only, not to where the directory comes from
+	for _, propagation := range []uintptr{syscall.MS_PRIVATE, syscall.MS_SHARED} {
+		// inside only, not to where the directory comes from
 		if err := mount("none", "/var/lib/kubelet", "", propagation); err != nil {
 			return err
 		}
@@ -55,14 +56,16 @@ func (c Config) mountAll() error {
 		if err := os.WriteFile(path, []byte(value+"\n"), 0o600); err != nil {
 			return err
 		}
-		if err := mount(path, filepath.Join("/proc/sys", name), "", syscall.MS_BIND); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := mount(path, filepath.Join("/proc/sys", name), "", syscall.MS_BIND); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// snapshotter returns "overlayfs" if the file system of the node's directory supports that, or else "native", which copies.
+// snapshotter returns "overlayfs" if the file system of the node's directory supports that, or else "native", which
+// copies.
 func (c Config) snapshotter() (string, error) {
 	work := c.in("try-overlay")
 	var dirs [4]string
@@ -73,7 +76,8 @@ func (c Config) snapshotter() (string, error) {
 		}
 	}
 	defer os.RemoveAll(work)
-	if err := syscall.Mount("overlay", dirs[3], "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dirs[0], dirs[1], dirs[2])); err != nil {
+	if err := syscall.Mount("overlay", dirs[3], "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dirs[0],
+		dirs[1], dirs[2])); err != nil {
 		return "native", nil
 	}
 	return "overlayfs", syscall.Unmount(dirs[3], 0)

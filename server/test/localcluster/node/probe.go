@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Check returns why this machine cannot run a node, in one line. It tries everything that needs the machine's permission in namespaces that end
-// with it. The packages are unpacked already.
+// Check returns why this machine cannot run a node, in one line. It tries everything that needs the machine's
+// permission in namespaces that end with it. The packages are unpacked already.
 func Check(ctx context.Context, packages string) (err error) {
 	if runtime.GOOS != "linux" {
 		return errors.New("it needs Linux")
@@ -34,7 +34,8 @@ func Check(ctx context.Context, packages string) (err error) {
 	for _, path := range []string{dir, program, packages} {
 		for _, below := range covered {
 			if strings.HasPrefix(path, below+"/") {
-				return fmt.Errorf("%s is in %s, over which a node has a directory of its own: set TMPDIR or XDG_CACHE_HOME", path, below)
+				return fmt.Errorf("%s is in %s, over which a node has a directory of its own: set TMPDIR or XDG_CACHE_HOME", path,
+					below)
 			}
 		}
 	}

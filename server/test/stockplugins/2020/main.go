@@ -1,5 +1,5 @@
-// Command 2020 is a plugin as vendors built them in 2020: an object store in memory, a volume snapshotter, and actions of
-// version 1.
+// Command 2020 is a plugin as vendors built them in 2020: an object store in memory, a volume snapshotter, and actions
+// of version 1.
 package main
 
 import (
@@ -39,7 +39,9 @@ func main() {
 type backup struct{ log logrus.FieldLogger }
 
 func (backup) AppliesTo(*library.AppliesToRequest) (*library.AppliesToResponse, error) {
-	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}}, nil
+	return &library.AppliesToResponse{
+		ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}},
+	}, nil
 }
 
 func (b backup) Execute(in *library.ItemRequest) (*library.BackupItemResponse, error) {
@@ -182,7 +184,8 @@ func (s *store) list(prefix, delimiter string) []string {
 }
 
 func (s *store) CreateSignedURL(in *library.CreateSignedURLRequest) (*library.TextResponse, error) {
-	return &library.TextResponse{Text: fmt.Sprintf("memory://%d/%s/%s?ttl=%d", os.Getpid(), in.Bucket, in.Key, in.TTL)}, nil
+	return &library.TextResponse{Text: fmt.Sprintf("memory://%d/%s/%s?ttl=%d", os.Getpid(), in.Bucket, in.Key, in.TTL)},
+		nil
 }
 
 // snapshotter derives the ids of snapshots from those of their volumes.

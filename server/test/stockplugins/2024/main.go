@@ -32,7 +32,8 @@ func main() {
 type action struct{}
 
 func (action) AppliesTo(*library.AppliesToRequest) (*library.AppliesToResponse, error) {
-	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"pods", "*.example.io"}}}, nil
+	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"pods",
+		"*.example.io"}}}, nil
 }
 
 // Progress returns the progress of the operation copy-1.
@@ -111,10 +112,12 @@ func (r restore) AreAdditionalItemsReady(in *library.ItemsReadyRequest) (*librar
 type block struct{ log logrus.FieldLogger }
 
 func (block) AppliesTo(*library.AppliesToRequest) (*library.AppliesToResponse, error) {
-	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"pods", "configmaps"}}}, nil
+	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"pods",
+		"configmaps"}}}, nil
 }
 
 func (b block) GetRelatedItems(*library.ItemRequest) (*library.RelatedItemsResponse, error) {
 	b.log.Info("stock block action runs")
-	return &library.RelatedItemsResponse{RelatedItems: []*library.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1"}}}, nil
+	return &library.RelatedItemsResponse{RelatedItems: []*library.ResourceIdentifier{{Resource: "pods", Namespace: "shop",
+		Name: "web-1"}}}, nil
 }

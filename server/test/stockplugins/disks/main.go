@@ -1,5 +1,5 @@
-// Command disks is a volume snapshotter as vendors ship them. Its storage system is a directory: disks and snapshots are files. The
-// names of some disks say how it misbehaves.
+// Command disks is a volume snapshotter as vendors ship them. Its storage system is a directory: disks and snapshots
+// are files. The names of some disks say how it misbehaves.
 package main
 
 import (
@@ -68,7 +68,8 @@ func (d *disks) CreateSnapshot(in *library.VolumeRequest) (*library.TextResponse
 		d.wait("hold")
 		return &library.TextResponse{Text: id}, nil
 	}
-	return &library.TextResponse{Text: id}, d.write("snapshots", id, snapshot{Disk: in.VolumeID, Zone: in.VolumeAZ, Tags: in.Tags})
+	return &library.TextResponse{Text: id}, d.write("snapshots", id, snapshot{Disk: in.VolumeID, Zone: in.VolumeAZ,
+		Tags: in.Tags})
 }
 
 // wait returns when there is no file of that name.

@@ -2,8 +2,8 @@ package library
 
 import "time"
 
-// XXX_NoUnkeyedLiteral makes a struct with protobuf tags a message. The code that was generated in 2019 had these methods in each
-// message. The protobuf library of that year ignores fields of this name.
+// XXX_NoUnkeyedLiteral makes a struct with protobuf tags a message. The code that was generated in 2019 had these
+// methods in each message. The protobuf library of that year ignores fields of this name.
 type XXX_NoUnkeyedLiteral struct{}
 
 func (XXX_NoUnkeyedLiteral) Reset()         {}
@@ -109,12 +109,13 @@ type (
 	}
 	RestoreItemResponse struct {
 		XXX_NoUnkeyedLiteral
-		Item                        []byte                `protobuf:"bytes,1,opt,name=item,proto3"`
-		AdditionalItems             []*ResourceIdentifier `protobuf:"bytes,2,rep,name=additionalItems,proto3"`
-		SkipRestore                 bool                  `protobuf:"varint,3,opt,name=skipRestore,proto3"`
-		OperationID                 string                `protobuf:"bytes,4,opt,name=operationID,proto3"`
-		WaitForAdditionalItems      bool                  `protobuf:"varint,5,opt,name=waitForAdditionalItems,proto3"`
-		AdditionalItemsReadyTimeout *Timestamp            `protobuf:"bytes,6,opt,name=additionalItemsReadyTimeout,proto3"` // a Duration has the same fields
+		Item                   []byte                `protobuf:"bytes,1,opt,name=item,proto3"`
+		AdditionalItems        []*ResourceIdentifier `protobuf:"bytes,2,rep,name=additionalItems,proto3"`
+		SkipRestore            bool                  `protobuf:"varint,3,opt,name=skipRestore,proto3"`
+		OperationID            string                `protobuf:"bytes,4,opt,name=operationID,proto3"`
+		WaitForAdditionalItems bool                  `protobuf:"varint,5,opt,name=waitForAdditionalItems,proto3"`
+		// a Duration has the same fields
+		AdditionalItemsReadyTimeout *Timestamp `protobuf:"bytes,6,opt,name=additionalItemsReadyTimeout,proto3"`
 	}
 	OperationRequest struct {
 		XXX_NoUnkeyedLiteral

@@ -1,6 +1,7 @@
-// Package library is a library for Velero plugins that behaves like Velero's own: it accepts the host's flags, logs JSON lines to
-// stderr, and serves one gRPC service per kind, without PluginInfo. It is written from Velero's wire protocol. The plugins in the
-// other directories build it with the go-plugin, gRPC and protobuf of their year. Start reading at server.go.
+// Package library is a library for Velero plugins that behaves like Velero's own: it accepts the host's flags, logs
+// JSON lines to stderr, and serves one gRPC service per kind, without PluginInfo. It is written from Velero's wire
+// protocol. The plugins in the other directories build it with the go-plugin, gRPC and protobuf of their year. Start
+// reading at server.go.
 package library
 
 import (
@@ -32,7 +33,8 @@ type Server struct {
 
 // NewServer returns a server that supports the given kinds.
 func NewServer(known ...string) *Server {
-	s := &Server{flags: pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError), level: level{logrus.InfoLevel}, handlers: map[string]*handlers{}}
+	s := &Server{flags: pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError), level: level{logrus.InfoLevel},
+		handlers: map[string]*handlers{}}
 	for _, k := range kinds() {
 		for _, name := range known {
 			if k.name == name {
@@ -75,9 +77,10 @@ func (s *Server) Serve() {
 		plugins[k.name] = &served{desc: k.desc(), impl: s.handlers[k.name]}
 	}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN", MagicCookieValue: "hello"},
-		Plugins:         plugins,
-		GRPCServer:      plugin.DefaultGRPCServer,
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN",
+			MagicCookieValue: "hello"},
+		Plugins:    plugins,
+		GRPCServer: plugin.DefaultGRPCServer,
 	})
 }
 
@@ -100,22 +103,24 @@ func (s *served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientCon
 }
 
 func listerDesc() *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{ServiceName: "generated.PluginLister", HandlerType: (*interface{})(nil), Methods: []grpc.MethodDesc{{
-		MethodName: "ListPlugins",
-		Handler: func(srv interface{}, _ context.Context, decode func(interface{}) error, _ grpc.UnaryServerInterceptor) (interface{}, error) {
-			if err := decode(&Empty{}); err != nil {
-				return nil, err
-			}
-			response := &ListPluginsResponse{}
-			s := srv.(*Server)
-			for _, k := range s.known {
-				for _, name := range s.handlers[k.name].names() {
-					response.Plugins = append(response.Plugins, &PluginIdentifier{Command: os.Args[0], Kind: k.name, Name: name})
+	return &grpc.ServiceDesc{ServiceName: "generated.PluginLister", HandlerType: (*interface{})(nil),
+		Methods: []grpc.MethodDesc{{
+			MethodName: "ListPlugins",
+			Handler: func(srv interface{}, _ context.Context, decode func(interface{}) error,
+				_ grpc.UnaryServerInterceptor) (interface{}, error) {
+				if err := decode(&Empty{}); err != nil {
+					return nil, err
 				}
-			}
-			return response, nil
-		},
-	}}}
+				response := &ListPluginsResponse{}
+				s := srv.(*Server)
+				for _, k := range s.known {
+					for _, name := range s.handlers[k.name].names() {
+						response.Plugins = append(response.Plugins, &PluginIdentifier{Command: os.Args[0], Kind: k.name, Name: name})
+					}
+				}
+				return response, nil
+			},
+		}}}
 }
 
 // handlers has the implementations of a kind.

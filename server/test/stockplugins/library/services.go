@@ -23,7 +23,8 @@ func kinds() []kind {
 			"AppliesTo": AppliesToRequest{}, "Execute": ItemRequest{},
 		}},
 		{name: "BackupItemActionV2", service: "v2.BackupItemAction", calls: map[string]interface{}{
-			"AppliesTo": AppliesToRequest{}, "Execute": ItemRequest{}, "Progress": OperationRequest{}, "Cancel": OperationRequest{},
+			"AppliesTo": AppliesToRequest{}, "Execute": ItemRequest{}, "Progress": OperationRequest{},
+			"Cancel": OperationRequest{},
 		}},
 		{name: "VolumeSnapshotter", service: "generated.VolumeSnapshotter", calls: map[string]interface{}{
 			"Init": InitRequest{}, "CreateVolumeFromSnapshot": CreateVolumeRequest{}, "GetVolumeInfo": VolumeRequest{},
@@ -60,7 +61,8 @@ func (k kind) desc() *grpc.ServiceDesc {
 		method, request := method, reflect.TypeOf(request)
 		desc.Methods = append(desc.Methods, grpc.MethodDesc{
 			MethodName: method,
-			Handler: func(srv interface{}, _ context.Context, decode func(interface{}) error, _ grpc.UnaryServerInterceptor) (_ interface{}, err error) {
+			Handler: func(srv interface{}, _ context.Context, decode func(interface{}) error,
+				_ grpc.UnaryServerInterceptor) (_ interface{}, err error) {
 				defer recoverTo(&err)
 				in := reflect.New(request)
 				if err := decode(in.Interface()); err != nil {

@@ -1,5 +1,5 @@
-// Command tape is an object store that Velero tolerates: a variable of the environment says where its objects are, it lists
-// common prefixes by their bare names, and it cannot sign URLs.
+// Command tape is an object store that Velero tolerates: a variable of the environment says where its objects are, it
+// lists common prefixes by their bare names, and it cannot sign URLs.
 package main
 
 import (

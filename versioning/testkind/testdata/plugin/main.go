@@ -26,17 +26,20 @@ func main() {
 	for version := range strings.SplitSeq(versions, "-") {
 		switch version {
 		case "v1":
-			regs = append(regs, itemweigherv1.Register(name, func(_ context.Context, setup *framework.Setup) (itemweigherv1.ItemWeigher, error) {
-				return v1{setup.Logger()}, nil
-			}))
+			regs = append(regs, itemweigherv1.Register(name,
+				func(_ context.Context, setup *framework.Setup) (itemweigherv1.ItemWeigher, error) {
+					return v1{setup.Logger()}, nil
+				}))
 		case "v2":
-			regs = append(regs, itemweigherv2.Register(name, func(_ context.Context, setup *framework.Setup) (itemweigherv2.ItemWeigher, error) {
-				return v2{setup.Logger()}, nil
-			}))
+			regs = append(regs, itemweigherv2.Register(name,
+				func(_ context.Context, setup *framework.Setup) (itemweigherv2.ItemWeigher, error) {
+					return v2{setup.Logger()}, nil
+				}))
 		case "v3":
-			regs = append(regs, itemweigherv3.Register(name, func(_ context.Context, setup *framework.Setup) (itemweigherv3.ItemWeigher, error) {
-				return v3{setup.Logger()}, nil
-			}))
+			regs = append(regs, itemweigherv3.Register(name,
+				func(_ context.Context, setup *framework.Setup) (itemweigherv3.ItemWeigher, error) {
+					return v3{setup.Logger()}, nil
+				}))
 		}
 	}
 	framework.Serve(regs...)
@@ -51,14 +54,18 @@ func (w v1) Weigh(_ context.Context, item *unstructured.Unstructured) (int64, er
 
 type v2 struct{ log hclog.Logger }
 
-func (w v2) Weigh(_ context.Context, item *unstructured.Unstructured, backup *velerov1.Backup) (itemweigherv2.Weight, error) {
+func (w v2) Weigh(
+	_ context.Context, item *unstructured.Unstructured, backup *velerov1.Backup,
+) (itemweigherv2.Weight, error) {
 	w.log.Info("weighed", "version", 2, "items", 1)
 	return itemweigherv2.Weight{Bytes: bytesOf(item), Exact: backup.Name == "exact"}, nil
 }
 
 type v3 struct{ log hclog.Logger }
 
-func (w v3) Weigh(_ context.Context, items []*unstructured.Unstructured, backup *velerov1.Backup) ([]itemweigherv3.Weight, error) {
+func (w v3) Weigh(
+	_ context.Context, items []*unstructured.Unstructured, backup *velerov1.Backup,
+) ([]itemweigherv3.Weight, error) {
 	w.log.Info("weighed", "version", 3, "items", len(items))
 	var weights []itemweigherv3.Weight
 	for _, item := range items {

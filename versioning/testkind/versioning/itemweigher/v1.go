@@ -10,18 +10,22 @@ import (
 	itemweigherv1 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v1"
 )
 
-// NewV1 is the weigher announced as name in the plugin that conn reaches, at version 1 of the kind: it weighs one item at
-// a time, and is never exact.
-func NewV1(conn grpc.ClientConnInterface, name string) Weigher {
+// V1 is version 1 of the kind.
+func V1() versioning.Version[Weigher] {
+	return versioning.Version[Weigher]{
+		Wire: "ItemWeigher", Number: 1, Probe: itemweigherv1.ItemWeigherService_Weigh_FullMethodName, Bind: newV1,
+		Calls:      versioning.Calls{itemweigherv1.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}},
+		Deprecated: "ItemWeigher version 1 goes away, use version 3",
+	}
+}
+
+// newV1 returns the weigher announced as name in the plugin that conn reaches, at version 1 of the kind: it weighs one item
+// at a time, and is never exact.
+func newV1(conn grpc.ClientConnInterface, name string) Weigher {
 	return v1{
 		Plugin: versioning.NewPlugin("ItemWeigher", name),
 		client: itemweigherv1.NewItemWeigherServiceClient(conn),
 	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{itemweigherv1.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}}
 }
 
 type v1 struct {
@@ -33,13 +37,14 @@ func (w v1) Weigh(ctx context.Context, items [][]byte, _ []byte) ([]Weight, erro
 	weights := make([]Weight, 0, len(items))
 	for i, item := range items {
 		request := &itemweigherv1.WeighRequest{Plugin: w.Name(), Item: item}
-		weight, err := versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv1.WeighResponse) (Weight, error) {
-			if kibibytes := answer.GetKibibytes(); kibibytes > heaviest/1024 {
-				return Weight{}, fmt.Errorf("items[%d] weighs %d KiB, want at most %d", i, kibibytes, int64(heaviest/1024))
-			}
-			weight := Weight{Bytes: answer.GetKibibytes() * 1024}
-			return weight, weight.validate(i)
-		})
+		weight, err := versioning.Ask(ctx, w.Plugin, w.client.Weigh, request,
+			func(answer *itemweigherv1.WeighResponse) (Weight, error) {
+				if kibibytes := answer.GetKibibytes(); kibibytes > heaviest/1024 {
+					return Weight{}, fmt.Errorf("items[%d] weighs %d KiB, want at most %d", i, kibibytes, int64(heaviest/1024))
+				}
+				weight := Weight{Bytes: answer.GetKibibytes() * 1024}
+				return weight, weight.validate(i)
+			})
 		if err != nil {
 			return nil, err
 		}

@@ -9,18 +9,21 @@ import (
 	itemweigherv2 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v2"
 )
 
-// NewV2 is the weigher announced as name in the plugin that conn reaches, at version 2 of the kind: it weighs one item at
-// a time.
-func NewV2(conn grpc.ClientConnInterface, name string) Weigher {
+// V2 is version 2 of the kind.
+func V2() versioning.Version[Weigher] {
+	return versioning.Version[Weigher]{
+		Wire: "ItemWeigherV2", Number: 2, Probe: itemweigherv2.ItemWeigherService_Weigh_FullMethodName, Bind: newV2,
+		Calls: versioning.Calls{itemweigherv2.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}},
+	}
+}
+
+// newV2 returns the weigher announced as name in the plugin that conn reaches, at version 2 of the kind: it weighs one item
+// at a time.
+func newV2(conn grpc.ClientConnInterface, name string) Weigher {
 	return v2{
 		Plugin: versioning.NewPlugin("ItemWeigher", name),
 		client: itemweigherv2.NewItemWeigherServiceClient(conn),
 	}
-}
-
-// CallsV2 declares the methods of the version.
-func CallsV2() versioning.Calls {
-	return versioning.Calls{itemweigherv2.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}}
 }
 
 type v2 struct {
@@ -32,10 +35,11 @@ func (w v2) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight,
 	weights := make([]Weight, 0, len(items))
 	for i, item := range items {
 		request := &itemweigherv2.WeighRequest{Plugin: w.Name(), Item: item, Backup: backup}
-		weight, err := versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv2.WeighResponse) (Weight, error) {
-			weight := Weight{Bytes: answer.GetBytes(), Exact: answer.GetExact()}
-			return weight, weight.validate(i)
-		})
+		weight, err := versioning.Ask(ctx, w.Plugin, w.client.Weigh, request,
+			func(answer *itemweigherv2.WeighResponse) (Weight, error) {
+				weight := Weight{Bytes: answer.GetBytes(), Exact: answer.GetExact()}
+				return weight, weight.validate(i)
+			})
 		if err != nil {
 			return nil, err
 		}

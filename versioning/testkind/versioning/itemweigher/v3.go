@@ -10,17 +10,20 @@ import (
 	itemweigherv3 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v3"
 )
 
-// NewV3 is the weigher announced as name in the plugin that conn reaches, at version 3 of the kind.
-func NewV3(conn grpc.ClientConnInterface, name string) Weigher {
+// V3 is version 3 of the kind.
+func V3() versioning.Version[Weigher] {
+	return versioning.Version[Weigher]{
+		Wire: "ItemWeigherV3", Number: 3, Probe: itemweigherv3.ItemWeigherService_Weigh_FullMethodName, Bind: newV3,
+		Calls: versioning.Calls{itemweigherv3.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}},
+	}
+}
+
+// newV3 returns the weigher announced as name in the plugin that conn reaches, at version 3 of the kind.
+func newV3(conn grpc.ClientConnInterface, name string) Weigher {
 	return v3{
 		Plugin: versioning.NewPlugin("ItemWeigher", name),
 		client: itemweigherv3.NewItemWeigherServiceClient(conn),
 	}
-}
-
-// CallsV3 declares the methods of the version.
-func CallsV3() versioning.Calls {
-	return versioning.Calls{itemweigherv3.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}}
 }
 
 type v3 struct {
@@ -30,7 +33,8 @@ type v3 struct {
 
 func (w v3) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight, error) {
 	request := &itemweigherv3.WeighRequest{Plugin: w.Name(), Items: items, Backup: backup}
-	return versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv3.WeighResponse) ([]Weight, error) {
+	return versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv3.WeighResponse) ([]Weight,
+		error) {
 		if len(answer.GetWeights()) != len(items) {
 			return nil, fmt.Errorf("there are %d weights, want one for each of %d items", len(answer.GetWeights()), len(items))
 		}

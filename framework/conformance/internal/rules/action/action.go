@@ -33,7 +33,8 @@ func (s *Action) Owner(name string) map[string]any {
 
 // Request returns the request about an item for the usual owner.
 func (s *Action) Request(item sample.Sample) wire.Request {
-	q := wire.Request{Plugin: s.Name, Owner: sample.Encode(s.Owner(sample.UsualOwner)), Key: sample.UsualOwner + "/" + item.String()}
+	q := wire.Request{Plugin: s.Name, Owner: sample.Encode(s.Owner(sample.UsualOwner)), Key: sample.UsualOwner + "/" +
+		item.String()}
 	if s.How().Restore {
 		q.Item, q.FromBackup = item.Created(), item.Stored()
 	} else {
@@ -116,7 +117,8 @@ func (s *Action) exchanges(ctx context.Context) ([]Exchange, error) {
 		return slices.DeleteFunc(all, func(one Exchange) bool { return one.Answer == nil && one.Err == nil })
 	})
 	if len(all) == 0 {
-		return nil, suite.Skip("AppliesTo selects none of the sample items (%v); give an item that it selects", answered.selector)
+		return nil, suite.Skip("AppliesTo selects none of the sample items (%v); give an item that it selects",
+			answered.selector)
 	}
 	return all, nil
 }
@@ -154,7 +156,9 @@ func (s *Action) Sound(ctx context.Context) (Exchange, error) {
 }
 
 // changed sends the request of a sound exchange again, after a change that the plugin should ignore.
-func (s *Action) changed(ctx context.Context, change func(*wire.Request, sample.Sample)) (Exchange, *wire.Answer, error) {
+func (s *Action) changed(
+	ctx context.Context, change func(*wire.Request, sample.Sample),
+) (Exchange, *wire.Answer, error) {
 	one, err := s.Sound(ctx)
 	if err != nil {
 		return one, nil, err

@@ -61,7 +61,8 @@ func checkIdentifiers(ctx context.Context, s *Action) error {
 		for _, list := range [][]*shared.ResourceIdentifier{one.Answer.Additional, one.Answer.After} {
 			for i, id := range list {
 				if id.GetResource() == "" || id.GetName() == "" {
-					return fmt.Errorf("asked about %s: item %d of %d names no resource or no object: %v", one.Sample, i+1, len(list), id)
+					return fmt.Errorf("asked about %s: item %d of %d names no resource or no object: %v", one.Sample, i+1, len(list),
+						id)
 				}
 				for _, part := range []string{id.GetGroup(), id.GetResource(), id.GetNamespace(), id.GetName()} {
 					if part == "." || part == ".." || strings.ContainsAny(part, "/\x00") {
@@ -87,9 +88,11 @@ func checkSameAnswer(ctx context.Context, s *Action) error {
 	case one.Answer.Skip != again.Skip:
 		return fmt.Errorf("asked about %s, it once skips the restore and once does not", one.Sample)
 	case !sample.SameJSON(one.Answer.Item, again.Item):
-		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.Sample, sample.Brief(one.Answer.Item), sample.Brief(again.Item))
+		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.Sample,
+			sample.Brief(one.Answer.Item), sample.Brief(again.Item))
 	case fmt.Sprint(one.Answer.Additional) != fmt.Sprint(again.Additional):
-		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.Sample, one.Answer.Additional, again.Additional)
+		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.Sample, one.Answer.Additional,
+			again.Additional)
 	}
 	return nil
 }

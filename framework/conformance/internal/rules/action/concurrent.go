@@ -40,8 +40,8 @@ func checkConcurrent(ctx context.Context, s *Action) error {
 	return errors.Join(problems...)
 }
 
-// callerRequests returns a request for each of the concurrent callers. The items differ in name where the plugin answers
-// items of other names; the items of the caller of the suite may have to keep theirs.
+// callerRequests returns a request for each of the concurrent callers. The items differ in name where the plugin
+// answers items of other names; the items of the caller of the suite may have to keep theirs.
 func (s *Action) callerRequests(ctx context.Context) ([]wire.Request, error) {
 	one, err := s.Sound(ctx)
 	if err != nil {
@@ -112,7 +112,8 @@ func checkCancelled(ctx context.Context, s *Action) error {
 	})
 }
 
-// givesUp makes many calls at once, cancels each at a different time within window, and reports whether some were answered before.
+// givesUp makes many calls at once, cancels each at a different time within window, and reports whether some were
+// answered before.
 func (s *Action) givesUp(ctx context.Context, q wire.Request, window time.Duration) (answered bool) {
 	const calls = 2 * suite.Callers
 	var inTime atomic.Bool

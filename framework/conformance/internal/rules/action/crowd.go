@@ -18,8 +18,8 @@ import (
 // crowdCallers is how many different items are asked about at once.
 const crowdCallers = 64
 
-// crowdItems returns the number of different items that an action is asked about. A random mistake in one of 64 answers is found
-// with a probability of at least 98 %.
+// crowdItems returns the number of different items that an action is asked about. A random mistake in one of 64 answers
+// is found with a probability of at least 98 %.
 func (s *Action) crowdItems() int {
 	if s.How().Progress != nil {
 		return 4 * crowdCallers // each may start an operation
@@ -32,8 +32,8 @@ var marked = regexp.MustCompile(`crowd[0-9]{4}x`)
 
 func mark(i int) string { return fmt.Sprintf("crowd%04dx", i) }
 
-// template is a request about an item that differs from all others in name, namespace, labels and annotations, as far as the
-// selector of the action leaves the choice.
+// template is a request about an item that differs from all others in name, namespace, labels and annotations, as far
+// as the selector of the action leaves the choice.
 type template struct {
 	request wire.Request
 	mark    []byte
@@ -43,7 +43,8 @@ func (s *Action) template(ctx context.Context, of sample.Sample, i int) template
 	selector := s.selection(ctx).selector
 	item := of.With(func(item *unstructured.Unstructured) {
 		item.SetName(mark(i))
-		if item.GetNamespace() != "" && sample.Selects(selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces(), mark(i)) {
+		if item.GetNamespace() != "" && sample.Selects(selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces(),
+			mark(i)) {
 			item.SetNamespace(mark(i))
 		}
 		labels := item.GetLabels()
@@ -62,7 +63,8 @@ func (s *Action) template(ctx context.Context, of sample.Sample, i int) template
 // about returns the request about the item i.
 func (t template) about(i int) wire.Request {
 	q := t.request
-	q.Item, q.FromBackup = bytes.ReplaceAll(q.Item, t.mark, []byte(mark(i))), bytes.ReplaceAll(q.FromBackup, t.mark, []byte(mark(i)))
+	q.Item, q.FromBackup = bytes.ReplaceAll(q.Item, t.mark, []byte(mark(i))), bytes.ReplaceAll(q.FromBackup, t.mark,
+		[]byte(mark(i)))
 	q.Key = sample.UsualOwner + "/" + mark(i)
 	return q
 }
@@ -98,7 +100,8 @@ func checkOwnAnswer(ctx context.Context, s *Action) error {
 	return asking.Wait()
 }
 
-// renamable returns templates for the samples of exchanges about which the action also answers when they have other names.
+// renamable returns templates for the samples of exchanges about which the action also answers when they have other
+// names.
 func (s *Action) renamable(ctx context.Context, all []Exchange) []template {
 	templates := make([]template, len(all))
 	right := make([]bool, len(all))

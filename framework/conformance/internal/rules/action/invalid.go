@@ -79,7 +79,8 @@ func checkEmptyRequest(ctx context.Context, s *Action) error {
 		return err
 	}
 	// The items are valid, so any valid answer is allowed.
-	for what, q := range map[string]wire.Request{"a request without a Backup or Restore": noOwner, "the Backup or Restore {}": emptyOwner} {
+	for what, q := range map[string]wire.Request{"a request without a Backup or Restore": noOwner,
+		"the Backup or Restore {}": emptyOwner} {
 		if _, err := s.Execute(ctx, q); suite.NotHung(err) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -91,7 +92,8 @@ func checkGarbage(ctx context.Context, s *Action) error {
 	full := s.Request(s.anyItem(ctx))
 	requests := map[string]wire.Request{}
 	for _, item := range []string{
-		"\x00\xff\xfe", `{"apiVersion":"v1","kind":"Pod","meta`, `null`, `[]`, `"text"`, `{"kind":1,"metadata":[]}`, strings.Repeat("[", 5000),
+		"\x00\xff\xfe", `{"apiVersion":"v1","kind":"Pod","meta`, `null`, `[]`, `"text"`, `{"kind":1,"metadata":[]}`,
+		strings.Repeat("[", 5000),
 	} {
 		q := full
 		q.Item = []byte(item)

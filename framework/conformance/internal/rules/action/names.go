@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// checkResourceNames checks how answers name resources. In a selector a host finds a resource by any of its names, in upper or
-// lower case.
+// checkResourceNames checks how answers name resources. In a selector a host finds a resource by any of its names, in
+// upper or lower case.
 func checkResourceNames(ctx context.Context, s *Action) error {
 	all, err := s.exchanges(ctx)
 	if err != nil {
@@ -25,7 +25,8 @@ func checkResourceNames(ctx context.Context, s *Action) error {
 		for _, list := range [][]*shared.ResourceIdentifier{one.Answer.Additional, one.Answer.After} {
 			for _, id := range list {
 				if want := s.pluralOf(id.GetResource()); want != id.GetResource() {
-					return fmt.Errorf("asked about %s, it answers the resource %q: want the plural, %q", one.Sample, id.GetResource(), want)
+					return fmt.Errorf("asked about %s, it answers the resource %q: want the plural, %q", one.Sample, id.GetResource(),
+						want)
 				}
 			}
 		}
@@ -33,8 +34,8 @@ func checkResourceNames(ctx context.Context, s *Action) error {
 	return nil
 }
 
-// pluralOf returns the plural of a kind, or of a singular or short name of one of the samples, or of any name with capital
-// letters. Other names are returned unchanged.
+// pluralOf returns the plural of a kind, or of a singular or short name of one of the samples, or of any name with
+// capital letters. Other names are returned unchanged.
 func (s *Action) pluralOf(name string) string {
 	alone, group, grouped := strings.Cut(name, ".")
 	lower := strings.ToLower(alone)

@@ -1,5 +1,5 @@
-// Package action has the rules of item actions of all kinds and versions. Start reading at action.go, which calls an action and
-// remembers its answers.
+// Package action has the rules of item actions of all kinds and versions. Start reading at action.go, which calls an
+// action and remembers its answers.
 package action
 
 import (
@@ -14,7 +14,8 @@ func Rules() []suite.Rule {
 	return []suite.Rule{
 		{
 			ID: "action-applies-to", Kinds: every, Check: with(checkAppliesTo),
-			Text: "AppliesTo answers the same each time: a host asks once per process and keeps the answer. (It is skipped if it needs a cluster and none is given.)",
+			Text: "AppliesTo answers the same each time: a host asks once per process and keeps the answer. (It is skipped if " +
+				"it needs a cluster and none is given.)",
 		},
 		{
 			ID: "action-selector", Kinds: every, Check: with(checkSelector),
@@ -22,16 +23,19 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-item", Kinds: every, Check: with(checkItem),
-			Text: "The action answers about each item that AppliesTo selects, or returns an error that says what is wrong. It does not panic, hang, or exit.",
+			Text: "The action answers about each item that AppliesTo selects, or returns an error that says what is wrong. It " +
+				"does not panic, hang, or exit.",
 		},
 		{
 			ID: "action-reply-item", Kinds: answering, Check: with(checkReplyItem),
-			Text: "The item in the answer is the JSON of an object with apiVersion, kind and name. In a backup it is the object of the request, " +
+			Text: "The item in the answer is the JSON of an object with apiVersion, kind and name. In a backup it is the " +
+				"object of the request, " +
 				"by group, kind, namespace and name. An action that changes nothing answers the bytes of the request.",
 		},
 		{
 			ID: "action-reply-identifiers", Kinds: every, Check: with(checkIdentifiers),
-			Text: "Each additional, related or post-operation item names a resource and an object, and none of its parts can be taken for a path.",
+			Text: "Each additional, related or post-operation item names a resource and an object, and none of its parts can " +
+				"be taken for a path.",
 		},
 		{
 			ID: "action-resource-names", Kinds: every, Check: with(checkResourceNames),
@@ -39,8 +43,9 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-same-answer", Should: true, Check: with(checkSameAnswer),
-			Kinds: []string{"BackupItemAction", "BackupItemActionV2", "RestoreItemAction", "RestoreItemActionV2", "ItemBlockAction"},
-			Text:  "A second call about the same item has the same answer, except for operations.",
+			Kinds: []string{"BackupItemAction", "BackupItemActionV2", "RestoreItemAction", "RestoreItemActionV2",
+				"ItemBlockAction"},
+			Text: "A second call about the same item has the same answer, except for operations.",
 		},
 		{
 			ID: "action-owner-bare", Kinds: every, Check: with(checkBareOwner),
@@ -52,7 +57,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-json-kept", Kinds: answering, Should: true, Check: with(checkJSONKept),
-			Text: "The answer keeps fields of the item that the plugin does not know, and integers of up to 64 bits. What is lost here is missing in the backup.",
+			Text: "The answer keeps fields of the item that the plugin does not know, and integers of up to 64 bits. What is " +
+				"lost here is missing in the backup.",
 		},
 		{
 			ID: "action-wire-unknown", Kinds: every, Check: with(checkUnknownWire),
@@ -60,7 +66,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-request-empty", Kinds: every, Check: with(checkEmptyRequest),
-			Text: "A request without an item, without a Backup or Restore, or with an empty one, gets an error or changes nothing. The process does not exit.",
+			Text: "A request without an item, without a Backup or Restore, or with an empty one, gets an error or changes " +
+				"nothing. The process does not exit.",
 		},
 		{
 			ID: "action-request-garbage", Kinds: every, Check: with(checkGarbage),
@@ -72,15 +79,18 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-large-request", Kinds: every, Check: with(checkLargeRequest),
-			Text: "A plugin that has PluginInfo accepts requests of more than 4 MiB, because item and Backup are sent in one message. (Plugins built for stock Velero need not.)",
+			Text: "A plugin that has PluginInfo accepts requests of more than 4 MiB, because item and Backup are sent in one " +
+				"message. (Plugins built for stock Velero need not.)",
 		},
 		{
 			ID: "action-concurrent", Kinds: every, Check: with(checkConcurrent),
-			Text: "32 concurrent calls for different items are answered like sequential ones, and no answer has parts of another.",
+			Text: "32 concurrent calls for different items are answered like sequential ones, and no answer has parts of " +
+				"another.",
 		},
 		{
 			ID: "action-own-answer", Kinds: every, Check: with(checkOwnAnswer),
-			Text: "Of hundreds of different items, 64 at a time, no name, namespace, label or annotation of one is in the answer to another.",
+			Text: "Of hundreds of different items, 64 at a time, no name, namespace, label or annotation of one is in the " +
+				"answer to another.",
 		},
 		{
 			ID: "action-cancelled", Kinds: every, Check: with(checkCancelled),

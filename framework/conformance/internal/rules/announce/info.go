@@ -120,7 +120,8 @@ func checkLimits(_ context.Context, s *suite.Subject) error {
 	}
 	starting := wire.KindsWhere(func(k wire.ActionKind) bool { return k.Progress != nil })
 	for _, plugin := range s.Info.GetPlugins() {
-		kind, longest, stall := hostapi.WireKind(plugin.GetKind(), int(plugin.GetVersion())), plugin.GetOperationTimeout(), plugin.GetStallTimeout()
+		kind, longest, stall := hostapi.WireKind(plugin.GetKind(), int(plugin.GetVersion())), plugin.GetOperationTimeout(),
+			plugin.GetStallTimeout()
 		for field, limit := range map[string]*durationpb.Duration{"operation_timeout": longest, "stall_timeout": stall} {
 			switch {
 			case limit == nil:
@@ -133,7 +134,8 @@ func checkLimits(_ context.Context, s *suite.Subject) error {
 			}
 		}
 		if longest != nil && stall != nil && stall.AsDuration() >= longest.AsDuration() {
-			return fmt.Errorf("stall_timeout of %s %s is %s, and operation_timeout %s", kind, plugin.GetName(), stall.AsDuration(), longest.AsDuration())
+			return fmt.Errorf("stall_timeout of %s %s is %s, and operation_timeout %s", kind, plugin.GetName(),
+				stall.AsDuration(), longest.AsDuration())
 		}
 	}
 	return nil

@@ -101,7 +101,8 @@ func checkListCommand(ctx context.Context, s *suite.Subject) error {
 		return err
 	}
 	for _, plugin := range s.Listed {
-		if command := plugin.GetCommand(); command != process.Cmd.Args[0] && command != process.Cmd.Path { // a script sees the link to it
+		if command := plugin.GetCommand(); command != process.Cmd.Args[0] && command != process.Cmd.Path {
+			// a script sees the link to it
 			return fmt.Errorf("command is %q, and the process was started as %q", command, process.Cmd.Args[0])
 		}
 	}

@@ -1,5 +1,5 @@
-// Package announce has the rules of what a process announces: how it starts, what it lists, and whether it serves that. Start
-// reading at rules.go.
+// Package announce has the rules of what a process announces: how it starts, what it lists, and whether it serves that.
+// Start reading at rules.go.
 package announce
 
 import (
@@ -26,7 +26,8 @@ func announceRules() []suite.Rule {
 		},
 		{
 			ID: "list-kinds", Kinds: whole, Check: checkListKinds,
-			Text: "PluginLister lists only kinds of Velero, which does not start if it finds others. PluginInfo announces the others.",
+			Text: "PluginLister lists only kinds of Velero, which does not start if it finds others. PluginInfo announces the " +
+				"others.",
 		},
 		{
 			ID: "list-order", Kinds: whole, Check: checkListOrder,
@@ -51,7 +52,8 @@ func announceRules() []suite.Rule {
 		},
 		{
 			ID: "info-consistent", Kinds: whole, Check: checkInfoConsistent,
-			Text: "PluginInfo has each kind, version and name once, all that PluginLister lists, and no other plugin of Velero's kinds. " +
+			Text: "PluginInfo has each kind, version and name once, all that PluginLister lists, and no other plugin of " +
+				"Velero's kinds. " +
 				`The kind stands there without its version ("BackupItemAction"), the version is 1 or more.`,
 		},
 		{
@@ -60,7 +62,8 @@ func announceRules() []suite.Rule {
 		},
 		{
 			ID: "info-limits", Kinds: whole, Check: checkLimits,
-			Text: "The timeouts of operations in PluginInfo are those of actions that start operations. They are durations of at least a second, and " +
+			Text: "The timeouts of operations in PluginInfo are those of actions that start operations. They are durations of " +
+				"at least a second, and " +
 				"the one without progress is shorter than the other.",
 		},
 		{

@@ -28,7 +28,8 @@ func startRules() []suite.Rule {
 		},
 		{
 			ID: "process-cookie", Kinds: whole, Should: true, Check: checkCookie,
-			Text: "Without the magic cookie in its environment, the process exits with a status other than 0 and says on stderr that it is a plugin.",
+			Text: "Without the magic cookie in its environment, the process exits with a status other than 0 and says on " +
+				"stderr that it is a plugin.",
 		},
 		{
 			ID: "process-health", Kinds: whole, Check: checkHealth,
@@ -36,7 +37,8 @@ func startRules() []suite.Rule {
 		},
 		{
 			ID: "process-unknown-method", Kinds: whole, Check: checkUnknownMethod,
-			Text: "Unknown methods and services are answered with the status Unimplemented, by which a host finds out what a plugin serves.",
+			Text: "Unknown methods and services are answered with the status Unimplemented, by which a host finds out what a " +
+				"plugin serves.",
 		},
 	}
 }
@@ -82,7 +84,8 @@ func checkHealth(ctx context.Context, s *suite.Subject) error {
 	}
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx,
+		&grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 // leakGoroutines is the smallest growth that is taken for a leak.
 const leakGoroutines = 16
 
-// checkGoroutines compares the goroutines of two processes after a different number of calls. A Go program writes its goroutines
-// to stderr on SIGQUIT, which ends it.
+// checkGoroutines compares the goroutines of two processes after a different number of calls. A Go program writes its
+// goroutines to stderr on SIGQUIT, which ends it.
 func checkGoroutines(ctx context.Context, s *holder) error {
 	if s.LeakCalls == 0 {
 		return suite.Skip("the search for leaks is disabled")
@@ -48,8 +48,8 @@ func isGo(path string) bool {
 	return err == nil
 }
 
-// goroutinesAfter returns the number of goroutines of a new process after it has performed each of the returned tasks rounds
-// times.
+// goroutinesAfter returns the number of goroutines of a new process after it has performed each of the returned tasks
+// rounds times.
 func (s *holder) goroutinesAfter(ctx context.Context, rounds int) (int64, []task, error) {
 	s.Host.Stop()
 	all := s.endingWork(ctx)

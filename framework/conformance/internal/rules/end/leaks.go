@@ -10,12 +10,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 )
 
-// The search for leaks makes its calls in rounds, and groups rounds into cycles. The process is measured after each round. The
-// minimum of a cycle is compared with that of the cycle before, because garbage comes and goes.
+// The search for leaks makes its calls in rounds, and groups rounds into cycles. The process is measured after each
+// round. The minimum of a cycle is compared with that of the cycle before, because garbage comes and goes.
 const (
 	cycleRounds = 4
-	// leakCycles is the number of consecutive cycles in which a leak must grow. A process that collects its garbage late, or
-	// fills a cache, stops growing.
+	// leakCycles is the number of consecutive cycles in which a leak must grow. A process that collects its garbage late,
+	// or fills a cache, stops growing.
 	leakCycles   = 3
 	leakBytes    = 8 * suite.MiB
 	leakFiles    = 4 * cycleRounds

@@ -1,5 +1,5 @@
-// Package end has the rules of what processes hold and leave behind, and how they exit. Start reading at work.go, which has the
-// calls that are repeated in the search for leaks.
+// Package end has the rules of what processes hold and leave behind, and how they exit. Start reading at work.go, which
+// has the calls that are repeated in the search for leaks.
 package end
 
 import (
@@ -28,7 +28,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "leak-goroutines", Kinds: holding, Check: with(checkGoroutines), Alone: true,
-			Text: "The goroutines of a Go program do not grow with every call. They are counted in what it writes to stderr on SIGQUIT.",
+			Text: "The goroutines of a Go program do not grow with every call. They are counted in what it writes to stderr " +
+				"on SIGQUIT.",
 		},
 		{
 			ID: "process-shutdown", Kinds: whole, Check: with(checkShutdown), Alone: true,

@@ -61,7 +61,8 @@ func (s *holder) work(ctx context.Context) []task {
 	return work
 }
 
-// endingWork returns the tasks of work after which no operation goes on: actions whose Cancel does not end operations are left out.
+// endingWork returns the tasks of work after which no operation goes on: actions whose Cancel does not end operations
+// are left out.
 func (s *holder) endingWork(ctx context.Context) []task {
 	var work []task
 	for _, plugin := range s.together() {

@@ -48,7 +48,8 @@ func checkMissing(ctx context.Context, m *mover) error {
 			return err
 		}
 	}
-	if err := wants("Maintain of a repository that does not exist", m.maintain(ctx, repository), codes.NotFound); err != nil {
+	if err := wants("Maintain of a repository that does not exist", m.maintain(ctx, repository),
+		codes.NotFound); err != nil {
 		return err
 	}
 	_, err = m.check(ctx, &datamoverv1.CheckRequest{Repository: repository})
@@ -61,7 +62,8 @@ func checkPassword(ctx context.Context, m *mover) error {
 		return err
 	}
 	const wrong = "a-wrong-password"
-	other := &datamoverv1.Repository{Provider: repository.GetProvider(), Config: repository.GetConfig(), Path: repository.GetPath(), Password: []byte(wrong)}
+	other := &datamoverv1.Repository{Provider: repository.GetProvider(), Config: repository.GetConfig(),
+		Path: repository.GetPath(), Password: []byte(wrong)}
 	_, err = m.check(ctx, &datamoverv1.CheckRequest{Repository: other, Create: true})
 	if err := wants("Check with a wrong password", err, codes.InvalidArgument); err != nil {
 		return err
@@ -78,7 +80,8 @@ func checkMessages(ctx context.Context, m *mover) error {
 		return err
 	}
 	stored, err := received(ctx, m, m.client.Backup,
-		&datamoverv1.BackupRequest{Plugin: m.Name, Repository: repository, Key: "messages", Volume: volume}, (*datamoverv1.BackupResponse).GetResult)
+		&datamoverv1.BackupRequest{Plugin: m.Name, Repository: repository, Key: "messages", Volume: volume},
+		(*datamoverv1.BackupResponse).GetResult)
 	if err != nil {
 		return fmt.Errorf("call of Backup: %w", err)
 	}
@@ -90,7 +93,8 @@ func checkMessages(ctx context.Context, m *mover) error {
 		return err
 	}
 	if result.GetBytes() < 0 || result.GetNewBytes() < 0 {
-		return fmt.Errorf("call of Backup: the snapshot has %d bytes, %d of them new, want 0 or more", result.GetBytes(), result.GetNewBytes())
+		return fmt.Errorf("call of Backup: the snapshot has %d bytes, %d of them new, want 0 or more", result.GetBytes(),
+			result.GetNewBytes())
 	}
 	for _, warning := range result.GetWarnings() {
 		if err := line("a warning", warning, 1024); err != nil {
@@ -136,12 +140,14 @@ func line(what, text string, most int) error {
 }
 
 func checkRoundTrip(ctx context.Context, m *mover) error {
-	files := map[string]string{"empty": "", "a/b/c": "content", "large": strings.Repeat("0123456789abcdef", 200_000), "zeros": string(make([]byte, 1<<20))}
+	files := map[string]string{"empty": "", "a/b/c": "content", "large": strings.Repeat("0123456789abcdef", 200_000),
+		"zeros": string(make([]byte, 1<<20))}
 	repository, volume, err := m.readyWith(ctx, files)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(filepath.Join(volume.GetPath(), "large"), 0o640), os.Chmod(filepath.Join(volume.GetPath(), "a/b"), 0o700),
+	if err := errors.Join(os.Chmod(filepath.Join(volume.GetPath(), "large"), 0o640),
+		os.Chmod(filepath.Join(volume.GetPath(), "a/b"), 0o700),
 		os.Symlink("large", filepath.Join(volume.GetPath(), "link"))); err != nil {
 		return err
 	}
@@ -153,7 +159,8 @@ func checkRoundTrip(ctx context.Context, m *mover) error {
 	if err != nil {
 		return err
 	}
-	if err := m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: stored.GetSnapshotId(), Volume: target}); err != nil {
+	if err := m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: stored.GetSnapshotId(),
+		Volume: target}); err != nil {
 		return err
 	}
 	if err := has(target, files); err != nil {
@@ -176,7 +183,8 @@ func checkNames(ctx context.Context, m *mover) error {
 		return err
 	}
 	files := map[string]string{
-		"a space": "1", `quotes"'`: "2", "line\nbreak": "3", "-dash": "4", "grün/日本": "5", strings.Repeat("x", 255): "6", "*": "7", "back\\slash": "8",
+		"a space": "1", `quotes"'`: "2", "line\nbreak": "3", "-dash": "4", "grün/日本": "5", strings.Repeat("x", 255): "6",
+		"*": "7", "back\\slash": "8",
 	}
 	id, err := m.stored(ctx, repository, files)
 	if err != nil {
@@ -198,7 +206,8 @@ func checkReplace(ctx context.Context, m *mover) error {
 	if err != nil {
 		return err
 	}
-	if err := m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: id, Volume: target}); err != nil {
+	if err := m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: id,
+		Volume: target}); err != nil {
 		return err
 	}
 	return has(target, map[string]string{"a": "new", "b/c": "also new", "b/d": "stays", "e": "stays"})
@@ -217,15 +226,18 @@ func checkSnapshots(ctx context.Context, m *mover) error {
 	if err := os.WriteFile(filepath.Join(volume.GetPath(), "a"), []byte(states[1]["a"]), 0o600); err != nil {
 		return err
 	}
-	second, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Volume: volume, Parent: first.GetSnapshotId()})
+	second, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Volume: volume,
+		Parent: first.GetSnapshotId()})
 	if err != nil {
 		return err
 	}
-	same, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Volume: volume, Parent: second.GetSnapshotId()})
+	same, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Volume: volume,
+		Parent: second.GetSnapshotId()})
 	if err != nil {
 		return err
 	}
-	if one, two, three := first.GetSnapshotId(), second.GetSnapshotId(), same.GetSnapshotId(); one == two || two == three || one == three {
+	if one, two, three := first.GetSnapshotId(), second.GetSnapshotId(), same.GetSnapshotId(); one == two ||
+		two == three || one == three {
 		return fmt.Errorf("three Backups with different keys have the snapshots %q, %q and %q", one, two, three)
 	}
 	for i, id := range []string{first.GetSnapshotId(), second.GetSnapshotId()} {
@@ -252,7 +264,8 @@ func checkAgain(ctx context.Context, m *mover) error {
 	}
 	var first *datamoverv1.BackupResult
 	for _, again := range []bool{true, true} { // the first one may be an attempt after which nobody knows
-		result, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Key: "again", Volume: volume, Again: again})
+		result, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Key: "again", Volume: volume,
+			Again: again})
 		if err != nil {
 			return err
 		}
@@ -260,7 +273,8 @@ func checkAgain(ctx context.Context, m *mover) error {
 			first = result
 		}
 		if first.GetSnapshotId() != result.GetSnapshotId() {
-			return fmt.Errorf("the second Backup with the same key has the snapshot %q, want that of the first, %q", result.GetSnapshotId(), first.GetSnapshotId())
+			return fmt.Errorf("the second Backup with the same key has the snapshot %q, want that of the first, %q",
+				result.GetSnapshotId(), first.GetSnapshotId())
 		}
 	}
 	return nil
@@ -303,7 +317,8 @@ func checkUnknownSnapshot(ctx context.Context, m *mover) error {
 			return err
 		}
 		err = m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: id, Volume: volume})
-		if err := wants(fmt.Sprintf("Restore of the snapshot %q, which does not exist", id), err, codes.NotFound); err != nil {
+		if err := wants(fmt.Sprintf("Restore of the snapshot %q, which does not exist", id), err,
+			codes.NotFound); err != nil {
 			return err
 		}
 		if err := has(volume, files); err != nil {
@@ -356,7 +371,8 @@ func checkMaintain(ctx context.Context, m *mover) error {
 	if err := m.maintain(ctx, repository); err != nil {
 		return err
 	}
-	if _, err := m.check(ctx, &datamoverv1.CheckRequest{Repository: repository, Depth: datamoverv1.Depth_DEPTH_DATA}); err != nil {
+	if _, err := m.check(ctx, &datamoverv1.CheckRequest{Repository: repository,
+		Depth: datamoverv1.Depth_DEPTH_DATA}); err != nil {
 		return err
 	}
 	return m.comesBack(ctx, repository, id, files)
@@ -367,12 +383,14 @@ func checkSettings(ctx context.Context, m *mover) error {
 	if err != nil {
 		return err
 	}
-	result, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Volume: volume, Settings: map[string]string{"ConformanceUnknown": "1"}})
+	result, err := m.backup(ctx, &datamoverv1.BackupRequest{Repository: repository, Volume: volume,
+		Settings: map[string]string{"ConformanceUnknown": "1"}})
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(strings.Join(result.GetWarnings(), "\n"), "ConformanceUnknown") {
-		return fmt.Errorf(`the setting "ConformanceUnknown" is taken without a word; the warnings are %q`, result.GetWarnings())
+		return fmt.Errorf(`the setting "ConformanceUnknown" is taken without a word; the warnings are %q`,
+			result.GetWarnings())
 	}
 	return nil
 }
@@ -386,7 +404,8 @@ func checkCancelled(ctx context.Context, m *mover) error {
 	const key = "cancelled"
 	begun, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := m.client.Backup(begun, &datamoverv1.BackupRequest{Plugin: m.Name, Repository: repository, Key: key, Volume: volume})
+	stream, err := m.client.Backup(begun, &datamoverv1.BackupRequest{Plugin: m.Name, Repository: repository, Key: key,
+		Volume: volume})
 	if err == nil {
 		_, err = stream.Recv()
 	}

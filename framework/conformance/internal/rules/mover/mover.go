@@ -62,7 +62,8 @@ func (m *mover) connect(ctx context.Context) error {
 	return err
 }
 
-// repository returns a repository that does not exist. The key "provider" of the caller's config is not one of the location.
+// repository returns a repository that does not exist. The key "provider" of the caller's config is not one of the
+// location.
 func (m *mover) repository() *datamoverv1.Repository {
 	config := map[string]string{"prefix": ""}
 	maps.Copy(config, m.Config())
@@ -96,7 +97,9 @@ func (m *mover) ready(ctx context.Context) (*datamoverv1.Repository, error) {
 }
 
 // readyWith returns a repository that exists, and a new volume with files.
-func (m *mover) readyWith(ctx context.Context, files map[string]string) (*datamoverv1.Repository, *datamoverv1.Volume, error) {
+func (m *mover) readyWith(
+	ctx context.Context, files map[string]string,
+) (*datamoverv1.Repository, *datamoverv1.Volume, error) {
 	repository, err := m.ready(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -141,7 +144,8 @@ func has(volume *datamoverv1.Volume, want map[string]string) error {
 		if there, ok := got[name]; !ok {
 			return fmt.Errorf("the volume has no file %.100q", name)
 		} else if there != content {
-			return fmt.Errorf("the file %.100q has %d bytes %.40q, want %d bytes %.40q", name, len(there), there, len(content), content)
+			return fmt.Errorf("the file %.100q has %d bytes %.40q, want %d bytes %.40q", name, len(there), there, len(content),
+				content)
 		}
 	}
 	for name := range got {
@@ -167,7 +171,8 @@ type message[A any] interface {
 
 // received makes a call and returns its messages.
 func received[Q, A, R any, M message[A]](
-	ctx context.Context, m *mover, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
+	ctx context.Context, m *mover, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A],
+		error), request *Q,
 	resultOf func(M) *R,
 ) (got reply[R], err error) {
 	err = m.Stream(ctx, func(ctx context.Context, moved func()) error {
@@ -219,13 +224,15 @@ func (m *mover) backup(ctx context.Context, request *datamoverv1.BackupRequest) 
 
 func (m *mover) restore(ctx context.Context, request *datamoverv1.RestoreRequest) error {
 	request.Plugin = m.Name
-	_, err := result(ctx, m, "Restore", m.client.Restore, wire.WithUnknown(request), (*datamoverv1.RestoreResponse).GetResult)
+	_, err := result(ctx, m, "Restore", m.client.Restore, wire.WithUnknown(request),
+		(*datamoverv1.RestoreResponse).GetResult)
 	return err
 }
 
 func (m *mover) forget(ctx context.Context, repository *datamoverv1.Repository, ids ...string) error {
 	_, err := result(ctx, m, "Forget", m.client.Forget,
-		&datamoverv1.ForgetRequest{Plugin: m.Name, Repository: repository, SnapshotIds: ids}, (*datamoverv1.ForgetResponse).GetResult)
+		&datamoverv1.ForgetRequest{Plugin: m.Name, Repository: repository, SnapshotIds: ids},
+		(*datamoverv1.ForgetResponse).GetResult)
 	return err
 }
 
@@ -242,7 +249,8 @@ func (m *mover) check(ctx context.Context, request *datamoverv1.CheckRequest) (*
 
 // result makes a call and returns its result. The error names the call.
 func result[Q, A, R any, M message[A]](
-	ctx context.Context, m *mover, name string, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
+	ctx context.Context, m *mover, name string, call func(context.Context, *Q,
+		...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
 	resultOf func(M) *R,
 ) (*R, error) {
 	got, err := received(ctx, m, call, request, resultOf)
@@ -254,7 +262,9 @@ func result[Q, A, R any, M message[A]](
 }
 
 // stored backs up files and returns the id of the snapshot.
-func (m *mover) stored(ctx context.Context, repository *datamoverv1.Repository, files map[string]string) (string, error) {
+func (m *mover) stored(
+	ctx context.Context, repository *datamoverv1.Repository, files map[string]string,
+) (string, error) {
 	volume, err := m.volume(files)
 	if err != nil {
 		return "", err
@@ -264,12 +274,15 @@ func (m *mover) stored(ctx context.Context, repository *datamoverv1.Repository, 
 }
 
 // comesBack restores a snapshot to an empty volume and checks what it has.
-func (m *mover) comesBack(ctx context.Context, repository *datamoverv1.Repository, id string, want map[string]string) error {
+func (m *mover) comesBack(
+	ctx context.Context, repository *datamoverv1.Repository, id string, want map[string]string,
+) error {
 	volume, err := m.volume(nil)
 	if err != nil {
 		return err
 	}
-	if err := m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: id, Volume: volume}); err != nil {
+	if err := m.restore(ctx, &datamoverv1.RestoreRequest{Repository: repository, SnapshotId: id,
+		Volume: volume}); err != nil {
 		return err
 	}
 	if err := has(volume, want); err != nil {

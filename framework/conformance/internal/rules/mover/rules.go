@@ -1,5 +1,5 @@
-// Package mover has the rules of data movers. They need the config of a location, in which they make repositories. Start reading
-// at rules.go; mover.go calls the plugin.
+// Package mover has the rules of data movers. They need the config of a location, in which they make repositories.
+// Start reading at rules.go; mover.go calls the plugin.
 package mover
 
 import "github.com/cleat-dev/cleat/framework/conformance/internal/suite"
@@ -10,7 +10,8 @@ func Rules() []suite.Rule {
 	return []suite.Rule{
 		{
 			ID: "mover-create", Kinds: kinds, Check: with(checkCreate),
-			Text: "Check creates a repository that does not exist if the request says so, and only once. Later Checks of any depth find it.",
+			Text: "Check creates a repository that does not exist if the request says so, and only once. Later Checks of any " +
+				"depth find it.",
 		},
 		{
 			ID: "mover-missing", Kinds: kinds, Check: with(checkMissing),
@@ -22,15 +23,18 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "mover-messages", Kinds: kinds, Check: with(checkMessages),
-			Text: "A call answers messages with progress and then one result. No number is negative, and texts are one line of at most 1024 bytes.",
+			Text: "A call answers messages with progress and then one result. No number is negative, and texts are one line " +
+				"of at most 1024 bytes.",
 		},
 		{
 			ID: "mover-round-trip", Kinds: kinds, Check: with(checkRoundTrip),
-			Text: "Restore writes the files that Backup has read, empty and large ones, with their permissions and symbolic links.",
+			Text: "Restore writes the files that Backup has read, empty and large ones, with their permissions and symbolic " +
+				"links.",
 		},
 		{
 			ID: "mover-names", Kinds: kinds, Check: with(checkNames),
-			Text: "Files come back whatever their names are: with spaces, quotes, line breaks, letters of any script, or as long as a file system permits.",
+			Text: "Files come back whatever their names are: with spaces, quotes, line breaks, letters of any script, or as " +
+				"long as a file system permits.",
 		},
 		{
 			ID: "mover-replace", Kinds: kinds, Check: with(checkReplace),
@@ -38,7 +42,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "mover-snapshots", Kinds: kinds, Check: with(checkSnapshots),
-			Text: "Each Backup has a snapshot with an id of its own, also with a parent, and the snapshot keeps the state of its time.",
+			Text: "Each Backup has a snapshot with an id of its own, also with a parent, and the snapshot keeps the state of " +
+				"its time.",
 		},
 		{
 			ID: "mover-parent-unknown", Kinds: kinds, Check: with(checkParentUnknown),
@@ -54,7 +59,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "mover-unknown-snapshot", Kinds: kinds, Check: with(checkUnknownSnapshot),
-			Text: "Restore of a snapshot that does not exist, or is in another repository, is the error NOT_FOUND, and leaves the volume as it is.",
+			Text: "Restore of a snapshot that does not exist, or is in another repository, is the error NOT_FOUND, and leaves " +
+				"the volume as it is.",
 		},
 		{
 			ID: "mover-forget", Kinds: kinds, Check: with(checkForget),
@@ -70,7 +76,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "mover-cancelled", Kinds: kinds, Check: with(checkCancelled),
-			Text: "A Backup that the host cancels leaves a repository that can be used, and no snapshot that answers for its key with less than the volume.",
+			Text: "A Backup that the host cancels leaves a repository that can be used, and no snapshot that answers for its " +
+				"key with less than the volume.",
 		},
 		{
 			ID: "mover-concurrent", Kinds: kinds, Check: with(checkConcurrent),

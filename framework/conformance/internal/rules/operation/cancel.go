@@ -68,9 +68,11 @@ func (s *Starter) cancelled(ctx context.Context) cancellation {
 		case !progress.GetCompleted():
 			return cancellation{err: fmt.Errorf("the operation %q has not completed %s after Cancel", got.Operation, s.Patience)}
 		case natural.took > 0 && natural.took < time.Second && progress.GetErr() == "":
-			return cancellation{err: suite.Skip("the operation completes too soon to see whether Cancel has ended it"), ended: true}
+			return cancellation{err: suite.Skip("the operation completes too soon to see whether Cancel has ended it"),
+				ended: true}
 		case natural.took > 0 && progress.GetErr() == "" && took > natural.took*3/4:
-			return cancellation{err: fmt.Errorf("the operation %q completed without an error %s after its start, one that is not cancelled does so after %s",
+			return cancellation{err: fmt.Errorf("the operation %q completed without an error %s after its start, one that is "+
+				"not cancelled does so after %s",
 				got.Operation, took.Round(time.Millisecond), natural.took.Round(time.Millisecond))}
 		}
 		return cancellation{ended: true}

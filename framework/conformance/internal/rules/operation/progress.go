@@ -25,7 +25,8 @@ func checkProgress(ctx context.Context, s *Starter) error {
 		if progress.GetNCompleted() < 0 || progress.GetNTotal() < 0 {
 			return fmt.Errorf("%d of %d are done", progress.GetNCompleted(), progress.GetNTotal())
 		}
-		for field, at := range map[string]*timestamppb.Timestamp{"started": progress.GetStarted(), "updated": progress.GetUpdated()} {
+		for field, at := range map[string]*timestamppb.Timestamp{"started": progress.GetStarted(),
+			"updated": progress.GetUpdated()} {
 			if err := at.CheckValid(); at != nil && err != nil {
 				return fmt.Errorf("%s is not a valid time: %w", field, err)
 			}
@@ -91,7 +92,8 @@ func checkForward(ctx context.Context, s *Starter) error {
 		before := all.progress[i]
 		switch {
 		case now.GetOperationUnits() == before.GetOperationUnits() && now.GetNCompleted() < before.GetNCompleted():
-			return fmt.Errorf("%d %s were done, and then %d", before.GetNCompleted(), before.GetOperationUnits(), now.GetNCompleted())
+			return fmt.Errorf("%d %s were done, and then %d", before.GetNCompleted(), before.GetOperationUnits(),
+				now.GetNCompleted())
 		case isBefore(now.GetUpdated(), before.GetUpdated()):
 			return fmt.Errorf("it was updated at %s, and then at %s", before.GetUpdated().AsTime(), now.GetUpdated().AsTime())
 		case before.GetStarted() != nil && !before.GetStarted().AsTime().Equal(now.GetStarted().AsTime()):

@@ -1,4 +1,5 @@
-// Package operation has the rules of actions that start operations, and of calls that a host repeats. Start reading at starter.go.
+// Package operation has the rules of actions that start operations, and of calls that a host repeats. Start reading at
+// starter.go.
 package operation
 
 import (
@@ -17,7 +18,8 @@ func Rules() []suite.Rule {
 	return []suite.Rule{
 		{
 			ID: "operation-id", Kinds: starting, Check: with(checkOperationID),
-			Text: "An operation's id has at most 1024 bytes, no control characters and is not blank. It is empty if nothing was started.",
+			Text: "An operation's id has at most 1024 bytes, no control characters and is not blank. It is empty if nothing " +
+				"was started.",
 		},
 		{
 			ID: "operation-items", Should: true, Check: with(checkOperationItems),
@@ -30,7 +32,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "operation-progress-sane", Kinds: starting, Should: true, Check: with(checkProgressSane),
-			Text: "A progress is consistent: no more is done than the total, an error comes with completed, and the operation was not updated before it started.",
+			Text: "A progress is consistent: no more is done than the total, an error comes with completed, and the operation " +
+				"was not updated before it started.",
 		},
 		{
 			ID: "operation-completed-stays", Kinds: starting, Check: with(checkCompletedStays),
@@ -38,27 +41,33 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "operation-cancel", Kinds: starting, Check: with(checkCancel),
-			Text: "Cancel of an operation is not an error, neither the first nor the second time, nor after its end. Progress still answers after it.",
+			Text: "Cancel of an operation is not an error, neither the first nor the second time, nor after its end. Progress " +
+				"still answers after it.",
 		},
 		{
 			ID: "operation-cancel-ends", Kinds: starting, Check: with(checkCancelEnds),
-			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.", process.Patience),
+			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.",
+				process.Patience),
 		},
 		{
 			ID: "operation-own", Kinds: starting, Check: with(checkOwnOperation),
-			Text: "The same item has an operation of its own in each Backup or Restore. Cancelling that of one does not end that of another.",
+			Text: "The same item has an operation of its own in each Backup or Restore. Cancelling that of one does not end " +
+				"that of another.",
 		},
 		{
 			ID: "operation-progress-forward", Kinds: starting, Should: true, Check: with(checkForward),
-			Text: "Progress does not go back: neither the count, in the same units, nor the time of the last update. The start time does not change.",
+			Text: "Progress does not go back: neither the count, in the same units, nor the time of the last update. The " +
+				"start time does not change.",
 		},
 		{
 			ID: "operation-unknown", Kinds: starting, Should: true, Check: with(checkUnknownProgress),
-			Text: "Progress of an operation that was never started is an error. A host that gets a progress waits for the operation.",
+			Text: "Progress of an operation that was never started is an error. A host that gets a progress waits for the " +
+				"operation.",
 		},
 		{
 			ID: "operation-unknown-harmless", Kinds: starting, Check: with(checkUnknownHarmless),
-			Text: "Progress and Cancel answer for an operation that was never started and for an empty ID, with an error or without. They do not panic, and the process does not exit.",
+			Text: "Progress and Cancel answer for an operation that was never started and for an empty ID, with an error or " +
+				"without. They do not panic, and the process does not exit.",
 		},
 		{
 			ID: "operation-restart", Kinds: starting, Check: with(checkOperationRestart),
@@ -70,7 +79,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "start-again-restart", Kinds: keyed, Check: with(checkStartAgainRestart),
-			Text: "A second Start with the same key answers the operation of the first one also when the process was killed in between.",
+			Text: "A second Start with the same key answers the operation of the first one also when the process was killed " +
+				"in between.",
 		},
 		{
 			ID: "start-other", Kinds: keyed, Should: true, Check: with(checkStartOther),
@@ -78,7 +88,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "delete-again", Kinds: []string{"DeleteItemAction"}, Check: with(checkDeleteAgain),
-			Text: "A second deletion of the same item is not an error, because an interrupted deletion is repeated from the start.",
+			Text: "A second deletion of the same item is not an error, because an interrupted deletion is repeated from the " +
+				"start.",
 		},
 		{
 			ID: "ready-timeout", Kinds: waiting, Check: with(checkReadyTimeout),
@@ -86,7 +97,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "ready-answers", Kinds: waiting, Check: with(checkReady),
-			Text: "AreAdditionalItemsReady answers about the additional items and about none, with an error or without. It does not panic, and the process does not exit.",
+			Text: "AreAdditionalItemsReady answers about the additional items and about none, with an error or without. It " +
+				"does not panic, and the process does not exit.",
 		},
 	}
 }

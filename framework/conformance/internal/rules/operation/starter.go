@@ -45,7 +45,8 @@ type following struct {
 	err      error
 }
 
-// followed returns the answers of Progress for an operation until it has completed, and some after that, or until the time is over.
+// followed returns the answers of Progress for an operation until it has completed, and some after that, or until the
+// time is over.
 func (s *Starter) followed(ctx context.Context) (action.Exchange, following, error) {
 	one, err := s.operation(ctx)
 	if err != nil {
@@ -54,7 +55,8 @@ func (s *Starter) followed(ctx context.Context) (action.Exchange, following, err
 	all := suite.Remembered(s.Subject, "followed", func() following {
 		var all following
 		began := time.Now()
-		for deadline, after := time.Now().Add(s.OperationWait), 0; after < 3 && (time.Now().Before(deadline) || len(all.progress) < 3 || after > 0); {
+		for deadline, after := time.Now().Add(s.OperationWait), 0; after < 3 &&
+			(time.Now().Before(deadline) || len(all.progress) < 3 || after > 0); {
 			progress, err := s.Progress(ctx, one.Answer.Operation, one.Request.Owner)
 			if err != nil {
 				all.err = fmt.Errorf("progress of the operation %q on %s: %w", one.Answer.Operation, one.Sample, err)

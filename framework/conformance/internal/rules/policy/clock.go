@@ -11,9 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 )
 
-// calendar is the period of the calendar between 1901 and 2099, after which weekdays fall on the same dates. A snapshot that is
-// moved by it has the same ages, times of day, weekdays and dates, and so the same decision unless a config names years. A policy
-// that reads the clock of its machine sees other ages.
+// calendar is the period of the calendar between 1901 and 2099, after which weekdays fall on the same dates. A snapshot
+// that is moved by it has the same ages, times of day, weekdays and dates, and so the same decision unless a config
+// names years. A policy that reads the clock of its machine sees other ages.
 const calendar = (28*365 + 7) * 24 * time.Hour
 
 // farZones returns time zones that are far away from each other.
@@ -74,8 +74,10 @@ func (s *policy) decidesLater(ctx context.Context, all []decision, d time.Durati
 			return fmt.Errorf("28 years later: %w", err)
 		}
 		if !proto.Equal(now, then) {
-			return fmt.Errorf("all ages, times of day, weekdays and dates being the same, it decides %v in the year %d, and %v in %d",
-				suite.Clip(fmt.Sprint(now)), queue.Moment(-d).AsTime().Year(), suite.Clip(fmt.Sprint(then)), queue.Moment(-d-calendar).AsTime().Year())
+			return fmt.Errorf("all ages, times of day, weekdays and dates being the same, it decides %v in the year %d, and "+
+				"%v in %d",
+				suite.Clip(fmt.Sprint(now)), queue.Moment(-d).AsTime().Year(), suite.Clip(fmt.Sprint(then)),
+				queue.Moment(-d-calendar).AsTime().Year())
 		}
 		return nil
 	})

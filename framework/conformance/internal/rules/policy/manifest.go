@@ -32,7 +32,8 @@ func manifestPolicy() calls {
 			if !ok {
 				return nil, fmt.Errorf("%T is not a beginning", request)
 			}
-			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first, itemsMessage(wire.WithUnknown(manifestItem("first")))}, 0)
+			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first,
+				itemsMessage(wire.WithUnknown(manifestItem("first")))}, 0)
 			return nil, err
 		},
 	}
@@ -63,7 +64,9 @@ func begin(plugin string, config []byte, backup []byte) *manifestwriterv1.WriteR
 }
 
 func itemsMessage(items ...*manifestwriterv1.Item) *manifestwriterv1.WriteRequest {
-	return &manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: items}}}
+	return &manifestwriterv1.WriteRequest{
+		Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: items}},
+	}
 }
 
 func manifestItem(name string) *manifestwriterv1.Item {
@@ -76,23 +79,30 @@ func manifestItem(name string) *manifestwriterv1.Item {
 // someItems returns items of all sorts.
 func someItems() []*manifestwriterv1.Item {
 	owned := manifestItem("owned")
-	owned.Owners = []*manifestwriterv1.Owner{{ApiVersion: "apps/v1", Kind: "ReplicaSet", Name: "gone", Uid: "uid-gone", Controller: true}}
+	owned.Owners = []*manifestwriterv1.Owner{{ApiVersion: "apps/v1", Kind: "ReplicaSet", Name: "gone", Uid: "uid-gone",
+		Controller: true}}
 	owned.Related = []*shared.ResourceIdentifier{{Resource: "secrets", Namespace: "conformance", Name: "gone"}}
 	owned.References = []*manifestwriterv1.Reference{
-		{Type: "reference", Strict: true, To: &manifestwriterv1.ObjectReference{Kind: "Secret", Namespace: "conformance", Name: "gone"}, Path: "spec.keys[0].secretName"},
-		{Type: "action", To: &manifestwriterv1.ObjectReference{Resource: "secrets", Namespace: "conformance", Name: "gone"}, Plugin: "example.io/keys"},
+		{Type: "reference", Strict: true, To: &manifestwriterv1.ObjectReference{Kind: "Secret", Namespace: "conformance",
+			Name: "gone"}, Path: "spec.keys[0].secretName"},
+		{Type: "action", To: &manifestwriterv1.ObjectReference{Resource: "secrets", Namespace: "conformance", Name: "gone"},
+			Plugin: "example.io/keys"},
 		{},
 	}
-	owned.Included = &manifestwriterv1.Inclusion{By: "action", Plugin: "example.io/keys", Of: &manifestwriterv1.ObjectReference{Resource: "nodes", Name: "bare"}}
+	owned.Included = &manifestwriterv1.Inclusion{By: "action", Plugin: "example.io/keys",
+		Of: &manifestwriterv1.ObjectReference{Resource: "nodes", Name: "bare"}}
 	bare := &manifestwriterv1.Item{Version: "v1", Resource: "nodes", Kind: "Node", Name: "bare"}
 	return []*manifestwriterv1.Item{
 		manifestItem("first"), owned, bare, manifestItem("first"),
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles", Kind: "ClusterRole", Name: "system:odd \"name\" <b>&ü"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles", Kind: "ClusterRole",
+			Name: "system:odd \"name\" <b>&ü"},
 	}
 }
 
 // write makes one call that describes a backup, with a pause before the host closes its side.
-func (s *policy) write(ctx context.Context, messages []*manifestwriterv1.WriteRequest, pause time.Duration) (*described, error) {
+func (s *policy) write(
+	ctx context.Context, messages []*manifestwriterv1.WriteRequest, pause time.Duration,
+) (*described, error) {
 	conn, err := s.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -142,7 +152,9 @@ func (d *described) receive(stream manifestStream, moved func()) error {
 }
 
 // description asks the writer to describe items.
-func (s *policy) description(ctx context.Context, config []byte, backupName string, items []*manifestwriterv1.Item) (*described, error) {
+func (s *policy) description(
+	ctx context.Context, config []byte, backupName string, items []*manifestwriterv1.Item,
+) (*described, error) {
 	messages := []*manifestwriterv1.WriteRequest{begin(s.Name, config, sample.Encode(sample.Backup(backupName)))}
 	for some := range slices.Chunk(items, 100) {
 		messages = append(messages, itemsMessage(some...))

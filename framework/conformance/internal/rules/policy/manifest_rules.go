@@ -24,7 +24,8 @@ func manifestRules() []suite.Rule {
 		},
 		{
 			ID: "manifest-items", Kinds: kinds, Check: with(checkManifestItems),
-			Text: "A backup of items of all sorts is described: cluster-scoped ones, ones without a uid, with owners that are not in the backup, and ones that come twice.",
+			Text: "A backup of items of all sorts is described: cluster-scoped ones, ones without a uid, with owners that are " +
+				"not in the backup, and ones that come twice.",
 		},
 		{
 			ID: "manifest-names", Kinds: kinds, Check: with(checkManifestNames),
@@ -36,7 +37,8 @@ func manifestRules() []suite.Rule {
 		},
 		{
 			ID: "manifest-reads-all", Kinds: kinds, Check: with(checkManifestReadsAll),
-			Text: "A call does not end without an error before the host has closed its side, because items that were not read would be missing.",
+			Text: "A call does not end without an error before the host has closed its side, because items that were not read " +
+				"would be missing.",
 		},
 		{
 			ID: "manifest-many", Kinds: kinds, Check: with(checkManifestMany),
@@ -48,7 +50,8 @@ func manifestRules() []suite.Rule {
 		},
 		{
 			ID: "manifest-garbage", Kinds: kinds, Check: with(checkManifestGarbage),
-			Text: "A call that does not start with begin, has two, or has a Backup that is not JSON, is an error. The process does not exit.",
+			Text: "A call that does not start with begin, has two, or has a Backup that is not JSON, is an error. The process " +
+				"does not exit.",
 		},
 		{
 			ID: "manifest-concurrent", Kinds: kinds, Check: with(checkManifestConcurrent),
@@ -200,9 +203,12 @@ func checkManifestGarbage(ctx context.Context, s *policy) error {
 		"a call that begins with an item": {messages: []*manifestwriterv1.WriteRequest{itemsMessage(manifestItem("first"))}},
 		"a call that begins with nothing": {messages: []*manifestwriterv1.WriteRequest{{}}},
 		"a call that begins twice":        {messages: []*manifestwriterv1.WriteRequest{good, good}},
-		"a Backup that is not JSON":       {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, []byte(`{"metadata":[`))}, lenient: true},
-		"a Backup that is not there":      {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, nil)}, lenient: true},
-		"an item that is not there":       {messages: []*manifestwriterv1.WriteRequest{good, {}}, lenient: true},
+		"a Backup that is not JSON": {messages: []*manifestwriterv1.WriteRequest{
+			begin(s.Name, config, []byte(`{"metadata":[`)),
+		}, lenient: true},
+		"a Backup that is not there": {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, nil)},
+			lenient: true},
+		"an item that is not there": {messages: []*manifestwriterv1.WriteRequest{good, {}}, lenient: true},
 	} {
 		_, err := s.write(ctx, call.messages, 0)
 		if suite.Hung(err) || suite.Panicked(err) {

@@ -126,7 +126,8 @@ func (s *policy) rightDecisions(ctx context.Context) ([]decision, error) {
 	return all, nil
 }
 
-// sameAgain asks the requests of decisions again and compares the answers. when describes the circumstances for the error.
+// sameAgain asks the requests of decisions again and compares the answers. when describes the circumstances for the
+// error.
 func (s *policy) sameAgain(ctx context.Context, all []decision, when string) error {
 	return s.Each(ctx, len(all), func(ctx context.Context, i int) error {
 		one := all[i]
@@ -135,7 +136,8 @@ func (s *policy) sameAgain(ctx context.Context, all []decision, when string) err
 			return fmt.Errorf("%s: %w", when, err)
 		}
 		if !proto.Equal(one.answer, again) {
-			return fmt.Errorf("first it decides %v, and %s %v", suite.Clip(fmt.Sprint(one.answer)), when, suite.Clip(fmt.Sprint(again)))
+			return fmt.Errorf("first it decides %v, and %s %v", suite.Clip(fmt.Sprint(one.answer)), when,
+				suite.Clip(fmt.Sprint(again)))
 		}
 		return nil
 	})

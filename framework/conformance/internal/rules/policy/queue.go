@@ -23,7 +23,8 @@ func queueRules() []suite.Rule {
 	return []suite.Rule{
 		{
 			ID: "queue-decides", Kinds: kinds, Check: with(checkQueueDecides),
-			Text: "Decide answers about any snapshot: with no, one or all slots free, with more running than the limit, with backups of all namespaces or of none.",
+			Text: "Decide answers about any snapshot: with no, one or all slots free, with more running than the limit, with " +
+				"backups of all namespaces or of none.",
 		},
 		{
 			ID: "queue-limit", Kinds: kinds, Check: with(judged(judgeLimit, errAdmittedNothing)),
@@ -31,11 +32,13 @@ func queueRules() []suite.Rule {
 		},
 		{
 			ID: "queue-complete", Kinds: kinds, Check: with(judged(judgeComplete, errAdmittedNothing)),
-			Text: "Each queued backup is either in admit, or in order and waits (only in waits if order is empty), once. No other backup is in any of them.",
+			Text: "Each queued backup is either in admit, or in order and waits (only in waits if order is empty), once. No " +
+				"other backup is in any of them.",
 		},
 		{
 			ID: "queue-waits", Kinds: kinds, Check: with(judged(judgeWaits, absent("has a backup wait"))),
-			Text: "Each backup that waits has one reason: a word in UpperCamelCase of at most 64 letters and digits, and a message of one line with at most 1024 bytes.",
+			Text: "Each backup that waits has one reason: a word in UpperCamelCase of at most 64 letters and digits, and a " +
+				"message of one line with at most 1024 bytes.",
 		},
 		{
 			ID: "queue-blockers", Kinds: kinds, Check: with(judged(judgeBlockers, absent("names a blocker or a namespace"))),
@@ -88,7 +91,9 @@ func queuePolicy() calls {
 	}
 }
 
-func (s *policy) decide(ctx context.Context, request *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
+func (s *policy) decide(
+	ctx context.Context, request *queueadmissionv1.DecideRequest,
+) (*queueadmissionv1.DecideResponse, error) {
 	conn, err := s.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -119,7 +124,8 @@ func (s *policy) decided(ctx context.Context) ([]decided, error) {
 
 // String describes the snapshot.
 func (d decided) String() string {
-	return fmt.Sprintf("at %s, with the limit %d, %d running, %d ready and %d queued", d.request.GetNow().AsTime().Format(time.RFC3339),
+	return fmt.Sprintf("at %s, with the limit %d, %d running, %d ready and %d queued",
+		d.request.GetNow().AsTime().Format(time.RFC3339),
 		d.request.GetLimit(), len(d.request.GetRunning()), len(d.request.GetReady()), len(d.request.GetQueued()))
 }
 

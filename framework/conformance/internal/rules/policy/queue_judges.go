@@ -42,7 +42,9 @@ func judged(by judge, nothing func() error) func(context.Context, *policy) error
 	}
 }
 
-func judgeLimit(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
+func judgeLimit(
+	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
+) (about bool, err error) {
 	free := max(0, int(request.GetLimit())-len(request.GetRunning())-len(request.GetReady()))
 	if len(decided.GetAdmit()) > free {
 		return true, fmt.Errorf("it admits %d, and %d slots are free", len(decided.GetAdmit()), free)
@@ -50,7 +52,9 @@ func judgeLimit(request *queueadmissionv1.DecideRequest, decided *queueadmission
 	return len(decided.GetAdmit()) > 0, nil
 }
 
-func judgeComplete(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
+func judgeComplete(
+	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
+) (about bool, err error) {
 	left := map[string]bool{}
 	for _, queued := range request.GetQueued() {
 		left[queued.GetName()] = true
@@ -78,7 +82,9 @@ func judgeComplete(request *queueadmissionv1.DecideRequest, decided *queueadmiss
 
 var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
-func judgeWaits(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
+func judgeWaits(
+	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
+) (about bool, err error) {
 	waits := map[string]bool{}
 	for _, queued := range request.GetQueued() {
 		if !slices.Contains(decided.GetAdmit(), queued.GetName()) {
@@ -103,7 +109,9 @@ func judgeWaits(request *queueadmissionv1.DecideRequest, decided *queueadmission
 	return len(decided.GetWaits()) > 0, nil
 }
 
-func judgeBlockers(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
+func judgeBlockers(
+	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
+) (about bool, err error) {
 	known := map[string]*queueadmissionv1.Backup{}
 	for _, one := range slices.Concat(request.GetRunning(), request.GetReady(), request.GetQueued()) {
 		known[one.GetName()] = one
@@ -118,7 +126,8 @@ func judgeBlockers(request *queueadmissionv1.DecideRequest, decided *queueadmiss
 		self := known[wait.GetName()]
 		for _, namespace := range wait.GetNamespaces() {
 			if namespace == "" || !self.GetAllNamespaces() && !slices.Contains(self.GetNamespaces(), namespace) {
-				return true, fmt.Errorf("%q has the namespace %q in common with others, which is not one of its own", wait.GetName(), namespace)
+				return true, fmt.Errorf("%q has the namespace %q in common with others, which is not one of its own",
+					wait.GetName(), namespace)
 			}
 		}
 	}

@@ -1,4 +1,5 @@
-// Package policy has the rules of policies: queue admission, load soothing and manifest writers. Start reading at policy.go.
+// Package policy has the rules of policies: queue admission, load soothing and manifest writers. Start reading at
+// policy.go.
 package policy
 
 import (
@@ -26,11 +27,13 @@ func commonRules() []suite.Rule {
 		},
 		{
 			ID: "policy-config-empty", Kinds: every, Check: with(checkPolicyConfigEmpty),
-			Text: "A plugin whose schema allows an empty object decides with one, and without a config. Any other returns an error.",
+			Text: "A plugin whose schema allows an empty object decides with one, and without a config. Any other returns an " +
+				"error.",
 		},
 		{
 			ID: "policy-config-garbage", Kinds: every, Check: with(checkPolicyConfigGarbage),
-			Text: "A request whose config is not a JSON object is answered, with an error or without. The process does not exit.",
+			Text: "A request whose config is not a JSON object is answered, with an error or without. The process does not " +
+				"exit.",
 		},
 		{
 			ID: "policy-wire-unknown", Kinds: every, Check: with(checkPolicyUnknown),

@@ -18,7 +18,8 @@ func soothingRules() []suite.Rule {
 	return []suite.Rule{
 		{
 			ID: "soothing-decides", Kinds: kinds, Check: with(checkSoothingDecides),
-			Text: "Admit answers about any load: with no loads in preparation, as many as the limit, or more; on 1,000 nodes; with and without a limit or a node.",
+			Text: "Admit answers about any load: with no loads in preparation, as many as the limit, or more; on 1,000 nodes; " +
+				"with and without a limit or a node.",
 		},
 		{
 			ID: "soothing-reason", Kinds: kinds, Check: with(judgedLoads(judgeReason)),
@@ -40,7 +41,8 @@ func (s *policy) loads(config []byte) []*loadsoothingv1.AdmitRequest {
 	request := func(limit, nodes, each, ahead int, node string) *loadsoothingv1.AdmitRequest {
 		request := &loadsoothingv1.AdmitRequest{
 			Plugin: s.Name, Config: config, Now: queue.Moment(0), Limit: int32(limit),
-			Load: &loadsoothingv1.Load{Kind: "DataUpload", Name: "load", Node: node, Created: queue.Moment(time.Minute), Ahead: int32(ahead)},
+			Load: &loadsoothingv1.Load{Kind: "DataUpload", Name: "load", Node: node, Created: queue.Moment(time.Minute),
+				Ahead: int32(ahead)},
 		}
 		kinds := []string{"DataUpload", "DataDownload", "PodVolumeBackup", "PodVolumeRestore"}
 		for i := range nodes {
@@ -93,7 +95,9 @@ func soothingPolicy() calls {
 	}
 }
 
-func (s *policy) admit(ctx context.Context, request *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, error) {
+func (s *policy) admit(
+	ctx context.Context, request *loadsoothingv1.AdmitRequest,
+) (*loadsoothingv1.AdmitResponse, error) {
 	conn, err := s.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -174,7 +178,8 @@ func checkSoothingEmpty(ctx context.Context, s *policy) error {
 	if err != nil {
 		return err
 	}
-	if _, err = s.admit(ctx, &loadsoothingv1.AdmitRequest{Plugin: s.Name, Config: config}); suite.Hung(err) || suite.Panicked(err) {
+	if _, err = s.admit(ctx, &loadsoothingv1.AdmitRequest{Plugin: s.Name, Config: config}); suite.Hung(err) ||
+		suite.Panicked(err) {
 		return err
 	}
 	return nil

@@ -63,7 +63,8 @@ func checkStoreEarlyClose(ctx context.Context, s *store) error {
 	err := s.Each(ctx, 20, func(ctx context.Context, _ int) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.Name, Bucket: s.bucket, Key: s.folder + "early"})
+		stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.Name, Bucket: s.bucket,
+			Key: s.folder + "early"})
 		if err == nil {
 			_, err = stream.Recv()
 		}

@@ -23,8 +23,8 @@ func with(check func(context.Context, *plugin) error) suite.Check {
 	return func(ctx context.Context, s *suite.Subject) error { return check(ctx, &plugin{s}) }
 }
 
-// callInit calls Init of an ObjectStore or a VolumeSnapshotter with a field that the plugin does not know. A host adds an empty
-// prefix to the config of a store, and so does callInit.
+// callInit calls Init of an ObjectStore or a VolumeSnapshotter with a field that the plugin does not know. A host adds
+// an empty prefix to the config of a store, and so does callInit.
 func (s *plugin) callInit(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
@@ -35,7 +35,8 @@ func (s *plugin) callInit(ctx context.Context, conn *grpc.ClientConn, config map
 	}
 	given := map[string]string{"prefix": ""}
 	maps.Copy(given, config)
-	_, err := objectstorev1.NewObjectStoreClient(conn).Init(ctx, wire.WithUnknown(&objectstorev1.ObjectStoreInitRequest{Plugin: s.Name, Config: given}))
+	_, err := objectstorev1.NewObjectStoreClient(conn).Init(ctx,
+		wire.WithUnknown(&objectstorev1.ObjectStoreInitRequest{Plugin: s.Name, Config: given}))
 	return err
 }
 
@@ -122,7 +123,8 @@ func checkInit(ctx context.Context, s *plugin) error {
 	}
 	err = s.callInit(ctx, conn, s.Config())
 	if err != nil && suite.NotHung(err) == nil && !s.ConfigIsItsOwn() {
-		return suite.Skip("it refuses the config that was given for several kinds; give it one of its own, for %s/%s: %v", s.Kind, s.Name, err)
+		return suite.Skip("it refuses the config that was given for several kinds; give it one of its own, for %s/%s: %v",
+			s.Kind, s.Name, err)
 	}
 	if err != nil {
 		return err

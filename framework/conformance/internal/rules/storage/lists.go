@@ -93,7 +93,8 @@ func checkStoreListMany(ctx context.Context, s *store) error {
 func checkStoreOddKeys(ctx context.Context, s *store) error {
 	odd := []string{
 		"a b/c d", "plus+plus", "per%20cent", "q?uest=ion&more", "hash#tag", "quote'\"quote", "ünï/cødé/日本", "dots..in.name",
-		"colon:semi;comma,at@", "(paren)[bracket]{brace}", "tilde~caret^", "star*", "dollar$", "back`tick", "pipe|", strings.Repeat("n", 200),
+		"colon:semi;comma,at@", "(paren)[bracket]{brace}", "tilde~caret^", "star*", "dollar$", "back`tick", "pipe|",
+		strings.Repeat("n", 200),
 	}
 	var keys []string
 	for _, key := range odd {
@@ -133,7 +134,8 @@ func checkStoreOddKeys(ctx context.Context, s *store) error {
 
 func (s *store) someObjects(ctx context.Context) error {
 	var keys []string
-	for _, key := range []string{"backups/b1/x", "backups/b1/deep/er/y", "backups/b10/x", "backups/file", "restores/r/x", "top"} {
+	for _, key := range []string{"backups/b1/x", "backups/b1/deep/er/y", "backups/b10/x", "backups/file", "restores/r/x",
+		"top"} {
 		keys = append(keys, s.folder+key)
 	}
 	return s.putAll(ctx, keys)
@@ -155,7 +157,8 @@ func same(what string, got, want []string) error {
 	for _, part := range []struct {
 		what string
 		keys []string
-	}{{"missing", without(want, got)}, {"unexpected", without(got, want)}, {"listed more than once", slices.Compact(twice)}} {
+	}{{"missing", without(want, got)}, {"unexpected", without(got, want)},
+		{"listed more than once", slices.Compact(twice)}} {
 		switch {
 		case len(part.keys) > 3:
 			text += fmt.Sprintf("; %d are %s, the first is %q", len(part.keys), part.what, part.keys[0])

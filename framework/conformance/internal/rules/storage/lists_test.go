@@ -21,8 +21,9 @@ func TestDifferencesOfListsAreNamed(t *testing.T) {
 	}{
 		"a wrong one of many": {other, many, `x: 1005 are listed, want 1005; missing: ["b0007/"]; unexpected: ["b0007"]`},
 		"most are missing":    {many[:100], many, `x: 100 are listed, want 1005; 905 are missing, the first is "b0100/"`},
-		"one twice":           {[]string{"a", "b", "a"}, []string{"a", "b"}, `x: 3 are listed, want 2; listed more than once: ["a"]`},
-		"all unexpected":      {[]string{"a"}, nil, `x: 1 are listed, want 0; unexpected: ["a"]`},
+		"one twice": {[]string{"a", "b", "a"}, []string{"a", "b"},
+			`x: 3 are listed, want 2; listed more than once: ["a"]`},
+		"all unexpected": {[]string{"a"}, nil, `x: 1 are listed, want 0; unexpected: ["a"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

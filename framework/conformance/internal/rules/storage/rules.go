@@ -1,5 +1,5 @@
-// Package storage has the rules of object stores and volume snapshotters, which are configured by a call of Init. Start reading
-// at init.go; store.go and snapshotter.go call the plugins.
+// Package storage has the rules of object stores and volume snapshotters, which are configured by a call of Init. Start
+// reading at init.go; store.go and snapshotter.go call the plugins.
 package storage
 
 import (

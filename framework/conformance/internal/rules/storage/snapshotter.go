@@ -29,14 +29,16 @@ func (s *plugin) snapshotter(ctx context.Context) (*snapshotter, error) {
 func (s *snapshotter) volumeID(ctx context.Context, volume []byte) (string, error) {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	got, err := s.client.GetVolumeID(ctx, &volumesnapshotterv1.GetVolumeIDRequest{Plugin: s.Name, PersistentVolume: volume})
+	got, err := s.client.GetVolumeID(ctx, &volumesnapshotterv1.GetVolumeIDRequest{Plugin: s.Name,
+		PersistentVolume: volume})
 	return got.GetVolumeID(), err
 }
 
 func (s *snapshotter) setVolumeID(ctx context.Context, volume []byte, id string) ([]byte, error) {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	got, err := s.client.SetVolumeID(ctx, &volumesnapshotterv1.SetVolumeIDRequest{Plugin: s.Name, PersistentVolume: volume, VolumeID: id})
+	got, err := s.client.SetVolumeID(ctx, &volumesnapshotterv1.SetVolumeIDRequest{Plugin: s.Name, PersistentVolume: volume,
+		VolumeID: id})
 	return got.GetPersistentVolume(), err
 }
 
@@ -77,7 +79,8 @@ func (s *snapshotter) needsVolume() error {
 func (s *snapshotter) snapshotAndDelete(ctx context.Context) (id string, err error) {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	info, err := s.client.GetVolumeInfo(ctx, &volumesnapshotterv1.GetVolumeInfoRequest{Plugin: s.Name, VolumeID: s.Volume, VolumeAZ: s.Zone})
+	info, err := s.client.GetVolumeInfo(ctx, &volumesnapshotterv1.GetVolumeInfoRequest{Plugin: s.Name, VolumeID: s.Volume,
+		VolumeAZ: s.Zone})
 	if err != nil {
 		return "", fmt.Errorf("call of GetVolumeInfo for %q: %w", s.Volume, err)
 	}
@@ -93,7 +96,8 @@ func (s *snapshotter) snapshotAndDelete(ctx context.Context) (id string, err err
 	if taken.GetSnapshotID() == "" {
 		return "", fmt.Errorf("for %q CreateSnapshot answers no id", s.Volume)
 	}
-	if _, err := s.client.DeleteSnapshot(ctx, &volumesnapshotterv1.DeleteSnapshotRequest{Plugin: s.Name, SnapshotID: taken.GetSnapshotID()}); err != nil {
+	if _, err := s.client.DeleteSnapshot(ctx, &volumesnapshotterv1.DeleteSnapshotRequest{Plugin: s.Name,
+		SnapshotID: taken.GetSnapshotID()}); err != nil {
 		return "", fmt.Errorf("call of DeleteSnapshot for %q: %w", taken.GetSnapshotID(), err)
 	}
 	return taken.GetSnapshotID(), nil

@@ -44,11 +44,13 @@ func snapshotterRules() []suite.Rule {
 		},
 		{
 			ID: "snapshotter-foreign", Kinds: kinds, Check: withSnapshotter(checkForeign),
-			Text: "GetVolumeID of a PersistentVolume of another storage system answers an empty ID without an error: the host then asks the next location.",
+			Text: "GetVolumeID of a PersistentVolume of another storage system answers an empty ID without an error: the host " +
+				"then asks the next location.",
 		},
 		{
 			ID: "snapshotter-set-get", Kinds: kinds, Check: withSnapshotter(checkSetGet),
-			Text: "GetVolumeID answers the ID that SetVolumeID has put into a PersistentVolume, whose kind and name do not change.",
+			Text: "GetVolumeID answers the ID that SetVolumeID has put into a PersistentVolume, whose kind and name do not " +
+				"change.",
 		},
 		{
 			ID: "snapshotter-json-kept", Kinds: kinds, Should: true, Check: withSnapshotter(checkVolumeKept),
@@ -60,15 +62,18 @@ func snapshotterRules() []suite.Rule {
 		},
 		{
 			ID: "snapshotter-unknown-volume", Kinds: kinds, Check: withSnapshotter(checkUnknownVolume),
-			Text: "Calls about a volume or a snapshot that does not exist are answered. They do not panic, and the process does not exit.",
+			Text: "Calls about a volume or a snapshot that does not exist are answered. They do not panic, and the process " +
+				"does not exit.",
 		},
 		{
 			ID: "snapshotter-snapshot", Kinds: kinds, Check: withSnapshotter(checkSnapshot),
-			Text: "GetVolumeInfo answers IOPS that are not negative, CreateSnapshot answers an ID, and DeleteSnapshot deletes the snapshot.",
+			Text: "GetVolumeInfo answers IOPS that are not negative, CreateSnapshot answers an ID, and DeleteSnapshot deletes " +
+				"the snapshot.",
 		},
 		{
 			ID: "snapshotter-delete-again", Kinds: kinds, Should: true, Check: withSnapshotter(checkDeleteSnapshotAgain),
-			Text: "DeleteSnapshot of a deleted snapshot is not an error, because an interrupted deletion is repeated from the start.",
+			Text: "DeleteSnapshot of a deleted snapshot is not an error, because an interrupted deletion is repeated from the " +
+				"start.",
 		},
 	}
 }
@@ -140,7 +145,8 @@ func checkVolumeKept(ctx context.Context, s *snapshotter) error {
 		return suite.Skip("the PersistentVolume that is answered is not JSON")
 	}
 	if !sample.SameJSON(fields[sample.UnknownKey], sample.Encode(sample.Unknown())) {
-		return fmt.Errorf("asked with the field %q: %s, it answers with %s", sample.UnknownKey, sample.Encode(sample.Unknown()), sample.Brief(fields[sample.UnknownKey]))
+		return fmt.Errorf("asked with the field %q: %s, it answers with %s", sample.UnknownKey,
+			sample.Encode(sample.Unknown()), sample.Brief(fields[sample.UnknownKey]))
 	}
 	return nil
 }
@@ -169,7 +175,8 @@ func checkUnknownVolume(ctx context.Context, s *snapshotter) error {
 	for _, id := range []string{"conformance-no-such-volume", "", strings.Repeat("x", 10_000)} {
 		bounded, cancel := s.Call(ctx)
 		_, infoErr := s.client.GetVolumeInfo(bounded, &volumesnapshotterv1.GetVolumeInfoRequest{Plugin: s.Name, VolumeID: id})
-		_, deleteErr := s.client.DeleteSnapshot(bounded, &volumesnapshotterv1.DeleteSnapshotRequest{Plugin: s.Name, SnapshotID: id})
+		_, deleteErr := s.client.DeleteSnapshot(bounded, &volumesnapshotterv1.DeleteSnapshotRequest{Plugin: s.Name,
+			SnapshotID: id})
 		cancel()
 		for call, err := range map[string]error{"GetVolumeInfo": infoErr, "DeleteSnapshot": deleteErr} {
 			if suite.Hung(err) || suite.Panicked(err) {

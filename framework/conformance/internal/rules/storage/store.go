@@ -20,8 +20,9 @@ import (
 // pieceSize is the size in bytes of the pieces in which objects are sent (Velero's wire).
 const pieceSize = 16384
 
-// rootFolder is the prefix of all objects of a test. It is below a folder that hosts know at the top of a bucket: a storage whose
-// folders outlive their objects would otherwise keep one that makes the bucket invalid as a backup location.
+// rootFolder is the prefix of all objects of a test. It is below a folder that hosts know at the top of a bucket: a
+// storage whose folders outlive their objects would otherwise keep one that makes the bucket invalid as a backup
+// location.
 const rootFolder = "plugins/conformance/"
 
 // store is an ObjectStore whose Init was called, with its bucket.
@@ -41,7 +42,8 @@ func (s *plugin) store(ctx context.Context, folder string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{plugin: s, client: objectstorev1.NewObjectStoreClient(conn), bucket: s.Config()["bucket"], folder: folder}, nil
+	return &store{plugin: s, client: objectstorev1.NewObjectStoreClient(conn), bucket: s.Config()["bucket"],
+		folder: folder}, nil
 }
 
 func (s *store) put(ctx context.Context, key string, body io.Reader) error {
@@ -55,7 +57,8 @@ func (s *store) put(ctx context.Context, key string, body io.Reader) error {
 			n, readErr := io.ReadFull(body, piece)
 			if n > 0 || !sent {
 				sent = true
-				if stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.Name, Bucket: s.bucket, Key: key, Body: bytes.Clone(piece[:n])}) != nil {
+				if stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.Name, Bucket: s.bucket, Key: key,
+					Body: bytes.Clone(piece[:n])}) != nil {
 					break // CloseAndRecv returns the error
 				}
 				moved()
@@ -106,14 +109,16 @@ func (s *store) content(ctx context.Context, key string) ([]byte, error) {
 func (s *store) exists(ctx context.Context, key string) (bool, error) {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	got, err := s.client.ObjectExists(ctx, wire.WithUnknown(&objectstorev1.ObjectExistsRequest{Plugin: s.Name, Bucket: s.bucket, Key: key}))
+	got, err := s.client.ObjectExists(ctx,
+		wire.WithUnknown(&objectstorev1.ObjectExistsRequest{Plugin: s.Name, Bucket: s.bucket, Key: key}))
 	return got.GetExists(), err
 }
 
 func (s *store) keys(ctx context.Context, prefix string) ([]string, error) {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	got, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.Name, Bucket: s.bucket, Prefix: prefix})
+	got, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.Name, Bucket: s.bucket,
+		Prefix: prefix})
 	return got.GetKeys(), err
 }
 
@@ -133,7 +138,8 @@ func (s *store) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// cleanTime limits the removal of objects after ctx has ended, so that an interrupted test of a slow store prints its report soon.
+// cleanTime limits the removal of objects after ctx has ended, so that an interrupted test of a slow store prints its
+// report soon.
 const cleanTime = 15 * time.Second
 
 // clean removes the objects that a check has left, even after ctx has ended.
@@ -173,7 +179,8 @@ func (s *store) has(ctx context.Context, key string, content []byte) error {
 		return fmt.Errorf("call of GetObject for %q: %w", key, err)
 	}
 	if !bytes.Equal(got, content) {
-		return fmt.Errorf("call of GetObject for %q: %d bytes %s, want %d bytes %s", key, len(got), sample.Brief(got), len(content), sample.Brief(content))
+		return fmt.Errorf("call of GetObject for %q: %d bytes %s, want %d bytes %s", key, len(got), sample.Brief(got),
+			len(content), sample.Brief(content))
 	}
 	return nil
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 )
 
-// withStore adapts a check of an ObjectStore after its Init. The check has a folder for itself, in which nothing is left.
+// withStore adapts a check of an ObjectStore after its Init. The check has a folder for itself, in which nothing is
+// left.
 func withStore(folder string, check func(context.Context, *store) error) suite.Check {
 	return with(func(ctx context.Context, s *plugin) error {
 		ready, err := s.store(ctx, rootFolder+folder+"/")
@@ -26,8 +27,10 @@ func storeRules() []suite.Rule {
 			Text: "A call before Init is answered, preferably with an error, of whatever kind. The process does not exit.",
 		},
 		{
-			ID: "store-config-missing", Kinds: kinds, Check: with(checkConfigMissing(nil, map[string]string{"bucket": ""}, map[string]string{"": ""})),
-			Text: "Init without a config, or with one whose values are empty, is answered, with an error or without. The process does not exit.",
+			ID: "store-config-missing", Kinds: kinds, Check: with(checkConfigMissing(nil, map[string]string{"bucket": ""},
+				map[string]string{"": ""})),
+			Text: "Init without a config, or with one whose values are empty, is answered, with an error or without. The " +
+				"process does not exit.",
 		},
 		{
 			ID: "store-config-unknown", Kinds: kinds, Should: true, Check: with(checkConfigUnknown),
@@ -71,15 +74,18 @@ func storeRules() []suite.Rule {
 		},
 		{
 			ID: "store-delete-missing", Kinds: kinds, Should: true, Check: withStore("delete-missing", checkStoreDeleteMissing),
-			Text: "DeleteObject of an object that does not exist is not an error, because an interrupted deletion is repeated from the start.",
+			Text: "DeleteObject of an object that does not exist is not an error, because an interrupted deletion is repeated " +
+				"from the start.",
 		},
 		{
 			ID: "store-list", Kinds: kinds, Check: withStore("list", checkStoreList),
-			Text: "ListObjects answers all whole keys that start with the prefix, at any depth, each once. An empty list is not an error.",
+			Text: "ListObjects answers all whole keys that start with the prefix, at any depth, each once. An empty list is " +
+				"not an error.",
 		},
 		{
 			ID: "store-prefixes", Kinds: kinds, Check: withStore("prefixes", checkStorePrefixes),
-			Text: "ListCommonPrefixes answers the folders directly below the prefix, whole and with the delimiter at the end, each once. An empty list is not an error.",
+			Text: "ListCommonPrefixes answers the folders directly below the prefix, whole and with the delimiter at the end, " +
+				"each once. An empty list is not an error.",
 		},
 		{
 			ID: "store-list-many", Kinds: kinds, Check: withStore("list-many", checkStoreListMany),
@@ -87,7 +93,8 @@ func storeRules() []suite.Rule {
 		},
 		{
 			ID: "store-odd-keys", Kinds: kinds, Check: withStore("odd-keys", checkStoreOddKeys),
-			Text: "A key may have any printable characters: spaces, quotes, signs that mean something in a URL, letters of any script.",
+			Text: "A key may have any printable characters: spaces, quotes, signs that mean something in a URL, letters of " +
+				"any script.",
 		},
 		{
 			ID: "store-broken-upload", Kinds: kinds, Check: withStore("broken-upload", checkStoreBrokenUpload),
@@ -103,11 +110,13 @@ func storeRules() []suite.Rule {
 		},
 		{
 			ID: "store-missing-bucket", Kinds: kinds, Should: true, Check: withStore("missing-bucket", checkStoreMissingBucket),
-			Text: "A bucket that does not exist is an error, not an empty list: a typing error in its name would look like lost backups.",
+			Text: "A bucket that does not exist is an error, not an empty list: a typing error in its name would look like " +
+				"lost backups.",
 		},
 		{
 			ID: "store-signed-url", Kinds: kinds, Check: withStore("signed-url", checkStoreSignedURL),
-			Text: "CreateSignedURL answers an absolute URL that reads the object, without credentials; or an error, when the store cannot do that. An address that the machine of the test does not reach is not held against the store.",
+			Text: "CreateSignedURL answers an absolute URL that reads the object, without credentials; or an error, when the " +
+				"store cannot do that. An address that the machine of the test does not reach is not held against the store.",
 		},
 		{
 			ID: "store-restart", Kinds: kinds, Check: withStore("restart", checkStoreRestart),

@@ -1,5 +1,5 @@
-// Command admission is an admission policy that keeps the rules, or breaks one of them. Which one stands at the end of its
-// file, so a copy with another ending is another version.
+// Command admission is an admission policy that keeps the rules, or breaks one of them. Which one stands at the end of
+// its file, so a copy with another ending is another version.
 package main
 
 import (
@@ -30,7 +30,8 @@ func main() {
 		hclog.Default().Error("cannot read the end of the file", "error", err)
 		os.Exit(1)
 	}
-	framework.Serve(qav1.Register("example.io/broken", func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
+	framework.Serve(qav1.Register("example.io/broken", func(context.Context, *framework.Setup) (qav1.QueueAdmission,
+		error) {
 		return &policy{ending: e}, nil
 	}))
 }

@@ -1,5 +1,6 @@
-// Command blocks is a plugin that relates items to each other, and notes in $BLOCKS_DIR/BACKUP when the work on each of them begins and
-// ends. What it does with an item is in annotations, "blocks/relates", "blocks/fails" and "blocks/meets".
+// Command blocks is a plugin that relates items to each other, and notes in $BLOCKS_DIR/BACKUP when the work on each of
+// them begins and ends. What it does with an item is in annotations, "blocks/relates", "blocks/fails" and
+// "blocks/meets".
 package main
 
 import (
@@ -18,8 +19,14 @@ import (
 
 func main() {
 	framework.Serve(
-		blockv1.Register("example.io/blocks", func(context.Context, *framework.Setup) (blockv1.ItemBlockAction, error) { return relations{}, nil }),
-		biav2.Register("example.io/blocks", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return notes{}, nil }),
+		blockv1.Register("example.io/blocks", func(context.Context, *framework.Setup) (blockv1.ItemBlockAction,
+			error) {
+			return relations{}, nil
+		}),
+		biav2.Register("example.io/blocks", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
+			error) {
+			return notes{}, nil
+		}),
 	)
 }
 
@@ -34,7 +41,9 @@ func (relations) AppliesTo(context.Context) (framework.ResourceSelector, error) 
 }
 
 // GetRelatedItems relates the items that "blocks/relates" names, as "RESOURCE/NAMESPACE/NAME ...".
-func (relations) GetRelatedItems(_ context.Context, input *blockv1.GetRelatedItemsInput) (*blockv1.GetRelatedItemsOutput, error) {
+func (relations) GetRelatedItems(
+	_ context.Context, input *blockv1.GetRelatedItemsInput,
+) (*blockv1.GetRelatedItemsOutput, error) {
 	annotations := input.Item.GetAnnotations()
 	if text := annotations["blocks/fails"]; text != "" {
 		return nil, errors.New(text)
@@ -42,7 +51,8 @@ func (relations) GetRelatedItems(_ context.Context, input *blockv1.GetRelatedIte
 	output := &blockv1.GetRelatedItemsOutput{}
 	for _, related := range strings.Fields(annotations["blocks/relates"]) {
 		parts := strings.Split(related, "/")
-		output.RelatedItems = append(output.RelatedItems, framework.ResourceIdentifier{Resource: parts[0], Namespace: parts[1], Name: parts[2]})
+		output.RelatedItems = append(output.RelatedItems, framework.ResourceIdentifier{Resource: parts[0],
+			Namespace: parts[1], Name: parts[2]})
 	}
 	return output, nil
 }

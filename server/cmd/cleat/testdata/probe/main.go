@@ -1,5 +1,5 @@
-// Command probe is a plugin that tries what a program without rights must not be able to do, writes down how far it came, and then exits with
-// an error or serves. What it tries stands at the end of its file, after a line "probe:".
+// Command probe is a plugin that tries what a program without rights must not be able to do, writes down how far it
+// came, and then exits with an error or serves. What it tries stands at the end of its file, after a line "probe:".
 package main
 
 import (
@@ -54,9 +54,10 @@ func main() {
 	if !e.Serve {
 		os.Exit(3)
 	}
-	framework.Serve(backupitemaction.Register("example.io/probe", func(context.Context, *framework.Setup) (backupitemaction.BackupItemAction, error) {
-		return action{}, nil
-	}))
+	framework.Serve(backupitemaction.Register("example.io/probe",
+		func(context.Context, *framework.Setup) (backupitemaction.BackupItemAction, error) {
+			return action{}, nil
+		}))
 }
 
 // try returns a line for each attempt.

@@ -1,5 +1,5 @@
-// Command stamp is a plugin that puts its version on the ConfigMaps that it sees. Which version that is stands at the end
-// of its file, so a copy with another ending is another version.
+// Command stamp is a plugin that puts its version on the ConfigMaps that it sees. Which version that is stands at the
+// end of its file, so a copy with another ending is another version.
 package main
 
 import (
@@ -39,7 +39,10 @@ func main() {
 		biav2.Register("example.io/stamp", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return backups{ending: e}, nil
 		}),
-		riav1.Register("example.io/stamp", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) { return restores{e}, nil }),
+		riav1.Register("example.io/stamp", func(context.Context, *framework.Setup) (riav1.RestoreItemAction,
+			error) {
+			return restores{e}, nil
+		}),
 	)
 }
 

@@ -1,5 +1,6 @@
-// Command witness is a plugin that notes which process handles which item of which backup, restore or deletion, in the file
-// that $WITNESS_FILE names, and that takes its time: $WITNESS_PAUSE, and then for as long as the file $WITNESS_HOLD exists. The run of a deletion is "deletion/BACKUP".
+// Command witness is a plugin that notes which process handles which item of which backup, restore or deletion, in the
+// file that $WITNESS_FILE names, and that takes its time: $WITNESS_PAUSE, and then for as long as the file
+// $WITNESS_HOLD exists. The run of a deletion is "deletion/BACKUP".
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command worker is a plugin whose operations live in the directory that $WORK_DIR names, as those of a vendor's controller live in
-// custom resources: any process of the plugin knows them, and they go on by themselves. What an operation does is in annotations of
-// its item, "work/length", which is "held" or a duration, "work/logs" and "work/as". Each start, cancellation and end is noted.
+// Command worker is a plugin whose operations live in the directory that $WORK_DIR names, as those of a vendor's
+// controller live in custom resources: any process of the plugin knows them, and they go on by themselves. What an
+// operation does is in annotations of its item, "work/length", which is "held" or a duration, "work/logs" and
+// "work/as". Each start, cancellation and end is noted.
 package main
 
 import (
@@ -22,9 +23,14 @@ func main() {
 		registerRestores("worker", "keyed"),
 		registerBackups("limited", "limited", framework.WithOperationTimeout(3*time.Second)),
 		registerRestores("limited", "limited", framework.WithOperationTimeout(3*time.Second)),
-		registerBackups("stalling", "stalling", framework.WithOperationTimeout(time.Hour), framework.WithStallTimeout(2*time.Second)),
-		registerRestores("stalling", "stalling", framework.WithOperationTimeout(time.Hour), framework.WithStallTimeout(2*time.Second)),
-		biav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return keyless{}, nil }),
+		registerBackups("stalling", "stalling", framework.WithOperationTimeout(time.Hour),
+			framework.WithStallTimeout(2*time.Second)),
+		registerRestores("stalling", "stalling", framework.WithOperationTimeout(time.Hour),
+			framework.WithStallTimeout(2*time.Second)),
+		biav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
+			error) {
+			return keyless{}, nil
+		}),
 		riav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 			return keylessRestores{}, nil
 		}),
@@ -32,13 +38,15 @@ func main() {
 }
 
 func registerBackups(name, worker string, options ...framework.Option) framework.Registration {
-	return abiav1.Register("example.io/"+name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+	return abiav1.Register("example.io/"+name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction,
+		error) {
 		return backups{worker}, nil
 	}, options...)
 }
 
 func registerRestores(name, worker string, options ...framework.Option) framework.Registration {
-	return ariav1.Register("example.io/"+name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
+	return ariav1.Register("example.io/"+name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction,
+		error) {
 		return restores{worker}, nil
 	}, options...)
 }
@@ -135,7 +143,9 @@ func (keylessRestores) Cancel(ctx context.Context, input *riav2.CancelInput) err
 	return cancel(ctx, input.OperationID)
 }
 
-func (keylessRestores) AreAdditionalItemsReady(context.Context, *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (keylessRestores) AreAdditionalItemsReady(
+	context.Context, *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: true}, nil
 }
 

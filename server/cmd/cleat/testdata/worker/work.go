@@ -85,8 +85,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// point is a place at which a test may stop the process. The file "hold" has the name of a round and a number: the process that is
-// the one of that number at any place in that round notes so in "held/ROUND", and goes no further.
+// point is a place at which a test may stop the process. The file "hold" has the name of a round and a number: the
+// process that is the one of that number at any place in that round notes so in "held/ROUND", and goes no further.
 func point(place string) error {
 	wanted, err := os.ReadFile(filepath.Join(dir(), "hold"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,8 +209,9 @@ func progress(ctx context.Context, id string) (framework.OperationProgress, erro
 	}
 	age := time.Since(o.Started)
 	p := framework.OperationProgress{
-		NTotal: 1000, NCompleted: int64(min(1000, 1000*age.Seconds()/max(o.Length.Seconds(), 1e-9))), Units: "bytes", Description: "working",
-		Started: o.Started, Updated: time.Now(),
+		NTotal: 1000, NCompleted: int64(min(1000, 1000*age.Seconds()/max(o.Length.Seconds(), 1e-9))), Units: "bytes",
+		Description: "working",
+		Started:     o.Started, Updated: time.Now(),
 	}
 	if o.As == "fails" || o.As == "silent" {
 		p.LastLines = "reading block 7\nblock 7 cannot be read\x1b[2J\n"

@@ -27,9 +27,10 @@ func main() {
 		"results":   names("results.gz"),
 		"twin":      names("items.jsonl"), // as cleat.dev/item-list
 	} {
-		all = append(all, manifestwriter.Register("example.io/"+name, func(context.Context, *framework.Setup) (manifestwriter.ManifestWriter, error) {
-			return write, nil
-		}))
+		all = append(all, manifestwriter.Register("example.io/"+name,
+			func(context.Context, *framework.Setup) (manifestwriter.ManifestWriter, error) {
+				return write, nil
+			}))
 	}
 	framework.Serve(all...)
 }

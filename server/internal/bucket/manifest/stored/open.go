@@ -1,4 +1,5 @@
-// Package stored reads the manifests of backups in a bucket. For a backup without a manifest, it makes one from the archive.
+// Package stored reads the manifests of backups in a bucket. For a backup without a manifest, it makes one from the
+// archive.
 package stored
 
 import (
@@ -41,8 +42,9 @@ type Options struct {
 	Dir           string // of temporary files; "" for the system's
 }
 
-// Open returns the manifest of a backup. It makes one in a temporary file from the archive of a backup that has none: one of Velero,
-// or one whose manifest could not be written. It returns store.ErrNotFound if there is no archive either.
+// Open returns the manifest of a backup. It makes one in a temporary file from the archive of a backup that has none:
+// one of Velero, or one whose manifest could not be written. It returns store.ErrNotFound if there is no archive
+// either.
 func Open(ctx context.Context, in Backups, backup manifest.Backup, options Options) (*Manifest, error) {
 	file, err := in.Artifact(ctx, backup.Name, manifest.FileName)
 	made := errors.Is(err, store.ErrNotFound)
@@ -61,7 +63,9 @@ func Open(ctx context.Context, in Backups, backup manifest.Backup, options Optio
 }
 
 // fromArchive returns a temporary file with the manifest that the archive gives.
-func fromArchive(ctx context.Context, in Backups, backup manifest.Backup, options Options) (_ io.ReadCloser, err error) {
+func fromArchive(
+	ctx context.Context, in Backups, backup manifest.Backup, options Options,
+) (_ io.ReadCloser, err error) {
 	archive, err := in.BackupContents(ctx, backup.Name)
 	if err != nil {
 		return nil, err

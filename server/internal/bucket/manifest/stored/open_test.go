@@ -56,9 +56,11 @@ func packed(t *testing.T) []byte {
 func TestOpenReadsTheManifestOrMakesIt(t *testing.T) {
 	t.Parallel()
 	var written bytes.Buffer
-	w, err := manifest.NewWriter(&written, manifest.Header{Backup: manifest.Backup{Name: "b", UID: "u"}}, manifest.Options{})
+	w, err := manifest.NewWriter(&written, manifest.Header{Backup: manifest.Backup{Name: "b", UID: "u"}},
+		manifest.Options{})
 	require.NoError(t, err)
-	require.NoError(t, w.Add(&manifest.Item{APIVersion: "v1", Resource: "secrets", ItemKind: "Secret", Namespace: "shop", Name: "key"}))
+	require.NoError(t, w.Add(&manifest.Item{APIVersion: "v1", Resource: "secrets", ItemKind: "Secret", Namespace: "shop",
+		Name: "key"}))
 	require.NoError(t, w.Close())
 	broken, denied := packed(t), errors.New("access denied")
 	broken = broken[:len(broken)/2]
@@ -70,13 +72,16 @@ func TestOpenReadsTheManifestOrMakesIt(t *testing.T) {
 		made   bool
 		err    error
 	}{
-		"has one":          {in: bucket{"b-manifest.json.gz": written.Bytes()}, want: "secrets/shop/v1/key.json", uid: "u", format: "1.2.0"},
-		"has none":         {in: bucket{"b.tar.gz": packed(t)}, want: "pods/shop/v1/web.json", uid: "given", format: "1.1.0", made: true},
-		"nothing":          {in: bucket{}, err: store.ErrNotFound},
-		"broken archive":   {in: bucket{"b.tar.gz": broken}, err: archive.ErrTruncated},
-		"cannot be read":   {in: bucket{"b-manifest.json.gz": denied, "b.tar.gz": packed(t)}, err: denied},
-		"archive cannot":   {in: bucket{"b.tar.gz": denied}, err: denied},
-		"manifest is torn": {in: bucket{"b-manifest.json.gz": written.Bytes()[:9], "b.tar.gz": packed(t)}, err: io.ErrUnexpectedEOF},
+		"has one": {in: bucket{"b-manifest.json.gz": written.Bytes()}, want: "secrets/shop/v1/key.json", uid: "u",
+			format: "1.2.0"},
+		"has none": {in: bucket{"b.tar.gz": packed(t)}, want: "pods/shop/v1/web.json", uid: "given", format: "1.1.0",
+			made: true},
+		"nothing":        {in: bucket{}, err: store.ErrNotFound},
+		"broken archive": {in: bucket{"b.tar.gz": broken}, err: archive.ErrTruncated},
+		"cannot be read": {in: bucket{"b-manifest.json.gz": denied, "b.tar.gz": packed(t)}, err: denied},
+		"archive cannot": {in: bucket{"b.tar.gz": denied}, err: denied},
+		"manifest is torn": {in: bucket{"b-manifest.json.gz": written.Bytes()[:9], "b.tar.gz": packed(t)},
+			err: io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

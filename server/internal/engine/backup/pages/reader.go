@@ -49,8 +49,8 @@ type progress struct {
 }
 
 // NewReader returns a reader of lists with pages of at most pageSize objects, or with one page per list if pageSize is
-// not positive: a server that cannot page is asked for everything, whatever memory that takes. expect is called with each
-// change of the number of objects to come, from several goroutines.
+// not positive: a server that cannot page is asked for everything, whatever memory that takes. expect is called with
+// each change of the number of objects to come, from several goroutines.
 func NewReader(client *kubeapi.Client, pageSize int, lists []List, expect func(delta int)) *Reader {
 	r := &Reader{client: client, pageSize: pageSize, lists: lists, expect: expect}
 	r.changed = sync.NewCond(&r.mu)
@@ -60,7 +60,9 @@ func NewReader(client *kubeapi.Client, pageSize int, lists []List, expect func(d
 // Each calls begun before the first page of each list, consume with every page of every list in order, and
 // failed with the error that ended a list early. It returns the first error of begun or consume, or that of
 // ctx, when all its goroutines have ended. Pages that are still held stay valid.
-func (r *Reader) Each(ctx context.Context, begun func(*List) error, consume func(*Page) error, failed func(*List, error)) error {
+func (r *Reader) Each(
+	ctx context.Context, begun func(*List) error, consume func(*Page) error, failed func(*List, error),
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, r.wake)
 	var readers sync.WaitGroup

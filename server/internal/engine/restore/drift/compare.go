@@ -76,7 +76,8 @@ func (d *Drift) Apply(take func(Difference) bool) map[string]any { return d.walk
 // Live returns the object in the cluster as it is compared.
 func (d *Drift) Live() map[string]any { return d.states.Live }
 
-// walk calls take for each difference and returns the object in the cluster with the differences removed that take accepts.
+// walk calls take for each difference and returns the object in the cluster with the differences removed that take
+// accepts.
 func (d *Drift) walk(take func(Difference) bool) map[string]any {
 	s := &d.states
 	if equality.Semantic.DeepEqual(s.Wanted, s.Live) {
@@ -84,13 +85,14 @@ func (d *Drift) walk(take func(Difference) bool) map[string]any {
 	}
 	w := &walker{rules: d.rules, take: take}
 	merged, _ := w.merge(node{
-		archived: s.Archived, reset: s.Reset, wanted: s.Wanted, live: s.Live, wantedBy: ownersOf(s.Archived), liveBy: ownersOf(s.Live),
+		archived: s.Archived, reset: s.Reset, wanted: s.Wanted, live: s.Live, wantedBy: ownersOf(s.Archived),
+		liveBy: ownersOf(s.Live),
 	}).(map[string]any)
 	return merged
 }
 
-// withoutInstance returns an object without its type and without what two instances of it never share: the metadata of one
-// instance, the status, and the names of restores. ownersOf needs metadata.managedFields; merge skips it.
+// withoutInstance returns an object without its type and without what two instances of it never share: the metadata of
+// one instance, the status, and the names of restores. ownersOf needs metadata.managedFields; merge skips it.
 func withoutInstance(o map[string]any) map[string]any {
 	out := maps.Clone(o)
 	for _, key := range []string{"apiVersion", "kind", "status"} {
@@ -117,7 +119,8 @@ func withoutInstance(o map[string]any) map[string]any {
 	return out
 }
 
-// keepFinalizers adds the finalizers of the object in the cluster to the wanted ones: each holds the object for a controller.
+// keepFinalizers adds the finalizers of the object in the cluster to the wanted ones: each holds the object for a
+// controller.
 func keepFinalizers(wanted, live map[string]any) {
 	meta, _ := wanted["metadata"].(map[string]any)
 	of, _ := live["metadata"].(map[string]any)
@@ -234,8 +237,8 @@ func (w *walker) choose(n node, found Difference) any {
 	return n.live
 }
 
-// mergeHeld handles a field that names what the object holds or is held by. decided is false if that is the same on both
-// sides, or if the object in the cluster holds nothing.
+// mergeHeld handles a field that names what the object holds or is held by. decided is false if that is the same on
+// both sides, or if the object in the cluster holds nothing.
 func (w *walker) mergeHeld(n node, held holding) (value any, decided bool) {
 	if n.wanted == nil && (n.archived != nil && n.reset == nil || !n.liveBy.any()) {
 		return n.live, true
@@ -285,11 +288,15 @@ func (w *walker) mergeElements(n node, wanted, live []any) any {
 	case len(wanted) == len(live) && areObjects(wanted) && areObjects(live):
 		merged := make([]any, len(live))
 		for i := range live {
-			merged[i] = w.merge(n.element(fmt.Sprint(i), at(archived, i, len(wanted)), at(reset, i, len(wanted)), wanted[i], live[i]))
+			merged[i] = w.merge(n.element(fmt.Sprint(i), at(archived, i, len(wanted)), at(reset, i, len(wanted)), wanted[i],
+				live[i]))
 		}
 		return merged
 	}
-	n.live = slices.DeleteFunc(slices.Clone(live), func(element any) bool { return contains(archived, element) && !contains(reset, element) })
+	n.live = slices.DeleteFunc(slices.Clone(live), func(element any) bool {
+		return contains(archived, element) &&
+			!contains(reset, element)
+	})
 	if equality.Semantic.DeepEqual(n.wanted, n.live) {
 		return live
 	}
@@ -302,8 +309,11 @@ func (w *walker) mergeElements(n node, wanted, live []any) any {
 	return live
 }
 
-// mergeNamed merges two lists of objects with names. An element that only the backup has follows the one before it there.
-func (w *walker) mergeNamed(n node, archived, reset map[string]any, wanted, live []any, wantedNames, liveNames []string) any {
+// mergeNamed merges two lists of objects with names. An element that only the backup has follows the one before it
+// there.
+func (w *walker) mergeNamed(
+	n node, archived, reset map[string]any, wanted, live []any, wantedNames, liveNames []string,
+) any {
 	inWanted, inLive := byName(wanted), byName(live)
 	var merged []any
 	add := func(name string) {
@@ -332,7 +342,8 @@ func (w *walker) mergeNamed(n node, archived, reset map[string]any, wanted, live
 
 func (n node) element(name string, archived, reset, wanted, live any) node {
 	return node{
-		path: n.path + "[" + name + "]", pattern: n.pattern + "[]", archived: archived, reset: reset, wanted: wanted, live: live,
+		path: n.path + "[" + name + "]", pattern: n.pattern + "[]", archived: archived, reset: reset, wanted: wanted,
+		live:     live,
 		wantedBy: n.wantedBy.element(wanted), liveBy: n.liveBy.element(live),
 	}
 }

@@ -50,55 +50,85 @@ func TestCompare(t *testing.T) {
 	}{
 		"equal":                         {archived: `{"a":1}`, live: `{"a":1}`},
 		"instance, status and restores": {archived: `{"metadata":{"uid":"1","labels":{"velero.io/restore-name":"a"}},"status":1}`, live: `{"metadata":{"uid":"2","ownerReferences":[1]},"status":2}`},
-		"every kind":                    {archived: `{"m":1,"c":1}`, live: `{"c":2,"e":{"f":3}}`, differences: []string{"changed c", "extra e.f", "missing m"}, applied: `{"m":1,"c":1}`},
-		"null is absent":                {archived: `{"a":null,"b":{"c":null}}`, live: `{"b":{}}`},
-		"numbers are exact":             {archived: `{"n":9007199254740993}`, live: `{"n":9007199254740992}`, differences: []string{"changed n"}, applied: `{"n":9007199254740993}`},
-		"reset":                         {archived: `{"s":{"ip":1,"x":{"y":1}}}`, reset: `{"s":{}}`, live: `{"s":{"ip":2,"x":{"y":2}}}`},
-		"reset, and more":               {archived: `{"s":{"x":{"y":1}}}`, reset: `{}`, live: `{"s":{"x":{"y":2,"z":3}}}`, differences: []string{"extra s.x.z"}, applied: `{"s":{"x":{"y":2}}}`},
-		"removed by a modifier":         {archived: `{"a":1,"b":1}`, wanted: `{"b":1}`, live: `{"a":1,"b":1}`, differences: []string{"extra a"}, applied: `{"b":1}`},
-		"changed by a restore":          {archived: `{"a":1}`, reset: `{"a":2}`, live: `{"a":1}`, differences: []string{"changed a"}, applied: `{"a":2}`},
-		"elements by name":              {archived: `{"l":[{"name":"a","v":1},{"name":"b"}]}`, live: `{"l":[{"name":"c"},{"name":"a","v":2}]}`, differences: []string{"extra l[c].name", "changed l[a].v", "missing l[b]"}, applied: `{"l":[{"name":"a","v":1},{"name":"b"}]}`},
-		"elements in another order":     {archived: `{"l":[{"name":"a"},{"name":"b"}]}`, live: `{"l":[{"name":"b"},{"name":"a"}]}`, differences: []string{"changed l[0].name", "changed l[1].name"}, applied: `{"l":[{"name":"a"},{"name":"b"}]}`},
-		"elements by position":          {resource: services, archived: `{"spec":{"ports":[{"port":80,"nodePort":1}]}}`, reset: `{"spec":{"ports":[{"port":80}]}}`, live: `{"spec":{"ports":[{"port":80,"nodePort":2}]}}`},
-		"elements that were reset":      {archived: `{"l":[1,2]}`, reset: `{"l":[1]}`, live: `{"l":[1,2]}`},
-		"other lists":                   {archived: `{"l":[1,2]}`, live: `{"l":[1]}`, differences: []string{"changed l"}, applied: `{"l":[1,2]}`},
-		"finalizers stay":               {archived: `{"metadata":{"finalizers":["a"]}}`, live: `{"metadata":{"finalizers":["b"]}}`, differences: []string{"changed metadata.finalizers"}, applied: `{"metadata":{"finalizers":["b","a"]}}`},
-		"odd keys":                      {archived: `{"data":{"a.b/c":"1"}}`, live: `{"data":{"a.b/c":"2"}}`, differences: []string{"changed data[a.b/c]"}, applied: `{"data":{"a.b/c":"1"}}`},
+		"every kind": {archived: `{"m":1,"c":1}`, live: `{"c":2,"e":{"f":3}}`,
+			differences: []string{"changed c", "extra e.f", "missing m"}, applied: `{"m":1,"c":1}`},
+		"null is absent": {archived: `{"a":null,"b":{"c":null}}`, live: `{"b":{}}`},
+		"numbers are exact": {archived: `{"n":9007199254740993}`, live: `{"n":9007199254740992}`,
+			differences: []string{"changed n"}, applied: `{"n":9007199254740993}`},
+		"reset": {archived: `{"s":{"ip":1,"x":{"y":1}}}`, reset: `{"s":{}}`,
+			live: `{"s":{"ip":2,"x":{"y":2}}}`},
+		"reset, and more": {archived: `{"s":{"x":{"y":1}}}`, reset: `{}`, live: `{"s":{"x":{"y":2,"z":3}}}`,
+			differences: []string{"extra s.x.z"}, applied: `{"s":{"x":{"y":2}}}`},
+		"removed by a modifier": {archived: `{"a":1,"b":1}`, wanted: `{"b":1}`, live: `{"a":1,"b":1}`,
+			differences: []string{"extra a"}, applied: `{"b":1}`},
+		"changed by a restore": {archived: `{"a":1}`, reset: `{"a":2}`, live: `{"a":1}`,
+			differences: []string{"changed a"}, applied: `{"a":2}`},
+		"elements by name": {archived: `{"l":[{"name":"a","v":1},{"name":"b"}]}`,
+			live: `{"l":[{"name":"c"},{"name":"a","v":2}]}`, differences: []string{"extra l[c].name", "changed l[a].v",
+				"missing l[b]"}, applied: `{"l":[{"name":"a","v":1},{"name":"b"}]}`},
+		"elements in another order": {archived: `{"l":[{"name":"a"},{"name":"b"}]}`,
+			live: `{"l":[{"name":"b"},{"name":"a"}]}`, differences: []string{"changed l[0].name", "changed l[1].name"},
+			applied: `{"l":[{"name":"a"},{"name":"b"}]}`},
+		"elements by position": {resource: services, archived: `{"spec":{"ports":[{"port":80,"nodePort":1}]}}`,
+			reset: `{"spec":{"ports":[{"port":80}]}}`, live: `{"spec":{"ports":[{"port":80,"nodePort":2}]}}`},
+		"elements that were reset": {archived: `{"l":[1,2]}`, reset: `{"l":[1]}`, live: `{"l":[1,2]}`},
+		"other lists": {archived: `{"l":[1,2]}`, live: `{"l":[1]}`, differences: []string{"changed l"},
+			applied: `{"l":[1,2]}`},
+		"finalizers stay": {archived: `{"metadata":{"finalizers":["a"]}}`,
+			live: `{"metadata":{"finalizers":["b"]}}`, differences: []string{"changed metadata.finalizers"},
+			applied: `{"metadata":{"finalizers":["b","a"]}}`},
+		"odd keys": {archived: `{"data":{"a.b/c":"1"}}`, live: `{"data":{"a.b/c":"2"}}`,
+			differences: []string{"changed data[a.b/c]"}, applied: `{"data":{"a.b/c":"1"}}`},
 		"allotted": {
-			archived: `{` + owned(user, "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1,"ip":1}}`, live: `{` + owned(user, "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1,"ip":2,"more":3}}`,
+			archived: `{` + owned(user, "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1,"ip":1}}`, live: `{` +
+				owned(user, "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1,"ip":2,"more":3}}`,
 		},
 		"of controllers": {
-			archived: `{` + owned("kube-controller-manager", "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1}}`, live: `{` + owned("deployments", "status", `{"f:spec":{}}`) + `,"spec":{"a":2}}`,
+			archived: `{` + owned("kube-controller-manager", "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1}}`, live: `{` +
+				owned("deployments", "status", `{"f:spec":{}}`) + `,"spec":{"a":2}}`,
 		},
 		"chosen on one side": {
-			archived: `{` + owned(user, "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1}}`, live: `{` + owned("kubelet", "", `{"f:spec":{}}`) + `,"spec":{"a":2}}`, differences: []string{"changed spec.a"},
+			archived: `{` + owned(user, "", `{"f:spec":{"f:a":{}}}`) + `,"spec":{"a":1}}`, live: `{` +
+				owned("kubelet", "", `{"f:spec":{}}`) + `,"spec":{"a":2}}`, differences: []string{"changed spec.a"},
 			applied: `{` + owned("kubelet", "", `{"f:spec":{}}`) + `,"spec":{"a":1}}`,
 		},
 		"chosen element": {
-			archived: `{` + owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{}}}`) + `,"l":[{"name":"a"}]}`, live: `{` + owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}`) + `,"l":[{"name":"a"},{"name":"b"},{"name":"c"}]}`,
-			differences: []string{"extra l[b].name"}, applied: `{` + owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}`) + `,"l":[{"name":"a"},{"name":"c"}]}`,
+			archived: `{` + owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{}}}`) + `,"l":[{"name":"a"}]}`, live: `{` +
+				owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}`) +
+				`,"l":[{"name":"a"},{"name":"b"},{"name":"c"}]}`,
+			differences: []string{"extra l[b].name"}, applied: `{` +
+				owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}`) + `,"l":[{"name":"a"},{"name":"c"}]}`,
 		},
 		"immutable": {
-			resource: jobs, archived: `{"spec":{"parallelism":1,"template":{"x":1}}}`, live: `{"spec":{"parallelism":2,"template":{"x":2}}}`,
-			differences: []string{"changed spec.parallelism", "changed spec.template.x: it cannot be changed in an object that exists"}, applied: `{"spec":{"parallelism":1,"template":{"x":2}}}`,
+			resource: jobs, archived: `{"spec":{"parallelism":1,"template":{"x":1}}}`,
+			live: `{"spec":{"parallelism":2,"template":{"x":2}}}`,
+			differences: []string{"changed spec.parallelism",
+				"changed spec.template.x: it cannot be changed in an object that exists"},
+			applied: `{"spec":{"parallelism":1,"template":{"x":2}}}`,
 		},
 		"held by another": {
-			resource: volumes, archived: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"1"}}}`, reset: `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
-			live:        `{"spec":{"claimRef":{"namespace":"b","name":"y","uid":"2"}},"status":{"phase":"Bound"}}`,
-			differences: []string{"changed spec.claimRef: the volume belongs to the claim that it is bound to, now b/y (foreign)"},
+			resource: volumes, archived: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"1"}}}`,
+			reset: `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
+			live:  `{"spec":{"claimRef":{"namespace":"b","name":"y","uid":"2"}},"status":{"phase":"Bound"}}`,
+			differences: []string{"changed spec.claimRef: the volume belongs to the claim that it is bound to, now b/y " +
+				"(foreign)"},
 		},
 		"held by the same": {
-			resource: volumes, archived: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"1"}}}`, reset: `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
-			live: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"2"}},"status":{"phase":"Bound"}}`,
+			resource: volumes, archived: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"1"}}}`,
+			reset: `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
+			live:  `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"2"}},"status":{"phase":"Bound"}}`,
 		},
 		"released": {
-			resource: volumes, archived: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"1"}}}`, reset: `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
+			resource: volumes, archived: `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"1"}}}`,
+			reset:       `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
 			live:        `{"spec":{"claimRef":{"namespace":"a","name":"x","uid":"2"}},"status":{"phase":"Released"}}`,
 			differences: []string{"changed spec.claimRef"}, applied: `{"spec":{"claimRef":{"namespace":"a","name":"x"}}}`,
 		},
 		"address that the API server does not guard": {
 			resource: services, archived: `{"spec":{"externalIPs":["192.0.2.1"],"clusterIP":"None"}}`, live: `{"spec":{}}`,
-			differences: []string{"missing spec.clusterIP", "changed spec.externalIPs: addresses are not taken from one service for another, now none"}, applied: `{"spec":{"clusterIP":"None"}}`,
+			differences: []string{"missing spec.clusterIP",
+				"changed spec.externalIPs: addresses are not taken from one service for another, now none"},
+			applied: `{"spec":{"clusterIP":"None"}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +143,8 @@ func TestCompare(t *testing.T) {
 				tt.applied = tt.live
 			}
 			d := Compare(States{
-				Resource: tt.resource, Archived: parse(t, tt.archived), Reset: parse(t, tt.reset), Wanted: parse(t, tt.wanted), Live: parse(t, tt.live),
+				Resource: tt.resource, Archived: parse(t, tt.archived), Reset: parse(t, tt.reset), Wanted: parse(t, tt.wanted),
+				Live: parse(t, tt.live),
 			})
 			require.Equal(t, tt.differences, shown(d))
 			applied := d.Apply(func(d Difference) bool { return d.Obstacle == "" })
@@ -122,7 +153,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRulesNameFields checks that no row is shadowed by a mistake: what is held or fixed is a path below a top-level field.
+// TestRulesNameFields checks that no row is shadowed by a mistake: what is held or fixed is a path below a top-level
+// field.
 func TestRulesNameFields(t *testing.T) {
 	t.Parallel()
 	for gr, f := range fixedFields {

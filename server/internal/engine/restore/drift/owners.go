@@ -9,11 +9,12 @@ import (
 
 // systemManagers are the field managers of Kubernetes' own components. What they write is derived from other objects.
 var systemManagers = []string{
-	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "cloud-controller-manager", "clusterrole-aggregation-controller",
+	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "cloud-controller-manager",
+	"clusterrole-aggregation-controller",
 }
 
-// owners are the sets of fields that somebody chose, at one field: those of all managers other than Kubernetes itself and
-// those who write the status. The API server owns no fields, so what it allots has no owner.
+// owners are the sets of fields that somebody chose, at one field: those of all managers other than Kubernetes itself
+// and those who write the status. The API server owns no fields, so what it allots has no owner.
 type owners struct {
 	everything bool // owners are not recorded, so that every field counts as chosen
 	sets       []map[string]any

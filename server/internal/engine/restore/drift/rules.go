@@ -24,13 +24,15 @@ type holding struct {
 // heldFields are the fields that say who holds what, by resource.
 var heldFields = map[schema.GroupResource]map[string]holding{
 	{Resource: "persistentvolumes"}: {
-		"spec.claimRef": {why: "the volume belongs to the claim that it is bound to", identity: []string{"namespace", "name"}, foreign: true, stale: true},
+		"spec.claimRef": {why: "the volume belongs to the claim that it is bound to", identity: []string{"namespace", "name"},
+			foreign: true, stale: true},
 	},
 	{Resource: "persistentvolumeclaims"}: {
 		"spec.volumeName": {why: "the claim keeps the volume that it is bound to", foreign: true},
 	},
 	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}: {
-		"spec.volumeSnapshotRef": {why: "the content belongs to the snapshot that it is bound to", identity: []string{"namespace", "name"}, foreign: true},
+		"spec.volumeSnapshotRef": {why: "the content belongs to the snapshot that it is bound to",
+			identity: []string{"namespace", "name"}, foreign: true},
 	},
 	{Resource: "services"}: {
 		"spec.clusterIP":           {why: "the service keeps its address"},
@@ -43,7 +45,8 @@ var heldFields = map[schema.GroupResource]map[string]holding{
 	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        binding,
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: binding,
 	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: {
-		"spec.service": {why: "the group is served by the service that it is assigned to", identity: []string{"namespace", "name"}},
+		"spec.service": {why: "the group is served by the service that it is assigned to",
+			identity: []string{"namespace", "name"}},
 	},
 }
 
@@ -118,7 +121,8 @@ var fixedFields = map[schema.GroupResource]fixed{
 	{Resource: "configmaps"}: {fields: []string{"data", "binaryData", "immutable"}, when: isSealed},
 	{Resource: "secrets"}:    {fields: []string{"data", "immutable", "type"}, always: []string{"type"}, when: isSealed},
 	{Resource: "pods"}: {
-		fields: []string{"spec"}, except: []string{"spec.containers[].image", "spec.initContainers[].image", "spec.activeDeadlineSeconds"},
+		fields: []string{"spec"}, except: []string{"spec.containers[].image", "spec.initContainers[].image",
+			"spec.activeDeadlineSeconds"},
 	},
 	{Resource: "persistentvolumeclaims"}: {
 		fields: []string{"spec"}, except: []string{"spec.volumeName", "spec.resources", "spec.volumeAttributesClassName"},
@@ -133,7 +137,8 @@ var fixedFields = map[schema.GroupResource]fixed{
 	{Resource: "services"}: {fields: []string{"spec.ipFamilies", "spec.loadBalancerClass"}},
 	{Group: "batch", Resource: "jobs"}: {
 		fields: []string{
-			"spec.selector", "spec.template", "spec.completions", "spec.completionMode", "spec.podFailurePolicy", "spec.successPolicy",
+			"spec.selector", "spec.template", "spec.completions", "spec.completionMode", "spec.podFailurePolicy",
+			"spec.successPolicy",
 			"spec.backoffLimitPerIndex", "spec.managedBy", "spec.manualSelector",
 		},
 	},
@@ -153,9 +158,11 @@ var fixedFields = map[schema.GroupResource]fixed{
 	{Group: "storage.k8s.io", Resource: "storageclasses"}: {
 		fields: []string{"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"},
 	},
-	{Group: "storage.k8s.io", Resource: "csidrivers"}:                      {fields: []string{"spec.attachRequired", "spec.volumeLifecycleModes"}},
-	{Group: "storage.k8s.io", Resource: "volumeattachments"}:               {fields: []string{"spec"}},
-	{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:              {fields: []string{"value", "preemptionPolicy"}},
+	{Group: "storage.k8s.io", Resource: "csidrivers"}: {fields: []string{"spec.attachRequired",
+		"spec.volumeLifecycleModes"}},
+	{Group: "storage.k8s.io", Resource: "volumeattachments"}: {fields: []string{"spec"}},
+	{Group: "scheduling.k8s.io", Resource: "priorityclasses"}: {fields: []string{"value",
+		"preemptionPolicy"}},
 	{Group: "node.k8s.io", Resource: "runtimeclasses"}:                     {fields: []string{"handler"}},
 	{Group: "networking.k8s.io", Resource: "ingressclasses"}:               {fields: []string{"spec.controller"}},
 	{Group: "networking.k8s.io", Resource: "ipaddresses"}:                  {fields: []string{"spec"}},
@@ -164,7 +171,8 @@ var fixedFields = map[schema.GroupResource]fixed{
 	{Group: "resource.k8s.io", Resource: "resourceclaims"}:                 {fields: []string{"spec"}},
 	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}:        {fields: []string{"spec.source"}},
 	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}: {fields: []string{"spec.source"}},
-	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: {fields: []string{"spec.group", "spec.scope", "spec.names.plural", "spec.names.kind"}},
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: {fields: []string{"spec.group", "spec.scope",
+		"spec.names.plural", "spec.names.kind"}},
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {fields: []string{"spec"}},
 }
 

@@ -104,8 +104,8 @@ func Split(raw []byte) (Fields, error) {
 	}
 }
 
-// add is Set for a level that is read. seen has the positions of the fields once there are many, so that reading stays linear;
-// a custom resource may have thousands.
+// add is Set for a level that is read. seen has the positions of the fields once there are many, so that reading stays
+// linear; a custom resource may have thousands.
 func (f *Fields) add(seen map[string]int, key string, value []byte) map[string]int {
 	if len(*f) < fewFields {
 		f.Set(key, value)

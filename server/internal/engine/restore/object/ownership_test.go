@@ -27,13 +27,19 @@ func TestOwnershipPlan(t *testing.T) {
 		{name: "empty list", fields: list(), writer: "fallback"},
 		{name: "garbage", fields: []byte(`{"a":1}`), writer: "fallback"},
 		{name: "one", fields: list(entry("a", "Update", "", `{"f:data":{}}`)), writer: "a", sole: true},
-		{name: "one that applied", fields: list(entry("a", "Apply", "", `{"f:data":{}}`)), writer: "a", sole: true, apply: true},
-		{name: "one and the status", fields: list(entry("a", "Update", "", `{"f:data":{}}`), entry("k", "Update", "status", `{"f:status":{"f:x":{}}}`)), writer: "a", sole: true},
-		{name: "one and more than the status", fields: list(entry("a", "Update", "", `{"f:data":{}}`), entry("k", "Update", "status", `{"f:metadata":{"f:annotations":{"f:x":{}}},"f:status":{}}`)), writer: "a"},
-		{name: "the larger of two", fields: list(entry("a", "Update", "", `{"f:a":{}}`), entry("b", "Update", "", `{"f:data":{"f:b":{},"f:c":{}}}`)), writer: "b"},
-		{name: "one manager twice", fields: list(entry("a", "Update", "", `{"f:a":{}}`), entry("a", "Apply", "", `{"f:data":{"f:b":{}}}`)), writer: "a"},
+		{name: "one that applied", fields: list(entry("a", "Apply", "", `{"f:data":{}}`)), writer: "a", sole: true,
+			apply: true},
+		{name: "one and the status", fields: list(entry("a", "Update", "", `{"f:data":{}}`),
+			entry("k", "Update", "status", `{"f:status":{"f:x":{}}}`)), writer: "a", sole: true},
+		{name: "one and more than the status", fields: list(entry("a", "Update", "", `{"f:data":{}}`),
+			entry("k", "Update", "status", `{"f:metadata":{"f:annotations":{"f:x":{}}},"f:status":{}}`)), writer: "a"},
+		{name: "the larger of two", fields: list(entry("a", "Update", "", `{"f:a":{}}`),
+			entry("b", "Update", "", `{"f:data":{"f:b":{},"f:c":{}}}`)), writer: "b"},
+		{name: "one manager twice", fields: list(entry("a", "Update", "", `{"f:a":{}}`),
+			entry("a", "Apply", "", `{"f:data":{"f:b":{}}}`)), writer: "a"},
 		{name: "the status alone", fields: list(entry("k", "Update", "status", `{"f:status":{}}`)), writer: "fallback"},
-		{name: "a name that no server accepts", fields: list(entry(strings.Repeat("x", 129), "Update", "", `{"f:a":{}}`)), writer: "fallback"},
+		{name: "a name that no server accepts", fields: list(entry(strings.Repeat("x", 129), "Update", "", `{"f:a":{}}`)),
+			writer: "fallback"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -52,9 +58,11 @@ func TestOwnershipMatchesUnlessTheServerRecordedMore(t *testing.T) {
 		return fmt.Appendf(nil, `[{"manager":%q,"operation":"Update","apiVersion":"v1","fieldsV1":%s}]`, manager, fields)
 	}
 	plan := PlanOwnership(of("a", `{"f:data":{".":{},"f:x":{},"f:y":{}}}`), "")
-	labels := fmt.Sprintf(`"f:metadata":{"f:labels":{".":{},"f:%s":{},"f:%s":{}}}`, velerov1.BackupNameLabel, velerov1.RestoreNameLabel)
+	labels := fmt.Sprintf(`"f:metadata":{"f:labels":{".":{},"f:%s":{},"f:%s":{}}}`, velerov1.BackupNameLabel,
+		velerov1.RestoreNameLabel)
 	require.True(t, plan.Matches(of("a", `{"f:data":{".":{},"f:x":{},"f:y":{}}}`)))
-	require.True(t, plan.Matches(of("a", `{"f:data":{".":{},"f:x":{}},`+labels+`}`)), "labels of the restore, and a field that an action removed")
+	require.True(t, plan.Matches(of("a", `{"f:data":{".":{},"f:x":{}},`+labels+`}`)),
+		"labels of the restore, and a field that an action removed")
 	require.False(t, plan.Matches(of("a", `{"f:data":{".":{},"f:x":{},"f:z":{}}}`)))
 	require.False(t, plan.Matches(of("b", `{"f:data":{".":{}}}`)))
 	require.True(t, plan.Matches([]byte("[]")), "a type that the server does not track")

@@ -75,7 +75,8 @@ func ParsePriorities(text string) (Priorities, error) {
 		case name == "":
 			return Priorities{}, fmt.Errorf(`resource priorities %q: empty name, want "high1,high2,-,low1"`, text)
 		case name == lowSeparator && list == &p.Low:
-			return Priorities{}, fmt.Errorf(`resource priorities %q: more than one %q, want "high1,high2,-,low1"`, text, lowSeparator)
+			return Priorities{}, fmt.Errorf(`resource priorities %q: more than one %q, want "high1,high2,-,low1"`, text,
+				lowSeparator)
 		case name == lowSeparator:
 			list = &p.Low
 		case seen[name]:

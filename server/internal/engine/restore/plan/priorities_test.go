@@ -21,7 +21,8 @@ func TestParsePriorities(t *testing.T) {
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
-	for text, says := range map[string]string{"a,,b": "empty name", "a,-,b,-,c": "more than one", "a,b,a": "a is named twice", "a,-,a": "a is named twice"} {
+	for text, says := range map[string]string{"a,,b": "empty name", "a,-,b,-,c": "more than one",
+		"a,b,a": "a is named twice", "a,-,a": "a is named twice"} {
 		_, err := ParsePriorities(text)
 		require.ErrorContains(t, err, says)
 	}

@@ -52,9 +52,11 @@ type Selection struct {
 	warnings   []string         // about the rules
 }
 
-// NewSelection resolves the filters of a restore, and the rules of its resource policy, against the content of an archive
-// and the resources of a cluster.
-func NewSelection(restore *velerov1.Restore, policy filter.RuleLists, backup *archive.Archive, snapshot *discovery.Snapshot) (*Selection, error) {
+// NewSelection resolves the filters of a restore, and the rules of its resource policy, against the content of an
+// archive and the resources of a cluster.
+func NewSelection(
+	restore *velerov1.Restore, policy filter.RuleLists, backup *archive.Archive, snapshot *discovery.Snapshot,
+) (*Selection, error) {
 	spec := &restore.Spec
 	s := &Selection{spec: spec, server: restore.Namespace, backup: backup, policy: policy}
 	var err error

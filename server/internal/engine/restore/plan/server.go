@@ -31,9 +31,10 @@ func orders() []string {
 	}
 }
 
-// BelongsToServer reports whether objects of a resource are never restored into a namespace because a server would act on them, keeps its
-// state in them, or lives on them: orders, backups and restores in every namespace; in the namespace of the server that restores, leases
-// and all custom resources of a server, except those that the restore includes by name.
+// BelongsToServer reports whether objects of a resource are never restored into a namespace because a server would act
+// on them, keeps its state in them, or lives on them: orders, backups and restores in every namespace; in the namespace
+// of the server that restores, leases and all custom resources of a server, except those that the restore includes by
+// name.
 func (s *Selection) BelongsToServer(gr schema.GroupResource, namespace string) bool {
 	switch {
 	case gr == leasesResource:
@@ -46,14 +47,15 @@ func (s *Selection) BelongsToServer(gr schema.GroupResource, namespace string) b
 	return namespace == s.server && !slices.Contains(s.resources.Includes(), gr.String())
 }
 
-// RestoredByName reports whether objects of a resource are restored into the namespace of the server that restores if the restore includes
-// the resource by name: Schedules would create backups there, and locations be written to.
+// RestoredByName reports whether objects of a resource are restored into the namespace of the server that restores if
+// the restore includes the resource by name: Schedules would create backups there, and locations be written to.
 func RestoredByName(gr schema.GroupResource) bool {
-	return gr.Group == velerov1.SchemeGroupVersion.Group && !slices.Contains(orders(), gr.Resource) && !IsNonRestorable(gr) && !isRequired(gr)
+	return gr.Group == velerov1.SchemeGroupVersion.Group && !slices.Contains(orders(), gr.Resource) &&
+		!IsNonRestorable(gr) && !isRequired(gr)
 }
 
-// IsServerState reports whether an object, which is to be written into a namespace, is never restored because of its kind, its name and its
-// labels: a server that restores would take it for something that it has recorded itself.
+// IsServerState reports whether an object, which is to be written into a namespace, is never restored because of its
+// kind, its name and its labels: a server that restores would take it for something that it has recorded itself.
 func (s *Selection) IsServerState(gr schema.GroupResource, namespace string, meta item.Meta) bool {
 	if s.BelongsToServer(gr, namespace) || gr == dataUploadsResource {
 		return true
@@ -62,15 +64,16 @@ func (s *Selection) IsServerState(gr schema.GroupResource, namespace string, met
 		return false
 	}
 	for label := range meta.Labels {
-		if strings.HasPrefix(label, stateLabels) || label == velerov1.ResourceUsageLabel || label == velerov1.DataUploadSnapshotInfoLabel {
+		if strings.HasPrefix(label, stateLabels) || label == velerov1.ResourceUsageLabel ||
+			label == velerov1.DataUploadSnapshotInfoLabel {
 			return true
 		}
 	}
 	return meta.Name == configmap.Ledger
 }
 
-// IsServerDefinition reports whether an object defines custom resources of the server. The cluster's definition may be newer
-// than that of the backup.
+// IsServerDefinition reports whether an object defines custom resources of the server. The cluster's definition may be
+// newer than that of the backup.
 func IsServerDefinition(gr schema.GroupResource, name string) bool {
 	return gr == crdsResource && strings.HasSuffix(name, "."+velerov1.SchemeGroupVersion.Group)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// resolve returns names of resources in the form "resource.group". It resolves what the cluster does not serve against the backup, and
-// records it as unresolved.
+// resolve returns names of resources in the form "resource.group". It resolves what the cluster does not serve against
+// the backup, and records it as unresolved.
 func (s *Selection) resolve(names []string, snapshot *discovery.Snapshot) []string {
 	resolved, unresolved := filter.ResolveNames(names, snapshot)
 	for _, name := range unresolved {
@@ -41,7 +41,8 @@ func (s *Selection) archived(name string) (schema.GroupResource, bool) {
 	return schema.GroupResource{}, false
 }
 
-// Unresolved returns the names of resources in the spec that the cluster does not serve, and patterns that match nothing that it serves.
+// Unresolved returns the names of resources in the spec that the cluster does not serve, and patterns that match
+// nothing that it serves.
 func (s *Selection) Unresolved() []string { return s.unresolved }
 
 // Unmatched returns a text for each name in the spec, and in its resource policy, that matches nothing in the backup.
@@ -56,19 +57,26 @@ func (s *Selection) Unmatched() []string {
 	for _, source := range slices.Sorted(maps.Keys(s.spec.NamespaceMapping)) {
 		switch target := s.spec.NamespaceMapping[source]; {
 		case !slices.Contains(s.present, source):
-			texts = append(texts, fmt.Sprintf("spec.namespaceMapping: namespace %s is not in the backup, so nothing is restored into %s in its place", source, target))
+			texts = append(texts, fmt.Sprintf("spec.namespaceMapping: namespace %s is not in the backup, so nothing is "+
+				"restored into %s in its place", source, target))
 		case !s.namespaces.Match(source):
-			texts = append(texts, fmt.Sprintf("spec.namespaceMapping: namespace %s is not restored into %s, because the restore does not include it", source, target))
+			texts = append(texts, fmt.Sprintf("spec.namespaceMapping: namespace %s is not restored into %s, because the "+
+				"restore does not include it", source, target))
 		}
 	}
-	texts = append(texts, s.unmatchedResources("spec.includedResources", s.spec.IncludedResources, s.resources.Includes(), s.isHeld)...)
-	texts = append(texts, s.unmatchedResources("spec.excludedResources", s.spec.ExcludedResources, s.resources.Excludes(), s.isKnown)...)
+	texts = append(texts, s.unmatchedResources("spec.includedResources", s.spec.IncludedResources, s.resources.Includes(),
+		s.isHeld)...)
+	texts = append(texts, s.unmatchedResources("spec.excludedResources", s.spec.ExcludedResources, s.resources.Excludes(),
+		s.isKnown)...)
 	if status := s.spec.RestoreStatus; status != nil {
-		texts = append(texts, s.unmatchedResources("spec.restoreStatus.includedResources", status.IncludedResources, s.status.Includes(), s.isHeld)...)
-		texts = append(texts, s.unmatchedResources("spec.restoreStatus.excludedResources", status.ExcludedResources, s.status.Excludes(), s.isKnown)...)
+		texts = append(texts, s.unmatchedResources("spec.restoreStatus.includedResources", status.IncludedResources,
+			s.status.Includes(), s.isHeld)...)
+		texts = append(texts, s.unmatchedResources("spec.restoreStatus.excludedResources", status.ExcludedResources,
+			s.status.Excludes(), s.isKnown)...)
 	}
 	for _, name := range s.namespaces.Absent(s.policy.NamespaceNames()) {
-		texts = append(texts, fmt.Sprintf("spec.resourcePolicy: namespacedFilterPolicies: %s matches no namespace of the backup", name))
+		texts = append(texts, fmt.Sprintf("spec.resourcePolicy: namespacedFilterPolicies: %s matches no namespace of the "+
+			"backup", name))
 	}
 	return append(texts, s.unmatchedHooks()...)
 }
@@ -83,7 +91,8 @@ func (s *Selection) unmatchedHooks() []string {
 	for i := range s.spec.Hooks.Resources {
 		hook := &s.spec.Hooks.Resources[i]
 		for _, name := range filter.Absent(slices.Concat(hook.IncludedNamespaces, hook.ExcludedNamespaces), targets) {
-			texts = append(texts, fmt.Sprintf("spec.hooks: hook %s: %s matches no namespace that is restored into", hook.Name, name))
+			texts = append(texts, fmt.Sprintf("spec.hooks: hook %s: %s matches no namespace that is restored into", hook.Name,
+				name))
 		}
 	}
 	return texts
@@ -93,19 +102,24 @@ func (s *Selection) unmatchedHooks() []string {
 func (s *Selection) UnmatchedSelectors() []string {
 	var texts []string
 	for _, selector := range s.selectors.Unmatched() {
-		texts = append(texts, fmt.Sprintf("label selector %q matches no object that the other filters of the restore include", selector))
+		texts = append(texts, fmt.Sprintf("label selector %q matches no object that the other filters of the restore include",
+			selector))
 	}
 	return texts
 }
 
-// unmatchedResources returns a text for each name of a list, which resolved has in the form "resource.group", that is not fine.
-func (s *Selection) unmatchedResources(field string, names, resolved []string, fine func(resolved string) bool) []string {
+// unmatchedResources returns a text for each name of a list, which resolved has in the form "resource.group", that is
+// not fine.
+func (s *Selection) unmatchedResources(
+	field string, names, resolved []string, fine func(resolved string) bool,
+) []string {
 	var texts []string
 	for i, name := range names {
 		switch {
 		case name == "*" || slices.Contains(NonRestorableResources(), name) || fine(resolved[i]):
 		case slices.Contains(s.unresolved, name):
-			texts = append(texts, fmt.Sprintf("%s: %s is a resource neither of the cluster nor of the backup; write a plural name such as pods or deployments.apps", field, name))
+			texts = append(texts, fmt.Sprintf("%s: %s is a resource neither of the cluster nor of the backup; write a plural "+
+				"name such as pods or deployments.apps", field, name))
 		default:
 			texts = append(texts, fmt.Sprintf("%s: the backup contains no %s", field, name))
 		}
@@ -116,7 +130,8 @@ func (s *Selection) unmatchedResources(field string, names, resolved []string, f
 // isHeld reports whether the backup contains objects of a resource, or of one that a glob matches.
 func (s *Selection) isHeld(name string) bool {
 	one, err := filter.NewNames([]string{name}, nil)
-	return err == nil && slices.ContainsFunc(s.backup.Resources(), func(gr schema.GroupResource) bool { return one.Match(gr.String()) })
+	return err == nil && slices.ContainsFunc(s.backup.Resources(),
+		func(gr schema.GroupResource) bool { return one.Match(gr.String()) })
 }
 
 // isKnown reports whether the cluster serves a resource, or the backup contains objects of it.

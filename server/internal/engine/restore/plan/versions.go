@@ -11,8 +11,8 @@ import (
 // VersionPriorities are versions in the order in which a user prefers them, by "resource.group".
 type VersionPriorities map[string][]string
 
-// ParseVersionPriorities parses lines "resource.group=v1,v2". White space is ignored. It returns a problem for each line of
-// another form.
+// ParseVersionPriorities parses lines "resource.group=v1,v2". White space is ignored. It returns a problem for each
+// line of another form.
 func ParseVersionPriorities(text string) (priorities VersionPriorities, problems []string) {
 	for number, line := range strings.Split(text, "\n") {
 		line = strings.Join(strings.Fields(line), "")
@@ -33,9 +33,10 @@ func ParseVersionPriorities(text string) (priorities VersionPriorities, problems
 	return priorities, problems
 }
 
-// ChooseVersion returns the version in which the objects of a resource are restored, and why. source is the version that
-// their cluster preferred, others are the other ones that the archive has. The order is Velero's: the first version of
-// wanted that archive and cluster have, the one that the cluster prefers, source, the highest that both have.
+// ChooseVersion returns the version in which the objects of a resource are restored, and why. source is the version
+// that their cluster preferred, others are the other ones that the archive has. The order is Velero's: the first
+// version of wanted that archive and cluster have, the one that the cluster prefers, source, the highest that both
+// have.
 func ChooseVersion(wanted []string, source string, others []string, cluster discovery.Resource) (version, why string) {
 	archived := append([]string{source}, others...)
 	served := append([]string{cluster.GroupVersion.Version}, cluster.Others...)

@@ -29,7 +29,9 @@ func NewWaiter(interval time.Duration) *Waiter {
 
 // Wait calls check until it returns true or an error, which Wait returns. After limit it returns ErrTimeout, and when
 // ctx ends its cause. plugin names the one that check asks.
-func (w *Waiter) Wait(ctx context.Context, plugin string, limit time.Duration, check func(context.Context) (bool, error)) error {
+func (w *Waiter) Wait(
+	ctx context.Context, plugin string, limit time.Duration, check func(context.Context) (bool, error),
+) error {
 	turn := w.turn(plugin)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrTimeout)
 	defer cancel()

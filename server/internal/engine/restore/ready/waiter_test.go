@@ -53,9 +53,10 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 
 func TestLimitInterruptsACheck(t *testing.T) {
 	t.Parallel()
-	err := NewWaiter(time.Millisecond).Wait(t.Context(), "p", 10*time.Millisecond, func(ctx context.Context) (bool, error) {
-		<-ctx.Done()
-		return false, ctx.Err()
-	})
+	err := NewWaiter(time.Millisecond).Wait(t.Context(), "p", 10*time.Millisecond,
+		func(ctx context.Context) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		})
 	require.ErrorIs(t, err, ErrTimeout)
 }

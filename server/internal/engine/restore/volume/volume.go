@@ -1,5 +1,6 @@
 // Package volume reads what the files beside the archive of a backup say about the data of its volumes: volumeinfo, and
-// for backups that Velero made before 1.13 the lists of native snapshots and pod volume backups. The formats are Velero's.
+// for backups that Velero made before 1.13 the lists of native snapshots and pod volume backups. The formats are
+// Velero's.
 //
 // The package imports package snapshot, which has the types of the files. Start at List.
 package volume
@@ -114,11 +115,13 @@ func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes
 }
 
 func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
-	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName, Where: "what the method " + string(i.BackupMethod) + " has made"}
+	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName,
+		Where: "what the method " + string(i.BackupMethod) + " has made"}
 	switch {
 	case i.SnapshotDataMoved && i.DataMovement != nil:
 		v.Moved, v.SnapshotID = true, i.DataMovement.SnapshotHandle
-		v.Where = fmt.Sprintf("snapshot %s of data mover %s", i.DataMovement.SnapshotHandle, cmp.Or(i.DataMovement.DataMover, "velero"))
+		v.Where = fmt.Sprintf("snapshot %s of data mover %s", i.DataMovement.SnapshotHandle,
+			cmp.Or(i.DataMovement.DataMover, "velero"))
 	case i.CSI != nil:
 		v.Where = fmt.Sprintf("snapshot %s of CSI driver %s", i.CSI.SnapshotHandle, i.CSI.Driver)
 	case i.Native != nil:

@@ -52,9 +52,12 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	t.Parallel()
 	volumes := list(t, `null`, oldSnapshots, oldPodVolumes)
 	require.Equal(t, []*Volume{
-		{Method: snapshot.Native, PV: "pv-1", Snapshot: volumes[0].Snapshot, Where: "snapshot snap-1 of volume snapshot location aws"},
-		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data", Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
-		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic", SnapshotID: "r1", Action: snapshot.PodVolumeRestores},
+		{Method: snapshot.Native, PV: "pv-1", Snapshot: volumes[0].Snapshot,
+			Where: "snapshot snap-1 of volume snapshot location aws"},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data",
+			Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic",
+			SnapshotID: "r1", Action: snapshot.PodVolumeRestores},
 	}, volumes)
 	x := NewIndex(volumes)
 	require.Len(t, x.OfPod("shop", "db"), 2)
@@ -77,10 +80,12 @@ func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
 		"stored":  {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`, action: snapshot.PodVolumeRestores},
 		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, action: snapshot.PodVolumeRestores},
 		"kopia":   {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`, ofVelero: true},
-		"empty":   {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, action: snapshot.PodVolumeRestores, empty: true},
-		"failed":  {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},
+		"empty": {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, action: snapshot.PodVolumeRestores,
+			empty: true},
+		"failed": {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},
 	} {
 		v := list(t, `[{"backupMethod":"PodVolumeBackup",`+row.info+`}]`, "null", "null")[0]
-		require.Equal(t, []any{row.action, row.failed, row.empty, row.ofVelero}, []any{v.Action, v.Failed, v.Empty, v.OfVelero}, name)
+		require.Equal(t, []any{row.action, row.failed, row.empty, row.ofVelero},
+			[]any{v.Action, v.Failed, v.Empty, v.OfVelero}, name)
 	}
 }

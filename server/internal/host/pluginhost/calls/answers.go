@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Answers keeps replies that do not change, so that each call is made once: for the lifetime of a process or of a session.
-// The zero value is ready to use. It is safe for concurrent use.
+// Answers keeps replies that do not change, so that each call is made once: for the lifetime of a process or of a
+// session. The zero value is ready to use. It is safe for concurrent use.
 type Answers struct {
 	mu   sync.Mutex
 	kept map[string]*answer // by method and plugin
@@ -20,8 +20,8 @@ type answer struct {
 	message proto.Message // nil until there is a reply
 }
 
-// Get fills reply with the kept reply. If there is none, Get calls ask, which fills reply, and keeps that. Concurrent callers
-// with the same key wait for the first one until their ctx ends; if ask fails, the next one calls its own.
+// Get fills reply with the kept reply. If there is none, Get calls ask, which fills reply, and keeps that. Concurrent
+// callers with the same key wait for the first one until their ctx ends; if ask fails, the next one calls its own.
 func (a *Answers) Get(ctx context.Context, method, plugin string, reply any, ask func() error) error {
 	known := a.answer(method + " " + plugin)
 	select {

@@ -44,8 +44,8 @@ func NewTable(deadlines Deadlines, known []versioning.WireKind) *Table {
 // Deadlines returns the deadlines, with their defaults.
 func (t *Table) Deadlines() Deadlines { return t.deadlines }
 
-// Call returns what is declared about a method, by its full name. A method that is not declared has the longest deadline and
-// is never repeated.
+// Call returns what is declared about a method, by its full name. A method that is not declared has the longest
+// deadline and is never repeated.
 func (t *Table) Call(method string) Call {
 	found, ok := t.declared[method]
 	if !ok {
@@ -66,8 +66,9 @@ func (t *Table) Call(method string) Call {
 	return c
 }
 
-// kindOf returns the kind in the name of a method's service: BackupItemAction for "/generated.BackupItemAction/Execute", and
-// QueueAdmission for "/cleat.queueadmission.v1.QueueAdmissionService/Decide".
+// kindOf returns the kind in the name of a method's service: BackupItemAction for
+// "/generated.BackupItemAction/Execute", and QueueAdmission for
+// "/cleat.queueadmission.v1.QueueAdmissionService/Decide".
 func kindOf(method string) string {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	return strings.TrimSuffix(service[strings.LastIndexByte(service, '.')+1:], "Service")

@@ -26,25 +26,63 @@ func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 	table := NewTable(Deadlines{}, kinds.All())
 	const query, store, execute, idle = time.Minute, 10 * time.Minute, 4 * time.Hour, 10 * time.Minute
 	for method, want := range map[string]Call{
-		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName:                 {Call: versioning.Call{Class: versioning.Query, Repeatable: true, Constant: true}, Kind: "BackupItemAction", Name: "AppliesTo", Limit: query},
-		backupitemactionv1.BackupItemAction_Execute_FullMethodName:                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "BackupItemAction", Name: "Execute", Limit: execute},
-		backupitemactionv2.BackupItemAction_Execute_FullMethodName:                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "BackupItemAction", Name: "Execute", Limit: execute},
-		backupitemactionv2.BackupItemAction_Progress_FullMethodName:                  {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "BackupItemAction", Name: "Progress", Limit: query},
-		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:                    {Call: versioning.Call{Class: versioning.Query}, Kind: "BackupItemAction", Name: "Cancel", Limit: query},
-		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {Call: versioning.Call{Class: versioning.Execute, Repeatable: true}, Kind: "AsyncBackupItemAction", Name: "Start", Limit: execute},
-		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "RestoreItemAction", Name: "AreAdditionalItemsReady", Limit: query},
-		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:                 {Call: versioning.Call{Class: versioning.Execute, Alone: true}, Kind: "RestoreItemAction", Name: "Execute", Limit: execute},
-		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName:             {Call: versioning.Call{Class: versioning.Execute}, Kind: "ItemBlockAction", Name: "GetRelatedItems", Limit: execute},
-		objectstorev1.ObjectStore_Init_FullMethodName:                                {Call: versioning.Call{Class: versioning.Query, Init: true}, Kind: "ObjectStore", Name: "Init", Limit: query},
-		objectstorev1.ObjectStore_PutObject_FullMethodName:                           {Call: versioning.Call{Class: versioning.Execute}, Kind: "ObjectStore", Name: "PutObject", Limit: execute},
-		objectstorev1.ObjectStore_ObjectExists_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer, Repeatable: true}, Kind: "ObjectStore", Name: "ObjectExists", Limit: store},
-		objectstorev1.ObjectStore_DeleteObject_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer}, Kind: "ObjectStore", Name: "DeleteObject", Limit: store},
-		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName:                 {Call: versioning.Call{Class: versioning.Decision, Repeatable: true}, Kind: "QueueAdmission", Name: "Decide", Limit: query},
-		loadsoothingv1.LoadSoothingService_Admit_FullMethodName:                      {Call: versioning.Call{Class: versioning.Decision, Repeatable: true}, Kind: "LoadSoothing", Name: "Admit", Limit: query},
-		manifestwriterv1.ManifestWriterService_Write_FullMethodName:                  {Call: versioning.Call{Class: versioning.Execute, GivesAway: true}, Kind: "ManifestWriter", Name: "Write", Limit: execute},
-		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:                       {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "PluginLister", Name: "ListPlugins", Limit: query},
-		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName:                  {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "PluginInfo", Name: "GetPluginInfo", Limit: query},
-		"/from.the.Future/Unheard":                                                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "Future", Name: "Unheard", Limit: execute},
+		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query, Repeatable: true, Constant: true,
+		}, Kind: "BackupItemAction", Name: "AppliesTo", Limit: query},
+		backupitemactionv1.BackupItemAction_Execute_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute,
+		}, Kind: "BackupItemAction", Name: "Execute", Limit: execute},
+		backupitemactionv2.BackupItemAction_Execute_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute,
+		}, Kind: "BackupItemAction", Name: "Execute", Limit: execute},
+		backupitemactionv2.BackupItemAction_Progress_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query, Repeatable: true,
+		}, Kind: "BackupItemAction", Name: "Progress", Limit: query},
+		backupitemactionv2.BackupItemAction_Cancel_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query,
+		}, Kind: "BackupItemAction", Name: "Cancel", Limit: query},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute, Repeatable: true,
+		}, Kind: "AsyncBackupItemAction", Name: "Start", Limit: execute},
+		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query, Repeatable: true,
+		}, Kind: "RestoreItemAction", Name: "AreAdditionalItemsReady", Limit: query},
+		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute, Alone: true,
+		}, Kind: "RestoreItemAction", Name: "Execute", Limit: execute},
+		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute,
+		}, Kind: "ItemBlockAction", Name: "GetRelatedItems", Limit: execute},
+		objectstorev1.ObjectStore_Init_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query, Init: true,
+		}, Kind: "ObjectStore", Name: "Init", Limit: query},
+		objectstorev1.ObjectStore_PutObject_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute,
+		}, Kind: "ObjectStore", Name: "PutObject", Limit: execute},
+		objectstorev1.ObjectStore_ObjectExists_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Transfer, Repeatable: true,
+		}, Kind: "ObjectStore", Name: "ObjectExists", Limit: store},
+		objectstorev1.ObjectStore_DeleteObject_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Transfer,
+		}, Kind: "ObjectStore", Name: "DeleteObject", Limit: store},
+		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Decision, Repeatable: true,
+		}, Kind: "QueueAdmission", Name: "Decide", Limit: query},
+		loadsoothingv1.LoadSoothingService_Admit_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Decision, Repeatable: true,
+		}, Kind: "LoadSoothing", Name: "Admit", Limit: query},
+		manifestwriterv1.ManifestWriterService_Write_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Execute, GivesAway: true,
+		}, Kind: "ManifestWriter", Name: "Write", Limit: execute},
+		pluginlisterv1.PluginLister_ListPlugins_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query, Repeatable: true,
+		}, Kind: "PluginLister", Name: "ListPlugins", Limit: query},
+		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Query, Repeatable: true,
+		}, Kind: "PluginInfo", Name: "GetPluginInfo", Limit: query},
+		"/from.the.Future/Unheard": {Call: versioning.Call{
+			Class: versioning.Execute,
+		}, Kind: "Future", Name: "Unheard", Limit: execute},
 	} {
 		want.Idle = idle
 		require.Equal(t, want, table.Call(method), method)
@@ -54,7 +92,8 @@ func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 func TestDeadlineOfKindBoundsOnlyItsWork(t *testing.T) {
 	t.Parallel()
 	table := NewTable(Deadlines{Query: time.Second, Kinds: map[string]time.Duration{
-		"BackupItemAction": 2 * time.Second, "QueueAdmission": 3 * time.Second, "ManifestWriter": 4 * time.Second, "ObjectStore": -1, "LoadSoothing": 0,
+		"BackupItemAction": 2 * time.Second, "QueueAdmission": 3 * time.Second, "ManifestWriter": 4 * time.Second,
+		"ObjectStore": -1, "LoadSoothing": 0,
 	}}, kinds.All())
 	for method, want := range map[string]time.Duration{
 		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName:              time.Second,

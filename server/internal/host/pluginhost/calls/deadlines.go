@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Deadlines bounds how long a plugin may take. Zero takes the default, negative means no limit. The caller's own context
-// bounds every call as well.
+// Deadlines bounds how long a plugin may take. Zero takes the default, negative means no limit. The caller's own
+// context bounds every call as well.
 type Deadlines struct {
 	// Start is the time from starting a process until it can be called, Init included. Default 60 s, as in go-plugin.
 	Start time.Duration
@@ -22,14 +22,15 @@ type Deadlines struct {
 	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and Velero sets no
 	// limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
 	Execute time.Duration
-	// Kinds sets another limit for the work of some kinds, by the kind's name whatever its version, e.g. "BackupItemAction".
-	// It replaces Execute and Query for the calls that do the kind's work, the 10 min for a unary call of a store, and the
-	// 10 min between two messages of a stream. Calls that need no work keep Query.
+	// Kinds sets another limit for the work of some kinds, by the kind's name whatever its version, e.g.
+	// "BackupItemAction". It replaces Execute and Query for the calls that do the kind's work, the 10 min for a unary call
+	// of a store, and the 10 min between two messages of a stream. Calls that need no work keep Query.
 	Kinds map[string]time.Duration
 }
 
-// transfer is the limit for unary calls of stores and snapshotters, and for the time in which a plugin neither receives nor
-// sends the next message of a stream. Time that the host takes does not count, and a stream as a whole has no limit.
+// transfer is the limit for unary calls of stores and snapshotters, and for the time in which a plugin neither receives
+// nor sends the next message of a stream. Time that the host takes does not count, and a stream as a whole has no
+// limit.
 const transfer = 10 * time.Minute
 
 func (d Deadlines) withDefaults() Deadlines {
@@ -41,8 +42,9 @@ func (d Deadlines) withDefaults() Deadlines {
 
 type deadlineKey struct{}
 
-// WithDeadline returns a context whose calls are bounded by limit instead of by Deadlines: a unary call as a whole, a stream
-// by the time between two messages. Negative means no limit. It is for plugins that have a deadline of their own.
+// WithDeadline returns a context whose calls are bounded by limit instead of by Deadlines: a unary call as a whole, a
+// stream by the time between two messages. Negative means no limit. It is for plugins that have a deadline of their
+// own.
 func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, deadlineKey{}, limit)
 }
@@ -80,8 +82,8 @@ func Interrupted(call Call, cause error) error {
 	return fmt.Errorf("%s: %w", call.Name, cause)
 }
 
-// EndOf returns the cause of the end of ctx, nil if it has not ended. The plugin may notice a deadline shortly before the server
-// does.
+// EndOf returns the cause of the end of ctx, nil if it has not ended. The plugin may notice a deadline shortly before
+// the server does.
 func EndOf(ctx context.Context, err error) error {
 	if status.Code(err) == codes.DeadlineExceeded {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {

@@ -15,8 +15,8 @@ const shownStderr = 5
 // DuringStart is what stands for the name of a call in the error of a process that died before it was called.
 const DuringStart = "start"
 
-// DiedError is returned when the process of a plugin ended during a call, or before it could reply to one. It is not returned
-// when the caller cancelled.
+// DiedError is returned when the process of a plugin ended during a call, or before it could reply to one. It is not
+// returned when the caller cancelled.
 type DiedError struct {
 	// Plugin is the name of the plugin that was called, "domain/name"; empty while its file is being listed.
 	Plugin string
@@ -55,8 +55,8 @@ func (e *DiedError) summary() string {
 	return b.String()
 }
 
-// WithoutStderr returns the text of err without what a plugin wrote to stderr, which may hold anything. It is for annotations
-// and events, which people read who may not read the log of the server.
+// WithoutStderr returns the text of err without what a plugin wrote to stderr, which may hold anything. It is for
+// annotations and events, which people read who may not read the log of the server.
 func WithoutStderr(err error) string {
 	text := err.Error()
 	var died *DiedError
@@ -78,8 +78,8 @@ func (e *DiedError) quoted() []string {
 	}
 }
 
-// OverdueError is returned when a plugin did not reply within the deadline of the call's class. The call was cancelled, and its
-// process gets no further calls.
+// OverdueError is returned when a plugin did not reply within the deadline of the call's class. The call was cancelled,
+// and its process gets no further calls.
 type OverdueError struct {
 	Plugin  string
 	Command string
@@ -91,8 +91,8 @@ func (e *OverdueError) Error() string {
 	return fmt.Sprintf("plugin %s (%s) did not answer %s within %s", e.Plugin, e.Command, e.During, e.Limit)
 }
 
-// OutOfServiceError is returned when a binary failed so often in a row that it is not started for a while. It wraps the last
-// failure.
+// OutOfServiceError is returned when a binary failed so often in a row that it is not started for a while. It wraps the
+// last failure.
 type OutOfServiceError struct {
 	Command  string
 	Failures int       // in a row

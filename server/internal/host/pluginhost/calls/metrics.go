@@ -31,7 +31,8 @@ func NewMetrics(registerer prometheus.Registerer) *metrics {
 		return nil
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Subsystem: "plugin", Name: name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Subsystem: "plugin", Name: name,
+			Help: help}, labels)
 	}
 	m := &metrics{
 		registerer: registerer,
@@ -41,11 +42,15 @@ func NewMetrics(registerer prometheus.Registerer) *metrics {
 			// from half a millisecond, in steps of four, to half an hour
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 12),
 		}, []string{"plugin", "kind", "call", "outcome"}),
-		failures:     counter("failures_total", "Failures of plugin processes: those that could not be started, died, or hung.", "command", "reason"),
-		restarts:     counter("restarts_total", "Plugin processes that were started in place of one that had failed.", "command"),
-		outOfService: counter("out_of_service_total", "How often a plugin binary was not started for a while, after too many failures in a row.", "command"),
-		droppedLines: counter("log_lines_dropped_total", "Lines of plugin processes that are missing from the logs because there were too many in a second (rate), "+
-			"or truncated because they are too long (length).", "command", "reason"),
+		failures: counter("failures_total", "Failures of plugin processes: those that could not be started, died, or "+
+			"hung.", "command", "reason"),
+		restarts: counter("restarts_total", "Plugin processes that were started in place of one that had failed.",
+			"command"),
+		outOfService: counter("out_of_service_total",
+			"How often a plugin binary was not started for a while, after too many failures in a row.", "command"),
+		droppedLines: counter("log_lines_dropped_total",
+			"Lines of plugin processes that are missing from the logs because there were too many in a second (rate), "+
+				"or truncated because they are too long (length).", "command", "reason"),
 	}
 	return m
 }
@@ -55,7 +60,8 @@ func (m *metrics) Register(others ...prometheus.Collector) error {
 	if m == nil {
 		return nil
 	}
-	for _, collector := range append([]prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, m.droppedLines}, others...) {
+	for _, collector := range append([]prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService,
+		m.droppedLines}, others...) {
 		if err := m.registerer.Register(collector); err != nil {
 			m.Unregister()
 			return fmt.Errorf("register the metrics of plugins: %w", err)

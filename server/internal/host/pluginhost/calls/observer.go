@@ -38,8 +38,8 @@ type observation struct {
 	span     trace.Span // nil: none
 }
 
-// Begin is called immediately before a call; the call is made with the context that it returns. Calls that find out which
-// plugins a process has, for which plugin is empty, are not observed.
+// Begin is called immediately before a call; the call is made with the context that it returns. Calls that find out
+// which plugins a process has, for which plugin is empty, are not observed.
 func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (context.Context, observation) {
 	if o.Metrics == nil && o.Tracer == nil || plugin == "" {
 		return ctx, observation{}
@@ -51,8 +51,8 @@ func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (co
 	return ctx, seen
 }
 
-// Answered ends the observation of a unary call that returned err, or a reply that has yet to be validated. It returns the
-// error for the caller.
+// Answered ends the observation of a unary call that returned err, or a reply that has yet to be validated. It returns
+// the error for the caller.
 func (o observation) Answered(err error, reply any, opts []grpc.CallOption) error {
 	took := time.Since(o.began)
 	if err == nil {

@@ -24,16 +24,16 @@ func NewTracer(provider trace.TracerProvider) trace.Tracer {
 // runKey is the key of the attribute that names the run for which a call is made.
 type runKey struct{}
 
-// StartRun begins the span of the run named by kind and name, e.g. "Backup" and "velero/nightly". Calls that are made with
-// the context it returns are children of that span and name the run.
+// StartRun begins the span of the run named by kind and name, e.g. "Backup" and "velero/nightly". Calls that are made
+// with the context it returns are children of that span and name the run.
 func StartRun(ctx context.Context, tracer trace.Tracer, kind, name string) (context.Context, trace.Span) {
 	what := attribute.String("cleat."+strings.ToLower(kind), name)
 	ctx, span := tracer.Start(ctx, kind, trace.WithAttributes(what))
 	return context.WithValue(ctx, runKey{}, what), span
 }
 
-// startSpan begins the span of one call. Its identity is sent to the plugin in the metadata of the call, as the W3C trace
-// context.
+// startSpan begins the span of one call. Its identity is sent to the plugin in the metadata of the call, as the W3C
+// trace context.
 func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string, c Call) (context.Context, trace.Span) {
 	attributes := []attribute.KeyValue{
 		attribute.String("cleat.plugin", plugin),
@@ -44,7 +44,8 @@ func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string,
 	if what, ok := ctx.Value(runKey{}).(attribute.KeyValue); ok {
 		attributes = append(attributes, what)
 	}
-	ctx, span := tracer.Start(ctx, c.Kind+"/"+c.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	ctx, span := tracer.Start(ctx, c.Kind+"/"+c.Name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attributes...))
 	sent := outgoing{}
 	propagation.TraceContext{}.Inject(ctx, &sent)
 	return metadata.AppendToOutgoingContext(ctx, sent...), span

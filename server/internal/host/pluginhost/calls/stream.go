@@ -17,14 +17,19 @@ import (
 type StreamWatch struct {
 	Idle    time.Duration // the longest time that the plugin may take between two messages; negative means no limit
 	Overdue error         // the cause of the end when the plugin took longer
-	// Finish is called once, when the stream has ended, with the context of the stream. It returns the error for the caller.
+	// Finish is called once, when the stream has ended, with the context of the stream. It returns the error for the
+	// caller.
 	Finish func(ctx context.Context, err error) error
 }
 
 // OpenStream opens a stream that is watched. As with every gRPC stream, the caller reads it to its end or cancels ctx.
-func OpenStream(ctx context.Context, on grpc.ClientConnInterface, desc *grpc.StreamDesc, method string, opts []grpc.CallOption, watch StreamWatch) (grpc.ClientStream, error) {
+func OpenStream(
+	ctx context.Context, on grpc.ClientConnInterface, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
+	watch StreamWatch,
+) (grpc.ClientStream, error) {
 	streamCtx, cancel := context.WithCancelCause(ctx)
-	s := &watchedStream{ctx: streamCtx, cancel: cancel, watch: watch, serverStreams: desc.ServerStreams, sendsOnly: desc.ClientStreams}
+	s := &watchedStream{ctx: streamCtx, cancel: cancel, watch: watch, serverStreams: desc.ServerStreams,
+		sendsOnly: desc.ClientStreams}
 	disarm := s.arm()
 	inner, err := on.NewStream(streamCtx, desc, method, opts...)
 	disarm()

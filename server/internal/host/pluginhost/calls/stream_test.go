@@ -19,7 +19,9 @@ type silent struct {
 	receiving chan struct{} // gets a value when a stream begins to wait
 }
 
-func (c silent) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c silent) NewStream(
+	ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return silentStream{ctx: ctx, receiving: c.receiving}, nil
 }
 
@@ -37,16 +39,17 @@ func (s silentStream) RecvMsg(any) error {
 	return s.ctx.Err()
 }
 
-// TestIdleTimerStartsAfterCloseSend checks that RecvMsg waits without a limit while messages are still sent, and for the idle
-// time once CloseSend was called, even if RecvMsg was called before.
+// TestIdleTimerStartsAfterCloseSend checks that RecvMsg waits without a limit while messages are still sent, and for
+// the idle time once CloseSend was called, even if RecvMsg was called before.
 func TestIdleTimerStartsAfterCloseSend(t *testing.T) {
 	t.Parallel()
 	overdue := &OverdueError{Plugin: "example.io/silent", During: "Write"}
 	conn := silent{receiving: make(chan struct{}, 1)}
-	stream, err := OpenStream(t.Context(), conn, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/x/Write", nil, StreamWatch{
-		Idle: 10 * time.Millisecond, Overdue: overdue,
-		Finish: func(ctx context.Context, _ error) error { return context.Cause(ctx) },
-	})
+	stream, err := OpenStream(t.Context(), conn, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/x/Write",
+		nil, StreamWatch{
+			Idle: 10 * time.Millisecond, Overdue: overdue,
+			Finish: func(ctx context.Context, _ error) error { return context.Cause(ctx) },
+		})
 	require.NoError(t, err)
 	received := make(chan error, 1)
 	go func() { received <- stream.RecvMsg(nil) }()
@@ -75,9 +78,10 @@ func TestStreamEndedEarlyByPluginIsInvalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var ended error
-			stream, err := OpenStream(t.Context(), eager{}, &grpc.StreamDesc{ClientStreams: true}, "/x/PutObject", nil, StreamWatch{
-				Idle: -1, Finish: func(_ context.Context, err error) error { ended = err; return err },
-			})
+			stream, err := OpenStream(t.Context(), eager{}, &grpc.StreamDesc{ClientStreams: true}, "/x/PutObject", nil,
+				StreamWatch{
+					Idle: -1, Finish: func(_ context.Context, err error) error { ended = err; return err },
+				})
 			require.NoError(t, err)
 			require.ErrorIs(t, stream.SendMsg(nil), io.EOF)
 			if whole {

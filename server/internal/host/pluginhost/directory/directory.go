@@ -14,11 +14,13 @@ import (
 type Config struct {
 	// Path is the plugin directory. It may be missing; empty means that there is none.
 	Path string
-	// Lock lists the binaries that may run, of those that only root and the user of this process can change. nil allows all of these.
+	// Lock lists the binaries that may run, of those that only root and the user of this process can change. nil allows
+	// all of these.
 	Lock *pluginlock.Lock
 	// Named is set if the user has named Path and what is there, so that it may run whoever can change it.
 	Named bool
-	// LockPath is the file that Lock was read from, or from which one is to be read once it exists. Empty: Lock stays as it is.
+	// LockPath is the file that Lock was read from, or from which one is to be read once it exists. Empty: Lock stays as
+	// it is.
 	LockPath string
 	// IsVolume reports whether a directory is a volume of the pod in which the server runs; nil is the real test.
 	IsVolume func(dir string) bool
@@ -38,7 +40,8 @@ type Directory struct {
 	folders []string // in which something can change
 }
 
-// Open returns the directory without looking at it. It returns an error if others than root and the user of this process can change the lock.
+// Open returns the directory without looking at it. It returns an error if others than root and the user of this
+// process can change the lock.
 func Open(cfg Config) (*Directory, error) {
 	isVolume := isPodVolume
 	if cfg.IsVolume != nil {
@@ -59,7 +62,8 @@ func Open(cfg Config) (*Directory, error) {
 // Seen is the result of a look at the directory.
 type Seen struct {
 	Files []File
-	// Problems are paths that are not plugin files but have to be shown: a plugin of the lock that is missing, or the lock.
+	// Problems are paths that are not plugin files but have to be shown: a plugin of the lock that is missing, or the
+	// lock.
 	Problems []Problem
 	// Trust decides which of the files may run.
 	Trust *Trust
@@ -68,7 +72,8 @@ type Seen struct {
 // Problem is a path with what is wrong there.
 type Problem struct{ Path, Reason string }
 
-// Look finds the files that are in the directory now, and takes over a lock that has changed. It is not called concurrently.
+// Look finds the files that are in the directory now, and takes over a lock that has changed. It is not called
+// concurrently.
 func (d *Directory) Look() (Seen, error) {
 	if d.path == "" {
 		return Seen{Trust: d.Trust()}, nil
@@ -110,8 +115,8 @@ func (d *Directory) Trust() *Trust {
 // Lock returns the lock in force, nil if there is none: the configured one, or the last valid content of its file.
 func (d *Directory) Lock() *pluginlock.Lock { return d.Trust().lock }
 
-// relock puts a lock in force for what is started from now on. Runs that have begun keep the lock that they began with, as
-// they keep their plugins.
+// relock puts a lock in force for what is started from now on. Runs that have begun keep the lock that they began with,
+// as they keep their plugins.
 func (d *Directory) relock(lock *pluginlock.Lock) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,10 +28,10 @@ type found struct {
 	missing bool              // there is no directory
 }
 
-// find finds the executable files below dir, in the order of a directory walk with the names sorted in each folder; that is
-// Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends in ".exe". Symbolic links
-// are followed, every file and folder is visited once. Names that begin with "." and those that programs give to unfinished
-// files are skipped, and so is a lock. A missing dir is not an error.
+// find finds the executable files below dir, in the order of a directory walk with the names sorted in each folder;
+// that is Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends in ".exe".
+// Symbolic links are followed, every file and folder is visited once. Names that begin with "." and those that programs
+// give to unfinished files are skipped, and so is a lock. A missing dir is not an error.
 func find(dir string) (found, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {

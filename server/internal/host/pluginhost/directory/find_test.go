@@ -29,7 +29,8 @@ func TestFindWalksInOrderAndExplainsOmissions(t *testing.T) {
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, from)))
 	}
-	for _, name := range []string{".hidden", "plugin.tmp", "plugin.part", ".plugin.swp", "plugin~", ".cache/plugin", "plugins.lock"} {
+	for _, name := range []string{".hidden", "plugin.tmp", "plugin.part", ".plugin.swp", "plugin~", ".cache/plugin",
+		"plugins.lock"} {
 		write(filepath.Join(dir, name), 0o755)
 	}
 	seen, err := find(dir)
@@ -40,12 +41,14 @@ func TestFindWalksInOrderAndExplainsOmissions(t *testing.T) {
 	}
 	require.Equal(t, []string{"a/b/c", "a/z", "b", "folder/deep", "link", "windows.exe"}, paths)
 	require.Equal(t, map[string]string{
-		filepath.Join(dir, "a.txt"):  "it is not executable, its mode is -rw-r--r--",
-		filepath.Join(dir, "again"):  "it is the same file as " + filepath.Join(dir, "a", "z"),
-		filepath.Join(dir, "round"):  "it is the same file as " + dir,
-		filepath.Join(dir, "broken"): "follow the link: lstat " + filepath.Join(dir, "nowhere") + ": no such file or directory",
+		filepath.Join(dir, "a.txt"): "it is not executable, its mode is -rw-r--r--",
+		filepath.Join(dir, "again"): "it is the same file as " + filepath.Join(dir, "a", "z"),
+		filepath.Join(dir, "round"): "it is the same file as " + dir,
+		filepath.Join(dir, "broken"): "follow the link: lstat " + filepath.Join(dir, "nowhere") +
+			": no such file or directory",
 	}, seen.omitted)
-	require.ElementsMatch(t, []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b"), outside, filepath.Join(outside, "folder")}, seen.folders)
+	require.ElementsMatch(t, []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b"), outside,
+		filepath.Join(outside, "folder")}, seen.folders)
 
 	seen, err = find(filepath.Join(dir, "missing"))
 	require.NoError(t, err)

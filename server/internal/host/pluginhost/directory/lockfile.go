@@ -15,8 +15,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 )
 
-// lockFile is the file that the lock comes from. A running server adopts a lock that the owner writes there. If anything
-// else happens to the file, the lock in force stays in force; in particular, removing the file unlocks nothing.
+// lockFile is the file that the lock comes from. A running server adopts a lock that the owner writes there. If
+// anything else happens to the file, the lock in force stays in force; in particular, removing the file unlocks
+// nothing.
 type lockFile struct {
 	path    string           // empty if there is none to read
 	read    process.Identity // of the content that is in force
@@ -50,8 +51,8 @@ func (l *lockFile) identity() process.Identity {
 	return process.IdentityOf(info)
 }
 
-// readLock puts the current content of the lock file in force. problem says why that is impossible; empty means that nothing is
-// wrong.
+// readLock puts the current content of the lock file in force. problem says why that is impossible; empty means that
+// nothing is wrong.
 func (d *Directory) readLock() (problem string) {
 	l := &d.lock
 	if l.path == "" {
@@ -112,11 +113,12 @@ func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, proces
 	return next, seen, way.Check(isReadOnly)
 }
 
-// isReadOnly reports whether nobody can write there, as in volumes of ConfigMaps and Secrets. Owners and modes say nothing then.
+// isReadOnly reports whether nobody can write there, as in volumes of ConfigMaps and Secrets. Owners and modes say
+// nothing then.
 func isReadOnly(step owners.Step) bool { return step.ReadOnly }
 
-// checkFirst returns an error if others can change the lock with which the host starts, because whoever can change it decides what
-// runs. On a volume of the pod, which its spec lets others write to, it only logs a warning.
+// checkFirst returns an error if others can change the lock with which the host starts, because whoever can change it
+// decides what runs. On a volume of the pod, which its spec lets others write to, it only logs a warning.
 func (l *lockFile) checkFirst(trust *Trust, log hclog.Logger) error {
 	file, way, err := owners.Open(l.path)
 	if err != nil {
@@ -127,7 +129,8 @@ func (l *lockFile) checkFirst(trust *Trust, log hclog.Logger) error {
 		return fmt.Errorf("the lock does not hold: %w", err)
 	}
 	if err := way.Check(isReadOnly); err != nil {
-		log.Warn("everything that shares this volume of the pod can change the lock, and so what runs; keep the lock in a ConfigMap",
+		log.Warn("everything that shares this volume of the pod can change the lock, and so what runs; keep the lock in a "+
+			"ConfigMap",
 			"lock", l.path, "error", err)
 	}
 	return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Trust decides which binaries of the plugin directory may run: those that only root and the server's user can change, and of these, with
-// a lock, those that it names, with the content that it names. In a volume of the pod, the pod decides who can write; a lock decides
-// there what the content is.
+// Trust decides which binaries of the plugin directory may run: those that only root and the server's user can change,
+// and of these, with a lock, those that it names, with the content that it names. In a volume of the pod, the pod
+// decides who can write; a lock decides there what the content is.
 type Trust struct {
 	dir    string // absolute
 	lock   *pluginlock.Lock
@@ -41,8 +41,8 @@ func newTrust(cfg Config, isVolume func(dir string) bool) *Trust {
 	return t
 }
 
-// Check is called before each start of a binary and returns what is to run: the binary, or with a lock a sealed copy of what the lock
-// names. The error says why it must not run and what to do.
+// Check is called before each start of a binary and returns what is to run: the binary, or with a lock a sealed copy of
+// what the lock names. The error says why it must not run and what to do.
 func (t *Trust) Check(b *process.Binary) (*process.Binary, error) {
 	sum, err := t.judge(b)
 	if err != nil || t.lock == nil {
@@ -130,8 +130,8 @@ func (t *Trust) relative(path string) string {
 	return filepath.ToSlash(relative)
 }
 
-// isPodVolume reports whether dir is a volume of the pod in which the server runs. An emptyDir is writable for everything in
-// the pod, and "velero install" keeps the plugins in one.
+// isPodVolume reports whether dir is a volume of the pod in which the server runs. An emptyDir is writable for
+// everything in the pod, and "velero install" keeps the plugins in one.
 func isPodVolume(dir string) bool {
 	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && isMountPoint(dir)
 }

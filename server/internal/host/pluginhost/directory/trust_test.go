@@ -21,7 +21,8 @@ func TestTrustAsksWhoCanWriteOnTheWholeWay(t *testing.T) {
 	b, err := process.OpenBinary(path)
 	require.NoError(t, err)
 	defer func() { _ = b.Close() }()
-	for _, trust := range []*Trust{{dir: folder}, {dir: path}, {dir: folder, lock: lockOf(t, path)}} { // a single file takes the place of a directory
+	for _, trust := range []*Trust{{dir: folder}, {dir: path}, {dir: folder, lock: lockOf(t, path)}} {
+		// a single file takes the place of a directory
 		require.NoError(t, os.Chmod(above, 0o755))
 		run, err := trust.Check(b)
 		require.NoError(t, err)

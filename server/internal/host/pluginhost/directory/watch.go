@@ -14,7 +14,8 @@ import (
 const maxEvents = 256
 
 // Watch calls look whenever something may have changed in the directory, until ctx ends. The operating system reports
-// changes; look is also called every interval, unless that is negative, because not every file system reports all of them.
+// changes; look is also called every interval, unless that is negative, because not every file system reports all of
+// them.
 func (d *Directory) Watch(ctx context.Context, clock clock.WithDelayedExecution, interval time.Duration, look func()) {
 	events, err := fsnotify.NewBufferedWatcher(maxEvents)
 	if err != nil {
@@ -35,7 +36,9 @@ func (d *Directory) Watch(ctx context.Context, clock clock.WithDelayedExecution,
 }
 
 // awaitChange returns when something may have changed, false when ctx has ended.
-func (d *Directory) awaitChange(ctx context.Context, clock clock.WithDelayedExecution, events *fsnotify.Watcher, interval time.Duration) bool {
+func (d *Directory) awaitChange(
+	ctx context.Context, clock clock.WithDelayedExecution, events *fsnotify.Watcher, interval time.Duration,
+) bool {
 	var due <-chan time.Time
 	if interval > 0 {
 		timer := clock.NewTimer(interval)

@@ -23,8 +23,9 @@ const (
 	tailWidth = 512
 )
 
-// EachLine calls handle for every line of r without its line end, until r ends. A line longer than maxLine is truncated, and
-// a note at its end says so. handle must not keep the slice. progress, if it is not nil, counts the bytes handled.
+// EachLine calls handle for every line of r without its line end, until r ends. A line longer than maxLine is
+// truncated, and a note at its end says so. handle must not keep the slice. progress, if it is not nil, counts the
+// bytes handled.
 func EachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte, cut bool)) {
 	reader := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -95,8 +96,8 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// tail remembers the last lines of a process, or once a Go crash has begun, the first lines of that, because the message is
-// at its top.
+// tail remembers the last lines of a process, or once a Go crash has begun, the first lines of that, because the
+// message is at its top.
 type tail struct {
 	mu      sync.Mutex
 	crashed bool

@@ -25,19 +25,23 @@ func TestParseLogLine(t *testing.T) {
 		"hclog": {
 			`{"@level":"info","@message":"done","@timestamp":"2026-01-02T03:04:05.000000Z","n":3}`, hclog.Info, `done[n 3]`,
 		},
-		"plain logrus":                 {`{"level":"fatal","msg":"lost","time":"2026-01-02T03:04:05Z"}`, hclog.Error, `lost[]`},
-		"numbers are kept exactly":     {`{"@level":"info","@message":"m","n":12345678901234567890}`, hclog.Info, `m[n 12345678901234567890]`},
+		"plain logrus": {`{"level":"fatal","msg":"lost","time":"2026-01-02T03:04:05Z"}`, hclog.Error,
+			`lost[]`},
+		"numbers are kept exactly": {`{"@level":"info","@message":"m","n":12345678901234567890}`, hclog.Info,
+			`m[n 12345678901234567890]`},
 		"message that is not a string": {`{"@level":"info","@message":7}`, hclog.Debug, `{"@level":"info","@message":7}[]`},
 		"level that is not a string":   {`{"@level":[],"@message":"m"}`, hclog.Debug, `{"@level":[],"@message":"m"}[]`},
-		"an unknown level":             {`{"@level":"loud","@message":"m"}`, hclog.Debug, `{"@level":"loud","@message":"m"}[]`},
-		"more than an object":          {`{"@level":"info","@message":"m"} {}`, hclog.Debug, `{"@level":"info","@message":"m"} {}[]`},
-		"half an object":               {`{"@level":"info"`, hclog.Debug, `{"@level":"info"[]`},
-		"text":                         {`hello`, hclog.Debug, `hello[]`},
-		"text with a level":            {`[WARN] careful`, hclog.Warn, `[WARN] careful[]`},
-		"text in brackets":             {`[boot] careful`, hclog.Debug, `[boot] careful[]`},
-		"crash":                        {`panic: boom`, hclog.Error, `panic: boom[]`},
-		"signal":                       {`SIGSEGV: segmentation violation`, hclog.Error, `SIGSEGV: segmentation violation[]`},
-		"invalid UTF-8":                {"\xff\xfe", hclog.Debug, "\uFFFD[]"},
+		"an unknown level": {`{"@level":"loud","@message":"m"}`, hclog.Debug,
+			`{"@level":"loud","@message":"m"}[]`},
+		"more than an object": {`{"@level":"info","@message":"m"} {}`, hclog.Debug,
+			`{"@level":"info","@message":"m"} {}[]`},
+		"half an object":    {`{"@level":"info"`, hclog.Debug, `{"@level":"info"[]`},
+		"text":              {`hello`, hclog.Debug, `hello[]`},
+		"text with a level": {`[WARN] careful`, hclog.Warn, `[WARN] careful[]`},
+		"text in brackets":  {`[boot] careful`, hclog.Debug, `[boot] careful[]`},
+		"crash":             {`panic: boom`, hclog.Error, `panic: boom[]`},
+		"signal":            {`SIGSEGV: segmentation violation`, hclog.Error, `SIGSEGV: segmentation violation[]`},
+		"invalid UTF-8":     {"\xff\xfe", hclog.Debug, "\uFFFD[]"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +73,8 @@ func TestEachLineTruncatesLongLinesAndCountsBytes(t *testing.T) {
 	var got []string
 	var handled atomic.Int64
 	EachLine(strings.NewReader(input), &handled, func(line []byte, _ bool) { got = append(got, string(line)) })
-	require.Equal(t, []string{"first", strings.Repeat("x", maxLine) + fmt.Sprintf("... (%d more bytes)", 2*maxLine), strings.Repeat("y", maxLine), "last"}, got)
+	require.Equal(t, []string{"first", strings.Repeat("x", maxLine) + fmt.Sprintf("... (%d more bytes)", 2*maxLine),
+		strings.Repeat("y", maxLine), "last"}, got)
 	require.EqualValues(t, len(input), handled.Load())
 }
 

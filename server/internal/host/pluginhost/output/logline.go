@@ -41,7 +41,8 @@ func (l Line) String() string {
 // StartsCrash reports whether the line is the first one that the Go runtime writes when it crashes.
 func StartsCrash(line string) bool {
 	for _, start := range []string{
-		"panic: ", "fatal error: ", "runtime: out of memory: ", "runtime/cgo: ", "SIGABRT: ", "SIGBUS: ", "SIGQUIT: ", "SIGSEGV: ",
+		"panic: ", "fatal error: ", "runtime: out of memory: ", "runtime/cgo: ", "SIGABRT: ", "SIGBUS: ", "SIGQUIT: ",
+		"SIGSEGV: ",
 	} {
 		if strings.HasPrefix(line, start) {
 			return true
@@ -50,9 +51,9 @@ func StartsCrash(line string) bool {
 	return false
 }
 
-// parseLogLine parses a line that the plugin library of Velero (logrus with "@message" and "@level") or hclog wrote. Any
-// other line is a message of its own: at the level that its prefix names, otherwise debug. go-plugin has such a parser, but
-// it panics on a "@message" that is not a string.
+// parseLogLine parses a line that the plugin library of Velero (logrus with "@message" and "@level") or hclog wrote.
+// Any other line is a message of its own: at the level that its prefix names, otherwise debug. go-plugin has such a
+// parser, but it panics on a "@message" that is not a string.
 func parseLogLine(line []byte) Line {
 	if line[0] == '{' {
 		if parsed, ok := parseJSONLine(line); ok {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Output parses the lines of a process, remembers the last ones, and passes on as many as the process may write. It is safe
-// for concurrent use.
+// Output parses the lines of a process, remembers the last ones, and passes on as many as the process may write. It is
+// safe for concurrent use.
 type Output struct {
 	Pass      func(Line)
 	Drop      func(reason string) // counts a line that is left out or truncated; may be nil

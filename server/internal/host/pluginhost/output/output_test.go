@@ -15,7 +15,8 @@ func TestLinesOverLimitAreLeftOutAndCounted(t *testing.T) {
 	var passed []string
 	dropped := map[string]int{}
 	o := &Output{
-		PerSecond: 2, Clock: clock, Pass: func(l Line) { passed = append(passed, l.String()) }, Drop: func(reason string) { dropped[reason]++ },
+		PerSecond: 2, Clock: clock, Pass: func(l Line) { passed = append(passed, l.String()) },
+		Drop: func(reason string) { dropped[reason]++ },
 	}
 	write := func(from, to int) {
 		for i := from; i <= to; i++ {
@@ -23,12 +24,14 @@ func TestLinesOverLimitAreLeftOutAndCounted(t *testing.T) {
 		}
 	}
 	notice := func(n int) string {
-		return fmt.Sprintf("[WARN] lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond leftOut=%d linesPerSecond=2", n)
+		return fmt.Sprintf("[WARN] lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond "+
+			"leftOut=%d linesPerSecond=2", n)
 	}
 
 	write(1, 5)
 	require.Equal(t, []string{"line 1", "line 2"}, passed)
-	require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4", "line 5"}, o.tail.last(), "the last lines are kept nevertheless")
+	require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4", "line 5"}, o.tail.last(),
+		"the last lines are kept nevertheless")
 
 	passed = nil
 	clock.SetTime(clock.Now().Add(999 * time.Millisecond))
@@ -48,5 +51,6 @@ func TestLinesOverLimitAreLeftOutAndCounted(t *testing.T) {
 	o.PerSecond = -1
 	write(1, 100)
 	require.Len(t, passed, 100)
-	require.Equal(t, map[string]int{"rate": 5, "length": 33}, dropped, "a line that is left out does not count as truncated")
+	require.Equal(t, map[string]int{"rate": 5, "length": 33}, dropped,
+		"a line that is left out does not count as truncated")
 }

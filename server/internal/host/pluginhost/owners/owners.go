@@ -25,9 +25,10 @@ type Step struct {
 // Unknown is the owner where the operating system has none.
 const Unknown = -1
 
-// Check returns an error if another user than root and that of this process can change the file or lead elsewhere: such a user owns it, or
-// its mode lets others write. A sticky directory, such as /tmp, may be above, but not hold the file: others can add files there, and replace
-// none. Steps for which except returns true are left out; except may be nil. The error says what to do.
+// Check returns an error if another user than root and that of this process can change the file or lead elsewhere: such
+// a user owns it, or its mode lets others write. A sticky directory, such as /tmp, may be above, but not hold the file:
+// others can add files there, and replace none. Steps for which except returns true are left out; except may be nil.
+// The error says what to do.
 func (w Way) Check(except func(Step) bool) error {
 	for _, step := range w {
 		if except != nil && except(step) {
@@ -50,7 +51,8 @@ func (s Step) check() error {
 	case s.Mode.IsDir() && !s.Holds && s.Mode&fs.ModeSticky != 0:
 		return nil
 	}
-	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s"`, s.what(), s.Path, s.Mode, s.Path)
+	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s"`, s.what(), s.Path,
+		s.Mode, s.Path)
 }
 
 func (s Step) what() string {

@@ -22,7 +22,8 @@ func TestOpenTakesTheWayOfTheKernel(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/b/file"), []byte("x"), 0o600))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	for link, to := range map[string]string{
-		"relative": "a/./b/file", "up": "a/b/../../a/b/file", "absolute": dir + "/a/b", "chain": "absolute/file", "round": "round", "broken": "nowhere",
+		"relative": "a/./b/file", "up": "a/b/../../a/b/file", "absolute": dir +
+			"/a/b", "chain": "absolute/file", "round": "round", "broken": "nowhere",
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
@@ -84,18 +85,22 @@ func TestCheck(t *testing.T) {
 		step Step
 		want string
 	}{
-		"of root":                        {step: Step{Mode: fs.ModeDir | 0o755}},
-		"of this user":                   {step: Step{Mode: 0o755, Owner: us}},
-		"of nobody, as elsewhere":        {step: Step{Mode: 0o755, Owner: Unknown}},
-		"of another user":                {Step{Mode: 0o755, Owner: other}, "the file /p belongs to user"},
-		"a link of another user":         {Step{Mode: fs.ModeSymlink | 0o777, Owner: other}, "the link /p belongs to user"},
-		"a link":                         {step: Step{Mode: fs.ModeSymlink | 0o777}},
-		"the group writes":               {Step{Mode: 0o775}, "others than its owner can change the file /p, its mode is -rwxrwxr-x; run \"chmod go-w /p\""},
-		"all write":                      {Step{Mode: fs.ModeDir | 0o757}, "others than its owner can change the directory /p"},
-		"as /tmp":                        {step: Step{Mode: fs.ModeDir | fs.ModeSticky | 0o777}},
-		"as /tmp, with the file in it":   {Step{Mode: fs.ModeDir | fs.ModeSticky | 0o777, Holds: true}, "others than its owner can change the directory /p"},
-		"a file with the bit of /tmp":    {Step{Mode: fs.ModeSticky | 0o777}, "others than its owner can change the file /p"},
-		"as /tmp, but of another user":   {Step{Mode: fs.ModeDir | fs.ModeSticky | 0o777, Owner: other}, "the directory /p belongs to user"},
+		"of root":                 {step: Step{Mode: fs.ModeDir | 0o755}},
+		"of this user":            {step: Step{Mode: 0o755, Owner: us}},
+		"of nobody, as elsewhere": {step: Step{Mode: 0o755, Owner: Unknown}},
+		"of another user":         {Step{Mode: 0o755, Owner: other}, "the file /p belongs to user"},
+		"a link of another user":  {Step{Mode: fs.ModeSymlink | 0o777, Owner: other}, "the link /p belongs to user"},
+		"a link":                  {step: Step{Mode: fs.ModeSymlink | 0o777}},
+		"the group writes": {Step{Mode: 0o775},
+			"others than its owner can change the file /p, its mode is -rwxrwxr-x; run \"chmod go-w /p\""},
+		"all write": {Step{Mode: fs.ModeDir | 0o757},
+			"others than its owner can change the directory /p"},
+		"as /tmp": {step: Step{Mode: fs.ModeDir | fs.ModeSticky | 0o777}},
+		"as /tmp, with the file in it": {Step{Mode: fs.ModeDir | fs.ModeSticky | 0o777, Holds: true},
+			"others than its owner can change the directory /p"},
+		"a file with the bit of /tmp": {Step{Mode: fs.ModeSticky | 0o777}, "others than its owner can change the file /p"},
+		"as /tmp, but of another user": {Step{Mode: fs.ModeDir | fs.ModeSticky | 0o777, Owner: other},
+			"the directory /p belongs to user"},
 		"read-only, which is not asked":  {Step{Mode: 0o777, ReadOnly: true}, "others than its owner can change the file /p"},
 		"the owner of the file may read": {step: Step{Mode: 0o400, Owner: us}},
 	}

@@ -15,8 +15,9 @@ import (
 // maxLinks is how many links the kernel follows.
 const maxLinks = 40
 
-// Open opens the file that path leads to, for reading, and returns the way to it. Each step is looked at through a descriptor that was
-// opened in the directory before it, so that the way is the one that led to this file. What is not a regular file is an error.
+// Open opens the file that path leads to, for reading, and returns the way to it. Each step is looked at through a
+// descriptor that was opened in the directory before it, so that the way is the one that led to this file. What is not
+// a regular file is an error.
 func Open(path string) (*os.File, Way, error) {
 	w, err := newWalk(path)
 	if err != nil {

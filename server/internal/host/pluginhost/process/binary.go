@@ -11,9 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 )
 
-// Binary is the file of a plugin, opened when it was found, or a copy of it that nobody can change; see Seal. Every start checks and
-// runs the open file: another file that takes its path later is another binary. Where the operating system cannot run an open file (other
-// than Linux) the path is run.
+// Binary is the file of a plugin, opened when it was found, or a copy of it that nobody can change; see Seal. Every
+// start checks and runs the open file: another file that takes its path later is another binary. Where the operating
+// system cannot run an open file (other than Linux) the path is run.
 type Binary struct {
 	Path string   // absolute; argv[0] of its processes, and what is shown
 	File *os.File // what runs; others read it as well, so that it has no offset that anyone may rely on (ReadAt)
@@ -28,16 +28,16 @@ type Binary struct {
 	release func() // of a sealed copy; nil for the file itself
 }
 
-// Identity identifies one content of one file. It is comparable. It also changes with the mode, name and number of links of
-// the file.
+// Identity identifies one content of one file. It is comparable. It also changes with the mode, name and number of
+// links of the file.
 type Identity struct {
 	device, inode     uint64
 	size              int64
 	Modified, changed int64 // in ns since 1970; changed is set by the kernel alone
 }
 
-// SameContent reports whether two identities are of the same content of the same file. Its name, mode and number of links do
-// not matter.
+// SameContent reports whether two identities are of the same content of the same file. Its name, mode and number of
+// links do not matter.
 func (i Identity) SameContent(other Identity) bool {
 	i.changed, other.changed = 0, 0
 	return i == other
@@ -74,7 +74,8 @@ func (b *Binary) Now() (Identity, error) {
 	return IdentityOf(info), nil
 }
 
-// Way returns the way to the open file as it is now. If the path leads elsewhere by now, it is the way by which the file was opened.
+// Way returns the way to the open file as it is now. If the path leads elsewhere by now, it is the way by which the
+// file was opened.
 func (b *Binary) Way() (owners.Way, error) {
 	opened, err := b.File.Stat()
 	if err != nil {
@@ -101,8 +102,9 @@ func (b *Binary) Sum() (string, error) {
 	return sum, nil
 }
 
-// Seal returns a copy of the file, in memory, that has this sum and that nobody can change. Processes that run at the same time share it;
-// when each of them has closed it, the memory is free. Where the operating system knows no such copies, it is the file itself.
+// Seal returns a copy of the file, in memory, that has this sum and that nobody can change. Processes that run at the
+// same time share it; when each of them has closed it, the memory is free. Where the operating system knows no such
+// copies, it is the file itself.
 func (b *Binary) Seal(sum string) (*Binary, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,8 +27,8 @@ func IdentityOf(info fs.FileInfo) Identity {
 }
 
 // command runs the open file, which the child inherits as descriptor 3, through a link in dir, a private directory that
-// lasts as long as the process. The link gives the process its name. A "#!" script sees the link as its own path and finds
-// its folder by resolving it, as node and python do.
+// lasts as long as the process. The link gives the process its name. A "#!" script sees the link as its own path and
+// finds its folder by resolving it, as node and python do.
 func (b *Binary) command(dir string, args []string) (*exec.Cmd, error) {
 	if b.release != nil {
 		i, err := b.interpreter()
@@ -46,21 +46,26 @@ func (b *Binary) command(dir string, args []string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: link, Args: append([]string{b.Path}, args...), ExtraFiles: []*os.File{b.File}}, nil
 }
 
-// scriptCommand runs the interpreter of a sealed script, as command does, with a link to the script, descriptor 4. The kernel would look
-// for the interpreter by its path, which need not lead to what was checked. There is no folder to be found.
+// scriptCommand runs the interpreter of a sealed script, as command does, with a link to the script, descriptor 4. The
+// kernel would look for the interpreter by its path, which need not lead to what was checked. There is no folder to be
+// found.
 func (b *Binary) scriptCommand(dir string, i *interpreter, args []string) (*exec.Cmd, error) {
 	name := filepath.Base(b.Path)
 	link, script := filepath.Join(dir, name), filepath.Join(dir, name+".script", name)
-	if err := errors.Join(os.Symlink("/proc/self/fd/3", link), os.Mkdir(filepath.Dir(script), 0o700), os.Symlink("/proc/self/fd/4", script)); err != nil {
+	if err := errors.Join(os.Symlink("/proc/self/fd/3", link), os.Mkdir(filepath.Dir(script), 0o700),
+		os.Symlink("/proc/self/fd/4", script)); err != nil {
 		_ = i.file.Close()
 		return nil, err
 	}
-	return &exec.Cmd{Path: link, Args: slices.Concat(i.args, []string{script}, args), ExtraFiles: []*os.File{i.file, b.File}}, nil
+	return &exec.Cmd{Path: link, Args: slices.Concat(i.args, []string{script}, args),
+		ExtraFiles: []*os.File{i.file, b.File}}, nil
 }
 
-// copyOf returns a sealed copy of the file that has this sum. The copy may run where the file may, by its mode and its mount.
+// copyOf returns a sealed copy of the file that has this sum. The copy may run where the file may, by its mode and its
+// mount.
 func (b *Binary) copyOf(sum string) (*os.File, error) {
-	if err := unix.Faccessat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", b.File.Fd()), unix.X_OK, unix.AT_EACCESS); err != nil {
+	if err := unix.Faccessat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", b.File.Fd()), unix.X_OK,
+		unix.AT_EACCESS); err != nil {
 		return nil, &fs.PathError{Op: "execute", Path: b.Path, Err: err}
 	}
 	info, err := b.File.Stat()
@@ -95,8 +100,10 @@ const sealTries = 100
 // seal makes what a file in memory holds final.
 func seal(file *os.File) error {
 	for tries := 1; ; tries++ {
-		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
-		if !errors.Is(err, unix.EBUSY) || tries == sealTries { // its pages are on their way to a list, on a processor that does not get to it
+		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+		if !errors.Is(err, unix.EBUSY) || tries == sealTries {
+			// its pages are on their way to a list, on a processor that does not get to it
 			return err
 		}
 	}

@@ -9,16 +9,16 @@ import (
 
 // Restart says how a process that died is started again. A zero field takes its default.
 type Restart struct {
-	// Backoff is the wait before the second restart in a row; it doubles from there, up to 100 times. The first restart does
-	// not wait. Default 100 ms.
+	// Backoff is the wait before the second restart in a row; it doubles from there, up to 100 times. The first restart
+	// does not wait. Default 100 ms.
 	Backoff time.Duration
-	// Threshold is the number of failures in a row after which the circuit opens: calls fail at once for CoolDown, then one
-	// start is tried. Default 5.
+	// Threshold is the number of failures in a row after which the circuit opens: calls fail at once for CoolDown, then
+	// one start is tried. Default 5.
 	Threshold int
 	// CoolDown is how long the circuit stays open; it doubles with every failed attempt, up to 10 times. Default 30 s.
 	CoolDown time.Duration
-	// Jitter returns a number in [0, 1): a wait is shortened by up to half of itself, so that processes that died together do
-	// not start together. nil means no jitter.
+	// Jitter returns a number in [0, 1): a wait is shortened by up to half of itself, so that processes that died together
+	// do not start together. nil means no jitter.
 	Jitter func() float64
 }
 

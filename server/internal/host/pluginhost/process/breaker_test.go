@@ -54,7 +54,8 @@ func TestLongUptimeResetsFailures(t *testing.T) {
 
 func TestJitterShortensWaitByUpToHalf(t *testing.T) {
 	t.Parallel()
-	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 6 * time.Second, 0.999: 4004 * time.Millisecond} {
+	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 6 * time.Second,
+		0.999: 4004 * time.Millisecond} {
 		b := breaker{policy: Restart{Backoff: 8 * time.Second, Jitter: func() float64 { return jitter }}.withDefaults()}
 		b.failures = 2
 		require.Equal(t, want, b.wait())

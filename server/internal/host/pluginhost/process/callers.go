@@ -9,7 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 )
 
-// lateness is how long after the reply to a call a line that the call has written may be read. On a busy machine that takes seconds.
+// lateness is how long after the reply to a call a line that the call has written may be read. On a busy machine that
+// takes seconds.
 const lateness = drainTime
 
 // callers are the runs for which a process works. A line that does not name its run belongs to one of them.
@@ -64,8 +65,8 @@ func (c *callers) settle(run string) {
 	}
 }
 
-// only returns the run to which a line that was just read belongs: the only one that has a call in flight, had one a moment ago, or waits
-// for work. It returns "" if there are several or none.
+// only returns the run to which a line that was just read belongs: the only one that has a call in flight, had one a
+// moment ago, or waits for work. It returns "" if there are several or none.
 func (c *callers) only() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,8 +21,8 @@ const (
 )
 
 // offerTLS makes a certificate of the host for one process. It returns the configuration with it, and the variable that
-// offers it to the process. go-plugin's own certificates are on P-521, which takes a hundred times the time of P-256: more
-// than anything else in the start of a process.
+// offers it to the process. go-plugin's own certificates are on P-521, which takes a hundred times the time of P-256:
+// more than anything else in the start of a process.
 func offerTLS() (*tls.Config, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -45,7 +45,8 @@ func offerTLS() (*tls.Config, string, error) {
 		return nil, "", fmt.Errorf("make the host's certificate: %w", err)
 	}
 	config := &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, ServerName: tlsName, MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, ServerName: tlsName,
+		MinVersion: tls.VersionTLS12,
 	}
 	return config, clientCertificate + "=" + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
 }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// drainTime bounds how long the output of a process is read after its end, or after that of a session. It takes that long
-	// only when something that left its process group holds the pipes, or when it writes without a pause.
+	// drainTime bounds how long the output of a process is read after its end, or after that of a session. It takes that
+	// long only when something that left its process group holds the pipes, or when it writes without a pause.
 	drainTime = 5 * time.Second
 	// graceTime is the time that a process gets to exit by itself after a bad handshake.
 	graceTime = 2 * time.Second
@@ -33,9 +33,9 @@ const maxHandshake = 16 << 10
 // markVariable marks the processes that a plugin starts, so that those which leave its process group end with it, too.
 const markVariable = "CLEAT_PLUGIN_PROCESS"
 
-// child is an operating system process with its pipes. It implements go-plugin's runner, instead of go-plugin's own, for
-// four reasons: what the process starts ends with it, its stderr may hold anything, its exit status is known even while a
-// grandchild holds the pipes, and what it writes to stdout after the handshake is read.
+// child is an operating system process with its pipes. It implements go-plugin's runner, instead of go-plugin's own,
+// for four reasons: what the process starts ends with it, its stderr may hold anything, its exit status is known even
+// while a grandchild holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
 	enclose *Enclosure     // nil for none
@@ -73,7 +73,8 @@ func newChild(b *Binary, o *output.Output) *child {
 func (c *child) prepare(dir string, args, env []string) error {
 	c.mark = markVariable + "=" + rand.Text()
 	if c.enclose != nil { // its copy has the path of the binary
-		c.cmd = &exec.Cmd{Path: c.binary.Path, Args: append([]string{c.binary.Path}, args...), SysProcAttr: processAttributes()}
+		c.cmd = &exec.Cmd{Path: c.binary.Path, Args: append([]string{c.binary.Path}, args...),
+			SysProcAttr: processAttributes()}
 		c.cmd.Env, c.dir = slices.Concat(env, c.enclose.Environment, []string{"TMPDIR=/tmp", c.mark}), dir
 		return nil
 	}
@@ -134,15 +135,16 @@ func (c *child) Start(context.Context) error {
 	return <-started
 }
 
-// killStray kills what the process has started and is not in its group any more. The thread of an enclosed process has no /proc, so another one
-// looks there.
+// killStray kills what the process has started and is not in its group any more. The thread of an enclosed process has
+// no /proc, so another one looks there.
 func (c *child) killStray() {
 	var other sync.WaitGroup
 	other.Go(func() { killMarked(c.mark) })
 	other.Wait()
 }
 
-// onThread runs f in a goroutine that stays on its thread: the kernel ties "dies with its parent" to the thread that forked.
+// onThread runs f in a goroutine that stays on its thread: the kernel ties "dies with its parent" to the thread that
+// forked.
 func onThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -187,7 +189,8 @@ func (c *child) closeInterpreter() {
 	}
 }
 
-// kill kills the process and its group, or prevents its start. If the process runs, first is called before; it may be nil.
+// kill kills the process and its group, or prevents its start. If the process runs, first is called before; it may be
+// nil.
 func (c *child) kill(first func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,8 +248,8 @@ func (c *child) Wait(context.Context) error {
 	return c.exit
 }
 
-// Kill is called by go-plugin after a bad handshake. A process that is about to exit gets the time to do so, because its
-// exit status says more.
+// Kill is called by go-plugin after a bad handshake. A process that is about to exit gets the time to do so, because
+// its exit status says more.
 func (c *child) Kill(context.Context) error {
 	c.endsWithin(graceTime)
 	c.kill(nil)
@@ -309,7 +312,8 @@ func (c *child) PluginToHost(network, address string) (string, string, error) {
 			return "", "", fmt.Errorf("address %q in its handshake: %w", address, err)
 		}
 		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-			return "", "", fmt.Errorf("address %q in its handshake is not on this machine, a plugin listens on 127.0.0.1 or a unix socket", address)
+			return "", "", fmt.Errorf("address %q in its handshake is not on this machine, a plugin listens on 127.0.0.1 or a "+
+				"unix socket", address)
 		}
 		return network, address, nil
 	}

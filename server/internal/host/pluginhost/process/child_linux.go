@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttributes puts a plugin into a process group of its own, which ends with it, and has the kernel kill it when the
-// server is killed.
+// processAttributes puts a plugin into a process group of its own, which ends with it, and has the kernel kill it when
+// the server is killed.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// limitMemory limits the private writable mappings of a process: its heap and its stacks. Address space that is only reserved,
-// of which Go programs have much, does not count.
+// limitMemory limits the private writable mappings of a process: its heap and its stacks. Address space that is only
+// reserved, of which Go programs have much, does not count.
 func limitMemory(pid, bytes int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}, nil)
 }
@@ -35,8 +35,8 @@ func wait(cmd *exec.Cmd, disown func()) error {
 	return err
 }
 
-// reap waits for the processes of a killed group that have become children of the server, which inherits orphans if it is the
-// first process of its container.
+// reap waits for the processes of a killed group that have become children of the server, which inherits orphans if it
+// is the first process of its container.
 func reap(group int) {
 	for {
 		if _, err := unix.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {

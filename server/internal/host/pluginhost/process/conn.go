@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 )
 
-// conn is the connection that facades call: one plugin name at a supervised process. For every call it gets a
-// process, sets the deadline, and finds out the cause of an error. Calls that are declared as repeatable are made a second time
+// conn is the connection that facades call: one plugin name at a supervised process. For every call it gets a process,
+// sets the deadline, and finds out the cause of an error. Calls that are declared as repeatable are made a second time
 // if the process dies during the first, and all are if it dies before it is called.
 type conn struct {
 	supervisor *Supervisor
@@ -37,7 +37,9 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return err
 }
 
-func (c *conn) once(ctx context.Context, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
+func (c *conn) once(
+	ctx context.Context, call calls.Call, method string, args, reply any, opts []grpc.CallOption,
+) error {
 	if call.Alone {
 		select {
 		case c.supervisor.turn <- struct{}{}:
@@ -51,7 +53,8 @@ func (c *conn) once(ctx context.Context, call calls.Call, method string, args, r
 		return err
 	}
 	if call.Constant {
-		err = r.known.Get(ctx, method, c.plugin, reply, func() error { return c.invoke(ctx, r, call, method, args, reply, opts) })
+		err = r.known.Get(ctx, method, c.plugin, reply,
+			func() error { return c.invoke(ctx, r, call, method, args, reply, opts) })
 	} else {
 		err = c.invoke(ctx, r, call, method, args, reply, opts)
 	}
@@ -60,7 +63,9 @@ func (c *conn) once(ctx context.Context, call calls.Call, method string, args, r
 }
 
 // invoke makes one call to a process and finds out the cause of its error.
-func (c *conn) invoke(ctx context.Context, r *run, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
+func (c *conn) invoke(
+	ctx context.Context, r *run, call calls.Call, method string, args, reply any, opts []grpc.CallOption,
+) error {
 	ctx, seen := c.supervisor.pool.config.Observer.Begin(ctx, c.plugin, r.path, call)
 	ctx, cancel := calls.WithLimit(ctx, c.plugin, r.path, call)
 	defer cancel()
@@ -68,7 +73,9 @@ func (c *conn) invoke(ctx context.Context, r *run, call calls.Call, method strin
 }
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
-func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *conn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	ctx = calls.Marked(ctx)
 	call := c.supervisor.pool.config.Calls.Call(method).Within(ctx)
 	r, err := c.acquire(ctx, call)
@@ -130,9 +137,9 @@ func (c *conn) release(ctx context.Context, r *run, call calls.Call, err error) 
 	}
 }
 
-// judge returns the error for the caller of a call that ended with err. An error of the plugin itself is returned unchanged. If
-// ctx has ended, the error has its cause, which may be an OverdueError. If the process has ended or its connection is broken,
-// the error is a DiedError.
+// judge returns the error for the caller of a call that ended with err. An error of the plugin itself is returned
+// unchanged. If ctx has ended, the error has its cause, which may be an OverdueError. If the process has ended or its
+// connection is broken, the error is a DiedError.
 func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err error) error {
 	if err == nil {
 		return nil
@@ -177,12 +184,15 @@ func (c *startConn) Invoke(ctx context.Context, method string, args, reply any, 
 	ctx, seen := c.observer.Begin(ctx, c.plugin, c.process.path, call)
 	err := c.process.judge(ctx, c.plugin, call, c.process.conn.Invoke(ctx, method, args, reply, opts...))
 	if errors.Is(err, errStartTimeout) {
-		err = &calls.OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.Name, Limit: c.process.settings.Calls.Deadlines().Start}
+		err = &calls.OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.Name,
+			Limit: c.process.settings.Calls.Deadlines().Start}
 	}
 	return seen.Answered(err, reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c *startConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *startConn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return c.process.conn.NewStream(ctx, desc, method, opts...)
 }

@@ -5,16 +5,19 @@ import (
 	"os"
 )
 
-// Enclosure is what a process sees of the file system, in a mount namespace of its own whose root directory is empty but for:
+// Enclosure is what a process sees of the file system, in a mount namespace of its own whose root directory is empty
+// but for:
 //
 //   - a copy of the binary at its path, and the directory of what came with it: .NAME beside a binary called NAME
-//   - the programs and libraries of the host, the certificates that it trusts, and what it needs to resolve names; nothing can be written there
+//   - the programs and libraries of the host, the certificates that it trusts, and what it needs to resolve names;
+//     nothing can be written there
 //   - /dev/null, zero, full, random and urandom
 //   - /tmp, which is empty, private and removed with the process
 //   - Mounts
 //
-// There is no /proc. The process has only those capabilities of the host that reading and writing the files of all users takes, and cannot
-// get others. An enclosure serves one process; it needs Linux 5.10, and a host with the capabilities SYS_ADMIN and SYS_CHROOT.
+// There is no /proc. The process has only those capabilities of the host that reading and writing the files of all
+// users takes, and cannot get others. An enclosure serves one process; it needs Linux 5.10, and a host with the
+// capabilities SYS_ADMIN and SYS_CHROOT.
 type Enclosure struct {
 	Mounts      []Mount
 	Environment []string // in addition to that of all processes, "NAME=value"
@@ -31,5 +34,7 @@ type Mount struct {
 }
 
 // ErrEnclosure is wrapped by the errors of starts of processes that cannot be enclosed.
-var ErrEnclosure = errors.New("a process with data of others cannot be shut off from this node; the node agent needs root with the " +
-	"capabilities SYS_ADMIN and SYS_CHROOT, no AppArmor profile that denies mounts (appArmorProfile Unconfined), and Linux 5.10 or newer")
+var ErrEnclosure = errors.New("a process with data of others cannot be shut off from this node; the node agent needs " +
+	"root with the " +
+	"capabilities SYS_ADMIN and SYS_CHROOT, no AppArmor profile that denies mounts (appArmorProfile Unconfined), and " +
+	"Linux 5.10 or newer")

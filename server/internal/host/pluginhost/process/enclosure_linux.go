@@ -23,7 +23,8 @@ import (
 func systemPaths() []string {
 	paths := []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32"}
 	for _, name := range []string{
-		"ssl", "pki", "ca-certificates", "crypto-policies", "resolv.conf", "hosts", "nsswitch.conf", "host.conf", "gai.conf", "passwd", "group",
+		"ssl", "pki", "ca-certificates", "crypto-policies", "resolv.conf", "hosts", "nsswitch.conf", "host.conf", "gai.conf",
+		"passwd", "group",
 		"protocols", "services", "localtime", "mime.types", "ld.so.cache", "alternatives",
 	} {
 		paths = append(paths, "/etc/"+name)
@@ -31,16 +32,17 @@ func systemPaths() []string {
 	return paths
 }
 
-// capabilities returns those of a process in an enclosure: what reading all files takes, and restoring them with their owners, modes and types.
-// Devices that it makes cannot be opened there.
+// capabilities returns those of a process in an enclosure: what reading all files takes, and restoring them with their
+// owners, modes and types. Devices that it makes cannot be opened there.
 func capabilities() []uintptr {
 	return []uintptr{
-		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD,
+		unix.CAP_SETFCAP,
 	}
 }
 
-// onOwnThread runs f in a goroutine on a thread that ends with it, and that is not the first one of the process, which stands for the process
-// in /proc.
+// onOwnThread runs f in a goroutine on a thread that ends with it, and that is not the first one of the process, which
+// stands for the process in /proc.
 func onOwnThread(f func()) {
 	go func() {
 		runtime.LockOSThread() // for ever
@@ -59,8 +61,9 @@ func onOwnThread(f func()) {
 	}()
 }
 
-// enter shuts the calling thread, and what it starts, in the enclosure. dir is a private directory of the process, which keeps its path and is
-// removed after the process. The caller has the thread for itself. After an error it must not use the thread.
+// enter shuts the calling thread, and what it starts, in the enclosure. dir is a private directory of the process,
+// which keeps its path and is removed after the process. The caller has the thread for itself. After an error it must
+// not use the thread.
 func (e *Enclosure) enter(b *Binary, dir string) (err error) {
 	defer func() {
 		if err != nil {
@@ -95,7 +98,8 @@ func (e *Enclosure) enter(b *Binary, dir string) (err error) {
 	if err := b.placeCopy(); err != nil {
 		return err
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
+		""); err != nil {
 		return fmt.Errorf("make its root directory read-only: %w", err)
 	}
 	return dropRights()
@@ -141,7 +145,8 @@ func (e *Enclosure) detach(b *Binary, dir string) (trees []tree, links []link, e
 	}
 	failed := []error{open(private, "/tmp", ours), open(dir, dir, ours)}
 	for _, path := range systemPaths() {
-		if target, err := os.Readlink(path); err == nil && filepath.Dir(path) == "/" { // of merged directories: /bin is usr/bin
+		if target, err := os.Readlink(path); err == nil && filepath.Dir(path) == "/" {
+			// of merged directories: /bin is usr/bin
 			links = append(links, link{path, target})
 			continue
 		}
@@ -163,7 +168,8 @@ func (e *Enclosure) detach(b *Binary, dir string) (trees []tree, links []link, e
 		}
 		failed = append(failed, add(filepath.Clean(m.Path), int(m.File.Fd()), m.flags()))
 	}
-	slices.SortStableFunc(trees, func(a, b tree) int { return cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")) })
+	slices.SortStableFunc(trees,
+		func(a, b tree) int { return cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")) })
 	return trees, links, errors.Join(failed...)
 }
 
@@ -180,7 +186,8 @@ func (m *Mount) flags() (flags uintptr) {
 	return flags
 }
 
-// detached returns a mount of an open file, which can be in another mount namespace than the one in which it is attached.
+// detached returns a mount of an open file, which can be in another mount namespace than the one in which it is
+// attached.
 func detached(path string, fd int, flags uintptr) (tree, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
@@ -273,8 +280,8 @@ func emptyRoot() (int, error) {
 	return unix.Fsmount(config, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// unmountAll detaches all mounts of the thread's namespace but the root. What the host has mounted could not be unmounted there as long as
-// the process runs.
+// unmountAll detaches all mounts of the thread's namespace but the root. What the host has mounted could not be
+// unmounted there as long as the process runs.
 func unmountAll() error {
 	info, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -365,8 +372,8 @@ func (b *Binary) placeCopy() error {
 	return t.attach()
 }
 
-// copyTo makes a copy of the binary. No other process starts meanwhile, which would have the copy open for writing until it runs its program:
-// the copy could not be run, and its file system not made read-only.
+// copyTo makes a copy of the binary. No other process starts meanwhile, which would have the copy open for writing
+// until it runs its program: the copy could not be run, and its file system not made read-only.
 func (b *Binary) copyTo(path string) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -378,7 +385,8 @@ func (b *Binary) copyTo(path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// dropRights leaves the calling thread, and what it starts, those of its capabilities that a process in an enclosure may have.
+// dropRights leaves the calling thread, and what it starts, those of its capabilities that a process in an enclosure
+// may have.
 func dropRights() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
@@ -404,8 +412,8 @@ func dropRights() error {
 	return nil
 }
 
-// socketIn returns a path of the socket that an enclosed process says that it has made, for as long as release is not called. The process
-// cannot make it lead elsewhere.
+// socketIn returns a path of the socket that an enclosed process says that it has made, for as long as release is not
+// called. The process cannot make it lead elsewhere.
 func socketIn(dir, address string) (path string, release func(), err error) {
 	if filepath.Dir(address) != dir {
 		return "", nil, fmt.Errorf("its socket %s is not in %s, as PLUGIN_UNIX_SOCKET_DIR says", address, dir)

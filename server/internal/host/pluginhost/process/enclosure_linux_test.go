@@ -35,11 +35,12 @@ func runEnclosed(t *testing.T, e *Enclosure, script string) string {
 	t.Cleanup(func() { _ = b.Close() })
 	var mu sync.Mutex
 	var lines []string
-	c := newChild(b, &output.Output{Clock: clock.RealClock{}, PerSecond: 1000, Drop: func(string) {}, Pass: func(l output.Line) {
-		mu.Lock()
-		defer mu.Unlock()
-		lines = append(lines, l.Message)
-	}})
+	c := newChild(b, &output.Output{Clock: clock.RealClock{}, PerSecond: 1000, Drop: func(string) {},
+		Pass: func(l output.Line) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, l.Message)
+		}})
 	c.enclose = e
 	private := filepath.Join(dir, "private")
 	require.NoError(t, os.Mkdir(private, 0o700))
@@ -86,7 +87,8 @@ mount -t tmpfs x /tmp || echo "no mounts"
 chroot . /file || echo "no chroot"
 echo -n x > /dev/null && echo done`)
 	for _, want := range []string{
-		"content", "no link inside", "no link outside", "no other directory", "no proc", "empty", "usr is read-only", "the root is read-only", "tmp is writable",
+		"content", "no link inside", "no link outside", "no other directory", "no proc", "empty", "usr is read-only",
+		"the root is read-only", "tmp is writable",
 		"the volume is writable", "devices cannot be opened", "no mounts", "no chroot", "done",
 	} {
 		require.Contains(t, printed, want)
@@ -103,7 +105,8 @@ func TestEnclosureOfBackupIsReadOnly(t *testing.T) {
 	needsMounts(t)
 	volume := t.TempDir()
 	e := &Enclosure{Mounts: []Mount{{Path: "/volume", File: openAt(t, volume)}}, Environment: []string{"OWN=given"}}
-	printed := runEnclosed(t, e, `(echo x > /volume/new) || echo "read-only"; chown 1 /volume || echo "no owner"; echo $OWN $TMPDIR $MARK`)
+	printed := runEnclosed(t, e,
+		`(echo x > /volume/new) || echo "read-only"; chown 1 /volume || echo "no owner"; echo $OWN $TMPDIR $MARK`)
 	require.Contains(t, printed, "read-only")
 	require.Contains(t, printed, "no owner")
 	require.Contains(t, printed, "given /tmp "+t.Name())
@@ -138,7 +141,8 @@ func TestHostStaysOutsideOfEnclosures(t *testing.T) {
 
 func TestPathsInMountinfoAreUnescaped(t *testing.T) {
 	t.Parallel()
-	for escaped, want := range map[string]string{`/a\040b`: "/a b", `/a\134b`: `/a\b`, "/a": "/a", `/a\`: `/a\`, `/\04`: `/\04`, `/\999`: `/\999`} {
+	for escaped, want := range map[string]string{`/a\040b`: "/a b", `/a\134b`: `/a\b`, "/a": "/a", `/a\`: `/a\`,
+		`/\04`: `/\04`, `/\999`: `/\999`} {
 		require.Equal(t, want, unescaped(escaped))
 	}
 }
@@ -163,13 +167,15 @@ func TestSocketOfEnclosedProcessIsItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = syscall.Close(fd) }()
 	require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: path}))
-	for _, wrong := range []string{filepath.Join(other, "foreign"), filepath.Join(dir, "link"), filepath.Join(dir, "none")} {
+	for _, wrong := range []string{filepath.Join(other, "foreign"), filepath.Join(dir, "link"),
+		filepath.Join(dir, "none")} {
 		_, _, err := socketIn(dir, wrong)
 		require.Error(t, err, wrong)
 	}
 }
 
-// A process that is started meanwhile has the files of this one until it runs its program. It may not keep the copy of a binary open.
+// A process that is started meanwhile has the files of this one until it runs its program. It may not keep the copy of
+// a binary open.
 func TestEnclosuresAreMadeWhileOtherProcessesStart(t *testing.T) {
 	t.Parallel()
 	needsMounts(t)

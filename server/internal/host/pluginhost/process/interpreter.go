@@ -18,8 +18,8 @@ type interpreter struct {
 	args []string // its name and what it gets before the path of the script
 }
 
-// CheckInterpreter returns an error if an interpreter runs the file, and others than root and the server's user can change it, or the server
-// cannot tell which one it is. One that is not there is the matter of the start.
+// CheckInterpreter returns an error if an interpreter runs the file, and others than root and the server's user can
+// change it, or the server cannot tell which one it is. One that is not there is the matter of the start.
 func (b *Binary) CheckInterpreter() error {
 	i, err := b.interpreter()
 	if i != nil {
@@ -61,8 +61,8 @@ const maxFirstLine = 256
 
 func isScript(start []byte) bool { return bytes.HasPrefix(start, []byte("#!")) }
 
-// firstLine returns the interpreter that the start of a file names, with its arguments. It returns nil for what is no script. The
-// program that env would find is found in PATH here.
+// firstLine returns the interpreter that the start of a file names, with its arguments. It returns nil for what is no
+// script. The program that env would find is found in PATH here.
 func firstLine(start []byte) ([]string, error) {
 	if !isScript(start) {
 		return nil, nil
@@ -75,7 +75,8 @@ func firstLine(start []byte) ([]string, error) {
 	argument = strings.Trim(argument, " \t")
 	switch {
 	case !filepath.IsAbs(name):
-		return nil, distrust("its first line %q names no interpreter, want #!/path/to/interpreter or #!/usr/bin/env NAME", line)
+		return nil, distrust("its first line %q names no interpreter, want #!/path/to/interpreter or #!/usr/bin/env NAME",
+			line)
 	case filepath.Base(name) == "env":
 		return fromEnv(line, argument)
 	case argument == "":
@@ -90,8 +91,10 @@ func fromEnv(line, argument string) ([]string, error) {
 	if split, is := strings.CutPrefix(argument, "-S"); is {
 		words = strings.Fields(split)
 	}
-	if len(words) == 0 || words[0] == "" || words[0][0] == '-' || strings.ContainsAny(words[0], " =") || strings.ContainsAny(argument, `"'\$#`) {
-		return nil, distrust("its first line %q is not understood, want #!/usr/bin/env NAME or #!/usr/bin/env -S NAME ARGUMENT..., without "+
+	if len(words) == 0 || words[0] == "" || words[0][0] == '-' || strings.ContainsAny(words[0], " =") ||
+		strings.ContainsAny(argument, `"'\$#`) {
+		return nil, distrust("its first line %q is not understood, want #!/usr/bin/env NAME or #!/usr/bin/env -S NAME "+
+			"ARGUMENT..., without "+
 			"quotes and variables", line)
 	}
 	path, err := exec.LookPath(words[0])

@@ -32,8 +32,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// sizeError explains a message that was too large; other errors are returned as they are. The wording of gRPC is the same in
-// both directions, but the limit differs: unless it is MessageSize, the plugin could not take the request.
+// sizeError explains a message that was too large; other errors are returned as they are. The wording of gRPC is the
+// same in both directions, but the limit differs: unless it is MessageSize, the plugin could not take the request.
 func (l Limits) sizeError(err error) error {
 	answered := status.Convert(err)
 	var size, limit int

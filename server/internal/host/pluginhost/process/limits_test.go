@@ -9,5 +9,6 @@ import (
 func TestLimitsHaveDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Limits{MessageSize: 256 << 20, LinesPerSecond: 1000}, Limits{}.withDefaults())
-	require.Equal(t, Limits{MessageSize: 1<<31 - 1, LinesPerSecond: -1}, Limits{MessageSize: -1, LinesPerSecond: -1}.withDefaults())
+	require.Equal(t, Limits{MessageSize: 1<<31 - 1, LinesPerSecond: -1},
+		Limits{MessageSize: -1, LinesPerSecond: -1}.withDefaults())
 }

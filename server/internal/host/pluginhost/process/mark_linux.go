@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// markedTime bounds how long the processes that carry a mark are looked for. It takes that long only if they start others without a
-	// pause.
+	// markedTime bounds how long the processes that carry a mark are looked for. It takes that long only if they start
+	// others without a pause.
 	markedTime = 5 * time.Second
 	// markedPause separates two looks.
 	markedPause = time.Millisecond
 )
 
-// killMarked kills what carries the mark of a process that has ended, whatever its group, session and parents are, until there is nothing.
+// killMarked kills what carries the mark of a process that has ended, whatever its group, session and parents are,
+// until there is nothing.
 func killMarked(mark string) {
 	var killed []int
 	for deadline := time.Now().Add(markedTime); ; time.Sleep(markedPause) {
@@ -50,8 +51,8 @@ func killMarked(mark string) {
 	}
 }
 
-// reapKilled waits for those of the killed processes that have become children of the server, which inherits orphans if it is the first
-// process of its container.
+// reapKilled waits for those of the killed processes that have become children of the server, which inherits orphans if
+// it is the first process of its container.
 func reapKilled(fds []int) {
 	for _, fd := range fds {
 		for deadline := time.Now().Add(markedTime); time.Now().Before(deadline); time.Sleep(markedPause) {

@@ -113,7 +113,8 @@ type Running struct {
 	Command string
 	PID     int
 	Address net.Addr // where it listens
-	// Encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take part.
+	// Encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take
+	// part.
 	Encrypted bool
 }
 
@@ -145,8 +146,9 @@ func (g *Pool) Close() {
 }
 
 var (
-	processesDesc = prometheus.NewDesc("cleat_plugin_processes", "Running processes of a plugin binary.", []string{"command"}, nil)
-	residentDesc  = prometheus.NewDesc("cleat_plugin_resident_memory_bytes",
+	processesDesc = prometheus.NewDesc("cleat_plugin_processes", "Running processes of a plugin binary.",
+		[]string{"command"}, nil)
+	residentDesc = prometheus.NewDesc("cleat_plugin_resident_memory_bytes",
 		"Resident memory of all processes of a plugin binary.", []string{"command"}, nil)
 )
 

@@ -44,8 +44,8 @@ const (
 type Launch struct {
 	Binary *Binary
 	Args   []string
-	// Check is called before each start and returns what runs, the binary itself or a sealed copy, which is closed when the process has
-	// ended. An error means that it must not run. nil allows every start.
+	// Check is called before each start and returns what runs, the binary itself or a sealed copy, which is closed when
+	// the process has ended. An error means that it must not run. nil allows every start.
 	Check func(*Binary) (*Binary, error)
 	// Enclosure is what the process sees of the file system; nil is everything.
 	Enclosure *Enclosure
@@ -93,8 +93,8 @@ func startChecked(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	return p, err
 }
 
-// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then nothing
-// of the process is left. If the process exits by itself the error is a DiedError.
+// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
+// nothing of the process is left. If the process exits by itself the error is a DiedError.
 func startProcess(ctx context.Context, binary *Binary, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	offered, variable, err := offerTLS()
 	if err != nil {
@@ -162,12 +162,14 @@ type slowError struct {
 }
 
 func (e *slowError) Error() string {
-	return fmt.Sprintf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", e.path, e.limit)
+	return fmt.Sprintf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to "+
+		"stdout and serves gRPC", e.path, e.limit)
 }
 
 // MayWork reports whether a plugin that failed with err may work when it is started again: it died or was too slow.
 func MayWork(err error) bool {
-	return errors.As(err, new(*calls.DiedError)) || errors.As(err, new(*calls.OverdueError)) || errors.As(err, new(*slowError))
+	return errors.As(err, new(*calls.DiedError)) || errors.As(err, new(*calls.OverdueError)) ||
+		errors.As(err, new(*slowError))
 }
 
 // connect waits for the handshake and opens the connection.
@@ -267,8 +269,8 @@ func (p *process) hasExited() bool {
 	}
 }
 
-// isGone reports whether the process has exited or its connection is broken. The connection can break shortly before the
-// exit is noticed; a call at that time would fail without having reached the plugin.
+// isGone reports whether the process has exited or its connection is broken. The connection can break shortly before
+// the exit is noticed; a call at that time would fail without having reached the plugin.
 func (p *process) isGone(ctx context.Context) bool {
 	if p.hasExited() {
 		return true
@@ -285,7 +287,8 @@ func (p *process) isGone(ctx context.Context) bool {
 func (p *process) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.settings.Probe)
 	defer cancel()
-	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx,
+		&grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	switch status.Code(err) {
 	case codes.OK, codes.Unimplemented, codes.NotFound:
 		return true
@@ -294,8 +297,8 @@ func (p *process) answers(ctx context.Context) bool {
 	}
 }
 
-// drain waits until the lines that the process has written are handled, for a limited time: the process may write without a
-// pause, or have stopped in the middle of a line, which is assumed when nothing moves for a second.
+// drain waits until the lines that the process has written are handled, for a limited time: the process may write
+// without a pause, or have stopped in the middle of a line, which is assumed when nothing moves for a second.
 func (p *process) drain() {
 	enough := time.Now().Add(drainTime)
 	last := int64(-1)

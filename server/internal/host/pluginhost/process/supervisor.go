@@ -21,9 +21,9 @@ var (
 	errAbandoned = errors.New("its file was replaced before it had listed what it offers")
 )
 
-// Supervisor keeps one process of a binary available: it starts the process when it is needed, again when it has died, and
-// stops it when nothing has used it for a while. Restarts happen nowhere else. Calls share the process; each holds it
-// between acquire and release.
+// Supervisor keeps one process of a binary available: it starts the process when it is needed, again when it has died,
+// and stops it when nothing has used it for a while. Restarts happen nowhere else. Calls share the process; each holds
+// it between acquire and release.
 type Supervisor struct {
 	launch *Launch
 	pool   *Pool
@@ -62,8 +62,8 @@ type start struct {
 	cancel context.CancelCauseFunc
 }
 
-// acquire returns a process that can be called and holds it until release. It waits for a start and for the back-off before
-// it, as long as ctx allows.
+// acquire returns a process that can be called and holds it until release. It waits for a start and for the back-off
+// before it, as long as ctx allows.
 func (s *Supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (*run, error) {
 	for {
 		r, pending, err := s.currentOrStart()
@@ -289,8 +289,8 @@ func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	return p, nil
 }
 
-// refusedError is an error that a plugin returned in OnStart: the plugin works, but not with the given configuration. It does
-// not count as a failure.
+// refusedError is an error that a plugin returned in OnStart: the plugin works, but not with the given configuration.
+// It does not count as a failure.
 type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
@@ -314,8 +314,8 @@ func (s *Supervisor) lost(r *run) {
 	s.noteEnd(r)
 }
 
-// noteEnd removes a process that has ended from service. Its end is a failure unless the server stopped it. The caller holds
-// mu.
+// noteEnd removes a process that has ended from service. Its end is a failure unless the server stopped it. The caller
+// holds mu.
 func (s *Supervisor) noteEnd(r *run) {
 	if s.current == r {
 		s.current = nil
@@ -344,8 +344,8 @@ func (s *Supervisor) fail(reason string, uptime time.Duration, err error) {
 	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.Path, reason, s.breaker.open())
 }
 
-// overdue removes a process that did not reply in time from service. If it is alive, its other calls may go on; new calls get
-// a new process.
+// overdue removes a process that did not reply in time from service. If it is alive, its other calls may go on; new
+// calls get a new process.
 func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	s.mu.Lock()
 	if s.current == r {
@@ -365,8 +365,9 @@ func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	}()
 }
 
-// line passes on one line of the process's output. A line that names a run goes to the log of that run, and a line that names
-// none to the log of the only run that it can belong to. Those logs pass it on to the server's log, which gets all other lines.
+// line passes on one line of the process's output. A line that names a run goes to the log of that run, and a line that
+// names none to the log of the only run that it can belong to. Those logs pass it on to the server's log, which gets
+// all other lines.
 func (s *Supervisor) line(l output.Line) {
 	of := l.Run
 	if of == "" {

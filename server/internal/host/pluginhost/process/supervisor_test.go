@@ -12,7 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/output"
 )
 
-// Lines go to the log of the run that they name. A line that names none goes to the only run for which the process works.
+// Lines go to the log of the run that they name. A line that names none goes to the only run for which the process
+// works.
 func TestLinesGoToTheRunThatTheyBelongTo(t *testing.T) {
 	t.Parallel()
 	const a, b, server = "run-a", "run-b", "server"

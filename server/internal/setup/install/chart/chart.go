@@ -70,7 +70,8 @@ func (c *Chart) render() (map[string]string, error) {
 		}
 		written["templates/"+name] = string(content)
 	}
-	written["monitoring/alerts.yaml"], written["monitoring/dashboard.json"] = string(monitoring.Alerts), string(monitoring.Dashboard)
+	written["monitoring/alerts.yaml"], written["monitoring/dashboard.json"] = string(monitoring.Alerts),
+		string(monitoring.Dashboard)
 	for _, name := range []string{"Chart.yaml", "values.yaml", "README.md"} {
 		text, err := c.fill(name)
 		if err != nil {
@@ -103,12 +104,15 @@ func (c *Chart) fill(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	parsed, err := template.New(name).Delims("[[", "]]").Funcs(template.FuncMap{"yaml": indentedYAML}).Parse(string(content))
+	parsed, err := template.New(name).Delims("[[", "]]").Funcs(template.FuncMap{"yaml": indentedYAML}).Parse(
+		string(content),
+	)
 	if err != nil {
 		return "", err
 	}
 	repository, tag, _ := strings.Cut(c.Image, ":")
-	values := map[string]any{"Version": strings.TrimPrefix(c.Version, "v"), "Repository": repository, "Tag": tag, "Settings": c.settings()}
+	values := map[string]any{"Version": strings.TrimPrefix(c.Version, "v"), "Repository": repository, "Tag": tag,
+		"Settings": c.settings()}
 	for name, kind := range map[string]string{"": "Deployment", "Agent": "DaemonSet"} {
 		object, err := c.object(kind, "")
 		if err != nil {
@@ -141,7 +145,8 @@ func (c *Chart) settings() []setting {
 // setting is a flag of the server as a value of the chart.
 type setting struct{ Name, Flag, Usage string }
 
-// settingName returns the name under "configuration" in the values of Velero's chart: that of the flag in another spelling, with exceptions.
+// settingName returns the name under "configuration" in the values of Velero's chart: that of the flag in another
+// spelling, with exceptions.
 func settingName(flag string) string {
 	switch flag {
 	case "client-qps":

@@ -37,7 +37,8 @@ func (m *marked) value(expression string, path ...string) {
 
 // optional puts the YAML of an expression at a path, unless it is empty.
 func (m *marked) optional(expression string, path ...string) {
-	m.set(m.mark(code{block: "{{- with " + expression + " }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"}), path...)
+	m.set(m.mark(code{block: "{{- with " + expression + " }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"}),
+		path...)
 }
 
 // always puts the YAML of an expression at a path, also if it is empty.
@@ -93,7 +94,9 @@ func (m *marked) template() (string, error) {
 		if block == "" {
 			return line
 		}
-		block = strings.NewReplacer("INDENT0", strconv.Itoa(len(indent)), "INDENT", strconv.Itoa(len(indent)+2)).Replace(block)
+		block = strings.NewReplacer("INDENT0", strconv.Itoa(len(indent)), "INDENT", strconv.Itoa(len(indent)+2)).Replace(
+			block,
+		)
 		lines := strings.Split(strings.ReplaceAll(block, "KEY", key), "\n")
 		for i, l := range lines {
 			if !strings.HasPrefix(l, "{{-") {
@@ -102,7 +105,8 @@ func (m *marked) template() (string, error) {
 		}
 		return strings.Join(lines, "\n")
 	})
-	return markText.ReplaceAllStringFunc(text, func(mark string) string { return m.code(markText.FindStringSubmatch(mark)[1]).inline }), nil
+	return markText.ReplaceAllStringFunc(text,
+		func(mark string) string { return m.code(markText.FindStringSubmatch(mark)[1]).inline }), nil
 }
 
 func (m *marked) code(number string) code {

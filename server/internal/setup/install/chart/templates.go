@@ -34,7 +34,8 @@ func (c *Chart) templates() map[string]func() (string, error) {
 			return c.template("ClusterRoleBinding/velero", "", rights, func(m *marked) {
 				clusterScoped(m)
 				subject(m)
-				m.value(`ternary "cluster-admin" (include "cleat.clusterName" .) .Values.rbac.clusterAdministrator`, "roleRef", "name")
+				m.value(`ternary "cluster-admin" (include "cleat.clusterName" .) .Values.rbac.clusterAdministrator`, "roleRef",
+					"name")
 			})
 		},
 		"clusterrole.yaml": func() (string, error) { return c.template("ClusterRole/velero", "", least, clusterRole) },
@@ -45,16 +46,22 @@ func (c *Chart) templates() map[string]func() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			binding, err := c.template("RoleBinding", other, least, func(m *marked) { inOther(m); subject(m); m.value(`include "cleat.clusterName" .`, "roleRef", "name") })
+			binding, err := c.template("RoleBinding", other, least,
+				func(m *marked) { inOther(m); subject(m); m.value(`include "cleat.clusterName" .`, "roleRef", "name") })
 			return inNamespace + "---\n" + role + "---\n" + binding + "{{- end }}\n{{- end }}\n", err
 		},
 		"secret.yaml": func() (string, error) {
-			return c.template("Secret", "", "and .Values.credentials.useSecret (not .Values.credentials.existingSecret)", func(m *marked) {
-				m.value(`include "cleat.secretName" .`, "metadata", "name")
-				m.block("data:\n{{- range $key, $content := .Values.credentials.secretContents }}\n  {{ $key }}: {{ $content | b64enc }}\n{{- end }}", "data")
-			})
+			return c.template("Secret", "", "and .Values.credentials.useSecret (not .Values.credentials.existingSecret)",
+				func(m *marked) {
+					m.value(`include "cleat.secretName" .`, "metadata", "name")
+					m.block("data:\n{{- range $key, $content := .Values.credentials.secretContents }}\n  {{ $key }}: {{ $content | "+
+						"b64enc }}\n{{- end }}", "data")
+				})
 		},
-		"backupstoragelocations.yaml": func() (string, error) { return c.locations("BackupStorageLocation", "backupStorageLocation", "true") },
+		"backupstoragelocations.yaml": func() (string, error) {
+			return c.locations("BackupStorageLocation",
+				"backupStorageLocation", "true")
+		},
 		"volumesnapshotlocations.yaml": func() (string, error) {
 			return c.locations("VolumeSnapshotLocation", "volumeSnapshotLocation", "$.Values.snapshotsEnabled")
 		},
@@ -75,7 +82,8 @@ func (c *Chart) agentRBAC(condition string) (string, error) {
 		object string
 		mark   func(*marked)
 	}{
-		{"ServiceAccount/node-agent", func(m *marked) { m.optional(".Values.serviceAccount.server.annotations", "metadata", "annotations") }},
+		{"ServiceAccount/node-agent",
+			func(m *marked) { m.optional(".Values.serviceAccount.server.annotations", "metadata", "annotations") }},
 		{"ClusterRole/cleat-node-agent", func(m *marked) { agentScoped(m); someForSnapshots(m) }},
 		{"ClusterRoleBinding/cleat-node-agent", func(m *marked) {
 			agentScoped(m)
@@ -110,8 +118,8 @@ func (c *Chart) agentRBAC(condition string) (string, error) {
 	return all.String(), nil
 }
 
-// object returns an object of an installation with all options. what is KIND/NAME, or KIND if there is only one object of the kind;
-// namespace is other for an object outside of the installation's namespace, and "" for all else.
+// object returns an object of an installation with all options. what is KIND/NAME, or KIND if there is only one object
+// of the kind; namespace is other for an object outside of the installation's namespace, and "" for all else.
 func (c *Chart) object(what, namespace string) (*unstructured.Unstructured, error) {
 	kind, name, named := strings.Cut(what, "/")
 	options := *c.Options
@@ -125,7 +133,8 @@ func (c *Chart) object(what, namespace string) (*unstructured.Unstructured, erro
 		return nil, err
 	}
 	for _, object := range objects {
-		if object.GetKind() == kind && (!named || object.GetName() == name) && (object.GetNamespace() == other) == (namespace == other) {
+		if object.GetKind() == kind && (!named || object.GetName() == name) &&
+			(object.GetNamespace() == other) == (namespace == other) {
 			return object, nil
 		}
 	}
@@ -167,9 +176,11 @@ func clusterRole(m *marked) {
 // someForSnapshots marks the rules of a role, of which the last are for CSI snapshots.
 func someForSnapshots(m *marked) {
 	rules, _, _ := unstructured.NestedSlice(m.object.Object, "rules")
-	first := slices.IndexFunc(rules, func(rule any) bool { return strings.Contains(yamlOf(rule), "snapshot.storage.k8s.io") })
+	first := slices.IndexFunc(rules,
+		func(rule any) bool { return strings.Contains(yamlOf(rule), "snapshot.storage.k8s.io") })
 	m.set(append(rules[:first:first],
-		m.item("{{- if has \"EnableCSI\" (splitList \",\" (.Values.configuration.features | default \"\" | toString)) }}\n"+strings.TrimSpace(yamlOf(rules[first:]))+"\n{{- end }}")),
+		m.item("{{- if has \"EnableCSI\" (splitList \",\" (.Values.configuration.features | default \"\" | toString)) }}\n"+
+			strings.TrimSpace(yamlOf(rules[first:]))+"\n{{- end }}")),
 		"rules")
 }
 
@@ -220,7 +231,8 @@ func (c *Chart) locations(kind, list, condition string) (string, error) {
 		m.block("{{- with .prefix }}\nKEY {{ . }}\n{{- end }}", "spec", "objectStorage", "prefix")
 		m.block("{{- with .caCert }}\nKEY {{ . }}\n{{- end }}", "spec", "objectStorage", "caCert")
 	})
-	return "{{- if " + condition + " }}\n{{- range .Values.configuration." + list + " }}\n---\n" + location + "{{- end }}\n{{- end }}\n", err
+	return "{{- if " + condition + " }}\n{{- range .Values.configuration." + list + " }}\n---\n" + location +
+		"{{- end }}\n{{- end }}\n", err
 }
 
 // deployment marks the Deployment of the server.
@@ -229,32 +241,36 @@ func (c *Chart) deployment(m *marked) {
 	m.block("{{- with .Values.revisionHistoryLimit }}\nKEY {{ . }}\n{{- end }}", "spec", "revisionHistoryLimit")
 	m.value(`include "cleat.serviceAccount" .`, podPath("serviceAccountName")...)
 	m.optional(".Values.hostAliases", podPath("hostAliases")...)
-	m.block("{{- with .Values.terminationGracePeriodSeconds }}\nKEY {{ . }}\n{{- end }}", podPath("terminationGracePeriodSeconds")...)
+	m.block("{{- with .Values.terminationGracePeriodSeconds }}\nKEY {{ . }}\n{{- end }}",
+		podPath("terminationGracePeriodSeconds")...)
 	m.pod(".Values", `{{- include "cleat.flags" . | nindent INDENT0 }}`, ".Values.configuration.extraArgs", "server")
 }
 
 // daemonSet marks the DaemonSet of the node agents.
 func (c *Chart) daemonSet(m *marked) {
 	m.optional(".Values.nodeAgent.annotations", "metadata", "annotations")
-	m.set(m.item("{{- with .Values.nodeAgent.labels }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"), "metadata", "labels", "zz")
+	m.set(m.item("{{- with .Values.nodeAgent.labels }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"), "metadata",
+		"labels", "zz")
 	m.always(".Values.nodeAgent.updateStrategy", "spec", "updateStrategy")
 	m.value(`include "cleat.nodeAgentAccount" .`, podPath("serviceAccountName")...)
 	volumes, _, _ := unstructured.NestedSlice(m.object.Object, podPath("volumes")...)
 	for _, volume := range volumes {
 		fields, _ := volume.(map[string]any)
-		value := map[any]string{"host-pods": ".Values.nodeAgent.podVolumePath", "host-plugins": ".Values.nodeAgent.pluginVolumePath"}[fields["name"]]
+		value := map[any]string{"host-pods": ".Values.nodeAgent.podVolumePath",
+			"host-plugins": ".Values.nodeAgent.pluginVolumePath"}[fields["name"]]
 		if value != "" {
 			fields["hostPath"] = map[string]any{"path": m.mark(code{inline: "{{ " + value + " }}"})}
 		}
 	}
 	m.set(volumes, podPath("volumes")...)
-	m.pod(".Values.nodeAgent", `{{- include "cleat.nodeAgentFlags" . | nindent INDENT0 }}`, ".Values.nodeAgent.extraArgs", "node-agent", "server")
+	m.pod(".Values.nodeAgent", `{{- include "cleat.nodeAgentFlags" . | nindent INDENT0 }}`, ".Values.nodeAgent.extraArgs",
+		"node-agent", "server")
 }
 
 func podPath(path ...string) []string { return append([]string{"spec", "template", "spec"}, path...) }
 
-// pod marks a template of pods. values is the path of their values. The arguments are the command, flags, which is template code, and
-// extraArgs, which come from the user.
+// pod marks a template of pods. values is the path of their values. The arguments are the command, flags, which is
+// template code, and extraArgs, which come from the user.
 func (m *marked) pod(values, flags, extraArgs string, command ...any) {
 	for field, name := range map[string]string{"labels": "podLabels", "annotations": "podAnnotations"} {
 		text := "{{- with .Values." + name + " }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"
@@ -266,7 +282,8 @@ func (m *marked) pod(values, flags, extraArgs string, command ...any) {
 	for _, name := range []string{"initContainers", "tolerations", "affinity", "nodeSelector", "dnsConfig"} {
 		m.optional(values+"."+name, podPath(name)...)
 	}
-	m.block("{{- with .Values.image.imagePullSecrets }}\nKEY\n{{- range . }}\n- name: {{ . }}\n{{- end }}\n{{- end }}", podPath("imagePullSecrets")...)
+	m.block("{{- with .Values.image.imagePullSecrets }}\nKEY\n{{- range . }}\n- name: {{ . }}\n{{- end }}\n{{- end }}",
+		podPath("imagePullSecrets")...)
 	m.optional(values+".podSecurityContext", podPath("securityContext")...)
 	for _, name := range []string{"priorityClassName", "runtimeClassName", "dnsPolicy"} {
 		m.block("{{- with "+values+"."+name+" }}\nKEY {{ . }}\n{{- end }}", podPath(name)...)
@@ -280,23 +297,28 @@ func (m *marked) pod(values, flags, extraArgs string, command ...any) {
 		container["resources"] = m.yaml(values + ".resources")
 		container["args"] = append(command, m.item(flags), more(extraArgs))
 		for name, value := range map[string]string{
-			"securityContext": "containerSecurityContext", "livenessProbe": "livenessProbe", "readinessProbe": "readinessProbe", "lifecycle": "lifecycle",
+			"securityContext": "containerSecurityContext", "livenessProbe": "livenessProbe", "readinessProbe": "readinessProbe",
+			"lifecycle": "lifecycle",
 		} {
-			container[name] = m.mark(code{block: "{{- with " + values + "." + value + " }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"})
+			container[name] = m.mark(code{block: "{{- with " + values + "." + value +
+				" }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"})
 		}
 		const credentials = `{{- if include "cleat.secretName" . }}` + "\n"
 		withCredentials := func(items []any) any {
-			text := strings.ReplaceAll(strings.TrimSpace(yamlOf(items)), "secretName: cloud-credentials", `secretName: {{ include "cleat.secretName" . }}`)
+			text := strings.ReplaceAll(strings.TrimSpace(yamlOf(items)), "secretName: cloud-credentials",
+				`secretName: {{ include "cleat.secretName" . }}`)
 			return m.item(credentials + text + "\n{{- end }}")
 		}
 		env, mounts := list(container["env"]), list(container["volumeMounts"])
 		first := slices.IndexFunc(env, func(variable any) bool { return strings.Contains(yamlOf(variable), "/credentials/") })
 		container["env"] = append(env[:first:first], withCredentials(env[first:]), more(".Values.configuration.extraEnvVars"))
 		last := len(mounts) - 1
-		container["volumeMounts"] = append(mounts[:last:last], withCredentials(mounts[last:]), more(values+".extraVolumeMounts"))
+		container["volumeMounts"] = append(mounts[:last:last], withCredentials(mounts[last:]),
+			more(values+".extraVolumeMounts"))
 		volumes, _, _ := unstructured.NestedSlice(m.object.Object, podPath("volumes")...)
 		last = len(volumes) - 1
-		m.set(append(volumes[:last:last], withCredentials(volumes[last:]), more(values+".extraVolumes")), podPath("volumes")...)
+		m.set(append(volumes[:last:last], withCredentials(volumes[last:]), more(values+".extraVolumes")),
+			podPath("volumes")...)
 	})
 }
 

@@ -1,5 +1,5 @@
-// Package monitoring has the alerts and the dashboard of an installation: rules of Prometheus, and a dashboard of Grafana. The Helm chart has
-// both. It imports nothing of the server.
+// Package monitoring has the alerts and the dashboard of an installation: rules of Prometheus, and a dashboard of
+// Grafana. The Helm chart has both. It imports nothing of the server.
 package monitoring
 
 import _ "embed"

@@ -1,4 +1,5 @@
-// Command mover is a data mover for tests. It keeps each snapshot as a copy of the directory, in the location of a file store.
+// Command mover is a data mover for tests. It keeps each snapshot as a copy of the directory, in the location of a file
+// store.
 //
 // A file "hold" in a volume makes its backup wait until the file is removed, and one in a snapshot its restores.
 package main

@@ -1,4 +1,5 @@
-// Command tree is the program of test pods. It writes files of all sorts into a directory, changes some, and says what is in it:
+// Command tree is the program of test pods. It writes files of all sorts into a directory, changes some, and says what
+// is in it:
 //
 //	tree run                  waits until it is ended
 //	tree write DIR            writes the files; more than 100 of them
@@ -163,7 +164,8 @@ func list(dir string) error {
 			return err
 		}
 		relative, err := filepath.Rel(dir, path)
-		if err != nil || relative == "." || relative == ".velero" || strings.HasPrefix(relative, ".velero/") { // which only a restore has
+		if err != nil || relative == "." || relative == ".velero" || strings.HasPrefix(relative, ".velero/") {
+			// which only a restore has
 			return err
 		}
 		info, err := d.Info()
@@ -174,7 +176,8 @@ func list(dir string) error {
 		if !ok {
 			return fmt.Errorf("%s has no stat", path)
 		}
-		e := entry{Path: fmt.Sprintf("%q", relative), Mode: info.Mode().String(), UID: stat.Uid, GID: stat.Gid, Modified: info.ModTime().UTC()}
+		e := entry{Path: fmt.Sprintf("%q", relative), Mode: info.Mode().String(), UID: stat.Uid, GID: stat.Gid,
+			Modified: info.ModTime().UTC()}
 		switch {
 		case info.Mode().IsRegular():
 			if e.SHA256, err = sumOf(path); err != nil {

@@ -33,7 +33,9 @@ type Weight struct {
 
 // Register registers the weigher that newWeigher makes under name, "example.io/weigher". newWeigher is called at the
 // first call for name; its logger writes to the log of the running backup.
-func Register(name string, newWeigher func(context.Context, *framework.Setup) (ItemWeigher, error)) framework.Registration {
+func Register(
+	name string, newWeigher func(context.Context, *framework.Setup) (ItemWeigher, error),
+) framework.Registration {
 	return hostapi.Register(Kind(), name, newWeigher)
 }
 

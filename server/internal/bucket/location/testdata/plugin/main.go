@@ -22,7 +22,8 @@ func main() {
 	config := framework.WithConfig(filestore.Config{})
 	framework.Serve(
 		objectstorev1.Register("example.io/sound", filestore.Construct, config),
-		objectstorev1.Register("example.io/dies", around(func(body io.Reader) io.Reader { return &deadly{body: body, left: limit, stderr: stderr} }), config),
+		objectstorev1.Register("example.io/dies",
+			around(func(body io.Reader) io.Reader { return &deadly{body: body, left: limit, stderr: stderr} }), config),
 		objectstorev1.Register("example.io/full", around(func(body io.Reader) io.Reader {
 			// The kernel refuses to make a file larger than this, as on a disk that is full.
 			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
@@ -40,7 +41,9 @@ type store struct {
 	change func(io.Reader) io.Reader
 }
 
-func around(change func(io.Reader) io.Reader) func(context.Context, *framework.Setup) (objectstorev1.ObjectStore, error) {
+func around(
+	change func(io.Reader) io.Reader,
+) func(context.Context, *framework.Setup) (objectstorev1.ObjectStore, error) {
 	return func(ctx context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
 		inner, err := filestore.Construct(ctx, setup)
 		return store{ObjectStore: inner, change: change}, err

@@ -27,10 +27,12 @@ func main() {
 		return newPolicy(setup), nil
 	}
 	framework.Serve(
-		queueadmission.Register("example.io/policy", func(_ context.Context, setup *framework.Setup) (queueadmission.QueueAdmission, error) {
-			return newPolicy(setup), nil
-		}, withSchema),
-		loadsoothing.Register("example.io/policy", func(_ context.Context, setup *framework.Setup) (loadsoothing.LoadSoothing, error) {
+		queueadmission.Register("example.io/policy",
+			func(_ context.Context, setup *framework.Setup) (queueadmission.QueueAdmission, error) {
+				return newPolicy(setup), nil
+			}, withSchema),
+		loadsoothing.Register("example.io/policy", func(_ context.Context, setup *framework.Setup) (loadsoothing.LoadSoothing,
+			error) {
 			return newPolicy(setup), nil
 		}, withSchema),
 		manifestwriter.Register("example.io/policy", newWriter, withSchema),
@@ -77,7 +79,8 @@ func (p policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) 
 	last := len(snapshot.Queued) - 1
 	decision := &queueadmission.DecideOutput{Admit: []string{snapshot.Queued[last].Name}}
 	for _, waiting := range snapshot.Queued[:last] {
-		decision.Waits = append(decision.Waits, queueadmission.Wait{Name: waiting.Name, Reason: "NotLast", Message: "the last is the first"})
+		decision.Waits = append(decision.Waits, queueadmission.Wait{Name: waiting.Name, Reason: "NotLast",
+			Message: "the last is the first"})
 	}
 	return decision, nil
 }

@@ -1,5 +1,5 @@
-// Command waits is a plugin with actions that want other items restored first. What the action of version 2 does about an
-// item is chosen by the item's annotations:
+// Command waits is a plugin with actions that want other items restored first. What the action of version 2 does about
+// an item is chosen by the item's annotations:
 //
 //	needs     names of the additional items, separated by commas: config maps of the same namespace
 //	timeout   additionalItemsReadyTimeout
@@ -33,7 +33,10 @@ import (
 
 func main() {
 	framework.Serve(
-		riav1.Register("example.io/needs", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) { return needs{}, nil }),
+		riav1.Register("example.io/needs", func(context.Context, *framework.Setup) (riav1.RestoreItemAction,
+			error) {
+			return needs{}, nil
+		}),
 		riav2.Register("example.io/waits", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 			return &waits{asked: map[string]map[string]bool{}}, nil
 		}),
@@ -45,7 +48,8 @@ func needed(item *unstructured.Unstructured) []framework.ResourceIdentifier {
 	var items []framework.ResourceIdentifier
 	for name := range strings.SplitSeq(item.GetAnnotations()["needs"], ",") {
 		if name != "" {
-			items = append(items, framework.ResourceIdentifier{Resource: "configmaps", Namespace: item.GetNamespace(), Name: name})
+			items = append(items, framework.ResourceIdentifier{Resource: "configmaps", Namespace: item.GetNamespace(),
+				Name: name})
 		}
 	}
 	return items
@@ -78,7 +82,9 @@ func (*waits) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.Exec
 	return riav2.NewExecuteOutput(nil).WithItems(needed(input.ItemFromBackup)...).WithItemsWaitFor(timeout), nil
 }
 
-func (w *waits) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+func (w *waits) AreAdditionalItemsReady(
+	_ context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	restore := input.Restore.Name
@@ -108,7 +114,8 @@ func (w *waits) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAddit
 
 // note writes down that the action was asked.
 func note(restore string, names []string) error {
-	file, err := os.OpenFile(filepath.Join(os.Getenv("CLEAT_TEST_DIR"), "asked-"+restore), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(filepath.Join(os.Getenv("CLEAT_TEST_DIR"), "asked-"+restore),
+		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

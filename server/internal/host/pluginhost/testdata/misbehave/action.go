@@ -36,7 +36,9 @@ func (a *action) AppliesTo(context.Context) (framework.ResourceSelector, error) 
 }
 
 // Execute follows the instruction in the annotation "do" of the item.
-func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInput) (*backupitemaction.ExecuteOutput, error) {
+func (a *action) Execute(
+	ctx context.Context, input *backupitemaction.ExecuteInput,
+) (*backupitemaction.ExecuteOutput, error) {
 	item := input.Item
 	set := func(key, value string) {
 		annotations := item.GetAnnotations()
@@ -127,7 +129,9 @@ func (restoreAction) AppliesTo(context.Context) (framework.ResourceSelector, err
 	return framework.ResourceSelector{}, nil
 }
 
-func (a restoreAction) Execute(_ context.Context, input *restoreitemaction.ExecuteInput) (*restoreitemaction.ExecuteOutput, error) {
+func (a restoreAction) Execute(
+	_ context.Context, input *restoreitemaction.ExecuteInput,
+) (*restoreitemaction.ExecuteOutput, error) {
 	if !a.busy.CompareAndSwap(false, true) {
 		return nil, errors.New("asked about two items at the same time")
 	}

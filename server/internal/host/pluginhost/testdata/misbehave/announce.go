@@ -29,8 +29,8 @@ type announcement struct {
 	Serves []string                            // gRPC services of actions, "v2.BackupItemAction"
 }
 
-// announce serves the announcement in CLEAT_TEST_ANNOUNCE and returns false if there is none. Its actions return their item
-// unchanged; all other calls return an empty message.
+// announce serves the announcement in CLEAT_TEST_ANNOUNCE and returns false if there is none. Its actions return their
+// item unchanged; all other calls return an empty message.
 func announce() bool {
 	wanted := os.Getenv("CLEAT_TEST_ANNOUNCE")
 	if wanted == "" {

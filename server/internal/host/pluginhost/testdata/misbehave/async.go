@@ -16,7 +16,9 @@ func (asyncAction) AppliesTo(context.Context) (framework.ResourceSelector, error
 }
 
 // Start exits as often as the companion file of the journal says.
-func (asyncAction) Start(_ context.Context, input *asyncbackupitemaction.StartInput) (*asyncbackupitemaction.StartOutput, error) {
+func (asyncAction) Start(
+	_ context.Context, input *asyncbackupitemaction.StartInput,
+) (*asyncbackupitemaction.StartOutput, error) {
 	journal("Start " + input.Key)
 	if marker := os.Getenv("CLEAT_TEST_DIE_ONCE"); marker != "" && os.Remove(marker) == nil {
 		os.Exit(4)
@@ -24,7 +26,9 @@ func (asyncAction) Start(_ context.Context, input *asyncbackupitemaction.StartIn
 	return asyncbackupitemaction.NewStartOutput(nil).WithOperation("operation-1"), nil
 }
 
-func (asyncAction) Progress(context.Context, *asyncbackupitemaction.ProgressInput) (framework.OperationProgress, error) {
+func (asyncAction) Progress(
+	context.Context, *asyncbackupitemaction.ProgressInput,
+) (framework.OperationProgress, error) {
 	return framework.OperationProgress{}, nil
 }
 

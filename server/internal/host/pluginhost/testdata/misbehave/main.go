@@ -1,5 +1,5 @@
-// Command misbehave is a plugin that misbehaves in many ways. The name of its file selects what it does at its start, and the
-// item of a call what it does in the call: see startup.go, action.go and store.go.
+// Command misbehave is a plugin that misbehaves in many ways. The name of its file selects what it does at its start,
+// and the item of a call what it does in the call: see startup.go, action.go and store.go.
 package main
 
 import (
@@ -25,27 +25,32 @@ func main() {
 		return
 	}
 	if strings.HasPrefix(name, "named-") { // one of many
-		framework.Serve(backupitemaction.Register("example.io/"+name, func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
-			return &action{log: setup.Logger()}, nil
-		}))
+		framework.Serve(backupitemaction.Register("example.io/"+name,
+			func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
+				return &action{log: setup.Logger()}, nil
+			}))
 		return
 	}
 	if name == "zoned" {
-		framework.Serve(backupitemaction.Register("example.io/zoned", func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
-			return &action{log: setup.Logger(), zone: framework.Config[zoneConfig](setup).Zone}, nil
-		}, framework.WithConfig(zoneConfig{Zone: "none"})))
+		framework.Serve(backupitemaction.Register("example.io/zoned",
+			func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
+				return &action{log: setup.Logger(), zone: framework.Config[zoneConfig](setup).Zone}, nil
+			}, framework.WithConfig(zoneConfig{Zone: "none"})))
 		return
 	}
 	framework.Serve(
-		backupitemaction.Register("example.io/behave", func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
-			return &action{log: setup.Logger()}, nil
-		}),
-		restoreitemaction.Register("example.io/behave", func(context.Context, *framework.Setup) (restoreitemaction.RestoreItemAction, error) {
-			return restoreAction{busy: new(atomic.Bool)}, nil
-		}),
-		asyncbackupitemaction.Register("example.io/async", func(context.Context, *framework.Setup) (asyncbackupitemaction.AsyncBackupItemAction, error) {
-			return asyncAction{}, nil
-		}),
+		backupitemaction.Register("example.io/behave",
+			func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
+				return &action{log: setup.Logger()}, nil
+			}),
+		restoreitemaction.Register("example.io/behave",
+			func(context.Context, *framework.Setup) (restoreitemaction.RestoreItemAction, error) {
+				return restoreAction{busy: new(atomic.Bool)}, nil
+			}),
+		asyncbackupitemaction.Register("example.io/async",
+			func(context.Context, *framework.Setup) (asyncbackupitemaction.AsyncBackupItemAction, error) {
+				return asyncAction{}, nil
+			}),
 		objectstore.Register("example.io/store", newStore, framework.WithConfig(map[string]string{})),
 	)
 }

@@ -123,7 +123,8 @@ func (p *rawPlugin) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error 
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "generated.BackupItemAction",
 		HandlerType: (*any)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: "Execute", Handler: rawReply}, {MethodName: "AppliesTo", Handler: rawReply}},
+		Methods: []grpc.MethodDesc{{MethodName: "Execute", Handler: rawReply},
+			{MethodName: "AppliesTo", Handler: rawReply}},
 	}, p)
 	return nil
 }

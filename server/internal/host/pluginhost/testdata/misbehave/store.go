@@ -72,7 +72,9 @@ func (s *store) PutObject(ctx context.Context, input *objectstore.PutObjectInput
 	return nil
 }
 
-func (s *store) ObjectExists(ctx context.Context, input *objectstore.ObjectExistsInput) (*objectstore.ObjectExistsOutput, error) {
+func (s *store) ObjectExists(
+	ctx context.Context, input *objectstore.ObjectExistsInput,
+) (*objectstore.ObjectExistsOutput, error) {
 	key := input.Key
 	journal("ObjectExists " + key)
 	if key == "die once" && os.Remove(os.Getenv("CLEAT_TEST_DIE_ONCE")) == nil {
@@ -87,13 +89,16 @@ func (s *store) ObjectExists(ctx context.Context, input *objectstore.ObjectExist
 	return &objectstore.ObjectExistsOutput{Exists: there}, nil
 }
 
-func (s *store) GetObject(ctx context.Context, input *objectstore.GetObjectInput) (*objectstore.GetObjectOutput, error) {
+func (s *store) GetObject(
+	ctx context.Context, input *objectstore.GetObjectInput,
+) (*objectstore.GetObjectOutput, error) {
 	key := input.Key
 	if key == "endless" {
 		return &objectstore.GetObjectOutput{Body: io.NopCloser(endless{})}, nil
 	}
 	if key == "die half way" {
-		return &objectstore.GetObjectOutput{Body: io.NopCloser(io.MultiReader(io.LimitReader(endless{}, 100<<10), grave{}))}, nil
+		return &objectstore.GetObjectOutput{Body: io.NopCloser(io.MultiReader(io.LimitReader(endless{}, 100<<10), grave{}))},
+			nil
 	}
 	if err := misbehave(ctx, key); err != nil {
 		return nil, err
@@ -134,7 +139,9 @@ func (grave) Read([]byte) (int, error) {
 	return 0, nil
 }
 
-func (s *store) ListCommonPrefixes(context.Context, *objectstore.ListCommonPrefixesInput) (*objectstore.ListCommonPrefixesOutput, error) {
+func (s *store) ListCommonPrefixes(
+	context.Context, *objectstore.ListCommonPrefixesInput,
+) (*objectstore.ListCommonPrefixesOutput, error) {
 	return nil, nil
 }
 
@@ -146,6 +153,9 @@ func (s *store) DeleteObject(ctx context.Context, input *objectstore.DeleteObjec
 	return misbehave(ctx, input.Key)
 }
 
-func (s *store) CreateSignedURL(context.Context, *objectstore.CreateSignedURLInput) (*objectstore.CreateSignedURLOutput, error) {
-	return &objectstore.CreateSignedURLOutput{URL: fmt.Sprintf("https://tapes.example.io/%s?pid=%d", s.config["bucket"], os.Getpid())}, nil
+func (s *store) CreateSignedURL(
+	context.Context, *objectstore.CreateSignedURLInput,
+) (*objectstore.CreateSignedURLOutput, error) {
+	return &objectstore.CreateSignedURLOutput{URL: fmt.Sprintf("https://tapes.example.io/%s?pid=%d", s.config["bucket"],
+		os.Getpid())}, nil
 }

@@ -1,4 +1,5 @@
-// Command mover is a plugin with one asynchronous action for backups and one for restores, each served to Velero as well.
+// Command mover is a plugin with one asynchronous action for backups and one for restores, each served to Velero as
+// well.
 package main
 
 import (
@@ -71,7 +72,8 @@ func (b backup) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.St
 	if err != nil {
 		return nil, err
 	}
-	after := framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: item.GetNamespace(), Name: item.GetName()}
+	after := framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: item.GetNamespace(),
+		Name: item.GetName()}
 	return abiav1.NewStartOutput(nil).WithOperation(id, after), nil
 }
 
