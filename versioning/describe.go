@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -42,6 +45,8 @@ type Described struct {
 	// progress. Zero means that the author declares none.
 	OperationTimeout time.Duration
 	StallTimeout     time.Duration
+	// Roles are what the author declares that the server must know of the implementation beyond its kind.
+	Roles []framework.Role
 }
 
 // Listed returns the implementations as lines of a list.
@@ -123,6 +128,10 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 		}
 		d.Plugins[at].ConfigSchema, d.Plugins[at].AdapterOf = plugin.GetConfigSchema(), plugin.GetAdapterOf()
 		d.Plugins[at].Objects = plugin.GetObjects()
+		d.Plugins[at].Roles = nil
+		for _, role := range plugin.GetRoles() {
+			d.Plugins[at].Roles = append(d.Plugins[at].Roles, framework.Role(role))
+		}
 		d.Plugins[at].OperationTimeout, d.Plugins[at].StallTimeout = plugin.GetOperationTimeout().AsDuration(),
 			plugin.GetStallTimeout().AsDuration()
 	}
@@ -153,6 +162,9 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 			return Listed{}, err
 		}
 	}
+	if err := validateRoles(wire, plugin); err != nil {
+		return Listed{}, err
+	}
 	for field, limit := range map[string]*durationpb.Duration{"operation_timeout": plugin.GetOperationTimeout(),
 		"stall_timeout": plugin.GetStallTimeout()} {
 		if _, err := reply.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
@@ -160,4 +172,20 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 		}
 	}
 	return Listed{Kind: wire, Name: plugin.GetName()}, nil
+}
+
+// validateRoles checks the roles of an implementation. Those that this server does not know are ignored.
+func validateRoles(wire string, plugin *plugininfov1.Plugin) error {
+	for i, role := range plugin.GetRoles() {
+		if err := reply.Line("roles of "+wire+" "+plugin.GetName(), role); err != nil {
+			return err
+		}
+		if slices.Contains(plugin.GetRoles()[:i], role) {
+			return fmt.Errorf("roles of %s %s: %s is there twice", wire, plugin.GetName(), role)
+		}
+		if known := framework.Role(role).Kinds(); known != nil && !slices.Contains(known, plugin.GetKind()) {
+			return fmt.Errorf("roles of %s %s: %s is for %s", wire, plugin.GetName(), role, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }

@@ -75,82 +75,87 @@ func Register(opts ...Option) []framework.Registration {
 	return []framework.Registration{
 		abiav1.Register(podvolumes.BackupName, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
 			return podvolumes.NewBackup(volumes)
-		}),
+		}, framework.WithRoles(framework.RolePodVolumes)),
 		ariav1.Register(podvolumes.RestoreName, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction,
 			error) {
 			return podvolumes.NewRestore(volumes)
-		}),
+		}, framework.WithRoles(framework.RolePodVolumeRestores)),
 
 		biav1.Register("velero.io/crd-remap-version", func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction,
 			error) {
 			return crds.NewBackup(setup, asked.LegacyDefinition)
-		}),
-		biav1.Register("velero.io/pod", pods.NewBackup),
-		biav1.Register("velero.io/pv", claims.NewBackup),
+		}, framework.WithRoles(framework.RoleDryRun)),
+		biav1.Register("velero.io/pod", pods.NewBackup, framework.WithRoles(framework.RoleDryRun)),
+		biav1.Register("velero.io/pv", claims.NewBackup, framework.WithRoles(framework.RoleDryRun)),
 		biav1.Register("velero.io/service-account", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return serviceaccounts.NewBackup(asked.ClusterRoleBindings)
-		}),
+		}, framework.WithRoles(framework.RoleDryRun)),
 
 		biav2.Register("velero.io/csi-pvc-backupper", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
 			error) {
 			return csi.NewClaims(asked)
-		}),
+		}, framework.WithRoles(framework.RoleCSI, framework.RoleClaimSnapshots)),
 		biav2.Register("velero.io/csi-volumesnapshot-backupper",
 			func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 				return csi.NewVolumeSnapshots(asked)
-			}),
-		biav2.Register("velero.io/csi-volumesnapshotclass-backupper", csi.NewClasses),
-		biav2.Register("velero.io/csi-volumesnapshotcontent-backupper", csi.NewContents),
+			}, framework.WithRoles(framework.RoleCSI, framework.RoleSnapshotObjects)),
+		biav2.Register("velero.io/csi-volumesnapshotclass-backupper", csi.NewClasses, framework.WithRoles(framework.RoleCSI)),
+		biav2.Register("velero.io/csi-volumesnapshotcontent-backupper", csi.NewContents,
+			framework.WithRoles(framework.RoleCSI)),
 
-		ibav1.Register("velero.io/pod", pods.NewBlock),
+		ibav1.Register("velero.io/pod", pods.NewBlock, framework.WithRoles(framework.RoleDryRun)),
 		ibav1.Register("velero.io/pvc", func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
 			return claims.NewBlock(asked)
-		}),
+		}, framework.WithRoles(framework.RoleDryRun)),
 		ibav1.Register("velero.io/service-account", func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
 			return serviceaccounts.NewBlock(asked.ClusterRoleBindings)
-		}),
+		}, framework.WithRoles(framework.RoleDryRun)),
 
-		riav1.Register("velero.io/add-pvc-from-pod", pods.NewAddClaims),
-		riav1.Register("velero.io/admission-webhook-configuration", webhooks.NewRestore),
-		riav1.Register("velero.io/apiservice", apiservices.NewRestore),
+		riav1.Register("velero.io/add-pvc-from-pod", pods.NewAddClaims, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/admission-webhook-configuration", webhooks.NewRestore,
+			framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/apiservice", apiservices.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register(replacements.ImageName, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return replacements.NewImage(settings)
-		}),
+		}, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register(replacements.StorageClassName, func(context.Context, *framework.Setup) (riav1.RestoreItemAction,
 			error) {
 			return replacements.NewStorageClass(settings, asked.StorageClassExists)
-		}),
-		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster),
-		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore),
+		}, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster,
+			framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/dataupload", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return csi.NewRestoredUploads(asked)
-		}),
-		riav1.Register("velero.io/init-restore-hook", pods.NewInitHooks),
-		riav1.Register("velero.io/job", jobs.NewRestore),
-		riav1.Register("velero.io/pod", pods.NewRestore),
-		riav1.Register("velero.io/pvc", claims.NewRestore),
-		riav1.Register("velero.io/role-bindings", rolebindings.NewNamespaced),
+		}, framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
+		riav1.Register("velero.io/init-restore-hook", pods.NewInitHooks, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/job", jobs.NewRestore, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/pod", pods.NewRestore, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/pvc", claims.NewRestore, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/role-bindings", rolebindings.NewNamespaced, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/secret", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return secrets.NewRestore(asked.ServiceAccountExists)
-		}),
-		riav1.Register("velero.io/service", services.NewRestore),
-		riav1.Register("velero.io/service-account", serviceaccounts.NewRestore),
+		}, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/service", services.NewRestore, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/service-account", serviceaccounts.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 
 		riav2.Register("velero.io/csi-pvc-restorer", func(context.Context, *framework.Setup) (riav2.RestoreItemAction,
 			error) {
 			return csi.NewRestoredClaims(asked)
-		}),
-		riav2.Register("velero.io/csi-volumesnapshot-restorer", csi.NewRestoredSnapshots),
-		riav2.Register("velero.io/csi-volumesnapshotclass-restorer", csi.NewRestoredClasses),
+		}, framework.WithRoles(framework.RoleCSI, framework.RoleDryRun, framework.RoleClaimRestores)),
+		riav2.Register("velero.io/csi-volumesnapshot-restorer", csi.NewRestoredSnapshots,
+			framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
+		riav2.Register("velero.io/csi-volumesnapshotclass-restorer", csi.NewRestoredClasses,
+			framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
 		riav2.Register("velero.io/csi-volumesnapshotcontent-restorer",
 			func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 				return csi.NewRestoredContents(asked)
-			}),
+			}, framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
 
 		diav1.Register("velero.io/csi-volumesnapshotcontent-delete",
 			func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
 				return csi.NewDeletedContents(asked)
-			}),
+			}, framework.WithRoles(framework.RoleCSI)),
 	}
 }
 

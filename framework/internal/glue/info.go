@@ -36,7 +36,7 @@ func newInfo(c *catalog) *info {
 			Kind: kind, Version: int32(min(version, math.MaxInt32)), Name: served.name,
 			ConfigSchema: served.details.config.Schema(), AdapterOf: served.details.adapterOf,
 			Objects: served.details.objects, OperationTimeout: sentLimit(served.details.operationTimeout),
-			StallTimeout: sentLimit(served.details.stallTimeout),
+			StallTimeout: sentLimit(served.details.stallTimeout), Roles: served.details.sentRoles(),
 		})
 	}
 	slices.SortFunc(answer.Plugins, func(a, b *plugininfov1.Plugin) int {

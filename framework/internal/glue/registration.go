@@ -34,6 +34,7 @@ type details struct {
 	config    *ConfigType
 	adapterOf string
 	objects   []string
+	roles     []Role
 
 	operationTimeout, stallTimeout *time.Duration
 }
@@ -108,6 +109,9 @@ func NewRegistration[H any](kind Kind[H], name string, construct Constructor[H],
 			return errors.New("the constructor is nil")
 		}
 		if err := checkObjects(d.objects); err != nil {
+			return err
+		}
+		if err := d.checkRoles(kind.Wire); err != nil {
 			return err
 		}
 		if err := d.checkLimits(kind.Operations); err != nil {

@@ -150,7 +150,11 @@ type Plugin struct {
 	// configures another. Absent when the author states none. A host may end operations earlier.
 	OperationTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=operation_timeout,json=operationTimeout,proto3" json:"operation_timeout,omitempty"`
 	// Likewise: the longest time that an operation may go on without progress; less than operation_timeout.
-	StallTimeout  *durationpb.Duration `protobuf:"bytes,8,opt,name=stall_timeout,json=stallTimeout,proto3" json:"stall_timeout,omitempty"`
+	StallTimeout *durationpb.Duration `protobuf:"bytes,8,opt,name=stall_timeout,json=stallTimeout,proto3" json:"stall_timeout,omitempty"`
+	// What the host must know of the implementation beyond its kind, each once: "pod-volumes". The documentation of
+	// framework.Role has the roles, their contracts and the kinds that may have them. A host ignores roles that it does
+	// not know.
+	Roles         []string `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +241,13 @@ func (x *Plugin) GetOperationTimeout() *durationpb.Duration {
 func (x *Plugin) GetStallTimeout() *durationpb.Duration {
 	if x != nil {
 		return x.StallTimeout
+	}
+	return nil
+}
+
+func (x *Plugin) GetRoles() []string {
+	if x != nil {
+		return x.Roles
 	}
 	return nil
 }
@@ -534,7 +545,7 @@ const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"\x15GetPluginInfoResponse\x12%\n" +
 	"\x0eplugin_version\x18\x01 \x01(\tR\rpluginVersion\x12+\n" +
 	"\x11framework_version\x18\x02 \x01(\tR\x10frameworkVersion\x125\n" +
-	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\xb0\x02\n" +
+	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\xc6\x02\n" +
 	"\x06Plugin\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
@@ -544,7 +555,8 @@ const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"adapter_of\x18\x05 \x01(\tR\tadapterOf\x12\x18\n" +
 	"\aobjects\x18\x06 \x03(\tR\aobjects\x12F\n" +
 	"\x11operation_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10operationTimeout\x12>\n" +
-	"\rstall_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\fstallTimeout\"q\n" +
+	"\rstall_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\fstallTimeout\x12\x14\n" +
+	"\x05roles\x18\t \x03(\tR\x05roles\"q\n" +
 	"\x15ValidateConfigRequest\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -14,22 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-)
-
-// Names of the built-in actions for CSI volumes.
-const (
-	// CSIPrefix is part of the names of all actions that need the feature EnableCSI.
-	CSIPrefix = "velero.io/csi-"
-	// CSIClaims takes the snapshots, in backups. Its operations move their data.
-	CSIClaims = CSIPrefix + "pvc-backupper"
-	// CSISnapshots waits for the snapshots, in backups.
-	CSISnapshots = CSIPrefix + "volumesnapshot-backupper"
-	// CSIRestoredClaims gives claims their snapshots, or has their data moved back, in restores.
-	CSIRestoredClaims = CSIPrefix + "pvc-restorer"
-	// RestoredUploads gives CSIRestoredClaims the results of DataUploads, in restores.
-	RestoredUploads = "velero.io/dataupload"
 )
 
 // VolumeSnapshots looks after the VolumeSnapshots of backups and restores. Its calls can be repeated.
@@ -107,7 +93,7 @@ func (i *Infos) CSI() CSIFiles {
 }
 
 // infosOfCSI returns the entries of the volumes of which CSI snapshots were taken. The caller holds mu.
-func (i *Infos) infosOfCSI(operations []operation.Operation) (infos []*VolumeInfo) {
+func (i *Infos) infosOfCSI(operations []operation.Operation, roles operation.Roles) (infos []*VolumeInfo) {
 	byClaim := i.byClaim()
 	for _, vs := range i.taken {
 		claim := vs.Spec.Source.PersistentVolumeClaimName
@@ -135,7 +121,8 @@ func (i *Infos) infosOfCSI(operations []operation.Operation) (infos []*VolumeInf
 			}
 		}
 		for _, op := range operations {
-			if op.Action == CSISnapshots && op.Item.Namespace == vs.Namespace && op.Item.Name == vs.Name {
+			if op.Item.Namespace == vs.Namespace && op.Item.Name == vs.Name &&
+				roles(op.Action, framework.RoleSnapshotObjects) {
 				info.CSI.OperationID = op.ID
 			}
 		}
@@ -155,7 +142,7 @@ func (i *Infos) byClaim() map[types.NamespacedName]*VolumeInfo {
 
 // Settle completes the entries of volumes whose snapshots were operations that have ended. It reports whether there are
 // such.
-func Settle(infos []VolumeInfo, operations []operation.Operation) bool {
+func Settle(infos []VolumeInfo, operations []operation.Operation, roles operation.Roles) bool {
 	settled := false
 	for i := range infos {
 		info := &infos[i]
@@ -163,8 +150,7 @@ func Settle(infos []VolumeInfo, operations []operation.Operation) bool {
 			continue
 		}
 		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
-			return o.ID == info.CSI.OperationID &&
-				o.Action == CSISnapshots
+			return o.ID == info.CSI.OperationID && roles(o.Action, framework.RoleSnapshotObjects)
 		})
 		if at < 0 {
 			continue
@@ -182,9 +168,9 @@ func Settle(infos []VolumeInfo, operations []operation.Operation) bool {
 }
 
 // CompletedCSI returns the number of operations that have ended with a snapshot that is ready.
-func CompletedCSI(operations []operation.Operation) (count int) {
+func CompletedCSI(operations []operation.Operation, roles operation.Roles) (count int) {
 	for _, op := range operations {
-		if op.Action == CSISnapshots && op.Phase == operation.Completed {
+		if op.Phase == operation.Completed && roles(op.Action, framework.RoleSnapshotObjects) {
 			count++
 		}
 	}
@@ -192,17 +178,8 @@ func CompletedCSI(operations []operation.Operation) (count int) {
 }
 
 // TakesCSI reports whether one of the operations is that of a CSI snapshot, or moves the data of one.
-func TakesCSI(operations []operation.Operation) bool {
+func TakesCSI(operations []operation.Operation, roles operation.Roles) bool {
 	return slices.ContainsFunc(operations, func(o operation.Operation) bool {
-		return o.Action == CSISnapshots ||
-			o.Action == CSIClaims
+		return roles(o.Action, framework.RoleSnapshotObjects) || roles(o.Action, framework.RoleClaimSnapshots)
 	})
 }
-
-// NeedsCSI reports whether an action is called only with the feature EnableCSI.
-func NeedsCSI(action string) bool {
-	return strings.Contains(action, CSIPrefix) || action == RestoredUploads
-}
-
-// IsCSI reports whether a call of an action changes snapshots of CSI volumes, in backups.
-func IsCSI(action string) bool { return strings.HasPrefix(action, CSIPrefix) }

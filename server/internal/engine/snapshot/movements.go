@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
@@ -27,14 +28,16 @@ func UploaderType(mover string) string {
 }
 
 // Movements returns the operations that move the data of CSI snapshots.
-func Movements(operations []operation.Operation) []operation.Operation {
-	return slices.DeleteFunc(slices.Clone(operations), func(o operation.Operation) bool { return o.Action != CSIClaims })
+func Movements(operations []operation.Operation, roles operation.Roles) []operation.Operation {
+	return slices.DeleteFunc(slices.Clone(operations), func(o operation.Operation) bool {
+		return !roles(o.Action, framework.RoleClaimSnapshots)
+	})
 }
 
 // infosOfMovements returns the entries of the volumes whose data is moved. The caller holds mu.
-func (i *Infos) infosOfMovements(operations []operation.Operation) (infos []*VolumeInfo) {
+func (i *Infos) infosOfMovements(operations []operation.Operation, roles operation.Roles) (infos []*VolumeInfo) {
 	byClaim, mover := i.byClaim(), velerov1.DataMoverFor(i.DataMover)
-	for _, op := range Movements(operations) {
+	for _, op := range Movements(operations, roles) {
 		info := &VolumeInfo{PVCNamespace: op.Item.Namespace, PVCName: op.Item.Name}
 		if known := byClaim[types.NamespacedName{Namespace: op.Item.Namespace, Name: op.Item.Name}]; known != nil {
 			info.PVName, info.PV = known.PVName, known.PV
@@ -51,6 +54,7 @@ func (i *Infos) infosOfMovements(operations []operation.Operation) (infos []*Vol
 // DataUploads of the backup by their operations. It reports whether there are such.
 func SettleMovements(
 	infos []VolumeInfo, operations []operation.Operation, uploads map[string]*velerov2alpha1.DataUpload,
+	roles operation.Roles,
 ) bool {
 	settled := false
 	for i := range infos {
@@ -60,8 +64,7 @@ func SettleMovements(
 		}
 		moved := info.DataMovement
 		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
-			return o.ID == moved.OperationID &&
-				o.Action == CSIClaims
+			return o.ID == moved.OperationID && roles(o.Action, framework.RoleClaimSnapshots)
 		})
 		if at < 0 {
 			continue

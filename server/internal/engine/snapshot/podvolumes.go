@@ -5,14 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-)
-
-// Names of the built-in actions for the volumes of pods that are backed up from the file system.
-const (
-	PodVolumeBackups  = "cleat.dev/pod-volume-backup"
-	PodVolumeRestores = "velero.io/pod-volume-restore"
 )
 
 // AddPodVolume adds a volume of a pod that an action backs up from the file system. pv is nil for one without a claim.
@@ -37,8 +32,10 @@ func (i *Infos) HasMethod(pv string) bool {
 }
 
 // BacksUpPodVolumes reports whether one of the operations is that of volumes of a pod.
-func BacksUpPodVolumes(operations []operation.Operation) bool {
-	return slices.ContainsFunc(operations, func(o operation.Operation) bool { return o.Action == PodVolumeBackups })
+func BacksUpPodVolumes(operations []operation.Operation, roles operation.Roles) bool {
+	return slices.ContainsFunc(operations, func(o operation.Operation) bool {
+		return roles(o.Action, framework.RolePodVolumes)
+	})
 }
 
 // SettlePodVolumes completes the entries of volumes of pods with their PodVolumeBackups, which have ended.

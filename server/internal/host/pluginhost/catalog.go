@@ -82,6 +82,9 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		r.Name, r.Kind, r.ConfigSchema, r.Objects = offered.Name, offered.Kind, offered.ConfigSchema, offered.Objects
 		r.OperationTimeout, r.StallTimeout = offered.OperationTimeout, offered.StallTimeout
 		r.kind, _ = hostapi.SplitWireKind(offered.Kind)
+		if r.Roles = offered.Roles; !from.offer.Informed {
+			r.Roles = rolesOfVelero(r.kind, offered.Name)
+		}
 		if r.Concurrency = c.atOnce[offered.Name]; r.Concurrency == 0 && from.offer.Informed {
 			r.Concurrency = max(4, 2*runtime.GOMAXPROCS(0))
 		}

@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"time"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 )
 
@@ -45,6 +46,9 @@ type Entry struct {
 	StallTimeout     time.Duration
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
 	Objects []string
+	// Roles are what the server knows of the plugin beyond its kind: what its author declares, or for a process without
+	// PluginInfo those of Velero's plugin of that name.
+	Roles []framework.Role
 	// Process is the process that sessions share, as it is now.
 	Process process.Process
 	// Locations are those for which the plugin was opened, each with its process, sorted by name.
