@@ -35,7 +35,8 @@ const (
 
 	// RoleClaimRestores is of a RestoreItemAction or an AsyncRestoreItemAction for PersistentVolumeClaims that gives a
 	// restored claim the snapshot of its volume, or has its data moved back. A Restore that it gets has the annotation
-	// cleat.dev/stored-volumes, a JSON object, with the id of the snapshot by the name of the claim, if the data was moved.
+	// cleat.dev/stored-volumes, a JSON object, with the id of the snapshot by the name of the claim, if the data was
+	// moved.
 	RoleClaimRestores = glue.RoleClaimRestores
 
 	// RolePodVolumeRestores is of a RestoreItemAction or an AsyncRestoreItemAction for Pods that has volumes of a restored

@@ -95,7 +95,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return fmt.Errorf("register the metrics of the queue: %w", err)
 	}
 	resources := discovery.New(s.discoverer, c.Log.Named("discovery"))
-	restoreEngine, err := newRestoreEngine(c, s.keys, resources)
+	restoreEngine, err := newRestoreEngine(c, s.keys, resources, s.host.HasRole)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	if err != nil {
 		return fmt.Errorf("read the table of references: %w", err)
 	}
-	backupEngine, refresh := newBackupEngine(c, s.keys, resources, references)
+	backupEngine, refresh := newBackupEngine(c, s.keys, resources, references, s.host.HasRole)
 	runner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
 		Engine: backupEngine, Manifests: s.policies.Manifests,
@@ -170,7 +170,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Controller: dryRunner, Harmless: c.File.Plugins.DryRun,
 	}, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	finalizer := &backups.Finalizer{
-		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch,
+		Cluster: cluster, Stores: s.opener, Plugins: s.host, Roles: s.host.HasRole, Engine: refresh, SpoolDir: s.scratch,
 		VolumeSnapshots: volumeSnapshots,
 		Manifests:       s.policies.Manifests, References: references, Keys: s.keys, HasMover: func(name string) bool {
 			_, err := movers{s.host}.Find(name)
@@ -183,7 +183,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		run.UnsettledBackups())
 	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
-		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host,
+		Engine: newDeletionEngine(c, resources, s.host.HasRole), Repositories: newRepositories(cluster, s.opener, s.host,
 			log("repositories")), Keys: s.keys, Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected,
 		Events: recorder,
 		Log:    log(run.BackupDeletionController), Now: time.Now,
@@ -295,7 +295,7 @@ func addHooks(mgr ctrl.Manager, c Config, s services) (*hook.Restores, error) {
 }
 
 func newBackupEngine(
-	c Config, keys *loadkey.Keys, resources *discovery.Helper, references *reference.Table,
+	c Config, keys *loadkey.Keys, resources *discovery.Helper, references *reference.Table, roles operation.Roles,
 ) (backups.Engine, backups.Refresh) {
 	deps := backup.Deps{
 		Config: c.REST, Discovery: resources, Keys: keys, PageSize: c.Options.ClientPageSize,
@@ -303,7 +303,7 @@ func newBackupEngine(
 		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(
 			config.EnableAPIGroupVersions,
 		),
-		References: references, Uploader: c.Options.UploaderType,
+		References: references, Uploader: c.Options.UploaderType, Roles: roles,
 	}
 	if deps.PageSize == 0 {
 		deps.PageSize = -1 // whole lists
@@ -316,18 +316,20 @@ func newBackupEngine(
 		}
 }
 
-func newDeletionEngine(c Config, resources *discovery.Helper) deletions.Engine {
-	deps := deletion.Deps{Resources: resources.Snapshot, CSI: c.Options.HasFeature(config.EnableCSI)}
+func newDeletionEngine(c Config, resources *discovery.Helper, roles operation.Roles) deletions.Engine {
+	deps := deletion.Deps{Resources: resources.Snapshot, CSI: c.Options.HasFeature(config.EnableCSI), Roles: roles}
 	return func(ctx context.Context, req deletion.Request) error { return deletion.Run(ctx, deps, req) }
 }
 
-func newRestoreEngine(c Config, keys *loadkey.Keys, resources *discovery.Helper) (restores.Engine, error) {
+func newRestoreEngine(
+	c Config, keys *loadkey.Keys, resources *discovery.Helper, roles operation.Roles,
+) (restores.Engine, error) {
 	o := c.Options
 	priorities, err := plan.ParsePriorities(o.RestoreResourcePriorities)
 	if err != nil {
 		return nil, fmt.Errorf("--restore-resource-priorities: %w", err)
 	}
-	deps := restore.Deps{Config: c.REST, Discovery: resources, Keys: keys, Options: restore.Options{
+	deps := restore.Deps{Config: c.REST, Discovery: resources, Keys: keys, Roles: roles, Options: restore.Options{
 		Priorities: priorities, Workers: o.RestoreWorkers, ResourceTimeout: o.ResourceTimeout,
 		TerminatingTimeout: o.TerminatingResourceTimeout, EnableCSI: o.HasFeature(config.EnableCSI), Pod: podName(),
 		OutageTimeout: o.APIOutageTimeout,

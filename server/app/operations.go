@@ -8,11 +8,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/operations"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
@@ -23,7 +23,7 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 	c.logs.OnLate(wakes.Wake)
 	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host, s.keys), operation.Options{
 		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations,
-			c.Options.FSBackupTimeout),
+			c.Options.FSBackupTimeout, s.host.HasRole),
 		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, LogOf: c.logs.Of, Metrics: s.registry,
 	})
 	if err != nil {
@@ -57,12 +57,14 @@ const leftoversController = "operations-leftovers"
 
 // operationLimits returns the limits of the operations of an action. Those on volumes of pods take no longer than
 // files.
-func operationLimits(configured config.Operations, files time.Duration) func(action string) operation.Limits {
+func operationLimits(
+	configured config.Operations, files time.Duration, roles operation.Roles,
+) func(action string) operation.Limits {
 	return func(action string) operation.Limits {
 		limits := configured.Of(action)
 		timeout := limits.Timeout.Std()
-		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout <= 0 ||
-			files < timeout) {
+		ofFiles := roles.Has(action, framework.RolePodVolumes) || roles.Has(action, framework.RolePodVolumeRestores)
+		if ofFiles && (timeout <= 0 || files < timeout) {
 			timeout = files
 		}
 		return operation.Limits{Timeout: timeout, Stall: limits.StallTimeout.Std(), Grace: limits.CancelGrace.Std()}

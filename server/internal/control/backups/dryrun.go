@@ -13,16 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
-	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // dryRunFinalizer keeps a dry run until its files in the object storage are deleted.
@@ -34,7 +33,7 @@ type DryRuns struct {
 	// Controller is as for real backups, except that it has no journals, as no operation is started, and manifests of its
 	// own.
 	*Controller
-	// Harmless are the actions beside the built-in ones that are called.
+	// Harmless are the actions that are called beside those with framework.RoleDryRun.
 	Harmless []string
 }
 
@@ -212,9 +211,8 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 		return nil, err
 	}
 	w.dryRun = func(session *pluginhost.Session) *dryrun.Actions {
-		builtIn := pluginhost.BuiltIns(session, kinds.BackupItemActions()...)
 		return dryrun.NewActions(func(action string) bool {
-			return builtIn[action] && !snapshot.IsCSI(action) || slices.Contains(r.Harmless, action)
+			return session.HasRole(action, framework.RoleDryRun) || slices.Contains(r.Harmless, action)
 		})
 	}
 	log.Info("dry run of a backup started", "storageLocation", w.location.Name)

@@ -39,6 +39,8 @@ type Finalizer struct {
 	Plugins  run.Plugins
 	Engine   Refresh
 	SpoolDir string // for temporary files; empty means that of the system
+	// Roles are those of the actions.
+	Roles operation.Roles
 	// VolumeSnapshots keeps the CSI snapshots of a backup that is complete.
 	VolumeSnapshots snapshot.VolumeSnapshots
 	// Manifests describe a backup again that has changed after its operations, with what References finds.
@@ -227,11 +229,11 @@ func (r *Finalizer) settle(
 	if err != nil {
 		return err
 	}
-	status.CSIVolumeSnapshotsCompleted = snapshot.CompletedCSI(operations)
+	status.CSIVolumeSnapshotsCompleted = snapshot.CompletedCSI(operations, r.Roles)
 	if err := r.settlePodVolumes(ctx, b, objects, operations, log); err != nil {
 		return err
 	}
-	csi := snapshot.TakesCSI(operations)
+	csi := snapshot.TakesCSI(operations, r.Roles)
 	if csi {
 		switch done, err := stored(ctx, b, objects); {
 		case err != nil:
@@ -285,7 +287,8 @@ func (r *Finalizer) settleVolumes(
 	if err != nil {
 		return err
 	}
-	taken, moved := snapshot.Settle(infos, operations), snapshot.SettleMovements(infos, operations, uploads)
+	taken := snapshot.Settle(infos, operations, r.Roles)
+	moved := snapshot.SettleMovements(infos, operations, uploads, r.Roles)
 	if !taken && !moved {
 		return nil
 	}
@@ -297,7 +300,7 @@ func (r *Finalizer) settleVolumes(
 func (r *Finalizer) settlePodVolumes(
 	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
 ) error {
-	if !snapshot.BacksUpPodVolumes(operations) {
+	if !snapshot.BacksUpPodVolumes(operations, r.Roles) {
 		return nil
 	}
 	var list velerov1.PodVolumeBackupList
@@ -343,7 +346,7 @@ func (r *Finalizer) uploads(
 	ctx context.Context, b *velerov1.Backup, operations []operation.Operation, log hclog.Logger,
 ) (map[string]*velerov2alpha1.DataUpload, error) {
 	uploads := map[string]*velerov2alpha1.DataUpload{}
-	for _, op := range snapshot.Movements(operations) {
+	for _, op := range snapshot.Movements(operations, r.Roles) {
 		for _, item := range op.PostOperationItems {
 			if item.Resource != "datauploads" {
 				continue

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
@@ -19,7 +20,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
-	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // DryRuns carries out dry runs of restores: it finds out what each would do, stores that where the files of the restore
@@ -28,7 +28,7 @@ import (
 type DryRuns struct {
 	// Controller is as for real restores, except that it has no journals: no operation is started.
 	*Controller
-	// Harmless are the actions beside the built-in ones that are called.
+	// Harmless are the actions that are called beside those with framework.RoleDryRun.
 	Harmless []string
 }
 
@@ -170,13 +170,12 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 		_ = os.Remove(file.Name())
 	}()
 	outcomes := dryrun.NewOutcomeWriter(file)
-	var builtIn map[string]bool
+	var plugins *pluginhost.Session
 	actions := dryrun.NewActions(func(action string) bool {
-		return builtIn[action] ||
-			slices.Contains(r.Harmless, action)
+		return plugins.HasRole(action, framework.RoleDryRun) || slices.Contains(r.Harmless, action)
 	})
 	w.dryRun = func(session *pluginhost.Session) *restore.DryRun {
-		builtIn = pluginhost.BuiltIns(session, kinds.RestoreItemActions()...)
+		plugins = session
 		return &restore.DryRun{Actions: actions, Report: outcomes.Add}
 	}
 	log.Info("dry run of a restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)

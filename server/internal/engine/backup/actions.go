@@ -12,7 +12,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -22,12 +21,6 @@ import (
 const (
 	mustIncludeAnnotation = "backup.velero.io/must-include-additional-items"
 	skipAnnotation        = "velero.io/skip-from-backup"
-)
-
-// Names of actions that take snapshots of the volumes of claims.
-const (
-	csiAction     = snapshot.CSIClaims
-	vsphereAction = "velero.io/vsphere-pvc-backupper"
 )
 
 // acted is an object as the actions have changed it.
@@ -45,7 +38,7 @@ func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) 
 	for a := range e.actions.For(gr, meta.Namespace, func() map[string]string { return meta.Labels }) {
 		id, sent := identify(o.resource, meta), raw
 		var chosen []podVolume
-		if a.Name() == snapshot.PodVolumeBackups && gr == podsResource && !e.refreshing {
+		if e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) && gr == podsResource && !e.refreshing {
 			if chosen, sent, err = e.podVolumes(ctx, raw); err != nil {
 				return acted{}, err
 			}
@@ -74,7 +67,7 @@ func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) 
 				return "", nil, err
 			}
 			defer done()
-			if a.Name() == csiAction && e.req.Snapshots != nil && !e.refreshing {
+			if e.deps.Roles.Has(a.Name(), framework.RoleClaimSnapshots) && e.req.Snapshots != nil && !e.refreshing {
 				if err := e.req.Snapshots.BeginCSI(ctx); err != nil {
 					return "", nil, err
 				}

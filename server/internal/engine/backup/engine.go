@@ -27,8 +27,7 @@ func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, err
 
 func newEngine(deps Deps, req Request) *engine {
 	e := &engine{
-		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumes(req,
-			deps.CSI),
+		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumes(req, deps),
 		parallel: map[schema.GroupResource]bool{}, orderedTurns: make(chan struct{}, max(1, deps.Workers)),
 	}
 	if e.now == nil {
@@ -49,7 +48,7 @@ func (e *engine) result() *Result {
 	if e.hooks != nil {
 		result.Hooks = e.hooks.Status()
 	}
-	result.Snapshots, result.Volumes = e.volumes.infos.Files(result.Operations)
+	result.Snapshots, result.Volumes = e.volumes.infos.Files(result.Operations, e.deps.Roles)
 	result.CSI = e.volumes.infos.CSI()
 	return result
 }

@@ -26,8 +26,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
@@ -50,7 +52,13 @@ func depsFor(t testing.TB, config *rest.Config) backup.Deps {
 	t.Helper()
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
 	require.NoError(t, err)
-	return backup.Deps{Config: config, Discovery: discovery.New(client, hclog.NewNullLogger())}
+	return backup.Deps{
+		Config: config, Discovery: discovery.New(client, hclog.NewNullLogger()),
+		Roles: func(action string, role framework.Role) bool {
+			return pluginhost.IsRoleOfVelero(action, role) ||
+				action == "example.com/volumes" && role == framework.RolePodVolumes
+		},
+	}
 }
 
 // fixtureObject is one object of the fixture. Without a namespace it is cluster-scoped.

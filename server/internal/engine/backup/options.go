@@ -46,9 +46,10 @@ type Deps struct {
 	// RetryFor is how long requests are repeated while the API server is away or overloaded; 0 means
 	// two minutes.
 	RetryFor time.Duration
-	// CSI enables actions that need the feature EnableCSI. Without it, actions named "velero.io/csi-..."
-	// are not called.
+	// CSI enables actions that need the feature EnableCSI.
 	CSI bool
+	// Roles are those of the actions.
+	Roles operation.Roles
 	// Uploader is the engine of file system backups of pod volumes.
 	Uploader string
 	// AllVersions (EnableAPIGroupVersions) backs up each object in all versions in which the API server serves it.

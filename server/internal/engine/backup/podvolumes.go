@@ -285,7 +285,7 @@ func (v *volumes) runningIn(pods []*corev1.Pod) (ids []string) {
 // is seen by who follows all operations.
 func (e *engine) awaitVolumes(ctx context.Context, ids []string) {
 	at := slices.IndexFunc(e.req.Actions,
-		func(a backupitemaction.Action) bool { return a.Name() == snapshot.PodVolumeBackups })
+		func(a backupitemaction.Action) bool { return e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) })
 	limit := cmp.Or(e.req.Backup.Spec.ItemOperationTimeout.Duration, defaultOperationTimeout)
 	for _, id := range ids {
 		waiting := waits.Begin(ctx, "operation %s to end before the post hooks of its pod", id)

@@ -111,7 +111,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 			var mu sync.Mutex
 			var asked []string
 			action := &testAction{
-				name: snapshot.PodVolumeBackups, starts: versioning.NoOperations, selector: framework.ResourceSelector{
+				name: "example.com/volumes", starts: versioning.NoOperations, selector: framework.ResourceSelector{
 					IncludedResources: []string{"pods"},
 				},
 				execute: func(item []byte) (*backupitemaction.Result, error) {

@@ -65,10 +65,10 @@ func (e *engine) connect(ctx context.Context) (snapshot *discovery.Snapshot, err
 
 // prepareActions resolves what actions apply to, and encodes the backup for them.
 func (e *engine) prepareActions(ctx context.Context, snapshot *discovery.Snapshot) (err error) {
-	if e.actions, err = itemaction.NewSet(ctx, e.req.Actions, e.deps.CSI, e.log); err != nil {
+	if e.actions, err = itemaction.NewSet(ctx, e.req.Actions, e.deps.CSI, e.deps.Roles, e.log); err != nil {
 		return err
 	}
-	if e.blockActions, err = itemaction.NewSet(ctx, e.req.BlockActions, e.deps.CSI, e.log); err != nil {
+	if e.blockActions, err = itemaction.NewSet(ctx, e.req.BlockActions, e.deps.CSI, e.deps.Roles, e.log); err != nil {
 		return err
 	}
 	if err := errors.Join(e.actions.Resolve(snapshot), e.blockActions.Resolve(snapshot)); err != nil {

@@ -54,14 +54,14 @@ type claimsOfPods struct {
 	err   error
 }
 
-func newVolumes(req Request, csi bool) *volumes {
+func newVolumes(req Request, deps Deps) *volumes {
 	wanted := req.Backup.Spec.SnapshotVolumes
 	return &volumes{
 		infos:   snapshot.Infos{DataMover: req.Backup.Spec.DataMover},
 		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
 		snapshot: wanted == nil || *wanted,
-		hasCSI: csi && slices.ContainsFunc(req.Actions,
-			func(a backupitemaction.Action) bool { return a.Name() == csiAction }),
+		hasCSI: deps.CSI && slices.ContainsFunc(req.Actions,
+			func(a backupitemaction.Action) bool { return deps.Roles.Has(a.Name(), framework.RoleClaimSnapshots) }),
 	}
 }
 
@@ -170,10 +170,11 @@ func readAs[T any](ctx context.Context, e *engine, resource discovery.Resource, 
 	return object, nil
 }
 
-// wantsAction reports whether an action is called for a claim. Two of Velero's actions take snapshots. They are not
-// called if a rule of the resource policy says so; the one for CSI is called only if a snapshot is wanted.
+// wantsAction reports whether an action is called for a claim. One that takes snapshots is not called if a rule of the
+// resource policy says so; one for CSI volumes is called only if a snapshot is wanted.
 func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool, error) {
-	if name != csiAction && name != vsphereAction {
+	own := e.deps.Roles.Has(name, framework.RoleOwnSnapshots)
+	if !own && !e.deps.Roles.Has(name, framework.RoleClaimSnapshots) {
 		return true, nil
 	}
 	claim := new(corev1.PersistentVolumeClaim)
@@ -187,7 +188,7 @@ func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool
 			return false, err
 		}
 	}
-	if pv == nil || name == vsphereAction {
+	if pv == nil || own {
 		return e.policies().Action(resourcepolicy.Volume{PV: pv, Claim: claim}) != resourcepolicy.Skip, nil
 	}
 	action, err := e.actionFor(ctx, pv, claim)

@@ -12,6 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
@@ -23,6 +24,8 @@ type Deps struct {
 	Resources func(context.Context) (*discovery.Snapshot, error)
 	// CSI enables actions that need the feature EnableCSI.
 	CSI bool
+	// Roles are those of the actions.
+	Roles operation.Roles
 }
 
 // Request describes the deletion of one backup.
@@ -100,7 +103,7 @@ func resolve(
 	if err != nil {
 		return nil, nil, err
 	}
-	actions, err := itemaction.NewSet(ctx, req.Actions, deps.CSI, req.Log)
+	actions, err := itemaction.NewSet(ctx, req.Actions, deps.CSI, deps.Roles, req.Log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
@@ -36,10 +36,12 @@ type member[A Action] struct {
 // NewSet asks each action what it applies to. An action that cannot answer is an error: its items would be
 // handled without it. Actions that need the feature EnableCSI are left out unless csi is true. Resolve must
 // be called before the set is used.
-func NewSet[A Action](ctx context.Context, actions []A, csi bool, log hclog.Logger) (*Set[A], error) {
+func NewSet[A Action](
+	ctx context.Context, actions []A, csi bool, roles operation.Roles, log hclog.Logger,
+) (*Set[A], error) {
 	set := &Set[A]{}
 	for _, action := range actions {
-		if !csi && snapshot.NeedsCSI(action.Name()) {
+		if !csi && roles.Has(action.Name(), framework.RoleCSI) {
 			log.Debug("action is not called because the feature EnableCSI is off", "action", action.Name())
 			continue
 		}
@@ -67,9 +69,9 @@ func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
 // Any reports whether the set has an action.
 func (s *Set[A]) Any() bool { return len(s.members) > 0 }
 
-// Has reports whether an action of a name is in the set.
-func (s *Set[A]) Has(name string) bool {
-	return slices.ContainsFunc(s.members, func(m member[A]) bool { return m.action.Name() == name })
+// Has reports whether an action in the set has a role.
+func (s *Set[A]) Has(role framework.Role, roles operation.Roles) bool {
+	return slices.ContainsFunc(s.members, func(m member[A]) bool { return roles.Has(m.action.Name(), role) })
 }
 
 // Each returns the actions that may apply to objects of a resource, in order.

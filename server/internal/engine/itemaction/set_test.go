@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
@@ -76,7 +77,7 @@ func TestSetSelectsActionsInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set, err := itemaction.NewSet(t.Context(), actions, tt.csi, hclog.NewNullLogger())
+			set, err := itemaction.NewSet(t.Context(), actions, tt.csi, pluginhost.IsRoleOfVelero, hclog.NewNullLogger())
 			require.NoError(t, err)
 			require.NoError(t, set.Resolve(snapshot("pods", "secrets")))
 			require.Equal(t, tt.want, names(set, tt.resource, tt.namespace, tt.labels))
@@ -95,7 +96,7 @@ func TestSetUsesTheLabelsThatActionsBeforeHaveSet(t *testing.T) {
 	t.Parallel()
 	set, err := itemaction.NewSet(t.Context(), []fakeAction{
 		{name: "first"}, {name: "second", selector: framework.ResourceSelector{LabelSelector: "seen"}}, {name: "third"},
-	}, false, hclog.NewNullLogger())
+	}, false, nil, hclog.NewNullLogger())
 	require.NoError(t, err)
 	require.NoError(t, set.Resolve(snapshot("pods")))
 	var called []string
@@ -114,7 +115,7 @@ func TestSetIsResolvedAgainWhenTheClusterServesMore(t *testing.T) {
 	t.Parallel()
 	set, err := itemaction.NewSet(t.Context(), []fakeAction{
 		{name: "widgets", selector: framework.ResourceSelector{IncludedResources: []string{"wi"}}},
-	}, false, hclog.NewNullLogger())
+	}, false, nil, hclog.NewNullLogger())
 	require.NoError(t, err)
 	require.NoError(t, set.Resolve(snapshot("pods")))
 	require.Empty(t, names(set, "widgets", "a", nil))
@@ -125,11 +126,11 @@ func TestSetIsResolvedAgainWhenTheClusterServesMore(t *testing.T) {
 func TestSetRefusesActionsThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	silent := errors.New("plugin exited")
-	_, err := itemaction.NewSet(t.Context(), []fakeAction{{name: "a"}, {name: "b", err: silent}}, false,
+	_, err := itemaction.NewSet(t.Context(), []fakeAction{{name: "a"}, {name: "b", err: silent}}, false, nil,
 		hclog.NewNullLogger())
 	require.ErrorIs(t, err, silent)
 	set, err := itemaction.NewSet(t.Context(),
-		[]fakeAction{{name: "odd", selector: framework.ResourceSelector{LabelSelector: "a=b=c"}}}, false,
+		[]fakeAction{{name: "odd", selector: framework.ResourceSelector{LabelSelector: "a=b=c"}}}, false, nil,
 		hclog.NewNullLogger())
 	require.NoError(t, err)
 	require.ErrorContains(t, set.Resolve(snapshot("pods")), "what odd applies to")

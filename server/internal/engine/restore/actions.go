@@ -14,7 +14,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/ready"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -53,7 +52,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 		if err != nil {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
-		r.moving = r.moving || a.Name() == snapshot.PodVolumeRestores && result.OperationID != ""
+		r.moving = r.moving || result.OperationID != "" && r.engine.roles.Has(a.Name(), framework.RolePodVolumeRestores)
 		if result.SkipRestore {
 			r.leave("action "+a.Name()+" skips it", "plugin", a.Name())
 			return true, true, nil

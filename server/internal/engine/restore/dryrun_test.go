@@ -14,6 +14,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -26,7 +27,8 @@ func (c *cluster) dryRun(
 	called := dryrun.NewActions(func(action string) bool { return strings.HasPrefix(action, "safe") })
 	var mu sync.Mutex
 	var outcomes []dryrun.Outcome
-	result, err := Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: testOptions()},
+	result, err := Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
+		Discovery: helperFor(c.t, c.config), Options: testOptions()},
 		Request{
 			Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t),
 			DryRun: &DryRun{

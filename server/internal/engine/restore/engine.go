@@ -86,6 +86,7 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 	options := deps.Options.withDefaults()
 	e := &engine{
 		options:      options,
+		roles:        deps.Roles,
 		log:          req.Log,
 		restore:      req.Restore,
 		backupLabel:  velerov1.ValidLabelValue(req.Restore.Spec.BackupName),
@@ -161,7 +162,7 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	if e.selection, err = plan.NewSelection(e.restore, req.Rules, e.archive, snapshot); err != nil {
 		return err
 	}
-	if e.actions, err = itemaction.NewSet(ctx, req.Actions, e.options.EnableCSI, e.log); err != nil {
+	if e.actions, err = itemaction.NewSet(ctx, req.Actions, e.options.EnableCSI, e.roles, e.log); err != nil {
 		return err
 	}
 	return e.use(snapshot)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
@@ -238,7 +239,8 @@ func TestAcceptRestore_ApiServerFaults_RestartInMidRestore(t *testing.T) {
 	}
 	var once sync.Once
 	restarted := make(chan error, 1)
-	result, err := Run(t.Context(), Deps{Config: config, Discovery: helperFor(t, config), Options: testOptions()}, Request{
+	result, err := Run(t.Context(), Deps{Config: config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, config),
+		Options: testOptions()}, Request{
 		Restore: newRestore("restart", nil), Archive: pack(t, things...), Log: testLog(t),
 		Progress: func(done, _ int) {
 			if done >= 200 {
@@ -277,7 +279,8 @@ func TestAcceptRestore_ApiServerFaults_AwayForGood(t *testing.T) {
 	options := testOptions()
 	options.OutageTimeout = 300 * time.Millisecond
 	things := manyConfigMaps(unique(t, "away"), 300)
-	result, err := Run(t.Context(), Deps{Config: config, Discovery: helperFor(t, config), Options: options}, Request{
+	result, err := Run(t.Context(), Deps{Config: config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, config),
+		Options: options}, Request{
 		Restore: newRestore("away", nil), Archive: pack(t, things...), Log: hclog.NewNullLogger(),
 		Progress: func(done, _ int) { away.Store(done > 50) },
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
@@ -258,7 +259,8 @@ func (c *cluster) restore(
 	backup *archive.Archive, r *velerov1.Restore, options Options, actions ...restoreitemaction.Action,
 ) (*Result, error) {
 	c.t.Helper()
-	return Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: options},
+	return Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
+		Options: options},
 		Request{Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t)})
 }
 

@@ -8,12 +8,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
@@ -220,7 +220,7 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 	case csiSnapshotsResource, csiContentsResource:
-		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(snapshot.CSIRestoredClaims) {
+		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(framework.RoleClaimRestores, r.engine.roles) {
 			// the claim reports the data
 			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only")
 			return true, nil

@@ -20,6 +20,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -293,15 +294,16 @@ func TestProgressEndsWithAllItems(t *testing.T) {
 	var mu sync.Mutex
 	var done, total int
 	things := manyConfigMaps(unique(t, "prog"), 50)
-	_, err := Run(t.Context(), Deps{Config: c.config, Discovery: helperFor(t, c.config)}, Request{
-		Restore: newRestore("r", nil), Archive: pack(t, things...), Log: hclog.NewNullLogger(),
-		Progress: func(d, n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			require.GreaterOrEqual(t, d, done)
-			done, total = d, n
-		},
-	})
+	_, err := Run(t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, c.config)},
+		Request{
+			Restore: newRestore("r", nil), Archive: pack(t, things...), Log: hclog.NewNullLogger(),
+			Progress: func(d, n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				require.GreaterOrEqual(t, d, done)
+				done, total = d, n
+			},
+		})
 	require.NoError(t, err)
 	require.Equal(t, len(things), done)
 	require.Equal(t, len(things), total)
@@ -421,7 +423,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
-	_, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config),
+	_, err := Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, c.config),
 		Options: Options{ResourceTimeout: time.Hour}}, Request{
 		Restore: newRestore("r", nil), Archive: pack(t, configMap(ns, "x", nil)), Log: hclog.NewNullLogger(),
 		Actions: []restoreitemaction.Action{action},

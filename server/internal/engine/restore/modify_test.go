@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -59,7 +60,8 @@ resourceModifierRules:
 			})
 		}}
 
-	result, err := Run(t.Context(), Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: testOptions()},
+	result, err := Run(t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
+		Discovery: helperFor(t, c.config), Options: testOptions()},
 		Request{
 			Restore: newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} }),
 			Archive: pack(t, namespaceThing(ns, nil), deployment, claim, shared, configMap(ns, "plain", nil),

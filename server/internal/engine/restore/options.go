@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
@@ -15,7 +16,8 @@ import (
 type Deps struct {
 	Config    *rest.Config // of the cluster to restore into; its rate limits are ignored
 	Discovery *discovery.Helper
-	Keys      *loadkey.Keys // with which actions sign loads; nil for none
+	Keys      *loadkey.Keys   // with which actions sign loads; nil for none
+	Roles     operation.Roles // those of the actions
 	Options   Options
 }
 
@@ -40,7 +42,7 @@ type Options struct {
 	// Pod is the name of the pod that the server runs in, in the namespace of the Restore; empty if it runs in none. What
 	// it runs with is not updated.
 	Pod string
-	// EnableCSI enables actions whose names contain "velero.io/csi-".
+	// EnableCSI enables actions that need the feature EnableCSI.
 	EnableCSI bool
 }
 

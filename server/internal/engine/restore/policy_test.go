@@ -14,6 +14,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -21,7 +22,8 @@ import (
 func (c *cluster) run(req Request) *Result {
 	c.t.Helper()
 	req.Log = testLog(c.t)
-	result, err := Run(c.t.Context(), Deps{Config: c.config, Discovery: helperFor(c.t, c.config), Options: testOptions()},
+	result, err := Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
+		Discovery: helperFor(c.t, c.config), Options: testOptions()},
 		req)
 	require.NoError(c.t, err)
 	return result

@@ -195,7 +195,8 @@ func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	options.ResourceTimeout = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // which passes if some wait for the place of others
 	defer cancel()
-	result, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: options}, Request{
+	result, err := Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, c.config),
+		Options: options}, Request{
 		Restore: newRestore("all-"+strconv.Itoa(n), nil), Archive: pack(t, things...), Actions: append(host.actions, last),
 		Log: testLog(t),
 	})
@@ -215,7 +216,8 @@ func cancelledWait(t *testing.T, c *cluster, host *waitsHost) {
 	}()
 	options := testOptions()
 	options.ResourceTimeout = time.Hour
-	result, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: options}, Request{
+	result, err := Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, c.config),
+		Options: options}, Request{
 		Restore: newRestore("cancelled", nil), Archive: pack(t, configMap(ns, "a", nil), waiting(ns, "s", "2", "a", "")),
 		Actions: host.actions, Log: testLog(t),
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
 // TestScopeIsKnownBeforeTheFirstWrite restores with several filters, and compares what the engine announces.
@@ -39,7 +40,8 @@ func TestScopeIsKnownBeforeTheFirstWrite(t *testing.T) {
 			restore.Spec = test.spec
 			restore.Spec.BackupName = "b"
 			var got *Scope
-			_, err := Run(t.Context(), Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: testOptions()},
+			_, err := Run(t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
+				Discovery: helperFor(t, c.config), Options: testOptions()},
 				Request{
 					Restore: restore, Archive: pack(t, things...), Log: testLog(t),
 					Begun: func(s Scope) { got = &s },

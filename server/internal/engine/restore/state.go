@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
+	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/ready"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
@@ -177,6 +178,7 @@ func countsOf(counts map[schema.GroupResource]int) string {
 // engine is the state of one run.
 type engine struct {
 	options      Options
+	roles        operation.Roles
 	api          *kubeapi.Client
 	log          hclog.Logger
 	restore      *velerov1.Restore

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
@@ -47,7 +48,7 @@ func (r *itemRun) reportLostData() error {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	for _, v := range r.dataOf() {
 		lost := ""
-		if r.engine.actions.Has(v.Action) {
+		if r.engine.actions.Has(v.Restorer, r.engine.roles) {
 			if lost = r.notMoved(v); lost == "" {
 				continue
 			}
@@ -63,7 +64,7 @@ func (r *itemRun) reportLostData() error {
 			why = fmt.Sprintf("the backup failed to take it (%s)", v.Where)
 		case v.OfVelero:
 			why = fmt.Sprintf("the data is in %s, which only Velero can read: restore the volume with Velero", v.Where)
-		case v.Action != "":
+		case v.Restorer != "":
 			why = fmt.Sprintf("the data is in %s, and the server only restores it with --features=EnableCSI", v.Where)
 		}
 		if err := r.fail(fmt.Errorf("the data of %s is not restored, it stays empty: %s", v, why)); err != nil {
@@ -76,10 +77,12 @@ func (r *itemRun) reportLostData() error {
 // concerns reports whether an action is called for the item: the one for volumes of pods only if the backup has such
 // data, or if an earlier restore has left its init container in the pod.
 func (r *itemRun) concerns(action string) bool {
-	if action != snapshot.PodVolumeRestores || r.entry.GroupResource != podsResource {
+	if r.entry.GroupResource != podsResource || !r.engine.roles.Has(action, framework.RolePodVolumeRestores) {
 		return true
 	}
-	return slices.ContainsFunc(r.dataOf(), func(v *volume.Volume) bool { return v.Action == action && !v.Empty }) ||
+	return slices.ContainsFunc(r.dataOf(), func(v *volume.Volume) bool {
+		return v.Restorer == framework.RolePodVolumeRestores && !v.Empty
+	}) ||
 		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
 }
 
@@ -89,10 +92,10 @@ func (r *itemRun) restoreFor(action string) ([]byte, error) {
 	snapshots := map[string]string{}
 	for _, v := range r.dataOf() {
 		switch {
-		case v.Action != action:
-		case action == snapshot.PodVolumeRestores && r.entry.GroupResource == podsResource && !v.Empty:
+		case v.Restorer == "" || !r.engine.roles.Has(action, v.Restorer):
+		case v.Restorer == framework.RolePodVolumeRestores && r.entry.GroupResource == podsResource && !v.Empty:
 			snapshots[v.Name] = v.SnapshotID
-		case action == snapshot.CSIRestoredClaims && r.entry.GroupResource == claimsResource && v.Moved:
+		case v.Restorer == framework.RoleClaimRestores && r.entry.GroupResource == claimsResource && v.Moved:
 			snapshots[r.entry.Name] = v.SnapshotID
 		}
 	}
@@ -128,7 +131,7 @@ func (r *itemRun) notMoved(v *volume.Volume) string {
 
 // isOfFailed reports whether an action would give the item data that its backup failed to take.
 func (r *itemRun) isOfFailed(action string) bool {
-	if action != snapshot.CSIRestoredClaims || r.entry.GroupResource != claimsResource {
+	if r.entry.GroupResource != claimsResource || !r.engine.roles.Has(action, framework.RoleClaimRestores) {
 		return false
 	}
 	data := r.engine.volumes.OfClaim(r.entry.Namespace, r.entry.Name, "")

@@ -122,7 +122,7 @@ func (i *Infos) infosOfCSI(operations []operation.Operation, roles operation.Rol
 		}
 		for _, op := range operations {
 			if op.Item.Namespace == vs.Namespace && op.Item.Name == vs.Name &&
-				roles(op.Action, framework.RoleSnapshotObjects) {
+				roles.Has(op.Action, framework.RoleSnapshotObjects) {
 				info.CSI.OperationID = op.ID
 			}
 		}
@@ -150,7 +150,7 @@ func Settle(infos []VolumeInfo, operations []operation.Operation, roles operatio
 			continue
 		}
 		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
-			return o.ID == info.CSI.OperationID && roles(o.Action, framework.RoleSnapshotObjects)
+			return o.ID == info.CSI.OperationID && roles.Has(o.Action, framework.RoleSnapshotObjects)
 		})
 		if at < 0 {
 			continue
@@ -170,7 +170,7 @@ func Settle(infos []VolumeInfo, operations []operation.Operation, roles operatio
 // CompletedCSI returns the number of operations that have ended with a snapshot that is ready.
 func CompletedCSI(operations []operation.Operation, roles operation.Roles) (count int) {
 	for _, op := range operations {
-		if op.Phase == operation.Completed && roles(op.Action, framework.RoleSnapshotObjects) {
+		if op.Phase == operation.Completed && roles.Has(op.Action, framework.RoleSnapshotObjects) {
 			count++
 		}
 	}
@@ -180,6 +180,6 @@ func CompletedCSI(operations []operation.Operation, roles operation.Roles) (coun
 // TakesCSI reports whether one of the operations is that of a CSI snapshot, or moves the data of one.
 func TakesCSI(operations []operation.Operation, roles operation.Roles) bool {
 	return slices.ContainsFunc(operations, func(o operation.Operation) bool {
-		return roles(o.Action, framework.RoleSnapshotObjects) || roles(o.Action, framework.RoleClaimSnapshots)
+		return roles.Has(o.Action, framework.RoleSnapshotObjects) || roles.Has(o.Action, framework.RoleClaimSnapshots)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
 func TestInfosOfCSISnapshotsAreSettledByTheirOperations(t *testing.T) {
@@ -50,21 +51,22 @@ func TestInfosOfCSISnapshotsAreSettledByTheirOperations(t *testing.T) {
 
 	op := func(vs, id string, phase operation.Phase) operation.Operation {
 		return operation.Operation{
-			Action: CSISnapshots, ID: id, Item: framework.ResourceIdentifier{Namespace: "shop", Name: vs},
+			Action: "velero.io/csi-volumesnapshot-backupper", ID: id, Item: framework.ResourceIdentifier{Namespace: "shop",
+				Name: vs},
 			Status: operation.Status{Phase: phase, Updated: time.Unix(1767319500, 7)},
 		}
 	}
 	operations := []operation.Operation{op("vs-a", "op-a", operation.Completed), op("vs-b", "op-b", operation.Failed)}
-	require.Equal(t, 1, CompletedCSI(operations))
-	require.True(t, TakesCSI(operations))
-	require.False(t, TakesCSI([]operation.Operation{{Action: "example.io/other"}}))
-	_, found := infos.Files(operations)
+	require.Equal(t, 1, CompletedCSI(operations, pluginhost.IsRoleOfVelero))
+	require.True(t, TakesCSI(operations, pluginhost.IsRoleOfVelero))
+	require.False(t, TakesCSI([]operation.Operation{{Action: "example.io/other"}}, pluginhost.IsRoleOfVelero))
+	_, found := infos.Files(operations, pluginhost.IsRoleOfVelero)
 	var stored []VolumeInfo
 	for _, info := range found {
 		stored = append(stored, *info)
 	}
-	require.True(t, Settle(stored, operations))
-	require.False(t, Settle(stored, nil))
+	require.True(t, Settle(stored, operations, pluginhost.IsRoleOfVelero))
+	require.False(t, Settle(stored, nil, pluginhost.IsRoleOfVelero))
 	yes, no := true, false
 	ended := &metav1.Time{Time: time.Unix(1767319500, 0)}
 	require.Equal(t, []VolumeInfo{

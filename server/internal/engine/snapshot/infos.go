@@ -61,10 +61,11 @@ func (i *Infos) of(pv *corev1.PersistentVolume) *VolumeInfo {
 
 // Files returns the content of the files volumesnapshots and volumeinfo, sorted by volume. They are never nil.
 // operations are those of the backup.
-func (i *Infos) Files(operations []operation.Operation) ([]*Snapshot, []*VolumeInfo) {
+func (i *Infos) Files(operations []operation.Operation, roles operation.Roles) ([]*Snapshot, []*VolumeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	snapshots, infos := slices.Clone(i.snapshots), append(i.infosOfCSI(operations), i.infosOfMovements(operations)...)
+	snapshots := slices.Clone(i.snapshots)
+	infos := append(i.infosOfCSI(operations, roles), i.infosOfMovements(operations, roles)...)
 	settled := map[string]bool{}
 	for _, info := range infos {
 		settled[info.PVName] = true

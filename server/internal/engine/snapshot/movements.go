@@ -30,7 +30,7 @@ func UploaderType(mover string) string {
 // Movements returns the operations that move the data of CSI snapshots.
 func Movements(operations []operation.Operation, roles operation.Roles) []operation.Operation {
 	return slices.DeleteFunc(slices.Clone(operations), func(o operation.Operation) bool {
-		return !roles(o.Action, framework.RoleClaimSnapshots)
+		return !roles.Has(o.Action, framework.RoleClaimSnapshots)
 	})
 }
 
@@ -64,7 +64,7 @@ func SettleMovements(
 		}
 		moved := info.DataMovement
 		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
-			return o.ID == moved.OperationID && roles(o.Action, framework.RoleClaimSnapshots)
+			return o.ID == moved.OperationID && roles.Has(o.Action, framework.RoleClaimSnapshots)
 		})
 		if at < 0 {
 			continue

@@ -12,6 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
 func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
@@ -22,13 +23,14 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	infos.Know(pv)
 	updated := time.Unix(1767319500, 0)
 	op := func(claim, id string, phase operation.Phase) operation.Operation {
-		return operation.Operation{Action: CSIClaims, ID: id, Item: framework.ResourceIdentifier{Namespace: "shop",
-			Name: claim}, Status: operation.Status{Phase: phase, Updated: updated}}
+		return operation.Operation{Action: "velero.io/csi-pvc-backupper", ID: id,
+			Item: framework.ResourceIdentifier{Namespace: "shop",
+				Name: claim}, Status: operation.Status{Phase: phase, Updated: updated}}
 	}
 	operations := []operation.Operation{op("a", "du-a", operation.Completed), op("lost", "du-lost", operation.Failed),
 		{Action: "example.io/other", ID: "x"}}
-	require.True(t, TakesCSI(operations[:1]))
-	_, found := infos.Files(operations)
+	require.True(t, TakesCSI(operations[:1], pluginhost.IsRoleOfVelero))
+	_, found := infos.Files(operations, pluginhost.IsRoleOfVelero)
 	var stored []VolumeInfo
 	for _, info := range found {
 		stored = append(stored, *info)
@@ -40,8 +42,9 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	upload.Status.Phase, upload.Status.SnapshotID, upload.Status.IncrementalBytes = velerov1.LoadPhaseCompleted, "s", 3
 	upload.Status.Progress.TotalBytes, upload.Status.StartTimestamp, upload.Status.CompletionTimestamp = 7, &started,
 		&ended
-	require.True(t, SettleMovements(stored, operations, map[string]*velerov2alpha1.DataUpload{"du-a": upload}))
-	require.False(t, Settle(stored, operations))
+	require.True(t, SettleMovements(stored, operations, map[string]*velerov2alpha1.DataUpload{"du-a": upload},
+		pluginhost.IsRoleOfVelero))
+	require.False(t, Settle(stored, operations, pluginhost.IsRoleOfVelero))
 	gone := CSIInfo{SnapshotHandle: "unknown", VSCName: "unknown", OperationID: "unknown"}
 	of := gone
 	of.Driver = "d"

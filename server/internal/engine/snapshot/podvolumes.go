@@ -34,7 +34,7 @@ func (i *Infos) HasMethod(pv string) bool {
 // BacksUpPodVolumes reports whether one of the operations is that of volumes of a pod.
 func BacksUpPodVolumes(operations []operation.Operation, roles operation.Roles) bool {
 	return slices.ContainsFunc(operations, func(o operation.Operation) bool {
-		return roles(o.Action, framework.RolePodVolumes)
+		return roles.Has(o.Action, framework.RolePodVolumes)
 	})
 }
 

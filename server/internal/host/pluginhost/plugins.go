@@ -31,19 +31,6 @@ func All[H any](in Plugins, kinds ...versioning.Kind[H]) []H {
 	return all
 }
 
-// BuiltIns returns the names of those plugins that All returns and that are part of the server.
-func BuiltIns[H any](in Plugins, kinds ...versioning.Kind[H]) map[string]bool {
-	names := map[string]bool{}
-	for _, r := range in.catalog().rows {
-		for _, kind := range kinds {
-			if _, ok := kind.Version(r.Kind); ok && r.Used && r.BuiltIn {
-				names[r.Name] = true
-			}
-		}
-	}
-	return names
-}
-
 // Concurrency returns how many calls a run may make at once to the plugins that All returns, by their names; see
 // Entry.Concurrency.
 func Concurrency[H any](in Plugins, kinds ...versioning.Kind[H]) map[string]int {

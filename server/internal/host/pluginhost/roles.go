@@ -12,7 +12,9 @@ import (
 func (h *Host) HasRole(name string, role framework.Role) bool { return h.catalog().hasRole(name, role) }
 
 // HasRole is Host.HasRole among the plugins of the session.
-func (s *Session) HasRole(name string, role framework.Role) bool { return s.plugins.catalog.hasRole(name, role) }
+func (s *Session) HasRole(name string, role framework.Role) bool {
+	return s.plugins.catalog.hasRole(name, role)
+}
 
 func (c *catalog) hasRole(name string, role framework.Role) bool {
 	there := false
@@ -24,7 +26,12 @@ func (c *catalog) hasRole(name string, role framework.Role) bool {
 			return false // actions of several kinds can have one name
 		}
 	}
-	return there || slices.ContainsFunc(role.Kinds(), func(kind string) bool {
+	return there || IsRoleOfVelero(name, role)
+}
+
+// IsRoleOfVelero reports whether Velero's plugin of a name has a role.
+func IsRoleOfVelero(name string, role framework.Role) bool {
+	return slices.ContainsFunc(role.Kinds(), func(kind string) bool {
 		return slices.Contains(rolesOfVelero(kind, name), role)
 	})
 }

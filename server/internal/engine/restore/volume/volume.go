@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
@@ -40,8 +41,8 @@ type Volume struct {
 	Where                   string // for messages: what holds the data
 	// SnapshotID is that of the data mover or of the repository which has the data; "" if there is none.
 	SnapshotID string
-	// Action is the action that restores the data; "" if none does.
-	Action string
+	// Restorer is the role of the action that restores the data; "" if none does.
+	Restorer framework.Role
 	// Empty says that there is nothing to restore: a data mover has found no file in the volume.
 	Empty bool
 	// Failed says that the data is not in the backup, because that failed to take it.
@@ -102,7 +103,7 @@ func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes
 			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID), SnapshotID: p.Status.SnapshotID,
 		}
 		if isRestic(p.Spec.UploaderType) {
-			v.Action = snapshot.PodVolumeRestores
+			v.Restorer = framework.RolePodVolumeRestores
 		} else {
 			v.OfVelero = true
 		}
@@ -139,11 +140,11 @@ func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
 	case i.SnapshotDataMoved && i.DataMovement != nil && velerov1.IsVeleroDataMover(i.DataMovement.DataMover):
 		v.OfVelero = true
 	case i.BackupMethod == snapshot.CSI:
-		v.Action = snapshot.CSIRestoredClaims
+		v.Restorer = framework.RoleClaimRestores
 	case i.BackupMethod == snapshot.PodVolume && i.Result == snapshot.Unusable:
 		v.Failed = true
 	case i.PodVolume != nil && isRestic(i.PodVolume.UploaderType):
-		v.Action, v.Empty = snapshot.PodVolumeRestores, i.PodVolume.SnapshotHandle == ""
+		v.Restorer, v.Empty = framework.RolePodVolumeRestores, i.PodVolume.SnapshotHandle == ""
 	case i.PodVolume != nil:
 		v.OfVelero = true
 	}

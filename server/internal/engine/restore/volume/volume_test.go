@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 )
 
@@ -57,7 +58,7 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data",
 			Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
 		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic",
-			SnapshotID: "r1", Action: snapshot.PodVolumeRestores},
+			SnapshotID: "r1", Restorer: framework.RolePodVolumeRestores},
 	}, volumes)
 	x := NewIndex(volumes)
 	require.Len(t, x.OfPod("shop", "db"), 2)
@@ -73,19 +74,20 @@ func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		info          string
-		action        string
+		restorer      framework.Role
 		failed, empty bool
 		ofVelero      bool
 	}{
-		"stored":  {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`, action: snapshot.PodVolumeRestores},
-		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, action: snapshot.PodVolumeRestores},
+		"stored": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`,
+			restorer: framework.RolePodVolumeRestores},
+		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, restorer: framework.RolePodVolumeRestores},
 		"kopia":   {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`, ofVelero: true},
-		"empty": {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, action: snapshot.PodVolumeRestores,
+		"empty": {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, restorer: framework.RolePodVolumeRestores,
 			empty: true},
 		"failed": {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},
 	} {
 		v := list(t, `[{"backupMethod":"PodVolumeBackup",`+row.info+`}]`, "null", "null")[0]
-		require.Equal(t, []any{row.action, row.failed, row.empty, row.ofVelero},
-			[]any{v.Action, v.Failed, v.Empty, v.OfVelero}, name)
+		require.Equal(t, []any{row.restorer, row.failed, row.empty, row.ofVelero},
+			[]any{v.Restorer, v.Failed, v.Empty, v.OfVelero}, name)
 	}
 }
