@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -102,15 +101,15 @@ func (k Key) verify(load metav1.Object, annotation string, of func(metav1.Object
 	if !signed {
 		return ErrUnsigned
 	}
-	signature, err := hex.DecodeString(strings.TrimPrefix(text, version))
-	if err != nil || !strings.HasPrefix(text, version) || k.IsZero() {
+	if k.IsZero() {
 		return ErrInvalid
 	}
 	statement, err := of(load)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if !hmac.Equal(signature, sum(k.secret, annotation, statement)) {
+	want := version + hex.EncodeToString(sum(k.secret, annotation, statement))
+	if !hmac.Equal([]byte(text), []byte(want)) {
 		return ErrInvalid
 	}
 	return nil

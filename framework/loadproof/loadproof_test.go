@@ -3,6 +3,7 @@ package loadproof_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,10 @@ func TestKeyIsThatOfTheCopyForPlugins(t *testing.T) {
 	b.Annotations = map[string]string{velerov1.LoadKeyAnnotation: text}
 	require.NoError(t, loadproof.KeyOf(b).Sign(u))
 	require.NoError(t, key("a").Verify(u))
+	signature := u.Annotations[velerov1.LoadSignatureAnnotation]
+	u.Annotations[velerov1.LoadSignatureAnnotation] = "v1:" + strings.ToUpper(signature[len("v1:"):])
+	require.ErrorIs(t, key("a").Verify(u), loadproof.ErrInvalid, "a signature has one text")
+	u.Annotations[velerov1.LoadSignatureAnnotation] = signature
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", key("a"), key("a"), key("a"), key("a")), text)
 	require.NotEqual(t, text, loadproof.Derive([]byte("the secret of the server"), "Restore", "a"))
 	require.Error(t, key("a").Sign(&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "b"}}))

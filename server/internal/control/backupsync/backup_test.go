@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	kubejson "sigs.k8s.io/json"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
@@ -61,6 +62,7 @@ func FuzzVolumesOfBuckets(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"v","labels":{"a":"b"}},"spec":{"cancel":true},"status":{"phase":"Completed"}}`))
 	f.Add([]byte(`{"metadata":[],"spec":null,"status":{"phase":"Failed"}}`))
 	f.Add([]byte(`null`))
+	f.Add([]byte(`{"metadata":{"name":"v"},"spec":{"CAnCel":true},"status":{"phase":"Completed"}}`)) // another field
 	p := &pass{Controller: &Controller{Cluster: &run.Cluster{Namespace: "velero"}},
 		location: &velerov1.BackupStorageLocation{}}
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -76,7 +78,7 @@ func FuzzVolumesOfBuckets(f *testing.F) {
 		encoded, err := made.MarshalJSON()
 		require.NoError(t, err)
 		var load velerov1.PodVolumeBackup
-		if json.Unmarshal(encoded, &load) != nil {
+		if kubejson.UnmarshalCaseSensitivePreserveInts(encoded, &load) != nil {
 			return // the API server refuses it
 		}
 		require.True(t, load.Status.Phase.Terminal())
