@@ -31,7 +31,8 @@ const (
 
 // Register returns the plugin's registration.
 func Register() framework.Registration {
-	return objectstorev1.Register(Name, Construct, framework.WithConfig(Config{}))
+	return objectstorev1.Register(Name, Construct, framework.WithConfig(Config{}),
+		framework.WithRoles(framework.RoleNodeFiles))
 }
 
 // Construct returns the store of a location. It is the constructor for Register functions.

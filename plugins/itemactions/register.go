@@ -158,12 +158,3 @@ func Register(opts ...Option) []framework.Registration {
 			}, framework.WithRoles(framework.RoleCSI)),
 	}
 }
-
-// Snapshots returns the VolumeSnapshots that the actions take for backups.
-func Snapshots(opts ...Option) csi.Snapshots {
-	o := options{config: cluster.FromEnvironment, namespace: namespaceFromEnvironment}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return csi.NewSnapshots(cluster.New(o.config), o.namespace)
-}

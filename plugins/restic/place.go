@@ -36,15 +36,16 @@ func newPlace(ctx context.Context, r dmv1.Repository) (*place, error) {
 	if r.Config["bucket"] == "" {
 		return nil, framework.Invalid("repository %s: the location has no bucket", r)
 	}
-	if r.Provider == filestore.Name {
+	switch {
+	case r.Provider == filestore.Name:
+		return newDirectory(r)
+	case r.Provider == s3store.Name, r.Provider == "velero.io/aws", r.Config["s3Url"] != "":
+		return newS3(ctx, r)
+	case r.Config["path"] != "":
 		return newDirectory(r)
 	}
-	if r.Provider != s3store.Name && r.Provider != "velero.io/aws" && r.Config["s3Url"] == "" {
-		return nil, framework.Invalid("repository %s: %s can use locations of %s, velero.io/aws and %s, and those of other "+
-			"providers that have config.s3Url",
-			r, Name, s3store.Name, filestore.Name)
-	}
-	return newS3(ctx, r)
+	return nil, framework.Invalid("repository %s: %s can use locations of %s, velero.io/aws and %s, and those of other "+
+		"providers that have config.s3Url or config.path", r, Name, s3store.Name, filestore.Name)
 }
 
 func newDirectory(r dmv1.Repository) (*place, error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	clientdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
@@ -50,6 +48,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/kube/csisnapshots"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
@@ -121,8 +120,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	r := registrar{mgr: mgr, log: c.Log, disabled: o.Disabled()}
 	log := c.Log.Named
 	journals := operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, s.signing, log("operations"))
-	volumeSnapshots := itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil }),
-		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
+	volumeSnapshots := csisnapshots.New(c.REST, s.live, mgr.GetClient(), c.Namespace)
 	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, s.signing, log("snapshots"))
 	following := &operations.Common{
 		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected,

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/hostapi"
-	"github.com/cleat-dev/cleat/plugins/filestore"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
@@ -166,7 +166,8 @@ func (f *files) add(m *enclosedMover) error {
 			Device: f.volume.Block})
 	}
 	own := f.ownDirectory(m.name)
-	errs := []error{f.addState(filepath.Join(m.state, own), enclosedState), f.addRepository(),
+	errs := []error{f.addState(filepath.Join(m.state, own), enclosedState),
+		f.addRepository(m.host.HasRole(f.repository.Provider, framework.RoleNodeFiles)),
 		f.addConfigured(m.configs[m.name], own)}
 	for _, path := range filepath.SplitList(os.Getenv("PATH")) {
 		errs = append(errs, f.addExisting(path))
@@ -211,9 +212,9 @@ func (f *files) addState(path, at string) error {
 
 // addRepository adds the repository, if it is on a file system, but nothing else of its location. The bucket stays away
 // if it is, so that the mover can tell; no repository is created then, since it would be gone with the process.
-func (f *files) addRepository() error {
+func (f *files) addRepository(onNode bool) error {
 	of := f.repository
-	if of.Provider != filestore.Name {
+	if !onNode {
 		return nil
 	}
 	bucket, below := filepath.Join(of.Config["path"], of.Config["bucket"]), filepath.Join(strings.Trim(of.Config["prefix"],

@@ -20,7 +20,7 @@ func TestMoversSeeRepositoriesOfBucketsThatExist(t *testing.T) {
 	added := func(create bool) (paths []string, err error) {
 		f := files{repository: &repository, create: create}
 		defer f.close()
-		err = f.addRepository()
+		err = f.addRepository(true)
 		for _, m := range f.mounts {
 			paths = append(paths, m.Path)
 		}

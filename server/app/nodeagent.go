@@ -10,18 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	clientdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/control"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/kube/csisnapshots"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 	"github.com/cleat-dev/cleat/server/internal/node"
@@ -214,7 +213,7 @@ func agentPod(ctx context.Context, c Config, live client.Reader, name string) (*
 func exposers(c Config, cluster *run.Cluster, configured *settings.Settings, pod *corev1.Pod) map[string]node.Exposer {
 	volumes := &expose.Volumes{
 		Cluster: cluster, Settings: configured, Agent: pod,
-		Snapshots: itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil })),
+		Snapshots: csisnapshots.New(c.REST, nil, nil, c.Namespace),
 	}
 	return map[string]node.Exposer{"DataUpload": expose.Uploads{Volumes: volumes},
 		"DataDownload": expose.Downloads{Volumes: volumes}}
@@ -246,7 +245,7 @@ func soothes(file *config.File, configured *settings.Settings) bool {
 // namesSoothing reports whether the configuration names a policy that is not the built-in one.
 func namesSoothing(file *config.File) bool {
 	name := file.NodeAgent.Soothing.Plugin
-	return name != "" && name != policy.BuiltInSoothing
+	return name != "" && name != config.DefaultSoothing
 }
 
 // movers finds the data movers of the host of a server, which has no volumes of pods.

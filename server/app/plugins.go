@@ -35,7 +35,10 @@ func NewHost(
 ) (*pluginhost.Host, error) {
 	settings := HostConfig(c)
 	settings.Metrics, settings.Tracer, settings.Changed = metrics, spans, changed
-	var err error
+	err := checkDisabled(settings.Disabled, settings.BuiltIns)
+	if err != nil {
+		return nil, err
+	}
 	if settings.Lock, err = lock(c); err != nil {
 		return nil, err
 	}
@@ -114,8 +117,9 @@ func implementations(host *pluginhost.Host) func(name string) ([]config.Implemen
 func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
-		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Features: c.Options.Features,
-		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"), Logs: c.logs.Of,
+		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Disabled: p.DisabledBuiltIns,
+		Features: c.Options.Features,
+		Isolate:  c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"), Logs: c.logs.Of,
 		Order: p.Order, Concurrency: p.Concurrency, Rescan: p.Rescan.Std(),
 		EnvironmentRule: p.Environment.Rule(), Environment: environment(p.Variables),
 		Configs: configs(p.Config),

@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
 // queueDecideGrowth reports the time of one decision with 4,000 queued backups, divided by that with 1,000: the queue
 // built from the Backups, the snapshot, the default policy called through the host, and the plan of what to write.
 // There are 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
 func queueDecideGrowth(ctx context.Context, _ string, report func(string, float64)) error {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()},
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil),
 		Log: hclog.NewNullLogger()})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	policy, err := pluginhost.Named(host, kinds.QueueAdmission(), namespaceoverlap.Name)
+	policy, err := pluginhost.Named(host, kinds.QueueAdmission(), config.DefaultAdmission)
 	if err != nil {
 		return err
 	}

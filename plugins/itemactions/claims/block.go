@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/perrun"
-	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // Lists reads what shares volumes in a namespace.

@@ -21,12 +21,12 @@ import (
 // a CSI driver, and adds it to the backup, or starts moving its data to the backup storage (move.go). It returns when
 // the storage system has a handle for the snapshot, which it may still be completing.
 func NewClaims(cluster Cluster) (biav2.BackupItemAction, error) {
-	return &claims{cluster: cluster, snapshots: NewSnapshots(cluster, nil)}, nil
+	return &claims{cluster: cluster, snapshots: snapshots{cluster}}, nil
 }
 
 type claims struct {
 	cluster   Cluster
-	snapshots Snapshots
+	snapshots snapshots
 }
 
 func (*claims) AppliesTo(context.Context) (framework.ResourceSelector, error) {

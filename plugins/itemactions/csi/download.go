@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -233,20 +232,4 @@ func (*restoredClaims) AreAdditionalItemsReady(
 	context.Context, *riav2.AreAdditionalItemsReadyInput,
 ) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: true}, nil
-}
-
-// DropResults deletes the ConfigMaps with the results of DataUploads for a restore that has ended.
-func (s Snapshots) DropResults(ctx context.Context, namespace string, restore types.UID) error {
-	api, err := s.cluster.ConfigMaps(namespace)
-	if err != nil {
-		return err
-	}
-	err = api.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{
-		LabelSelector: velerov1.RestoreUIDLabel + "=" + velerov1.ValidLabelValue(string(restore)) + "," +
-			velerov1.ResourceUsageLabel + "=" + resultUsage,
-	})
-	if err != nil {
-		return fmt.Errorf("delete the ConfigMaps with the results of DataUploads: %w", err)
-	}
-	return nil
 }

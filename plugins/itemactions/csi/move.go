@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,22 +89,4 @@ func (a *claims) Cancel(ctx context.Context, input *biav2.CancelInput) error {
 func uploadItem(namespace, name string) framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{Group: uploads.resource.Group, Resource: uploads.resource.Resource,
 		Namespace: namespace, Name: name}
-}
-
-// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were
-// handed over. Agents do nothing for those that only have the label.
-func (s Snapshots) cancelUploads(ctx context.Context, backup types.UID) error {
-	namespace, err := s.namespace()
-	if err != nil {
-		return err
-	}
-	all, err := loadsIn(s.cluster, uploads, namespace, loadproof.Key{})
-	if err != nil {
-		return err
-	}
-	_, err = all.cancel(ctx, velerov1.BackupUIDLabel, string(backup))
-	if apierrors.IsNotFound(err) { // without definition, there are none
-		return nil
-	}
-	return err
 }

@@ -20,12 +20,12 @@ import (
 // the backup, and what a restore has to know of them to the snapshot. For a snapshot of this backup it starts an
 // operation, which ends when the snapshot is ready.
 func NewVolumeSnapshots(cluster Cluster) (biav2.BackupItemAction, error) {
-	return &volumeSnapshots{cluster: cluster, snapshots: NewSnapshots(cluster, nil)}, nil
+	return &volumeSnapshots{cluster: cluster, snapshots: snapshots{cluster}}, nil
 }
 
 type volumeSnapshots struct {
 	cluster   Cluster
-	snapshots Snapshots
+	snapshots snapshots
 }
 
 func (*volumeSnapshots) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -137,7 +137,7 @@ func (a *volumeSnapshots) Cancel(ctx context.Context, input *biav2.CancelInput) 
 	if isReady(vs) {
 		return nil // the operation has ended
 	}
-	return a.snapshots.drop(ctx, vs, false)
+	return a.snapshots.drop(ctx, vs)
 }
 
 // parse returns what an operation is of: namespace and name of a snapshot, and its start.

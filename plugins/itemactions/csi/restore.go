@@ -177,7 +177,7 @@ func (a *restoredContents) Execute(ctx context.Context, input *riav2.ExecuteInpu
 // setClass makes the class one of the driver in this cluster, because some drivers find their credentials by it; none
 // if there is none.
 func (a *restoredContents) setClass(ctx context.Context, spec map[string]any, driver string) error {
-	known, err := NewSnapshots(a.cluster, nil).classes(ctx)
+	known, err := snapshots{a.cluster}.classes(ctx)
 	if err != nil {
 		return err
 	}

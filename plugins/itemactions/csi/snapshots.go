@@ -42,19 +42,11 @@ type Cluster interface {
 	ClaimExists(ctx context.Context, namespace, name string) (bool, error)
 }
 
-// Snapshots are the VolumeSnapshots of backups.
-type Snapshots struct {
-	cluster   Cluster
-	namespace func() (string, error) // of the server
-}
-
-// NewSnapshots returns the snapshots of a cluster. The DataUploads of backups are in the server's namespace.
-func NewSnapshots(cluster Cluster, namespace func() (string, error)) Snapshots {
-	return Snapshots{cluster, namespace}
-}
+// snapshots are the VolumeSnapshots of a cluster.
+type snapshots struct{ cluster Cluster }
 
 // classes returns the classes of snapshots.
-func (s Snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClass, error) {
+func (s snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClass, error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return nil, err
@@ -71,7 +63,7 @@ func (s Snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClas
 }
 
 // take creates a VolumeSnapshot of a claim for a backup, with labels to which it adds.
-func (s Snapshots) take(
+func (s snapshots) take(
 	ctx context.Context, b *velerov1.Backup, namespace, claim, class string, labels map[string]string,
 ) (*snapshotv1.VolumeSnapshot, error) {
 	api, err := s.cluster.Snapshots()
@@ -101,7 +93,7 @@ func nameFor(claim string) string { return prefix("velero-"+claim) + rand.String
 
 // await waits until the storage system has a handle for a snapshot, and returns its content. An error says what the
 // storage system says.
-func (s Snapshots) await(
+func (s snapshots) await(
 	ctx context.Context, vs *snapshotv1.VolumeSnapshot, limit time.Duration,
 ) (*snapshotv1.VolumeSnapshotContent, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("VolumeSnapshot %s has no snapshot handle after %s",
@@ -136,7 +128,7 @@ func sleep(ctx context.Context, pause time.Duration) error {
 }
 
 // look returns a snapshot and its content, nil if it has none yet.
-func (s Snapshots) look(
+func (s snapshots) look(
 	ctx context.Context, namespace, name string,
 ) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
 	api, err := s.cluster.Snapshots()
@@ -195,45 +187,6 @@ func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotCo
 	return cmp.Or(of, more)
 }
 
-// drop deletes a VolumeSnapshot and its content. The storage system deletes its snapshot, unless keep is true. It is no
-// error that they do not exist.
-func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep bool) error {
-	api, err := s.cluster.Snapshots()
-	if err != nil {
-		return err
-	}
-	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
-	if keep {
-		err = dropContent(ctx, api, name, true) // it is deleted with the snapshot only if its policy is Delete
-	} else if err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete); apierrors.IsNotFound(err) {
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
-	}
-	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
-}
-
-// dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that
-// there is none.
-func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, keep bool) error {
-	patch := map[string]any{"spec": map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain}}
-	if !keep { // by the annotation, the driver deletes it whether a VolumeSnapshot is bound to it or not
-		patch = map[string]any{
-			"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
-			"metadata": map[string]any{"annotations": map[string]string{"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}},
-		}
-	}
-	err := patchContent(ctx, api, name, patch)
-	if err == nil {
-		err = api.VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", name, err)
-	}
-	return nil
-}
-
 // dropSnapshot deletes a VolumeSnapshot. It is no error that there is none.
 func dropSnapshot(ctx context.Context, api snapshotclient.SnapshotV1Interface, name types.NamespacedName) error {
 	err := api.VolumeSnapshots(name.Namespace).Delete(ctx, name.Name, metav1.DeleteOptions{})
@@ -259,98 +212,33 @@ func patchContent(
 	return err
 }
 
+// drop deletes a VolumeSnapshot and its content, and the storage system deletes its snapshot. It is no error that they do
+// not exist.
+func (s snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot) error {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
+	err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
+	}
+	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+}
+
 // removeLate removes a snapshot whose call may have been cancelled, and joins err with the error of that.
-func (s Snapshots) removeLate(ctx context.Context, vs *snapshotv1.VolumeSnapshot, err error) error {
+func (s snapshots) removeLate(ctx context.Context, vs *snapshotv1.VolumeSnapshot, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
 	now, _, errLook := s.look(ctx, vs.Namespace, vs.Name)
 	if errLook != nil {
 		now = vs
 	}
-	if left := s.drop(ctx, now, false); left != nil {
+	if left := s.drop(ctx, now); left != nil {
 		return fmt.Errorf("%w (it was not removed: %w)", err, left)
 	}
 	return err
-}
-
-// Remove deletes all snapshots that were taken for the backup with a UID, also at the storage system, and cancels the
-// DataUploads of others. It is no error if there are none.
-func (s Snapshots) Remove(ctx context.Context, backup types.UID) error {
-	if err := s.cancelUploads(ctx, backup); err != nil {
-		return err
-	}
-	return s.settle(ctx, backup, func(*snapshotv1.VolumeSnapshot) bool { return false })
-}
-
-// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps the snapshots that are ready,
-// except those whose data was to be moved: they are of no use after the data was moved, or could not be. Snapshots that
-// are not ready are of no use either.
-func (s Snapshots) Keep(ctx context.Context, backup types.UID) error {
-	return s.settle(ctx, backup, func(vs *snapshotv1.VolumeSnapshot) bool {
-		return isReady(vs) && vs.Labels[velerov1.AsyncOperationIDLabel] == ""
-	})
-}
-
-func (s Snapshots) settle(ctx context.Context, backup types.UID, keep func(*snapshotv1.VolumeSnapshot) bool) error {
-	var failed []error
-	err := s.each(ctx, velerov1.BackupUIDLabel, backup, func(vs *snapshotv1.VolumeSnapshot) {
-		failed = append(failed, s.drop(ctx, vs, keep(vs)))
-	})
-	return errors.Join(append(failed, err)...)
-}
-
-// each calls use for all snapshots with a UID in a label.
-func (s Snapshots) each(ctx context.Context, label string, uid types.UID, use func(*snapshotv1.VolumeSnapshot)) error {
-	api, err := s.cluster.Snapshots()
-	if err != nil {
-		return err
-	}
-	options := metav1.ListOptions{LabelSelector: label + "=" + string(uid), Limit: 500}
-	for {
-		list, err := api.VolumeSnapshots("").List(ctx, options)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			// without definition, or without the right to take snapshots, there are none
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("list the VolumeSnapshots with the label %s=%s: %w", label, uid, err)
-		}
-		for i := range list.Items {
-			use(&list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return nil
-		}
-	}
-}
-
-// Restored returns the snapshots that the restore with a UID has created.
-func (s Snapshots) Restored(ctx context.Context, restore types.UID) (found []types.NamespacedName, err error) {
-	err = s.each(ctx, velerov1.RestoreUIDLabel, restore, func(vs *snapshotv1.VolumeSnapshot) {
-		found = append(found, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
-	})
-	return found, err
-}
-
-// DropRestored deletes the objects of a restored snapshot. Its content has the same name, and a policy by which the
-// storage system keeps its snapshot.
-func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) error {
-	api, err := s.cluster.Snapshots()
-	if err != nil {
-		return err
-	}
-	err = setPolicy(ctx, api, vs.Name, snapshotv1.VolumeSnapshotContentRetain)
-	if err == nil {
-		err = api.VolumeSnapshotContents().Delete(ctx, vs.Name, metav1.DeleteOptions{})
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", vs.Name, err)
-	}
-	err = api.VolumeSnapshots(vs.Namespace).Delete(ctx, vs.Name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete VolumeSnapshot %s: %w", vs, err)
-	}
-	return nil
 }
 
 // isOf reports whether a backup has taken a snapshot.

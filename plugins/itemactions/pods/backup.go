@@ -10,8 +10,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
-	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // NewBackup returns velero.io/pod. It adds the PersistentVolumeClaims and the PriorityClass of a pod to the backup, so

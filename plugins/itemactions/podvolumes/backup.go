@@ -18,7 +18,7 @@ import (
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/framework/operations"
-	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 )
 
 // BackupName is the name of the action of backups.

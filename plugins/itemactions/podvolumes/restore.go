@@ -20,8 +20,8 @@ import (
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/framework/operations"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/stored"
-	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // RestoreName is the name of the action of restores, which is Velero's.

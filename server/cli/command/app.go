@@ -5,8 +5,7 @@ import (
 	"io"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/plugins"
-	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/server/app"
 )
 
 // App holds what all commands share.
@@ -31,6 +30,5 @@ func IsQuiet(err error) bool { return errors.Is(err, ErrQuiet) }
 
 // BuiltIns returns the built-in plugins. They use the cluster and the namespace that the flags name.
 func (a *App) BuiltIns() []framework.Registration {
-	return plugins.All(itemactions.WithConfig(a.Cluster.RestConfig),
-		itemactions.WithNamespace(a.Cluster.NamespaceOrDefault))
+	return app.BuiltIns(a.Cluster.RestConfig, a.Cluster.NamespaceOrDefault)
 }

@@ -128,7 +128,7 @@ func (f *simulateFlags) admission(
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
 		file.Backups.Admission = config.Policy{Plugin: f.policy}
 	}
-	name := cmp.Or(file.Backups.Admission.Plugin, policy.BuiltInAdmission)
+	name := cmp.Or(file.Backups.Admission.Plugin, config.DefaultAdmission)
 	if _, err := host.Find("QueueAdmission", name); err != nil {
 		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, use --plugin-dir): %w", err)
 	}
@@ -176,7 +176,7 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", `file with Backups, YAML or JSON, "-" for stdin`)
 	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for the setting in --config, or 1")
-	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one in --config, or "+policy.BuiltInAdmission)
+	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one in --config, or "+config.DefaultAdmission)
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil,
 		"namespaces of the cluster, for patterns; the default is those that the backups name")
 	f.directory.Add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")

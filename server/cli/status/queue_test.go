@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
@@ -25,7 +26,7 @@ func TestQueueTable(t *testing.T) {
 func TestQueueServerText(t *testing.T) {
 	t.Parallel()
 	instead := statustest.Policy(policy.ReasonDied)
-	instead.FailurePolicy, instead.Decides = "UseBuiltIn", policy.BuiltInAdmission
+	instead.FailurePolicy, instead.Decides = "UseBuiltIn", config.DefaultAdmission
 	gone := statustest.Policy(policy.ReasonUnavailable)
 	gone.Since = time.Time{}
 	for want, told := range map[string]QueueServer{

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
@@ -407,7 +408,7 @@ func theBuiltInStandsIn(t *testing.T) {
 	}
 	s.shows(nil, "free Completed")
 	require.Equal(t, 1, s.warnings("a"), "the event about the replacement is not repeated while it lasts")
-	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policy.BuiltInAdmission,
+	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: config.DefaultAdmission,
 		reason: policy.ReasonOverdue})
 	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`,
 		`cleat_queue_waiting{reason="NamespaceOverlap"} 3`,

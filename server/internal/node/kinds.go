@@ -193,13 +193,10 @@ func dataDownloads() *kind {
 	}
 }
 
-// ResticMover is the name of the plugin that moves the data of pod volumes whose engine is restic.
-const ResticMover = "cleat.dev/restic"
-
 // moverOf returns the name of the plugin for an engine, or "" if there is none.
 func moverOf(engine velerov1.RepositoryType) string {
 	if engine == velerov1.RepositoryTypeRestic {
-		return ResticMover
+		return velerov1.BuiltInDataMover
 	}
 	return ""
 }

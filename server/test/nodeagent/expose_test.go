@@ -21,8 +21,8 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/kube/csisnapshots"
 	"github.com/cleat-dev/cleat/server/internal/node"
 	"github.com/cleat-dev/cleat/server/internal/node/expose"
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
@@ -84,7 +84,7 @@ func (v *volumes) exposers(writes int64) (uploads, downloads node.Exposer, of *l
 	volumes := &expose.Volumes{
 		Cluster: &run.Cluster{Client: c, Live: c, Namespace: v.namespace}, Settings: new(settings.Settings),
 		Agent:     v.agentPod(v.nodes[0]),
-		Snapshots: itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return config, nil })),
+		Snapshots: csisnapshots.New(config, nil, nil, ""),
 	}
 	return expose.Uploads{Volumes: volumes}, expose.Downloads{Volumes: volumes}, of
 }

@@ -217,7 +217,7 @@ func NewLocation(name string, change ...func(*velerov1.BackupStorageLocation)) *
 	location := &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov1.BackupStorageLocationSpec{
-			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{
+			Provider: "example.io/files", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{
 				Bucket: "b",
 			}},
 		},

@@ -31,18 +31,18 @@ func TestBuiltInsDecideWithoutConfig(t *testing.T) {
 	s := newSite(t, "")
 	decided, err := s.Admission.Decide(t.Context(), queue())
 	require.NoError(t, err)
-	require.Equal(t, BuiltInAdmission, decided.By)
+	require.Equal(t, config.DefaultAdmission, decided.By)
 	require.NoError(t, decided.Failure)
 	require.Equal(t, []string{"a"}, decided.Decision.Admit)
 	require.Len(t, decided.Decision.Waiting, 2)
 	admitted, err := s.Soothing.Admit(t.Context(), load())
 	require.NoError(t, err)
-	require.Equal(t, BuiltInSoothing, admitted.By)
+	require.Equal(t, config.DefaultSoothing, admitted.By)
 	require.True(t, admitted.Decision.Admitted)
 	require.Equal(t, []serverreport.Policy{
-		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Decides: BuiltInAdmission,
+		{Kind: "QueueAdmission", Plugin: config.DefaultAdmission, FailurePolicy: config.Hold, Decides: config.DefaultAdmission,
 			Since: noon()},
-		{Kind: "LoadSoothing", Plugin: BuiltInSoothing, FailurePolicy: config.Hold, Decides: BuiltInSoothing, Since: noon()},
+		{Kind: "LoadSoothing", Plugin: config.DefaultSoothing, FailurePolicy: config.Hold, Decides: config.DefaultSoothing, Since: noon()},
 		{Kind: "ManifestWriter", Plugin: "cleat.dev/manifest", FailurePolicy: config.Warn, Decides: "cleat.dev/manifest"},
 	}, s.Status())
 }
@@ -91,12 +91,12 @@ func TestFailureHoldsOrUsesBuiltIn(t *testing.T) {
 			admitted, err := hold.Soothing.Admit(t.Context(), load())
 			require.NoError(t, err)
 			require.True(t, admitted.Decision.Admitted)
-			require.Equal(t, BuiltInSoothing, admitted.By)
+			require.Equal(t, config.DefaultSoothing, admitted.By)
 			require.ErrorContains(t, admitted.Failure, "LoadSoothing(")
 
 			for i, status := range hold.Status() {
 				require.False(t, status.Working())
-				require.Equal(t, []string{"", BuiltInSoothing}[i], status.Decides)
+				require.Equal(t, []string{"", config.DefaultSoothing}[i], status.Decides)
 				require.Equal(t, test.reason, status.Reason)
 				require.Equal(t, 1, status.Failures)
 				require.NotContains(t, status.Message, "\n")
@@ -115,7 +115,7 @@ func TestTheOtherWayRound(t *testing.T) {
 	decided, err := s.Admission.Decide(t.Context(), queue())
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, decided.Decision.Admit)
-	require.Equal(t, BuiltInAdmission, decided.By)
+	require.Equal(t, config.DefaultAdmission, decided.By)
 	require.ErrorContains(t, decided.Failure, `admits "stranger"`)
 	_, err = s.Soothing.Admit(t.Context(), load())
 	require.ErrorIs(t, err, ErrHeld)

@@ -8,20 +8,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cleat-dev/cleat/plugins/loadsoothing/preparequeue"
-	"github.com/cleat-dev/cleat/plugins/manifestwriter/manifest"
-	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/versioning/kinds"
-)
-
-// The built-in policies, which decide where the configuration names no others, and instead of those that fail with
-// failurePolicy UseBuiltIn.
-const (
-	BuiltInAdmission = namespaceoverlap.Name
-	BuiltInSoothing  = preparequeue.Name
 )
 
 // What holds where the configuration says nothing.
@@ -56,8 +46,8 @@ func Plugins(file *config.File) map[string][]string {
 			plugins[kind] = append(plugins[kind], builtIn)
 		}
 	}
-	add(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission)
-	add(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing)
+	add(kinds.QueueAdmission().Name, config.DefaultAdmission, file.Backups.Admission)
+	add(kinds.LoadSoothing().Name, config.DefaultSoothing, file.NodeAgent.Soothing)
 	for _, writer := range manifestWriters(file) {
 		add(kinds.ManifestWriter().Name, "", config.Policy(writer))
 	}
@@ -67,16 +57,16 @@ func Plugins(file *config.File) map[string][]string {
 // manifestWriters returns the manifest writers in force.
 func manifestWriters(file *config.File) []config.ManifestWriter {
 	if file.Backups.ManifestWriters == nil {
-		return []config.ManifestWriter{{Plugin: manifest.Name}}
+		return []config.ManifestWriter{{Plugin: config.DefaultManifestWriter}}
 	}
 	return file.Backups.ManifestWriters
 }
 
 // dryRunWriter returns the manifest writer of dry runs, which always have a manifest.
 func dryRunWriter(file *config.File) config.ManifestWriter {
-	writer := config.ManifestWriter{Plugin: manifest.Name}
+	writer := config.ManifestWriter{Plugin: config.DefaultManifestWriter}
 	for _, configured := range file.Backups.ManifestWriters {
-		if configured.Plugin == manifest.Name {
+		if configured.Plugin == config.DefaultManifestWriter {
 			writer.Deadline, writer.Config = configured.Deadline, configured.Config
 		}
 	}
@@ -102,9 +92,9 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 		}
 	}
 	p := &Policies{
-		Admission: &Admission{inForce(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission, config.Hold,
+		Admission: &Admission{inForce(kinds.QueueAdmission().Name, config.DefaultAdmission, file.Backups.Admission, config.Hold,
 			DecisionDeadline)},
-		Soothing: &Soothing{inForce(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing, config.Hold,
+		Soothing: &Soothing{inForce(kinds.LoadSoothing().Name, config.DefaultSoothing, file.NodeAgent.Soothing, config.Hold,
 			DecisionDeadline)},
 		Manifests: &Manifests{}, DryRuns: &Manifests{},
 	}

@@ -24,7 +24,7 @@ func TestReportShowsMissingPolicyWithEmptyQueue(t *testing.T) {
 	admission := report.Of("QueueAdmission")
 	require.Equal(t, ReasonUnavailable, admission.Reason)
 	require.Contains(t, admission.Message, "example.io/policy")
-	require.Equal(t, BuiltInAdmission, admission.Decides)
+	require.Equal(t, config.DefaultAdmission, admission.Decides)
 	require.Zero(t, admission.Failures, "it was not asked")
 	require.Empty(t, report.Of("LoadSoothing").Decides)
 	require.Nil(t, report.Of("ManifestWriter"))

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
@@ -71,8 +71,8 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 	}
 	if e.deps.Uploader != string(velerov1.RepositoryTypeRestic) {
 		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover "+
-			"for restic; start the server with --uploader-type=restic, and have the plugin cleat.dev/restic on the node agents",
-			names(chosen), e.deps.Uploader)
+			"for restic; start the server with --uploader-type=restic, and have the plugin %s on the node agents",
+			names(chosen), e.deps.Uploader, velerov1.BuiltInDataMover)
 	}
 	var all []string
 	for _, v := range chosen {

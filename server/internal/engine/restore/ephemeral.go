@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 

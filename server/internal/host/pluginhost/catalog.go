@@ -16,9 +16,10 @@ import (
 
 // catalog lists the plugins that the sources offer, in the order in which they run. It does not change.
 type catalog struct {
-	known  []versioning.WireKind
-	atOnce map[string]int // Config.Concurrency
-	rows   []row
+	known    []versioning.WireKind
+	atOnce   map[string]int // Config.Concurrency
+	disabled []string       // Config.Disabled
+	rows     []row
 }
 
 // row is an entry with its source.
@@ -32,8 +33,10 @@ type row struct {
 
 // newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at
 // the same version, the first one is used.
-func newCatalog(known []versioning.WireKind, atOnce map[string]int, o order, sources []*source) *catalog {
-	c := &catalog{known: known, atOnce: atOnce}
+func newCatalog(
+	known []versioning.WireKind, atOnce map[string]int, disabled []string, o order, sources []*source,
+) *catalog {
+	c := &catalog{known: known, atOnce: atOnce, disabled: disabled}
 	taken := map[versioning.Listed]string{}
 	for _, from := range sources {
 		c.add(from, taken)
@@ -78,6 +81,9 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		return
 	}
 	for _, offered := range from.offer.Plugins {
+		if from.builtIn && (slices.Contains(c.disabled, "*") || slices.Contains(c.disabled, offered.Name)) {
+			continue
+		}
 		r := row{Entry: common, source: from}
 		r.Name, r.Kind, r.ConfigSchema, r.Objects = offered.Name, offered.Kind, offered.ConfigSchema, offered.Objects
 		r.OperationTimeout, r.StallTimeout = offered.OperationTimeout, offered.StallTimeout

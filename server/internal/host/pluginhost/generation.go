@@ -19,12 +19,13 @@ type generation struct {
 
 // history holds the current generation, and those before it for as long as they are used.
 type history struct {
-	log     hclog.Logger
-	kinds   []versioning.WireKind
-	atOnce  map[string]int // Config.Concurrency
-	order   order
-	changed func()                     // called after each new generation
-	warned  map[versioning.Listed]bool // plugins whose deprecated version was logged
+	log      hclog.Logger
+	kinds    []versioning.WireKind
+	atOnce   map[string]int // Config.Concurrency
+	disabled []string       // Config.Disabled
+	order    order
+	changed  func()                     // called after each new generation
+	warned   map[versioning.Listed]bool // plugins whose deprecated version was logged
 
 	mu      sync.Mutex
 	current *generation
@@ -66,7 +67,7 @@ func (h *history) leave(g *generation) {
 
 // publish makes sources, which have been asked, the current generation. It is not called concurrently.
 func (h *history) publish(sources []*source) {
-	next := &generation{sources: sources, catalog: newCatalog(h.kinds, h.atOnce, h.order, sources), users: 1}
+	next := &generation{sources: sources, catalog: newCatalog(h.kinds, h.atOnce, h.disabled, h.order, sources), users: 1}
 	h.mu.Lock()
 	last := h.current
 	h.current = next

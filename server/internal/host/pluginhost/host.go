@@ -39,6 +39,8 @@ type Config struct {
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
+	// Disabled names built-ins that are as good as absent; "*" stands for all.
+	Disabled []string
 	// Features are the feature flags that the built-ins see; binaries read them from Args.
 	Features []string
 	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in
@@ -164,7 +166,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 			logs: logs},
 		logs: logs,
 		history: &history{
-			log: cfg.Log, kinds: cfg.Kinds, atOnce: cfg.Concurrency, order: order, changed: cfg.Changed,
+			log: cfg.Log, kinds: cfg.Kinds, atOnce: cfg.Concurrency, disabled: cfg.Disabled, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
 		},
 		locations: locations{byKey: map[locationKey]*location{}},

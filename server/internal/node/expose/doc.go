@@ -8,6 +8,6 @@
 // Claims and pods belong to the load (objects.go); pods do nothing but hold the volume (pod.go). Each call looks at
 // what is there and makes what is missing, one write after the other, so a process may be killed at any point.
 //
-// The package imports nodeagent for its errors, settings, run and the snapshots of plugins/itemactions/csi. Start
+// The package imports nodeagent for its errors, settings, run and csisnapshots. Start
 // reading at Uploads.Expose.
 package expose

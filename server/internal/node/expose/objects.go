@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/plugins/itemactions/csi"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/kube/csisnapshots"
 	"github.com/cleat-dev/cleat/server/internal/node"
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
 )
@@ -22,7 +22,7 @@ import (
 // Volumes is what the exposers share.
 type Volumes struct {
 	Cluster   *run.Cluster
-	Snapshots csi.Snapshots
+	Snapshots csisnapshots.Snapshots
 	Settings  *settings.Settings
 	// Agent is the pod of a node agent. Pods that expose volumes have its image and run where it may run.
 	Agent *corev1.Pod

@@ -15,7 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/plugins/itemactions/csi"
+	"github.com/cleat-dev/cleat/server/internal/kube/csisnapshots"
 	"github.com/cleat-dev/cleat/server/internal/node"
 )
 
@@ -26,7 +26,7 @@ type Uploads struct{ *Volumes }
 type upload struct {
 	owner
 	spec     *v2alpha1.DataUploadSpec
-	marks    csi.Marks // of the VolumeSnapshot
+	marks    csisnapshots.Marks // of the VolumeSnapshot
 	from, to types.NamespacedName
 }
 
@@ -38,7 +38,7 @@ func uploadOf(object client.Object) (*upload, error) {
 	if du.Spec.CSISnapshot == nil || du.Spec.CSISnapshot.VolumeSnapshot == "" {
 		return nil, &node.Final{Err: errors.New("spec.csiSnapshot.volumeSnapshot is empty, so there is no snapshot to move")}
 	}
-	marks := csi.Marks{Operation: du.Labels[velerov1.AsyncOperationIDLabel]}
+	marks := csisnapshots.Marks{Operation: du.Labels[velerov1.AsyncOperationIDLabel]}
 	if backup := metav1.GetControllerOf(du); backup != nil {
 		marks.Backup = backup.UID
 	}
@@ -57,7 +57,7 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 	}
 	snapshot, wait, err := u.Snapshots.HandOver(ctx, load.marks, load.from, load.to)
 	switch {
-	case errors.Is(err, csi.ErrNotTaken), errors.Is(err, csi.ErrNameTaken):
+	case errors.Is(err, csisnapshots.ErrNotTaken), errors.Is(err, csisnapshots.ErrNameTaken):
 		return &node.Final{Err: err}
 	case err != nil:
 		return err
@@ -85,7 +85,7 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 
 // claim describes the claim whose volume is made of a snapshot.
 func (u Uploads) claim(
-	ctx context.Context, load *upload, snapshot csi.Handed, claim *corev1.PersistentVolumeClaim,
+	ctx context.Context, load *upload, snapshot csisnapshots.Handed, claim *corev1.PersistentVolumeClaim,
 ) error {
 	class, group := load.spec.CSISnapshot.StorageClass, snapshotv1.GroupName
 	configured := u.Settings.BackupPVC[class]
@@ -113,7 +113,7 @@ func (u Uploads) claim(
 }
 
 // complete sets the fields of a snapshot that are not known, from the claim of the source volume.
-func (u Uploads) complete(ctx context.Context, load *upload, snapshot *csi.Handed) error {
+func (u Uploads) complete(ctx context.Context, load *upload, snapshot *csisnapshots.Handed) error {
 	var source corev1.PersistentVolumeClaim
 	key := types.NamespacedName{Namespace: load.spec.SourceNamespace, Name: load.spec.SourcePVC}
 	err := u.Cluster.Live.Get(ctx, key, &source)

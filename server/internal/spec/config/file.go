@@ -94,6 +94,14 @@ type ManifestWriter struct {
 	Config        Object   `yaml:"-"`
 }
 
+// The plugins that decide and describe where the file names no others. The policies also decide in place of those that
+// fail with failurePolicy UseBuiltIn.
+const (
+	DefaultAdmission      = "cleat.dev/namespace-overlap"
+	DefaultSoothing       = "cleat.dev/prepare-queue"
+	DefaultManifestWriter = "cleat.dev/manifest"
+)
+
 // The failure policies.
 const (
 	Hold       = "Hold"       // nothing is decided until the plugin can decide
@@ -107,16 +115,18 @@ const LockRequired = "required"
 
 // Plugins is how plugins are found and run.
 type Plugins struct {
-	Directory       string            `yaml:"directory"`
-	Lock            string            `yaml:"lock"` // a path, or LockRequired
-	Order           []string          `yaml:"order"`
-	Concurrency     map[string]int    `yaml:"concurrency"` // of plugins, by their names
-	IsolateBuiltIns bool              `yaml:"isolateBuiltIns"`
-	Rescan          Duration          `yaml:"rescan"`
-	Environment     Environment       `yaml:"environment"`
-	Variables       map[string]string `yaml:"variables"`
-	Config          map[string]Object `yaml:"-"` // of actions, by their names
-	// DryRun names the actions that a dry run calls beside the built-in ones: they have no side effects.
+	Directory       string         `yaml:"directory"`
+	Lock            string         `yaml:"lock"` // a path, or LockRequired
+	Order           []string       `yaml:"order"`
+	Concurrency     map[string]int `yaml:"concurrency"` // of plugins, by their names
+	IsolateBuiltIns bool           `yaml:"isolateBuiltIns"`
+	// DisabledBuiltIns names built-in plugins that are as good as absent; "*" stands for all.
+	DisabledBuiltIns []string          `yaml:"disabledBuiltIns"`
+	Rescan           Duration          `yaml:"rescan"`
+	Environment      Environment       `yaml:"environment"`
+	Variables        map[string]string `yaml:"variables"`
+	Config           map[string]Object `yaml:"-"` // of actions, by their names
+	// DryRun names the actions that a dry run calls beside those that declare it: they have no side effects.
 	DryRun    []string  `yaml:"dryRun"`
 	Deadlines Deadlines `yaml:"deadlines"`
 	Limits    Limits    `yaml:"limits"`

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/cleat-dev/cleat/plugins/podclaims"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 )
 
 func TestNameIsThatOfTheClaimOfAVolume(t *testing.T) {

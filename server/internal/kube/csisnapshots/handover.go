@@ -1,4 +1,4 @@
-package csi
+package csisnapshots
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (m Marks) on(vs *snapshotv1.VolumeSnapshot) bool {
 func (s Snapshots) HandOver(
 	ctx context.Context, marks Marks, from, to types.NamespacedName,
 ) (handed Handed, wait string, err error) {
-	api, err := s.cluster.Snapshots()
+	api, err := s.api()
 	if err != nil {
 		return handed, "", err
 	}
@@ -99,7 +99,7 @@ func (s Snapshots) HandOver(
 // Discard deletes a snapshot with all its objects, however far HandOver has come. It is no error that there is none.
 // Objects of other owners stay.
 func (s Snapshots) Discard(ctx context.Context, marks Marks, from, to types.NamespacedName) error {
-	api, err := s.cluster.Snapshots()
+	api, err := s.api()
 	if err != nil {
 		return err
 	}
@@ -289,4 +289,15 @@ func marked(
 		return nil, fmt.Errorf("get VolumeSnapshot %s: %w", name, err)
 	}
 	return vs, nil
+}
+
+// protection is the finalizer by which a content stays until its driver has deleted the snapshot.
+const protection = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
+
+// because returns the end of a sentence that gives a reason, if there is one.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }

@@ -1,0 +1,280 @@
+package csisnapshots
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/typed/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+)
+
+// Snapshots are the VolumeSnapshots of backups and restores.
+type Snapshots struct {
+	api       func() (snapshotclient.SnapshotV1Interface, error)
+	live      client.Reader
+	objects   client.Writer
+	namespace string // of the server
+}
+
+// New returns the snapshots of a cluster. The DataUploads of backups are in the server's namespace; live reads them, and
+// objects writes them and their results. Callers of HandOver and Discard alone need the config only.
+func New(config *rest.Config, live client.Reader, objects client.Writer, namespace string) Snapshots {
+	api := sync.OnceValues(func() (snapshotclient.SnapshotV1Interface, error) {
+		return snapshotclient.NewForConfig(config)
+	})
+	return Snapshots{api, live, objects, namespace}
+}
+
+// look returns a snapshot and its content, nil if it has none yet.
+func (s Snapshots) look(
+	ctx context.Context, namespace, name string,
+) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
+	api, err := s.api()
+	if err != nil {
+		return nil, nil, err
+	}
+	vs, err := api.VolumeSnapshots(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("get VolumeSnapshot %s/%s: %w", namespace, name, err)
+	}
+	bound := contentOf(vs)
+	if bound == "" {
+		return vs, nil, nil
+	}
+	content, err := api.VolumeSnapshotContents().Get(ctx, bound, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", bound, namespace, name, err)
+	}
+	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != namespace || ref.Name != name {
+		// who may write the status of a snapshot can claim any
+		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of "+
+			"VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
+	}
+	return vs, content, nil
+}
+
+// contentOf returns the name of the content of a snapshot, "" if there is none yet.
+func contentOf(vs *snapshotv1.VolumeSnapshot) string {
+	if vs.Status == nil || vs.Status.BoundVolumeSnapshotContentName == nil {
+		return ""
+	}
+	return *vs.Status.BoundVolumeSnapshotContentName
+}
+
+// isReady reports whether volumes can be made of a snapshot.
+func isReady(vs *snapshotv1.VolumeSnapshot) bool {
+	return vs.Status != nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse
+}
+
+// trouble returns the error that a controller or the driver reports for a snapshot, "" if there is none. They try
+// again.
+func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) string {
+	message := func(e *snapshotv1.VolumeSnapshotError) string {
+		if e == nil || e.Message == nil {
+			return ""
+		}
+		return *e.Message
+	}
+	var of, more string
+	if content != nil && content.Status != nil {
+		of = message(content.Status.Error)
+	}
+	if vs.Status != nil {
+		more = message(vs.Status.Error)
+	}
+	return cmp.Or(of, more)
+}
+
+func setPolicy(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, policy snapshotv1.DeletionPolicy,
+) error {
+	return patchContent(ctx, api, content, map[string]any{"spec": map[string]any{"deletionPolicy": policy}})
+}
+
+func patchContent(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, patch map[string]any,
+) error {
+	text, err := json.Marshal(patch)
+	if err == nil {
+		_, err = api.VolumeSnapshotContents().Patch(ctx, content, types.MergePatchType, text, metav1.PatchOptions{})
+	}
+	return err
+}
+
+// dropSnapshot deletes a VolumeSnapshot. It is no error that there is none.
+func dropSnapshot(ctx context.Context, api snapshotclient.SnapshotV1Interface, name types.NamespacedName) error {
+	err := api.VolumeSnapshots(name.Namespace).Delete(ctx, name.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshot %s: %w", name, err)
+	}
+	return nil
+}
+
+// drop deletes a VolumeSnapshot and its content. The storage system deletes its snapshot, unless keep is true. It is no
+// error that they do not exist.
+func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep bool) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
+	if keep {
+		err = dropContent(ctx, api, name, true) // it is deleted with the snapshot only if its policy is Delete
+	} else if err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete); apierrors.IsNotFound(err) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
+	}
+	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+}
+
+// dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that
+// there is none.
+func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, keep bool) error {
+	patch := map[string]any{"spec": map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain}}
+	if !keep { // by the annotation, the driver deletes it whether a VolumeSnapshot is bound to it or not
+		patch = map[string]any{
+			"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
+			"metadata": map[string]any{"annotations": map[string]string{"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}},
+		}
+	}
+	err := patchContent(ctx, api, name, patch)
+	if err == nil {
+		err = api.VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", name, err)
+	}
+	return nil
+}
+
+// Remove deletes all snapshots that were taken for the backup with a UID, also at the storage system, and cancels the
+// DataUploads of others. It is no error if there are none.
+func (s Snapshots) Remove(ctx context.Context, backup types.UID) error {
+	if err := s.cancelUploads(ctx, backup); err != nil {
+		return err
+	}
+	return s.settle(ctx, backup, func(*snapshotv1.VolumeSnapshot) bool { return false })
+}
+
+// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps the snapshots that are ready,
+// except those whose data was to be moved: they are of no use after the data was moved, or could not be. Snapshots that
+// are not ready are of no use either.
+func (s Snapshots) Keep(ctx context.Context, backup types.UID) error {
+	return s.settle(ctx, backup, func(vs *snapshotv1.VolumeSnapshot) bool {
+		return isReady(vs) && vs.Labels[velerov1.AsyncOperationIDLabel] == ""
+	})
+}
+
+func (s Snapshots) settle(ctx context.Context, backup types.UID, keep func(*snapshotv1.VolumeSnapshot) bool) error {
+	var failed []error
+	err := s.each(ctx, velerov1.BackupUIDLabel, backup, func(vs *snapshotv1.VolumeSnapshot) {
+		failed = append(failed, s.drop(ctx, vs, keep(vs)))
+	})
+	return errors.Join(append(failed, err)...)
+}
+
+// each calls use for all snapshots with a UID in a label.
+func (s Snapshots) each(ctx context.Context, label string, uid types.UID, use func(*snapshotv1.VolumeSnapshot)) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	options := metav1.ListOptions{LabelSelector: label + "=" + string(uid), Limit: 500}
+	for {
+		list, err := api.VolumeSnapshots("").List(ctx, options)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			// without definition, or without the right to take snapshots, there are none
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list the VolumeSnapshots with the label %s=%s: %w", label, uid, err)
+		}
+		for i := range list.Items {
+			use(&list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// Restored returns the snapshots that the restore with a UID has created.
+func (s Snapshots) Restored(ctx context.Context, restore types.UID) (found []types.NamespacedName, err error) {
+	err = s.each(ctx, velerov1.RestoreUIDLabel, restore, func(vs *snapshotv1.VolumeSnapshot) {
+		found = append(found, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+	})
+	return found, err
+}
+
+// DropRestored deletes the objects of a restored snapshot. Its content has the same name, and a policy by which the
+// storage system keeps its snapshot.
+func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	err = setPolicy(ctx, api, vs.Name, snapshotv1.VolumeSnapshotContentRetain)
+	if err == nil {
+		err = api.VolumeSnapshotContents().Delete(ctx, vs.Name, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", vs.Name, err)
+	}
+	err = api.VolumeSnapshots(vs.Namespace).Delete(ctx, vs.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshot %s: %w", vs, err)
+	}
+	return nil
+}
+
+// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were
+// handed over. Agents do nothing for those that only have the label.
+func (s Snapshots) cancelUploads(ctx context.Context, backup types.UID) error {
+	var uploads v2alpha1.DataUploadList
+	err := s.live.List(ctx, &uploads, client.InNamespace(s.namespace),
+		client.MatchingLabels{velerov1.BackupUIDLabel: string(backup)})
+	if apierrors.IsNotFound(err) { // without definition, there are none
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list the DataUploads of the backup: %w", err)
+	}
+	for i := range uploads.Items {
+		upload := &uploads.Items[i]
+		if upload.Spec.Cancel || upload.Status.Phase.Terminal() {
+			continue
+		}
+		before := upload.DeepCopy()
+		upload.Spec.Cancel = true
+		if err := client.IgnoreNotFound(s.objects.Patch(ctx, upload, client.MergeFrom(before))); err != nil {
+			return fmt.Errorf("cancel DataUpload %s: %w", upload.Name, err)
+		}
+	}
+	return nil
+}
+
+// DropResults deletes the ConfigMaps with the results of DataUploads for a restore that has ended.
+func (s Snapshots) DropResults(ctx context.Context, namespace string, restore types.UID) error {
+	err := s.objects.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(namespace), client.MatchingLabels{
+		velerov1.RestoreUIDLabel: velerov1.ValidLabelValue(string(restore)), velerov1.ResourceUsageLabel: "DataUpload",
+	})
+	if err != nil {
+		return fmt.Errorf("delete the ConfigMaps with the results of DataUploads: %w", err)
+	}
+	return nil
+}
