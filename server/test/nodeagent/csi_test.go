@@ -67,7 +67,7 @@ func csiThereAndBack(t *testing.T) {
 	t.Parallel()
 	if _, err := onNode.Find(t); err != nil {
 		t.Logf("the kubelets are directories, and the restore is into the same cluster: %v", err)
-		csiOnDirectories(t)
+		csiOnDirectories(t, func(*volumes) {})
 		return
 	}
 	csiIntoAnotherCluster(t)
@@ -180,9 +180,10 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []snapshot.Volu
 }
 
 // csiOnDirectories restores into another namespace of the same cluster.
-func csiOnDirectories(t *testing.T) {
+func csiOnDirectories(t *testing.T, prepare func(*volumes)) *volumes {
 	v := newVolumes(t, 2)
 	v.useRestic()
+	prepare(v)
 	v.configure(`{"podResources": {"cpuRequest": "10m"}, "podLabels": {"team": "storage"}, "loadAffinity": [{"nodeSelector": {"matchLabels": {"disk": "ssd"}}}]}`)
 	v.claim("files", corev1.PersistentVolumeFilesystem)
 	files := v.dir(v.shop, "files")
@@ -232,4 +233,5 @@ func csiOnDirectories(t *testing.T) {
 	require.Equal(t, corev1.PersistentVolumeReclaimDelete, pv.Spec.PersistentVolumeReclaimPolicy)
 	require.NotContains(t, pv.Annotations, "cleat.dev/reclaim-policy")
 	v.leavesNothing(v.shop, "files")
+	return v
 }

@@ -33,7 +33,10 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-var shared, onNode plane
+var (
+	shared, onNode plane
+	directory      string // of all tests
+)
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -41,6 +44,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	directory = dir
 	shared.Options = controlplane.Options{CSISocket: filepath.Join(dir, "shared.sock")}
 	onNode.Options = controlplane.Options{CSISocket: filepath.Join(dir, "node.sock"), Node: true}
 	code := max(shared.Main(m), onNode.Stop())

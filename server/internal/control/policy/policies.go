@@ -62,9 +62,13 @@ func manifestWriters(file *config.File) []config.ManifestWriter {
 	return file.Backups.ManifestWriters
 }
 
-// dryRunWriter returns the manifest writer of dry runs, which always have a manifest.
+// dryRunWriter returns the manifest writer of dry runs, which always have a manifest: the default one, or the first one
+// that is configured if the default one is disabled.
 func dryRunWriter(file *config.File) config.ManifestWriter {
 	writer := config.ManifestWriter{Plugin: config.DefaultManifestWriter}
+	if len(file.Backups.ManifestWriters) > 0 && file.Plugins.Disables(writer.Plugin) {
+		return file.Backups.ManifestWriters[0]
+	}
 	for _, configured := range file.Backups.ManifestWriters {
 		if configured.Plugin == config.DefaultManifestWriter {
 			writer.Deadline, writer.Config = configured.Deadline, configured.Config

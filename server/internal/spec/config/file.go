@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -131,6 +132,11 @@ type Plugins struct {
 	Deadlines Deadlines `yaml:"deadlines"`
 	Limits    Limits    `yaml:"limits"`
 	Restart   Restart   `yaml:"restart"`
+}
+
+// Disables reports whether a built-in plugin is disabled.
+func (p *Plugins) Disables(name string) bool {
+	return slices.Contains(p.DisabledBuiltIns, "*") || slices.Contains(p.DisabledBuiltIns, name)
 }
 
 // Deadlines bound how long plugins may take.
