@@ -18,13 +18,17 @@ import (
 
 // addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and
 // restores.
-func addOperations(r *registrar, c Config, s services, common *operations.Common) (err error) {
-	wakes := new(operations.Wakes)
+func (c *controllers) addOperations(r *registrar) (err error) {
+	common, wakes := c.following, new(operations.Wakes)
 	c.logs.OnLate(wakes.Wake)
-	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host, s.keys), operation.Options{
-		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations,
-			c.Options.FSBackupTimeout, s.host.HasRole),
-		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, LogOf: c.logs.Of, Metrics: s.registry,
+	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(c.host, c.keys), operation.Options{
+		Frequency: c.Options.ItemOperationSyncFrequency,
+		Limits:    operationLimits(c.File.Operations, c.Options.FSBackupTimeout, c.host.HasRole),
+		Ended:     wakes.Wake,
+		Notice:    common.Notice,
+		Log:       common.Log,
+		LogOf:     c.logs.Of,
+		Metrics:   c.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("make the monitor of operations: %w", err)
@@ -47,7 +51,7 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 		)
 		r.complete(run.RestoreOperationsController, b, &operations.Restores{Common: common})
 	}
-	leftovers := &operations.Leftovers{Common: common, Starter: operations.NewStarter(s.host, s.keys)}
+	leftovers := &operations.Leftovers{Common: common, Starter: operations.NewStarter(c.host, c.keys)}
 	r.complete(leftoversController, leftovers.Setup(r.builder(leftoversController, lightWorkers)), leftovers)
 	return nil
 }

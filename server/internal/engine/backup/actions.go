@@ -23,115 +23,140 @@ const (
 	skipAnnotation        = "velero.io/skip-from-backup"
 )
 
-// acted is an object as the actions have changed it.
-type acted struct {
-	meta      item.Meta
-	raw       []byte
-	requested []manifest.Edge // the additional items
-	excluded  bool            // by an action
+// act calls the actions that apply to the object, one after the other, until one excludes it.
+func (r *itemRun) act(ctx context.Context) error {
+	gr, labels := r.object.resource.GroupResource(), func() map[string]string { return r.meta.Labels }
+	for a := range r.engine.actions.For(gr, r.meta.Namespace, labels) {
+		if err := r.actBy(ctx, a); err != nil || r.skipped {
+			return err
+		}
+	}
+	return nil
 }
 
-// act calls the actions that apply to an object, one after the other, and backs up the additional items that
-// they return.
-func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) (done acted, err error) {
-	gr := o.resource.GroupResource()
-	for a := range e.actions.For(gr, meta.Namespace, func() map[string]string { return meta.Labels }) {
-		id, sent := identify(o.resource, meta), raw
-		var chosen []podVolume
-		if e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) && gr == podsResource && !e.refreshing {
-			if chosen, sent, err = e.podVolumes(ctx, raw); err != nil {
-				return acted{}, err
-			}
-			if len(chosen) == 0 {
-				continue
-			}
+// actBy calls one action for the object, unless the run has no use for the call, and takes over the reply.
+func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err error) {
+	e, gr := r.engine, r.object.resource.GroupResource()
+	id, sent := identify(r.object.resource, r.meta), r.raw
+	var chosen []podVolume
+	if e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) && gr == podsResource && !e.refreshing {
+		if chosen, sent, err = e.podVolumes(ctx, r.raw); err != nil || len(chosen) == 0 {
+			return err
 		}
-		if !e.mayCall(a, id) {
-			e.backsUp(id, chosen) // a real backup would
-			continue
+	}
+	if !e.mayCall(a, id) {
+		e.backsUp(id, chosen) // a real backup would
+		return nil
+	}
+	if gr == claimsResource {
+		wanted, err := e.wantsAction(ctx, a.Name(), r.raw)
+		if err != nil {
+			return err
 		}
-		if gr == claimsResource {
-			if wanted, err := e.wantsAction(ctx, a.Name(), raw); err != nil {
-				return acted{}, err
-			} else if !wanted {
-				e.log.Info("an action that takes snapshots is not called: none is wanted of the volume", "action", a.Name(),
-					"namespace", meta.Namespace, "name", meta.Name)
-				continue
-			}
+		if !wanted {
+			e.log.Info("an action that takes snapshots is not called: none is wanted of the volume", "action", a.Name(),
+				"namespace", r.meta.Namespace, "name", r.meta.Name)
+			return nil
 		}
-		e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace, "name", meta.Name)
-		reply := &backupitemaction.Result{}
-		err := e.operations.Call(ctx, a, id, sent, func() (string, []framework.ResourceIdentifier, error) {
-			done, err := e.turn(ctx, a.Name())
-			if err != nil {
+	}
+	e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", r.meta.Namespace,
+		"name", r.meta.Name)
+	reply, err := r.call(ctx, a, id, sent)
+	if err != nil {
+		return err
+	}
+	if len(chosen) > 0 { // the pod stays as it is
+		e.backsUp(id, chosen)
+		e.volumes.started(id, reply.OperationID)
+		reply.Item = r.raw
+	}
+	return r.takeOver(ctx, a.Name(), reply)
+}
+
+// call calls an action for the object as it is sent, when the action may be called.
+func (r *itemRun) call(
+	ctx context.Context, a backupitemaction.Action, id framework.ResourceIdentifier, sent []byte,
+) (*backupitemaction.Result, error) {
+	e := r.engine
+	var reply *backupitemaction.Result
+	err := e.operations.Call(ctx, a, id, sent, func() (string, []framework.ResourceIdentifier, error) {
+		done, err := e.turn(ctx, a.Name())
+		if err != nil {
+			return "", nil, err
+		}
+		defer done()
+		if e.deps.Roles.Has(a.Name(), framework.RoleClaimSnapshots) && e.req.Snapshots != nil && !e.refreshing {
+			if err := e.req.Snapshots.BeginCSI(ctx); err != nil {
 				return "", nil, err
 			}
-			defer done()
-			if e.deps.Roles.Has(a.Name(), framework.RoleClaimSnapshots) && e.req.Snapshots != nil && !e.refreshing {
-				if err := e.req.Snapshots.BeginCSI(ctx); err != nil {
-					return "", nil, err
-				}
-			}
-			answer, err := a.Execute(ctx, sent, e.backupJSON)
-			if answer != nil {
-				reply = answer
-			}
-			return reply.OperationID, reply.PostOperationItems, err
-		})
-		if err != nil {
-			return acted{}, err
 		}
-		if len(chosen) > 0 { // the pod stays as it is
-			e.backsUp(id, chosen)
-			e.volumes.started(id, reply.OperationID)
-			reply.Item = raw
+		if reply, err = a.Execute(ctx, sent, e.backupJSON); reply == nil {
+			reply = &backupitemaction.Result{}
 		}
-		changed, err := itemaction.CheckItem(a.Name(), meta, reply.Item)
-		if err != nil {
-			return acted{}, err
-		}
-		if _, skip := changed.Annotations[skipAnnotation]; skip {
-			e.leaveOut(gr, "action "+a.Name()+" excludes it")
-			e.log.Info("object is excluded by an action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace,
-				"name", meta.Name)
-			return acted{excluded: true}, nil
-		}
-		raw = reply.Item
-		if _, noCSI := changed.Annotations[velerov1.SkippedNoCSIPVAnnotation]; noCSI {
-			if raw, err = item.WithoutAnnotation(raw, velerov1.SkippedNoCSIPVAnnotation); err != nil {
-				return acted{}, fmt.Errorf("item returned by %s: %w", a.Name(), err)
-			}
-			delete(changed.Annotations, velerov1.SkippedNoCSIPVAnnotation)
-		}
-		value, given := changed.Annotations[mustIncludeAnnotation]
-		if given {
-			if raw, err = item.WithoutAnnotation(raw, mustIncludeAnnotation); err != nil {
-				return acted{}, fmt.Errorf("item returned by %s: %w", a.Name(), err)
-			}
-			delete(changed.Annotations, mustIncludeAnnotation)
-		}
-		wanted := object{
-			must: value == "true" || e.refreshing, block: o.block,
-			included: manifest.Inclusion{By: manifest.ByAction, Plugin: a.Name(), Of: refTo(o, meta)},
-		}
-		for _, id := range reply.AdditionalItems {
-			edge, err := e.additional(ctx, wanted, id)
-			if err != nil {
-				return acted{}, fmt.Errorf("additional item %s requested by %s: %w", id, a.Name(), err)
-			}
-			if !slices.Contains(done.requested, edge) {
-				done.requested = append(done.requested, edge)
-			}
-		}
-		meta.UID, meta.Labels, meta.Annotations, meta.OwnerReferences = changed.UID, changed.Labels, changed.Annotations,
-			changed.OwnerReferences
-	}
-	done.meta, done.raw = meta, raw
-	return done, nil
+		return reply.OperationID, reply.PostOperationItems, err
+	})
+	return reply, err
 }
 
-// additional backs up an object that an action requested for another one, unless it is in the backup already. o is what
-// is known of it beside its name. additional returns the dependency on it.
+// takeOver takes over what an action has made of the object, and backs up the additional items that it returns.
+func (r *itemRun) takeOver(ctx context.Context, action string, reply *backupitemaction.Result) error {
+	changed, err := itemaction.CheckItem(action, r.meta, reply.Item)
+	if err != nil {
+		return err
+	}
+	if _, r.skipped = changed.Annotations[skipAnnotation]; r.skipped {
+		gr := r.object.resource.GroupResource()
+		r.engine.leaveOut(gr, "action "+action+" excludes it")
+		r.engine.log.Info("object is excluded by an action", "action", action, "resource", gr,
+			"namespace", r.meta.Namespace, "name", r.meta.Name)
+		return nil
+	}
+	r.raw = reply.Item
+	must := changed.Annotations[mustIncludeAnnotation] == "true"
+	for _, name := range []string{velerov1.SkippedNoCSIPVAnnotation, mustIncludeAnnotation} {
+		if _, given := changed.Annotations[name]; !given {
+			continue
+		}
+		if r.raw, err = item.WithoutAnnotation(r.raw, name); err != nil {
+			return fmt.Errorf("item returned by %s: %w", action, err)
+		}
+		delete(changed.Annotations, name)
+	}
+	if err := r.addRequested(ctx, action, must, reply.AdditionalItems); err != nil {
+		return err
+	}
+	r.meta.UID, r.meta.Labels = changed.UID, changed.Labels
+	r.meta.Annotations, r.meta.OwnerReferences = changed.Annotations, changed.OwnerReferences
+	return nil
+}
+
+// addRequested backs up the additional items that an action requests, unless they are in the backup already. must says
+// that the action insists on them.
+func (r *itemRun) addRequested(
+	ctx context.Context, action string, must bool, ids []framework.ResourceIdentifier,
+) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	e := r.engine
+	o := object{
+		must: must || e.refreshing, block: r.object.block,
+		included: manifest.Inclusion{By: manifest.ByAction, Plugin: action, Of: refTo(r.object, r.meta)},
+	}
+	for _, id := range ids {
+		edge, err := e.additional(ctx, o, id)
+		if err != nil {
+			return fmt.Errorf("additional item %s requested by %s: %w", id, action, err)
+		}
+		if !slices.Contains(r.requested, edge) {
+			r.requested = append(r.requested, edge)
+		}
+	}
+	return nil
+}
+
+// additional backs up an object that an action requested for another one, unless it is in the backup already. o has
+// everything but its resource and name. additional returns the dependency on the object.
 func (e *engine) additional(ctx context.Context, o object, id framework.ResourceIdentifier) (manifest.Edge, error) {
 	resource, id, err := e.wanted(id)
 	if err != nil {
@@ -172,12 +197,8 @@ func (e *engine) addOne(ctx context.Context, o object, id framework.ResourceIden
 	if err != nil {
 		return err
 	}
-	meta, err := item.ParseMeta(o.raw)
-	if err != nil {
-		return err
-	}
-	_, err = e.store(ctx, o, meta)
-	return err
+	r := itemRun{engine: e, object: o}
+	return r.run(ctx)
 }
 
 func (e *engine) resourceOf(id framework.ResourceIdentifier) (discovery.Resource, error) {

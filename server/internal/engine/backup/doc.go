@@ -13,11 +13,13 @@
 //	workers.go     blocks of objects, and the goroutines that back them up
 //	lanes.go       which workers back up a block: in order, or several at once
 //	blocks.go      the objects that are in one block because of item block actions
-//	items.go       what happens to one block, and to one object
+//	items.go       what happens to one block
 //	hooks.go       the hooks of the pods of a block, before and after its objects
+//	itemrun.go     the steps of one object: select, claim, act, write, settle
 //	actions.go     calling the plugins' actions for it
+//	volumes.go     the data of persistent volumes
+//	podvolumes.go  the volumes of pods that are backed up from the file system
 //	manifest.go    writing the object, and adding it to the manifest
-//	annotation.go  removing an annotation from an object
 //	seen.go        which objects are in the backup already
 //	closing.go     namespaces and custom resource definitions, which come last
 //	state.go       what the steps of a run share

@@ -8,171 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
-	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
-	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
-	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
 )
 
 // fatal is an error that ends the whole backup, as opposed to one of an object.
 type fatal struct{ error }
 
 func (f fatal) Unwrap() error { return f.error }
-
-// object backs up one object and the additional items that its actions return. Failures of the object are
-// recorded; an error ends the whole backup.
-func (e *engine) object(ctx context.Context, o object) (bool, error) {
-	meta, err := item.ParseMeta(o.raw)
-	if err == nil && meta.Name == "" {
-		err = errors.New("metadata.name is missing")
-	}
-	if err != nil {
-		e.record.failed(o.resource.GroupResource(), meta.Namespace, meta.Name, "object cannot be read", err)
-		e.log.Error("object cannot be read", "resource", o.resource.GroupResource(), "error", err)
-		return false, nil
-	}
-	stored := false
-	err = panics.Catch(e.log, func() (err error) {
-		stored, err = e.store(ctx, o, meta)
-		return err
-	})
-	var end fatal
-	switch {
-	case errors.As(err, &end):
-		return false, end
-	case ctx.Err() != nil:
-		return false, ctx.Err()
-	}
-	if err != nil {
-		e.record.failed(o.resource.GroupResource(), meta.Namespace, meta.Name, "error backing up item", err)
-		e.log.Error("error backing up item", "resource", o.resource.GroupResource(),
-			"namespace", meta.Namespace, "name", meta.Name, "error", err)
-	}
-	return stored, nil
-}
-
-// store calls the actions for an object and writes the object to the archive. It reports whether the object
-// is in the backup, now or from before.
-func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, error) {
-	if o.listed && !e.leftOutByRules(o, meta) {
-		e.record.collected(meta.Namespace)
-	}
-	if reason := e.exclusion(o, meta); reason != "" {
-		if o.listed {
-			e.record.expect(-1)
-			e.leaveOut(o.resource.GroupResource(), reason)
-		}
-		e.log.Debug("object is excluded", "resource", o.resource.GroupResource(),
-			"namespace", meta.Namespace, "name", meta.Name, "reason", reason)
-		return false, nil
-	}
-	key := e.seen.keyOf(o.resource, meta.Namespace, meta.Name)
-	inOther := o.listed && !o.assigned && e.blockActions.Any() && !e.seen.assign(key)
-	if inOther || !e.seen.add(key) {
-		if o.listed {
-			e.record.expect(-1)
-		}
-		return true, nil
-	}
-	if !o.listed {
-		e.record.expect(1)
-	}
-
-	raw := o.raw
-	if meta.Kind == "" && meta.APIVersion == "" {
-		meta.APIVersion, meta.Kind = o.resource.GroupVersion.String(), o.resource.Kind
-		buf := e.buffers.get()
-		defer e.buffers.put(buf)
-		*buf = item.WithType((*buf)[:0], o.raw, meta.APIVersion, meta.Kind)
-		raw = *buf
-	}
-	done, err := e.act(ctx, o, meta, raw)
-	if err != nil {
-		e.record.expect(-1)
-		return false, err
-	}
-	if done.excluded {
-		e.seen.remove(key)
-		e.record.expect(-1)
-		return false, nil
-	}
-	if o.resource.GroupResource() == volumesResource && !e.refreshing {
-		if err := e.backUpVolume(ctx, done.raw); err != nil {
-			e.record.expect(-1)
-			return false, err
-		}
-	}
-	if err := e.recordSnapshot(o.resource, done.meta, done.raw); err != nil {
-		e.record.expect(-1)
-		return false, err
-	}
-	if err := e.write(o, done.meta, done.raw, done.requested); err != nil {
-		return false, fatal{err}
-	}
-	if e.req.Accepted != nil {
-		e.req.Accepted.took(o.resource, meta, done.meta)
-	}
-	count, total := e.record.stored(o.resource.GroupResource(), meta)
-	runlog.BackedUp(e.log, runlog.Item{
-		Resource: o.resource.GroupResource().String(), Namespace: meta.Namespace, Name: meta.Name, Done: count, Total: total,
-	})
-	return true, nil
-}
-
-// exclusion returns why an object is not part of the backup, or "" if it is.
-func (e *engine) exclusion(o object, meta item.Meta) string {
-	if !o.must {
-		switch {
-		case meta.Labels[excludeLabel] == "true":
-			return "it has the label " + excludeLabel + "=true"
-		case o.resource.Namespaced && !e.sel.namespaces.Match(meta.Namespace):
-			return "its namespace is not included"
-		case !o.listed && !e.sel.resources.Allows(o.resource):
-			return "its resource is not included"
-		case e.leftOutByRules(o, meta):
-			return "the resource policy does not include it"
-		case e.req.Accepted != nil && !meta.Deleting() && !e.req.Accepted.has(o.resource, meta):
-			return notAccepted
-		}
-	}
-	if meta.Deleting() {
-		return "it is being deleted"
-	}
-	return ""
-}
-
-// picks reports whether the filters of the spec select an object, whether or not an action requests it.
-func (e *engine) picks(res discovery.Resource, meta item.Meta) bool {
-	return e.sel.resources.Includes(res) && e.sel.namespaces.Match(meta.Namespace) && e.sel.selects(res, meta) &&
-		meta.Labels[excludeLabel] != "true"
-}
-
-// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server
-// has not applied the selectors of the spec.
-func (e *engine) leftOutByRules(o object, meta item.Meta) bool {
-	switch {
-	case !e.sel.rules.Any():
-		return false
-	case o.listed:
-		return !o.chosen && !e.sel.selects(o.resource, meta)
-	default:
-		return !e.sel.rules.AllowsName(o.resource.GroupResource(), meta.Namespace, meta.Name)
-	}
-}
-
-// listFailed records that a list could not be read to its end.
-func (e *engine) listFailed(l *pages.List, err error) {
-	gr := l.Resource.GroupResource()
-	if apierrors.IsNotFound(err) {
-		const text = "the API server no longer serves the resource, its objects are left out"
-		e.record.warned(gr, l.Namespace, "", text, nil)
-		e.log.Warn(text, "resource", gr)
-		return
-	}
-	e.record.failed(gr, l.Namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup",
-		l), err)
-	e.log.Error("cannot "+l.String(), "error", err)
-}
 
 // block backs up the objects of a block, between the pre and the post hooks of its pods. An error ends the whole
 // backup.
@@ -201,4 +43,43 @@ func (e *engine) block(ctx context.Context, b *block) error {
 		}
 	}
 	return nil
+}
+
+// object backs up one object and the additional items that its actions return. It reports whether the object is in the
+// backup, now or from before. Failures of the object are recorded; an error ends the whole backup.
+func (e *engine) object(ctx context.Context, o object) (bool, error) {
+	r := itemRun{engine: e, object: o}
+	err := panics.Catch(e.log, func() error { return r.run(ctx) })
+	end, isFatal := errors.AsType[fatal](err)
+	gr := o.resource.GroupResource()
+	switch {
+	case isFatal:
+		return false, end
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err == nil:
+		return r.written || r.known, nil
+	case r.found.Name == "": // it was not read
+		e.record.failed(gr, r.found.Namespace, "", "object cannot be read", err)
+		e.log.Error("object cannot be read", "resource", gr, "error", err)
+	default:
+		e.record.failed(gr, r.found.Namespace, r.found.Name, "error backing up item", err)
+		e.log.Error("error backing up item", "resource", gr, "namespace", r.found.Namespace, "name", r.found.Name,
+			"error", err)
+	}
+	return false, nil
+}
+
+// listFailed records that a list could not be read to its end.
+func (e *engine) listFailed(l *pages.List, err error) {
+	gr := l.Resource.GroupResource()
+	if apierrors.IsNotFound(err) {
+		const text = "the API server no longer serves the resource, its objects are left out"
+		e.record.warned(gr, l.Namespace, "", text, nil)
+		e.log.Warn(text, "resource", gr)
+		return
+	}
+	e.record.failed(gr, l.Namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup",
+		l), err)
+	e.log.Error("cannot "+l.String(), "error", err)
 }

@@ -14,33 +14,40 @@ type Manifest interface {
 	Add(item *manifestwriter.Item, object []byte)
 }
 
-// write writes an object to the archive, and adds it to the manifest with what actions have requested for it.
-func (e *engine) write(o object, meta item.Meta, raw []byte, requested []manifest.Edge) error {
-	gr, version := o.resource.GroupResource(), o.resource.GroupVersion.Version
-	if e.req.Manifest == nil {
-		return e.archive.Item(gr, version, !o.resource.NotPreferred, meta.Namespace, meta.Name, raw)
+// write writes the object to the archive, and adds it to the manifest with what actions have requested for it. An error
+// ends the whole backup.
+func (r *itemRun) write() error {
+	e, resource := r.engine, &r.object.resource
+	gr, version := resource.GroupResource(), resource.GroupVersion.Version
+	var described *manifestwriter.Item
+	if e.req.Manifest != nil {
+		described = r.describe()
+		e.writes.Lock() // so that the manifest has the order of the archive
+		defer e.writes.Unlock()
 	}
-	described := e.describe(o, meta, raw, requested)
-	e.writes.Lock() // so that the manifest has the order of the archive
-	defer e.writes.Unlock()
-	err := e.archive.Item(gr, version, !o.resource.NotPreferred, meta.Namespace, meta.Name, raw)
-	if err == nil {
-		e.req.Manifest.Add(described, raw)
+	err := e.archive.Item(gr, version, !resource.NotPreferred, r.meta.Namespace, r.meta.Name, r.raw)
+	if err != nil {
+		return fatal{err}
 	}
-	return err
+	if described != nil {
+		e.req.Manifest.Add(described, r.raw)
+	}
+	r.written = true
+	return nil
 }
 
-// describe returns an object as the manifest has it.
-func (e *engine) describe(o object, meta item.Meta, raw []byte, requested []manifest.Edge) *manifestwriter.Item {
-	described, err := servermanifest.Item(o.resource.GroupVersionResource(), raw, meta, e.deps.References)
+// describe returns the object as the manifest has it.
+func (r *itemRun) describe() *manifestwriter.Item {
+	e := r.engine
+	described, err := servermanifest.Item(r.object.resource.GroupVersionResource(), r.raw, r.meta, e.deps.References)
 	if err != nil {
-		e.record.warned(o.resource.GroupResource(), meta.Namespace, meta.Name, "the manifest lacks what the object refers to",
-			err)
-		e.log.Warn("the manifest lacks what an object refers to", "resource", o.resource.GroupResource(), "namespace",
-			meta.Namespace, "name", meta.Name, "error", err)
+		gr := r.object.resource.GroupResource()
+		e.record.warned(gr, r.meta.Namespace, r.meta.Name, "the manifest lacks what the object refers to", err)
+		e.log.Warn("the manifest lacks what an object refers to", "resource", gr, "namespace", r.meta.Namespace,
+			"name", r.meta.Name, "error", err)
 	}
-	described.Included = o.included
-	servermanifest.Request(described, requested)
+	described.Included = r.object.included
+	servermanifest.Request(described, r.requested)
 	return described
 }
 

@@ -50,3 +50,44 @@ func (s *selection) selects(res discovery.Resource, meta item.Meta) bool {
 	}
 	return s.selectors.Match(meta.Labels)
 }
+
+// exclusion returns why an object is not part of the backup, or "" if it is.
+func (e *engine) exclusion(o object, meta item.Meta) string {
+	if !o.must {
+		switch {
+		case meta.Labels[excludeLabel] == "true":
+			return "it has the label " + excludeLabel + "=true"
+		case o.resource.Namespaced && !e.sel.namespaces.Match(meta.Namespace):
+			return "its namespace is not included"
+		case !o.listed && !e.sel.resources.Allows(o.resource):
+			return "its resource is not included"
+		case e.leftOutByRules(o, meta):
+			return "the resource policy does not include it"
+		case e.req.Accepted != nil && !meta.Deleting() && !e.req.Accepted.has(o.resource, meta):
+			return notAccepted
+		}
+	}
+	if meta.Deleting() {
+		return "it is being deleted"
+	}
+	return ""
+}
+
+// picks reports whether the filters of the spec select an object, whether or not an action requests it.
+func (e *engine) picks(res discovery.Resource, meta item.Meta) bool {
+	return e.sel.resources.Includes(res) && e.sel.namespaces.Match(meta.Namespace) && e.sel.selects(res, meta) &&
+		meta.Labels[excludeLabel] != "true"
+}
+
+// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server
+// has not applied the selectors of the spec.
+func (e *engine) leftOutByRules(o object, meta item.Meta) bool {
+	switch {
+	case !e.sel.rules.Any():
+		return false
+	case o.listed:
+		return !o.chosen && !e.sel.selects(o.resource, meta)
+	default:
+		return !e.sel.rules.AllowsName(o.resource.GroupResource(), meta.Namespace, meta.Name)
+	}
+}

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cleat-dev/cleat/server/internal/control/restores"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/engine/hook"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
+)
+
+// restores returns the controller that runs restores.
+func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, error) {
+	engine, err := c.restoreEngine()
+	if err != nil {
+		return nil, err
+	}
+	return &restores.Controller{
+		Cluster:              c.cluster,
+		Runs:                 c.restoreRuns,
+		Stores:               c.opener,
+		StoreOutage:          c.Options.StoreOutageTimeout,
+		Plugins:              c.host,
+		Engine:               engine,
+		Keys:                 c.keys,
+		Hooks:                hooks,
+		ItemOperationTimeout: c.Options.DefaultItemOperationTimeout,
+		AllVersions:          c.Options.HasFeature(config.EnableAPIGroupVersions),
+		LogOptions:           c.runLogs,
+		Logs:                 c.logs,
+		SpoolDir:             c.scratch,
+		Journals:             c.journals,
+		Monitor:              c.following.Monitor,
+		Snapshotters:         c.opener,
+		Records:              c.records,
+		Events:               c.events,
+		Metrics:              c.metrics,
+		Log:                  c.Log.Named(run.RestoreController),
+		Now:                  time.Now,
+	}, nil
+}
+
+// restoreDryRuns returns the controller of dry runs of restores. It starts from a copy of the controller of restores.
+func (c *controllers) restoreDryRuns(restoring restores.Controller) *restores.DryRuns {
+	restoring.Journals, restoring.Monitor, restoring.Hooks, restoring.Logs = nil, nil, nil, nil
+	restoring.Log = c.Log.Named(run.RestoreDryRunController)
+	return &restores.DryRuns{Controller: &restoring, Harmless: c.File.Plugins.DryRun}
+}
+
+// restoreFinalizer returns the controller that completes restores whose operations have ended.
+func (c *controllers) restoreFinalizer(hooks *hook.Restores) *restores.Finalizer {
+	finalizer := &restores.Finalizer{
+		Cluster:         c.cluster,
+		Runs:            c.restoreRuns,
+		Stores:          c.opener,
+		Hooks:           hooks,
+		ResourceTimeout: c.Options.ResourceTimeout,
+		LogOptions:      c.runLogs,
+		Logs:            c.logs,
+		Metrics:         c.metrics,
+		StoreOutage:     c.Options.StoreOutageTimeout,
+		Log:             c.Log.Named(run.RestoreFinalizerController),
+		Now:             time.Now,
+	}
+	if c.Options.HasFeature(config.EnableCSI) {
+		finalizer.VolumeSnapshots = c.volumeSnapshots
+	}
+	return finalizer
+}
+
+// addHooks adds the hooks of restored pods to the manager.
+func (c *controllers) addHooks() (*hook.Restores, error) {
+	executor, err := hook.NewExecutor(c.REST, c.Options.APIOutageTimeout)
+	if err != nil {
+		return nil, err
+	}
+	hooks := hook.NewRestores(c.lost, executor, c.Options.ShutdownGracePeriod)
+	if err := c.mgr.Add(hooks); err != nil {
+		return nil, fmt.Errorf("add the hooks of restores: %w", err)
+	}
+	return hooks, nil
+}
+
+func (c *controllers) restoreEngine() (restores.Engine, error) {
+	priorities, err := plan.ParsePriorities(c.Options.RestoreResourcePriorities)
+	if err != nil {
+		return nil, fmt.Errorf("--restore-resource-priorities: %w", err)
+	}
+	deps := restore.Deps{
+		Config:    c.REST,
+		Discovery: c.resources,
+		Keys:      c.keys,
+		Roles:     c.host.HasRole,
+		Options: restore.Options{
+			Priorities:         priorities,
+			Workers:            c.Options.RestoreWorkers,
+			ResourceTimeout:    c.Options.ResourceTimeout,
+			TerminatingTimeout: c.Options.TerminatingResourceTimeout,
+			EnableCSI:          c.Options.HasFeature(config.EnableCSI),
+			Pod:                podName(),
+			OutageTimeout:      c.Options.APIOutageTimeout,
+		},
+	}
+	return func(ctx context.Context, req restore.Request) (*restore.Result, error) {
+		return restore.Run(ctx, deps, req)
+	}, nil
+}
+
+// podName returns the name of the pod that this server runs in, "" if it runs in none. The hostname of a pod is its
+// name.
+func podName() string {
+	if pod := os.Getenv("POD_NAME"); pod != "" || os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return pod
+	}
+	host, _ := os.Hostname()
+	return host
+}
