@@ -137,6 +137,12 @@ func TestInvalidPluginInfoIsRejected(t *testing.T) {
 		"plugins[1]: QueueAdmission a.b/c is there twice": plugins(fine, fine),
 		"config schema of QueueAdmission a.b/c is not a JSON object": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
 			Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
+		"roles of BackupItemAction a.b/c is empty": plugins(&plugininfov1.Plugin{Kind: "BackupItemAction",
+			Version: 1, Name: "a.b/c", Roles: []string{""}}),
+		"roles of BackupItemAction a.b/c: csi is there twice": plugins(&plugininfov1.Plugin{Kind: "BackupItemAction",
+			Version: 1, Name: "a.b/c", Roles: []string{"csi", "later", "csi"}}),
+		"roles of ObjectStore a.b/c: pod-volumes is for BackupItemAction, AsyncBackupItemAction": plugins(
+			&plugininfov1.Plugin{Kind: "ObjectStore", Version: 1, Name: "a.b/c", Roles: []string{"pod-volumes"}}),
 		"objects of ManifestWriter a.b/c is empty": plugins(&plugininfov1.Plugin{Kind: "ManifestWriter",
 			Version: 1, Name: "a.b/c", Objects: []string{"pods", ""}}),
 		"config schema of QueueAdmissionV2 a.b/c is not a JSON object": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",

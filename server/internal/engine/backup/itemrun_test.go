@@ -118,7 +118,7 @@ func newItems(t testing.TB, on onConfigMaps, progress func(done, total int)) *en
 	require.NoError(t, err)
 	e.sel.resources, _, err = filter.NewResources(filter.ResourceLists{}, e.sel.namespaces, e.sel.snapshot)
 	require.NoError(t, err)
-	e.actions, err = itemaction.NewSet(t.Context(), e.req.Actions, false, e.log)
+	e.actions, err = itemaction.NewSet(t.Context(), e.req.Actions, false, nil, e.log)
 	require.NoError(t, err)
 	require.NoError(t, e.actions.Resolve(e.sel.snapshot))
 	e.blockActions = &itemaction.Set[itemblockaction.Action]{}
@@ -267,7 +267,7 @@ func TestItemsThatAreNotStoredAreNoLongerExpected(t *testing.T) {
 			}
 			resource := e.resource(t, test.resource)
 			if test.assigned {
-				e.blockActions, err = itemaction.NewSet(t.Context(), []itemblockaction.Action{relatesNothing{}}, false, e.log)
+				e.blockActions, err = itemaction.NewSet(t.Context(), []itemblockaction.Action{relatesNothing{}}, false, nil, e.log)
 				require.NoError(t, err)
 				e.seen.assign(e.seen.keyOf(resource, "shop", "listed"))
 			}
