@@ -41,3 +41,23 @@ func manifestCost(ctx context.Context, cleat string, report func(string, float64
 	report("manifest_cost", median(ratios))
 	return nil
 }
+
+// backups returns the median of the seconds that a server needs for a backup of everything.
+func (s *site) backups(ctx context.Context, name string, flags ...string) (seconds float64, err error) {
+	server, err := s.Serve(ctx, s.client, flags...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	var times []float64
+	for run := range runs + 1 {
+		took, _, err := s.backup(ctx, fmt.Sprintf("%s-%d", name, run), nil)
+		if err != nil {
+			return 0, err
+		}
+		if run > 0 { // the first warms up
+			times = append(times, took.Seconds())
+		}
+	}
+	return median(times), nil
+}

@@ -70,7 +70,7 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 	if err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
-	w := &wakeSite{client: c, config: config, queued: wakeQueued, pace: backupqueue.DefaultPace()}
+	w := &wakeSite{client: c, config: config}
 	stop, err := w.start(ctx)
 	if err != nil {
 		return err
@@ -110,12 +110,9 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 type wakeSite struct {
 	client client.WithWatch
 	config *rest.Config
-	queued int // the length of the queue
-	pace   backupqueue.Pace
 	count  int
 
 	requests atomic.Int64 // of the queue for Backups, except for watches
-	patches  atomic.Int64 // those that write
 }
 
 // wrap counts the requests for Backups, both reads and writes.
@@ -123,9 +120,6 @@ func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("watch") == "" && strings.Contains(r.URL.Path, "/backups") {
 			w.requests.Add(1)
-			if r.Method == http.MethodPatch {
-				w.patches.Add(1)
-			}
 		}
 		return next.RoundTrip(r)
 	})
@@ -164,7 +158,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 		Cluster:   &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
 		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(),
 		Now:   time.Now,
-		Exact: queue.DefaultExact(), Pace: w.pace,
+		Exact: queue.DefaultExact(), Pace: backupqueue.DefaultPace(),
 	}
 	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue").WithOptions(
 		controller.Options{SkipNameValidation: new(true)},
@@ -192,7 +186,7 @@ func (w *wakeSite) create(ctx context.Context) (string, error) {
 
 // fill creates backups, one more than are queued, and waits until one is ready and the others are queued.
 func (w *wakeSite) fill(ctx context.Context) error {
-	for w.count <= w.queued {
+	for w.count <= wakeQueued {
 		if _, err := w.create(ctx); err != nil {
 			return err
 		}
@@ -221,7 +215,7 @@ func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, rea
 				ready = b
 			}
 		}
-		if len(positions) == w.queued && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
+		if len(positions) == wakeQueued && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
 			return positions, ready, nil
 		}
 		select {
