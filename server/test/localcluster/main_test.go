@@ -117,18 +117,6 @@ func TestUpReportsWhyClusterDidNotStart(t *testing.T) {
 	requireNoClusters(t, root)
 }
 
-func TestProgramReportsFailedBuild(t *testing.T) {
-	fakeGo(t, `echo "disk full" >&2; exit 5`)
-	t.Setenv("KUBEBUILDER_ASSETS", "")
-	cmd := launcher(t, t.TempDir(), "run", "--", "true")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	var exit *exec.ExitError
-	require.ErrorAs(t, cmd.Run(), &exit)
-	require.Equal(t, 1, exit.ExitCode())
-	require.Contains(t, log.String(), "localcluster: building etcd v3.7.3: go build")
-}
-
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -143,41 +131,4 @@ func requireNoClusters(t *testing.T, root string) {
 	left, err := filepath.Glob(filepath.Join(root, dirPattern))
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-func TestInvalidCommandLines(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"none":             {nil, "a command is missing: up, down, run, serve or build"},
-		"unknown":          {[]string{"start"}, `unknown command "start"`},
-		"argument to up":   {[]string{"up", "now"}, `up takes no arguments, got ["now"]`},
-		"flag of another":  {[]string{"build", "-s3-tls"}, "not defined: -s3-tls"},
-		"output of serve":  {[]string{"serve", "-o", "yaml"}, "-o yaml: want text or json"},
-		"flag lacks value": {[]string{"run", "-kcm-flag"}, "needs an argument: -kcm-flag"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorContains(t, command(t.Context(), test.args), test.want)
-		})
-	}
-}
-
-func TestInvalidCommandsOnStdin(t *testing.T) {
-	t.Parallel()
-	c := &cluster{components: []*component{{name: s3}}}
-	for line, want := range map[string]string{
-		"":            "want a verb and a component",
-		"stop":        "want a verb and a component",
-		"stop s3 now": "want a verb and a component",
-		"stop minio":  `unknown component "minio"`,
-		"stop s3":     "s3 is not running",
-		"pause s3":    `unknown command "pause"`,
-	} {
-		reply := execute(t.Context(), c, line)
-		require.False(t, reply.OK, line)
-		require.Contains(t, reply.Error, want, line)
-	}
 }
