@@ -112,7 +112,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the launcher of the control plane: %w", err)
 	}
-	args := []string{"serve", "-o", "json"}
+	args := []string{"serve"}
 	if o.S3TLS {
 		args = append(args, "-s3-tls")
 	}

@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,13 +22,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// launcher returns a localcluster command whose temporary and state directories are root.
+// launcher returns a localcluster command whose temporary directory is root.
 func launcher(t *testing.T, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+root, "XDG_STATE_HOME="+root)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+root)
 	return cmd
 }
 
@@ -74,46 +72,6 @@ func TestRunRecordsClusterWhileCommandRuns(t *testing.T) {
 	require.NotEmpty(t, d.APIServer)
 	require.NotEmpty(t, d.S3.SecretKey)
 	require.NoFileExists(t, file)
-	requireNoClusters(t, root)
-}
-
-func TestUpReusesClusterAndDownRemovesIt(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: starts a cluster")
-	}
-	root := shortDir(t)
-	t.Cleanup(func() { _ = launcher(t, root, "down").Run() }) // in case the test fails
-	first := output(t, launcher(t, root, "up"))
-	require.Contains(t, first, "export KUBECONFIG='"+root)
-
-	data, err := os.ReadFile(filepath.Join(root, "cleat", "localcluster", "cluster.json"))
-	require.NoError(t, err)
-	var d description
-	require.NoError(t, json.Unmarshal(data, &d))
-	sign := func(r *http.Request) { signV4(r, nil, d.S3.AccessKey, d.S3.SecretKey, d.S3.Region, time.Now()) }
-	require.NoError(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign),
-		"the cluster must outlive the command that started it")
-
-	require.Equal(t, first, output(t, launcher(t, root, "up")), "a second up must find the cluster")
-	output(t, launcher(t, root, "down"))
-	requireNoClusters(t, root)
-	require.Error(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign),
-		"the S3 server must not listen any more")
-	output(t, launcher(t, root, "down"))
-}
-
-func TestUpReportsWhyClusterDidNotStart(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: starts a cluster")
-	}
-	root := shortDir(t)
-	cmd := launcher(t, root, "up", "-apiserver-flag", "--no-such-flag")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	require.Error(t, cmd.Run())
-	require.Contains(t, log.String(), "unknown flag: --no-such-flag")
 	requireNoClusters(t, root)
 }
 
