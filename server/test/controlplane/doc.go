@@ -14,5 +14,5 @@
 // components starts its own cluster with Start.
 //
 // The package may only import the standard library. Start reading at cluster.go;
-// launcher.go builds the launcher, and shared.go implements Shared.
+// shared.go implements Shared.
 package controlplane
