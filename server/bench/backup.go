@@ -24,12 +24,7 @@ import (
 // backupOverLimit reports the time from the creation of a Backup to Completed, divided by the time of a bare program
 // that pages the same lists and compresses the bytes into a file with gzip, and the time of a dry run, divided by that
 // of the backup. There are about 6,600 objects; the server is warm.
-func backupOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newPopulatedSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func backupOverLimit(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	server, err := s.Serve(ctx, s.client)
 	if err != nil {
 		return err
@@ -67,18 +62,6 @@ func backupOverLimit(ctx context.Context, cleat string, report func(string, floa
 	report("backup_over_limit", median(ratios))
 	report("dryrun_over_backup", median(dryRatios))
 	return nil
-}
-
-// newPopulatedSite returns a site with the objects of the backup benchmarks. The caller must close it.
-func newPopulatedSite(ctx context.Context, cleat string) (*site, error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.populate(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
 }
 
 // populate creates the objects of the backup benchmarks.

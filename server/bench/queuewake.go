@@ -56,12 +56,7 @@ func (s *site) queueClient() (client.WithWatch, *rest.Config, error) {
 // that of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
 // percentile in milliseconds, and the number of requests for Backups that the queue makes for each admitted backup, not
 // counting one for each changed position.
-func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func queueWakeOverBare(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	c, config, err := s.queueClient()
 	if err != nil {
 		return err
