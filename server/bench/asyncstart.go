@@ -54,7 +54,7 @@ type starting struct {
 // this process, with the plugin host, the journal in the API server, and an archive that is discarded; the lists are
 // part of its time. The plugin makes each start durable. A new process serves each measurement. The figure is the
 // median of 15 turns.
-func asyncStartOverBare(ctx context.Context, s *site, report func(string, float64)) (err error) {
+func asyncStartOverBare(ctx context.Context, s *site, report func(string, float64)) error {
 	b, err := s.newStarting(ctx)
 	if err != nil {
 		return err

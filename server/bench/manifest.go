@@ -52,9 +52,9 @@ func (w *manifestWork) measure(ctx context.Context, args ...string) (seconds, pe
 }
 
 // manifestMillion reports what it takes to write and to read a manifest of a million items: manifest_million_rss, the
-// larger peak of resident memory of the two processes in MB; manifest_million_seconds, the sum of their times;
-// manifest_bytes_over_gzip, its size, divided by the size of the values of the same fields, without the fields' names, in
-// one gzip stream.
+// larger peak of resident memory of the two processes in MB; manifest_million_seconds, the sum of their times; and
+// manifest_bytes_over_gzip, its size divided by the size of the values of the same fields, without their names, in one
+// gzip stream.
 func manifestMillion(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	w, err := newManifestWork(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ const manifestTurns = 15
 
 // manifestCost reports the time of a backup of about 6,900 objects with the manifest, divided by that of one without.
 // Servers with and without it take turns. The figure is the median of 15 turns.
-func manifestCost(ctx context.Context, s *site, report func(string, float64)) (err error) {
+func manifestCost(ctx context.Context, s *site, report func(string, float64)) error {
 	config := filepath.Join(s.WorkDir, "cleat.yaml")
 	if err := os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nbackups: {manifestWriters: []}\n"),
 		0o600); err != nil {
