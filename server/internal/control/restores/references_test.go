@@ -44,7 +44,8 @@ func TestReferencesOfARestoreAreReadBeforeTheStart(t *testing.T) {
 		"good policy":    {policy: ref("configmap", "policy")},
 		"bad modifiers": {modifier: ref("configmap", "bad"),
 			want: "spec.resourceModifier: resource modifiers in config map " + c.Namespace +
-				"/bad: resourceModifierRules[0]: it has no patches, want exactly one of patches, mergePatches and strategicPatches"},
+				"/bad: resourceModifierRules[0]: it has no patches, want exactly one of patches, mergePatches and " +
+				"strategicPatches"},
 		"two keys": {modifier: ref("configmap", "two"), want: "/two: it has 2 keys in data (a, b), want exactly one"},
 		"missing modifiers": {modifier: ref("configmap", "lost"),
 			want: "spec.resourceModifier: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
