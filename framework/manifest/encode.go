@@ -1,10 +1,10 @@
 package manifest
 
 import (
-	"bytes"
 	"maps"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/cleat-dev/cleat/framework/internal/rawjson"
 )
 
 // appendItem appends an item as a line of the manifest: what encoding/json makes of it without escaping for HTML, at a
@@ -67,27 +67,7 @@ func (o *members) key(name string) {
 	o.to = append(append(append(o.to, '"'), name...), `":`...)
 }
 
-// quote appends a string. What needs more than a backslash is rare, and left to encoding/json.
-func (o *members) quote(text string) {
-	start := len(o.to)
-	o.to = append(o.to, '"')
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			o.to = append(o.to, '\\', c)
-		case c == '\n':
-			o.to = append(o.to, '\\', 'n')
-		case c < ' ' || c >= utf8.RuneSelf:
-			var whole bytes.Buffer
-			_ = encoder(&whole).Encode(text) // strings can be encoded
-			o.to = append(o.to[:start], bytes.TrimSuffix(whole.Bytes(), []byte("\n"))...)
-			return
-		default:
-			o.to = append(o.to, c)
-		}
-	}
-	o.to = append(o.to, '"')
-}
+func (o *members) quote(text string) { o.to = rawjson.AppendText(o.to, text) }
 
 func (o *members) text(name, value string) {
 	o.key(name)

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/cleat-dev/cleat/framework/operations"
 )
 
 // TestDirServesCallersFairly lets 32 callers change operations as fast as they can, and counts the calls that each of
@@ -61,28 +59,5 @@ func TestDirServesCallersFairly(t *testing.T) {
 			wait.Wait()
 			require.GreaterOrEqual(t, slices.Min(served), least, "calls completed by each caller: %v", served)
 		})
-	}
-}
-
-// BenchmarkClose measures how long it takes to close a runner of 300 operations in a directory.
-func BenchmarkClose(b *testing.B) {
-	const count = 300
-	for b.Loop() {
-		b.StopTimer()
-		dir, err := operations.OpenDir(b.TempDir())
-		require.NoError(b, err)
-		runner := operations.NewRunner("example.io/mover", dir, until(nil))
-		var wait sync.WaitGroup
-		for i := range count {
-			wait.Go(func() {
-				_, err := runner.Start(b.Context(), fmt.Sprint(i), volume{})
-				if err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		wait.Wait()
-		b.StartTimer()
-		runner.Close()
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
-	"github.com/cleat-dev/cleat/plugins/internal/bucketlist"
+	"github.com/cleat-dev/cleat/plugins/internal/bucket"
 )
 
 // Name is the provider of a BackupStorageLocation on a file system.
@@ -41,10 +41,16 @@ func Construct(_ context.Context, setup *framework.Setup) (objectstorev1.ObjectS
 }
 
 // New returns a file store. It does not access the directory.
-func New(config Config) objectstorev1.ObjectStore { return &store{root: filepath.Clean(config.Path)} }
+func New(config Config) objectstorev1.ObjectStore {
+	s := &store{root: filepath.Clean(config.Path)}
+	// The Go CDK fails when a file disappears before its attributes are read, for example when an upload ends.
+	s.Calls = bucket.Calls{Open: s.open, Failed: failed, ListTries: 20}
+	return s
+}
 
 // store implements the author interface ObjectStore.
 type store struct {
+	bucket.Calls
 	root string // the directory that holds the buckets
 }
 
@@ -53,7 +59,7 @@ var _ objectstorev1.ObjectStore = (*store)(nil)
 // PutObject writes a file, which is on disk when PutObject returns.
 func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
 	bucket, key, body := input.Bucket, input.Key, input.Body
-	dir, err := s.open(bucket)
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return err
 	}
@@ -92,103 +98,12 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 	return nil
 }
 
-// ObjectExists reports whether the file exists.
-func (s *store) ObjectExists(
-	ctx context.Context, input *objectstorev1.ObjectExistsInput,
-) (*objectstorev1.ObjectExistsOutput, error) {
-	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(bucket)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	found, err := dir.Exists(ctx, key)
-	if err != nil {
-		return nil, failed("look for", bucket, key, err)
-	}
-	return &objectstorev1.ObjectExistsOutput{Exists: found}, nil
-}
-
-// GetObject opens a file.
-func (s *store) GetObject(
-	ctx context.Context, input *objectstorev1.GetObjectInput,
-) (*objectstorev1.GetObjectOutput, error) {
-	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(bucket)
-	if err != nil {
-		return nil, err
-	}
-	r, err := dir.NewReader(ctx, key, nil)
-	if err != nil {
-		_ = dir.Close()
-		return nil, failed("read", bucket, key, err)
-	}
-	return &objectstorev1.GetObjectOutput{Body: r}, nil
-}
-
-// ListCommonPrefixes lists the directories that contain files at any depth.
-func (s *store) ListCommonPrefixes(
-	ctx context.Context, input *objectstorev1.ListCommonPrefixesInput,
-) (*objectstorev1.ListCommonPrefixesOutput, error) {
-	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, true)
-	if err != nil {
-		return nil, err
-	}
-	return &objectstorev1.ListCommonPrefixesOutput{Prefixes: prefixes}, nil
-}
-
-// ListObjects lists files, including the temporary files of uploads.
-func (s *store) ListObjects(
-	ctx context.Context, input *objectstorev1.ListObjectsInput,
-) (*objectstorev1.ListObjectsOutput, error) {
-	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, false)
-	if err != nil {
-		return nil, err
-	}
-	return &objectstorev1.ListObjectsOutput{Keys: keys}, nil
-}
-
-// listTries is how often a list is attempted when files disappear while it is read.
-const listTries = 20
-
-func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, folders bool) ([]string, error) {
-	dir, err := s.open(bucket)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	for try := 1; ; try++ {
-		keys, err := bucketlist.Keys(ctx, dir, options, folders)
-		if err == nil {
-			return keys, nil
-		}
-		// The Go CDK fails when a file disappears before its attributes are read, for example when an upload ends.
-		if gcerrors.Code(err) != gcerrors.NotFound || try == listTries {
-			return nil, failed("list", bucket, options.Prefix, err)
-		}
-	}
-}
-
-// DeleteObject removes a file. Removing a missing file is not an error.
-func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
-	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(bucket)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	if err := dir.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return failed("delete", bucket, key, err)
-	}
-	return nil
-}
-
 // CreateSignedURL returns the file:// URL of a file. It does not expire.
 func (s *store) CreateSignedURL(
 	ctx context.Context, input *objectstorev1.CreateSignedURLInput,
 ) (*objectstorev1.CreateSignedURLOutput, error) {
 	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(bucket)
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +126,7 @@ func (s *store) CreateSignedURL(
 }
 
 // open opens a bucket. Each call opens it again, because the directory may have been mounted or unmounted in between.
-func (s *store) open(bucket string) (*blob.Bucket, error) {
+func (s *store) open(_ context.Context, bucket string) (*blob.Bucket, error) {
 	if err := checkBucket(bucket); err != nil {
 		return nil, err
 	}

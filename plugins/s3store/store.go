@@ -13,11 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/s3blob"
-	"gocloud.dev/gcerrors"
 
 	"github.com/cleat-dev/cleat/framework"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
-	"github.com/cleat-dev/cleat/plugins/internal/bucketlist"
+	"github.com/cleat-dev/cleat/plugins/internal/bucket"
 )
 
 // Name is the provider of a BackupStorageLocation in S3.
@@ -40,11 +39,14 @@ func New(ctx context.Context, config Config) (objectstorev1.ObjectStore, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &store{config: config, calls: calls, signs: signs}, nil
+	s := &store{config: config, calls: calls, signs: signs}
+	s.Calls = bucket.Calls{Open: s.open, Failed: s.failed}
+	return s, nil
 }
 
 // store implements the author interface ObjectStore.
 type store struct {
+	bucket.Calls
 	config Config
 	calls  *s3.Client
 	signs  *s3.Client // uses the public endpoint
@@ -111,88 +113,6 @@ func put(
 			return nil
 		},
 	})
-}
-
-// ObjectExists reports whether an object exists. S3 does not distinguish a missing bucket from a missing object here.
-func (s *store) ObjectExists(
-	ctx context.Context, input *objectstorev1.ObjectExistsInput,
-) (*objectstorev1.ObjectExistsOutput, error) {
-	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(ctx, bucket)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	found, err := dir.Exists(ctx, key)
-	if err != nil {
-		return nil, s.failed("look for", bucket, key, err)
-	}
-	return &objectstorev1.ObjectExistsOutput{Exists: found}, nil
-}
-
-// GetObject opens an object.
-func (s *store) GetObject(
-	ctx context.Context, input *objectstorev1.GetObjectInput,
-) (*objectstorev1.GetObjectOutput, error) {
-	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(ctx, bucket)
-	if err != nil {
-		return nil, err
-	}
-	r, err := dir.NewReader(ctx, key, nil)
-	if err != nil {
-		return nil, s.failed("read", bucket, key, err)
-	}
-	return &objectstorev1.GetObjectOutput{Body: r}, nil
-}
-
-// ListCommonPrefixes lists the common prefixes directly below prefix.
-func (s *store) ListCommonPrefixes(
-	ctx context.Context, input *objectstorev1.ListCommonPrefixesInput,
-) (*objectstorev1.ListCommonPrefixesOutput, error) {
-	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, true)
-	if err != nil {
-		return nil, err
-	}
-	return &objectstorev1.ListCommonPrefixesOutput{Prefixes: prefixes}, nil
-}
-
-// ListObjects lists the keys that start with prefix.
-func (s *store) ListObjects(
-	ctx context.Context, input *objectstorev1.ListObjectsInput,
-) (*objectstorev1.ListObjectsOutput, error) {
-	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, false)
-	if err != nil {
-		return nil, err
-	}
-	return &objectstorev1.ListObjectsOutput{Keys: keys}, nil
-}
-
-func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, folders bool) ([]string, error) {
-	dir, err := s.open(ctx, bucket)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	keys, err := bucketlist.Keys(ctx, dir, options, folders)
-	if err != nil {
-		return nil, s.failed("list", bucket, options.Prefix, err)
-	}
-	return keys, nil
-}
-
-// DeleteObject removes an object. Removing a missing object is not an error.
-func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
-	bucket, key := input.Bucket, input.Key
-	dir, err := s.open(ctx, bucket)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	if err := dir.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return s.failed("delete", bucket, key, err)
-	}
-	return nil
 }
 
 // CreateSignedURL signs a GET at the public endpoint. It does not use the network, so it does not check whether the

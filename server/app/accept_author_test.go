@@ -2,8 +2,6 @@ package app
 
 import (
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -88,7 +86,7 @@ backups:
 			require.NoError(t, err)
 			options := config.Defaults()
 			options.PluginDir = dir
-			var log lockedBuffer
+			var log programs.Output
 			host, err := NewHost(t.Context(), Config{
 				Options: options, File: file, BuiltIns: []framework.Registration{priority.Register()},
 				Log: hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn}),
@@ -102,23 +100,4 @@ backups:
 			require.NotContains(t, log.String(), "not checked")
 		})
 	}
-}
-
-// lockedBuffer is a buffer for several writers.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,12 +54,7 @@ type starting struct {
 // this process, with the plugin host, the journal in the API server, and an archive that is discarded; the lists are
 // part of its time. The plugin makes each start durable. A new process serves each measurement. The figure is the
 // median of 15 turns.
-func asyncStartOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func asyncStartOverBare(ctx context.Context, s *site, report func(string, float64)) error {
 	b, err := s.newStarting(ctx)
 	if err != nil {
 		return err
@@ -196,16 +191,22 @@ func (b *starting) bare(ctx context.Context, of *velerov1.Backup, callers int) (
 		return 0, err
 	}
 	defer process.Kill()
-	actions, owner, key := asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn), run.OwnerOfBackup(of),
-		new(atomic.Int64)
-	return timed(ctx, func(ctx context.Context, item []byte) error {
-		reply, err := actions.Start(ctx, &asyncbackupitemactionv1.StartRequest{
-			Plugin: waiterName, Item: item, Backup: owner.JSON, Key: fmt.Sprintf("%s/PersistentVolumeClaim/starts/%d", of.UID,
-				key.Add(1)),
+	actions, owner := asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn), run.OwnerOfBackup(of)
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(callers)
+	for n := range startedAtOnce {
+		group.Go(func() error {
+			reply, err := actions.Start(ctx, &asyncbackupitemactionv1.StartRequest{
+				Plugin: waiterName, Item: b.item, Backup: owner.JSON,
+				Key: fmt.Sprintf("%s/PersistentVolumeClaim/starts/%d", of.UID, n),
+			})
+			if err == nil && reply.GetOperationId() == "" {
+				err = errors.New("the operation is missing")
+			}
+			return err
 		})
-		if err == nil && reply.GetOperationId() == "" {
-			err = errors.New("the operation is missing")
-		}
-		return err
-	}, b.item, startedAtOnce, callers)
+	}
+	err = group.Wait()
+	return time.Since(began), err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,42 +12,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
-
-// dryRunOverBackup reports the time from the creation of a dry run to its end, divided by that of a backup of the same
-// objects.
-func dryRunOverBackup(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newPopulatedSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	server, err := s.Serve(ctx, s.client)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	if _, _, err := s.backup(ctx, "warm-up", nil); err != nil {
-		return err
-	}
-	if _, err := s.dryRun(ctx, "warm-up-dry-run"); err != nil {
-		return err
-	}
-	var ratios []float64
-	for run := range runs {
-		whole, _, err := s.backup(ctx, fmt.Sprintf("run-%d", run), nil)
-		if err != nil {
-			return err
-		}
-		dry, err := s.dryRun(ctx, fmt.Sprintf("run-%d-dry-run", run))
-		if err != nil {
-			return err
-		}
-		ratios = append(ratios, dry.Seconds()/whole.Seconds())
-		say("dry run %.3fs, backup %.3fs, ratio %.2f", dry.Seconds(), whole.Seconds(), ratios[run])
-	}
-	report("dryrun_over_backup", median(ratios))
-	return nil
-}
 
 // dryRun makes a dry run of a backup of everything and returns how long it took.
 func (s *site) dryRun(ctx context.Context, name string) (time.Duration, error) {

@@ -30,12 +30,7 @@ const (
 // hooksOverExec reports the time of a backup of 200 pods with a pre and a post hook that do nothing, eight blocks at a
 // time, divided by the time of the bare exec calls: as many of them, for eight pods at a time. Both begin a process for
 // each call.
-func hooksOverExec(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func hooksOverExec(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	config := rest.CopyConfig(s.client.Config())
 	config.QPS = -1
 	node, err := kubelet.Start(ctx, config, filepath.Join(s.WorkDir, "pods"))

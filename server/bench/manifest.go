@@ -52,7 +52,9 @@ func (w *manifestWork) measure(ctx context.Context, args ...string) (seconds, pe
 }
 
 // manifestMillion reports what it takes to write and to read a manifest of a million items: manifest_million_rss, the
-// larger peak of resident memory of the two processes in MB; manifest_million_seconds, the sum of their times.
+// larger peak of resident memory of the two processes in MB; manifest_million_seconds, the sum of their times; and
+// manifest_bytes_over_gzip, its size divided by the size of the values of the same fields, without their names, in one
+// gzip stream.
 func manifestMillion(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	w, err := newManifestWork(ctx)
 	if err != nil {
@@ -75,20 +77,6 @@ func manifestMillion(ctx context.Context, _ string, report func(string, float64)
 	}
 	report("manifest_million_rss", median(memory))
 	report("manifest_million_seconds", median(seconds))
-	return nil
-}
-
-// manifestBytesOverGzip reports the size of a manifest, divided by the size of the values of the same fields, without
-// the fields' names, in one gzip stream. It also reports manifest_bytes_per_item. The sizes are the same in every run.
-func manifestBytesOverGzip(ctx context.Context, _ string, report func(string, float64)) (err error) {
-	w, err := newManifestWork(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	if _, _, err := w.write(ctx); err != nil {
-		return err
-	}
 	info, err := os.Stat(w.file)
 	if err != nil {
 		return err
@@ -99,7 +87,6 @@ func manifestBytesOverGzip(ctx context.Context, _ string, report func(string, fl
 	}
 	say("%d items: manifest %d bytes, the values alone %d bytes", manifestItems, info.Size(), alone)
 	report("manifest_bytes_over_gzip", float64(info.Size())/float64(alone))
-	report("manifest_bytes_per_item", float64(info.Size())/manifestItems)
 	return nil
 }
 

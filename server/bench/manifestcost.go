@@ -14,12 +14,7 @@ const manifestTurns = 15
 
 // manifestCost reports the time of a backup of about 6,900 objects with the manifest, divided by that of one without.
 // Servers with and without it take turns. The figure is the median of 15 turns.
-func manifestCost(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newPopulatedSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func manifestCost(ctx context.Context, s *site, report func(string, float64)) error {
 	config := filepath.Join(s.WorkDir, "cleat.yaml")
 	if err := os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nbackups: {manifestWriters: []}\n"),
 		0o600); err != nil {
@@ -40,4 +35,24 @@ func manifestCost(ctx context.Context, cleat string, report func(string, float64
 	}
 	report("manifest_cost", median(ratios))
 	return nil
+}
+
+// backups returns the median of the seconds that a server needs for a backup of everything.
+func (s *site) backups(ctx context.Context, name string, flags ...string) (seconds float64, err error) {
+	server, err := s.Serve(ctx, s.client, flags...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	var times []float64
+	for run := range runs + 1 {
+		took, _, err := s.backup(ctx, fmt.Sprintf("%s-%d", name, run), nil)
+		if err != nil {
+			return 0, err
+		}
+		if run > 0 { // the first warms up
+			times = append(times, took.Seconds())
+		}
+	}
+	return median(times), nil
 }

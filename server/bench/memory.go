@@ -13,12 +13,7 @@ import (
 
 // backupRSSGrowth reports the peak memory of a server that backs up 60,000 objects, divided by that of one that backs
 // up 6,000. Each server is a new process.
-func backupRSSGrowth(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func backupRSSGrowth(ctx context.Context, s *site, report func(string, float64)) error {
 
 	peak := func(name string) (float64, error) {
 		var peaks []float64

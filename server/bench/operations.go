@@ -18,12 +18,7 @@ const (
 // operationsOverWork reports the time from the first of 200 operations of a backup to its phase Completed, divided by
 // the time of their bare work: from the first start to the last end as the plugin records them. Each operation takes
 // three seconds, all run at once.
-func operationsOverWork(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func operationsOverWork(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	if err := build(ctx, "waiter", filepath.Join(s.PluginDir, "waiter")); err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -79,56 +77,38 @@ func (s *side) String() string {
 }
 
 // takeTurns runs all sides over the same items.
-func takeTurns(ctx context.Context, callers int, sides ...*side) error {
+func takeTurns(ctx context.Context, sides ...*side) error {
 	small, large := configMap("small", smallItem), configMap("large", largeItem)
 	for round := range callRounds {
 		for i := range sides {
 			s := sides[(i+round)%len(sides)] // no side is always first
-			took, err := timed(ctx, s.run, small, smallPerRound, callers)
+			took, err := timed(ctx, s.run, small, smallPerRound)
 			if err != nil {
 				return err
 			}
 			s.small, s.smalls = s.small+took, s.smalls+smallPerRound
 		}
-		if round%callers != 0 {
-			continue // each round has as many concurrent large items as callers
-		}
 		for i := range sides {
-			s := sides[(i+round/callers)%len(sides)]
-			took, err := timed(ctx, s.run, large, callers, callers)
+			s := sides[(i+round)%len(sides)]
+			took, err := timed(ctx, s.run, large, 1)
 			if err != nil {
 				return err
 			}
-			s.large, s.larges = s.large+took, s.larges+callers
+			s.large, s.larges = s.large+took, s.larges+1
 		}
 	}
 	return nil
 }
 
-// timed returns how long it takes to send an item a number of times from a number of callers.
-func timed(ctx context.Context, run execute, item []byte, times, callers int) (time.Duration, error) {
+// timed returns how long it takes to send an item a number of times.
+func timed(ctx context.Context, run execute, item []byte, times int) (time.Duration, error) {
 	began := time.Now()
-	if callers == 1 {
-		for range times {
-			if err := run(ctx, item); err != nil {
-				return 0, err
-			}
+	for range times {
+		if err := run(ctx, item); err != nil {
+			return 0, err
 		}
-		return time.Since(began), nil
 	}
-	var left atomic.Int64
-	left.Store(int64(times))
-	failures := make([]error, callers)
-	var working sync.WaitGroup
-	for caller := range callers {
-		working.Go(func() {
-			for left.Add(-1) >= 0 && failures[caller] == nil {
-				failures[caller] = run(ctx, item)
-			}
-		})
-	}
-	working.Wait()
-	return time.Since(began), errors.Join(failures...)
+	return time.Since(began), nil
 }
 
 // callSite is the environment of the call benchmarks: a host with the labelling plugin, and the bare echo.
@@ -232,63 +212,48 @@ func (s *callSite) ours(name string) (execute, error) {
 	}, nil
 }
 
-// bare returns the echo; with "json" it sets the label with encoding/json.
-func (s *callSite) bare(name string) execute {
-	backup := []byte(benchBackup)
-	return func(ctx context.Context, item []byte) error {
-		reply, err := s.client.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: name, Item: item, Backup: backup})
-		if err == nil && len(reply.GetItem()) < len(item) {
-			err = errors.New("the item is missing")
-		}
-		return err
+// bare sends an item to the echo.
+func (s *callSite) bare(ctx context.Context, item []byte) error {
+	reply, err := s.client.Execute(ctx, &backupitemactionv2.ExecuteRequest{Item: item, Backup: []byte(benchBackup)})
+	if err == nil && len(reply.GetItem()) < len(item) {
+		err = errors.New("the item is missing")
 	}
+	return err
 }
 
 // rpcOverBare reports the time of an action that sets a label, divided by that of a bare gRPC echo of the same bytes on
-// the same kind of connection. The action gets its items as JSON and does not decode them. Two more figures are about
-// the same action written in the usual way, with decoded items: rpc_decoded_over_bare is over the same echo,
-// rpc_decoded_over_json over an echo that sets the label with encoding/json, the least that the work of such a plugin
-// costs.
-func rpcOverBare(callers int) func(context.Context, string, func(string, float64)) error {
-	return func(ctx context.Context, _ string, report func(string, float64)) error {
-		s, err := newCallSite(ctx)
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		raw, err := s.ours("bench.cleat.dev/label-raw")
-		if err != nil {
-			return err
-		}
-		decoded, err := s.ours("bench.cleat.dev/label-v2")
-		if err != nil {
-			return err
-		}
-		var rawOverEcho, decodedOverEcho, decodedOverJSON []float64
-		for run := range runs + 1 {
-			ours, usual, echo, labelled := &side{run: raw}, &side{run: decoded}, &side{run: s.bare("")},
-				&side{run: s.bare("json")}
-			if err := takeTurns(ctx, callers, ours, echo, usual, labelled); err != nil {
-				return err
-			}
-			if run == 0 {
-				continue // warm-up
-			}
-			rawOverEcho = append(rawOverEcho, ours.over(echo))
-			decodedOverEcho = append(decodedOverEcho, usual.over(echo))
-			decodedOverJSON = append(decodedOverJSON, usual.over(labelled))
-			say("each of 1 KiB and of 500 KiB: ours %s, echo %s, ratio %.2f; decoded %s, echo with encoding/json %s", ours, echo,
-				ours.over(echo), usual, labelled)
-		}
-		suffix := ""
-		if callers > 1 {
-			suffix = fmt.Sprintf("_%d", callers)
-		}
-		report("rpc_over_bare"+suffix, median(rawOverEcho))
-		report("rpc_decoded_over_bare"+suffix, median(decodedOverEcho))
-		report("rpc_decoded_over_json"+suffix, median(decodedOverJSON))
-		return nil
+// the same kind of connection. The action gets its items as JSON and does not decode them. rpc_decoded_over_bare is the
+// time of the same action written in the usual way, with decoded items, over the same echo.
+func rpcOverBare(ctx context.Context, _ string, report func(string, float64)) error {
+	s, err := newCallSite(ctx)
+	if err != nil {
+		return err
 	}
+	defer s.close()
+	raw, err := s.ours("bench.cleat.dev/label-raw")
+	if err != nil {
+		return err
+	}
+	decoded, err := s.ours("bench.cleat.dev/label-v2")
+	if err != nil {
+		return err
+	}
+	var rawOverEcho, decodedOverEcho []float64
+	for run := range runs + 1 {
+		ours, usual, echo := &side{run: raw}, &side{run: decoded}, &side{run: s.bare}
+		if err := takeTurns(ctx, ours, echo, usual); err != nil {
+			return err
+		}
+		if run == 0 {
+			continue // warm-up
+		}
+		rawOverEcho = append(rawOverEcho, ours.over(echo))
+		decodedOverEcho = append(decodedOverEcho, usual.over(echo))
+		say("each of 1 KiB and of 500 KiB: ours %s, echo %s, ratio %.2f; decoded %s", ours, echo, ours.over(echo), usual)
+	}
+	report("rpc_over_bare", median(rawOverEcho))
+	report("rpc_decoded_over_bare", median(decodedOverEcho))
+	return nil
 }
 
 // liftTurns is how often the sides of liftOverDirect take turns in one run. With fewer turns, other load on the machine
@@ -315,7 +280,7 @@ func liftOverDirect(ctx context.Context, _ string, report func(string, float64))
 	for run := range runs + 1 {
 		v1, v2 := &side{run: lifted}, &side{run: direct}
 		for range liftTurns {
-			if err := takeTurns(ctx, 1, v1, v2); err != nil {
+			if err := takeTurns(ctx, v1, v2); err != nil {
 				return err
 			}
 		}

@@ -54,12 +54,7 @@ func (s *site) queueClient() (client.WithWatch, *rest.Config, error) {
 // that of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
 // percentile in milliseconds, and the number of requests for Backups that the queue makes for each admitted backup, not
 // counting one for each changed position.
-func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func queueWakeOverBare(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	c, config, err := s.queueClient()
 	if err != nil {
 		return err
@@ -68,7 +63,7 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 	if err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
-	w := &wakeSite{client: c, config: config, queued: wakeQueued, pace: backupqueue.DefaultPace()}
+	w := &wakeSite{client: c, config: config}
 	stop, err := w.start(ctx)
 	if err != nil {
 		return err
@@ -108,12 +103,9 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 type wakeSite struct {
 	client client.WithWatch
 	config *rest.Config
-	queued int // the length of the queue
-	pace   backupqueue.Pace
 	count  int
 
 	requests atomic.Int64 // of the queue for Backups, except for watches
-	patches  atomic.Int64 // those that write
 }
 
 // wrap counts the requests for Backups, both reads and writes.
@@ -121,9 +113,6 @@ func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("watch") == "" && strings.Contains(r.URL.Path, "/backups") {
 			w.requests.Add(1)
-			if r.Method == http.MethodPatch {
-				w.patches.Add(1)
-			}
 		}
 		return next.RoundTrip(r)
 	})
@@ -162,7 +151,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 		Cluster:   &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
 		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(),
 		Now:   time.Now,
-		Exact: queue.DefaultExact(), Pace: w.pace,
+		Exact: queue.DefaultExact(), Pace: backupqueue.DefaultPace(),
 	}
 	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue").WithOptions(
 		controller.Options{SkipNameValidation: new(true)},
@@ -190,7 +179,7 @@ func (w *wakeSite) create(ctx context.Context) (string, error) {
 
 // fill creates backups, one more than are queued, and waits until one is ready and the others are queued.
 func (w *wakeSite) fill(ctx context.Context) error {
-	for w.count <= w.queued {
+	for w.count <= wakeQueued {
 		if _, err := w.create(ctx); err != nil {
 			return err
 		}
@@ -219,7 +208,7 @@ func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, rea
 				ready = b
 			}
 		}
-		if len(positions) == w.queued && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
+		if len(positions) == wakeQueued && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
 			return positions, ready, nil
 		}
 		select {

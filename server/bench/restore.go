@@ -24,12 +24,7 @@ func plain(prefix string) []world.Object {
 // restoreOverLimit reports the time from the creation of a Restore to Completed for 6,000 objects, divided by the time
 // of a bare program that creates the same objects with the best number of workers. Each run restores into namespaces of
 // its own.
-func restoreOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func restoreOverLimit(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	server, err := s.prepareRestore(ctx)
 	if err != nil {
 		return err

@@ -56,6 +56,32 @@ func newSite(ctx context.Context, cleat string, flags ...string) (_ *site, err e
 	return s, s.Install(ctx, s.client)
 }
 
+// onSite returns a benchmark that runs on a site of its own.
+func onSite(
+	run func(ctx context.Context, s *site, report func(string, float64)) error,
+) func(context.Context, string, func(string, float64)) error {
+	return func(ctx context.Context, cleat string, report func(string, float64)) (err error) {
+		s, err := newSite(ctx, cleat)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.close()) }()
+		return run(ctx, s, report)
+	}
+}
+
+// onPopulatedSite is onSite with the objects of the backup benchmarks.
+func onPopulatedSite(
+	run func(ctx context.Context, s *site, report func(string, float64)) error,
+) func(context.Context, string, func(string, float64)) error {
+	return onSite(func(ctx context.Context, s *site, report func(string, float64)) error {
+		if err := s.populate(ctx); err != nil {
+			return err
+		}
+		return run(ctx, s, report)
+	})
+}
+
 func (s *site) close() error { return s.cluster.Stop() }
 
 // run creates a Backup or Restore and waits until it ends. It returns the time in between and the object at its end.

@@ -36,12 +36,7 @@ const (
 // it waits; "soothing_reads", the reads of loads by get or list after the start; and "admit_over_watch", the time from
 // the end of a load to Accepted of the next, over that of a bare program that watches and writes. "agent_rss" is the
 // peak memory in MB of the agent with 1,000 New loads, "agent_rss_growth" the same over 100.
-func soothing(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+func soothing(ctx context.Context, s *site, report func(string, float64)) error {
 	c, _, err := s.queueClient()
 	if err != nil {
 		return err

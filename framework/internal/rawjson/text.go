@@ -67,7 +67,7 @@ func plainPrefix(text string) int {
 	at := 0
 	for ; at+8 <= len(text); at += 8 {
 		eight := eightOf(text[at:])
-		if special := Specials(eight) | eight&highs; special != 0 {
+		if special := specials(eight) | eight&highs; special != 0 {
 			return at + bits.TrailingZeros64(special)/8
 		}
 	}
@@ -75,4 +75,12 @@ func plainPrefix(text string) int {
 		at++
 	}
 	return at
+}
+
+// specials marks the quotes, backslashes and control characters among eight bytes of a string, in the highest bit of
+// each byte. The lowest mark is exact; the marks above it may be wrong.
+func specials(eight uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := eight^ones*'"', eight^ones*'\\'
+	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (eight-ones*' ')&^eight) & highs
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/hashicorp/go-plugin"
@@ -28,31 +27,11 @@ type echo struct {
 	backupitemactionv2.UnimplementedBackupItemActionServer
 }
 
-// Execute answers the item. Under the name "json" it sets a label on it first, with nothing but encoding/json.
+// Execute answers the item.
 func (*echo) Execute(
 	_ context.Context, req *backupitemactionv2.ExecuteRequest,
 ) (*backupitemactionv2.ExecuteResponse, error) {
-	if req.GetPlugin() != "json" {
-		return &backupitemactionv2.ExecuteResponse{Item: req.GetItem()}, nil
-	}
-	var item map[string]any
-	if err := json.Unmarshal(req.GetItem(), &item); err != nil {
-		return nil, err
-	}
-	metadata, ok := item["metadata"].(map[string]any)
-	if !ok {
-		return nil, errors.New("the item has no metadata")
-	}
-	labels, ok := metadata["labels"].(map[string]any)
-	if !ok {
-		return nil, errors.New("the item has no labels")
-	}
-	labels["bench.cleat.dev/seen"] = "true"
-	encoded, err := json.Marshal(item)
-	if err != nil {
-		return nil, err
-	}
-	return &backupitemactionv2.ExecuteResponse{Item: encoded}, nil
+	return &backupitemactionv2.ExecuteResponse{Item: req.GetItem()}, nil
 }
 
 // GRPCServer implements plugin.GRPCPlugin.

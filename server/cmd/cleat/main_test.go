@@ -279,22 +279,7 @@ func (s *site) eventually(what string, ask func(ctx context.Context) (bool, erro
 }
 
 // logBuffer keeps what a process writes.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+type logBuffer struct{ programs.Output }
 
 func (l *logBuffer) tail() string {
 	text := l.String()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // Options configure a cluster. The zero value suits most tests.
@@ -108,11 +110,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Log == nil {
 		o.Log = os.Stderr
 	}
-	path, err := buildLauncher(ctx)
+	path, err := programs.BuildModule("server/test/localcluster")
 	if err != nil {
 		return nil, fmt.Errorf("build the launcher of the control plane: %w", err)
 	}
-	args := []string{"serve", "-o", "json"}
+	args := []string{"serve"}
 	if o.S3TLS {
 		args = append(args, "-s3-tls")
 	}

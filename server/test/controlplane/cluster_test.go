@@ -2,13 +2,10 @@ package controlplane
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -64,74 +61,6 @@ func createConfigMap(t *testing.T, c *Cluster, name string) {
 	status, body := call(t, c, http.MethodPost, "/api/v1/namespaces/default/configmaps",
 		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":"b"}}`, name))
 	require.Equal(t, http.StatusCreated, status, "%s", body)
-}
-
-func TestSharedClusterStoresObjects(t *testing.T) {
-	t.Parallel()
-	c := plane.Get(t)
-	require.Same(t, c, plane.Get(t))
-
-	name := "kept-" + strings.ToLower(rand.Text())
-	createConfigMap(t, c, name)
-	status, body := call(t, c, http.MethodGet, "/api/v1/namespaces/default/configmaps", "")
-	require.Equal(t, http.StatusOK, status, "%s", body)
-	var list struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Data     map[string]string
-		}
-	}
-	require.NoError(t, json.Unmarshal(body, &list))
-	found := map[string]map[string]string{}
-	for _, item := range list.Items {
-		found[item.Metadata.Name] = item.Data
-	}
-	require.Equal(t, map[string]string{"a": "b"}, found[name])
-	require.Contains(t, found, "kube-root-ca.crt", "the controller manager must publish the CA")
-}
-
-func TestServerHasPinnedVersion(t *testing.T) {
-	t.Parallel()
-	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
-		t.Skip("KUBEBUILDER_ASSETS brings its own version")
-	}
-	status, body := call(t, plane.Get(t), http.MethodGet, "/version", "")
-	require.Equal(t, http.StatusOK, status)
-	var version struct{ Major, Minor, GitVersion string }
-	require.NoError(t, json.Unmarshal(body, &version))
-	require.Equal(t, "v1.36.3", version.GitVersion)
-	require.Equal(t, "1.36", version.Major+"."+version.Minor)
-}
-
-func TestRequestWithoutTokenIsRefused(t *testing.T) {
-	t.Parallel()
-	c := plane.Get(t)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.APIServer+"/api/v1/secrets", http.NoBody)
-	require.NoError(t, err)
-	response, err := client(t, c.CAFile).Do(r)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	require.Equal(t, http.StatusForbidden, response.StatusCode)
-}
-
-func TestNewBucketCreatesBucket(t *testing.T) {
-	t.Parallel()
-	c := plane.Get(t)
-	name := c.NewBucket(t, "tests")
-	require.NotEqual(t, name, c.NewBucket(t, "tests"), "each call must create another bucket")
-
-	object := c.S3.Endpoint + "/" + name + "/a/b.txt"
-	require.Equal(t, http.StatusOK, s3Call(t, c.S3, http.DefaultClient, http.MethodPut, object, "content"))
-	stored, err := os.ReadFile(filepath.Join(c.S3.Dir, name, "a", "b.txt"))
-	require.NoError(t, err)
-	require.Equal(t, "content", string(stored))
-	require.Equal(t, http.StatusOK, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, object, ""))
-	require.Equal(t, http.StatusNotFound, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, c.S3.Endpoint+
-		"/no-such-bucket/a", ""))
-
-	wrong := c.S3
-	wrong.SecretKey = "wrong"
-	require.Equal(t, http.StatusForbidden, s3Call(t, wrong, http.DefaultClient, http.MethodGet, object, ""))
 }
 
 // s3Call sends a signed request and returns the status of the response.
@@ -270,26 +199,4 @@ func alive(t *testing.T, pid int) bool {
 	_, state, ok := strings.Cut(string(data), ") ")
 	require.True(t, ok, "%s", data)
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
-}
-
-func TestStartEndsWithContext(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: needs a control plane")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := Start(ctx, Options{})
-	require.ErrorIs(t, err, context.Canceled)
-}
-
-func TestStartReportsFailedComponent(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: needs a control plane")
-	}
-	var log bytes.Buffer
-	_, err := Start(t.Context(), Options{APIServerFlags: []string{"--no-such-flag"}, Log: &log})
-	require.ErrorContains(t, err, "apiserver ended before it was ready")
-	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
 }

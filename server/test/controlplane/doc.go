@@ -13,6 +13,6 @@
 // is killed. Each test uses its own namespace or bucket; a test that stops
 // components starts its own cluster with Start.
 //
-// The package may only import the standard library. Start reading at cluster.go;
-// launcher.go builds the launcher, and shared.go implements Shared.
+// The package may only import the standard library and package programs. Start
+// reading at cluster.go; shared.go implements Shared.
 package controlplane

@@ -18,7 +18,7 @@ import (
 
 // decoders are the functions that make values of bytes. A function that mentions one is a parser.
 var decoders = []string{
-	"json.Unmarshal", "json.NewDecoder", "jsontext.NewDecoder", "kjson.UnmarshalStrict",
+	"json.Unmarshal", "json.NewDecoder", "jsontext.NewDecoder", "rawjson.Decoder", "kjson.UnmarshalStrict",
 	"kjson.UnmarshalCaseSensitivePreserveInts", "utiljson.Unmarshal",
 	"protojson.Unmarshal", "proto.Unmarshal", "yaml.Unmarshal", "yaml.UnmarshalStrict", "yaml.NewDecoder",
 	"yaml.YAMLToJSONStrict", "configmap.Decode", "configmap.JSON",

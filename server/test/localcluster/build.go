@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // ensurePrograms returns the paths of all programs by name. It builds those that
@@ -58,12 +58,12 @@ func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, erro
 
 	left := missing() // another process may have built them in the meantime
 	for i, p := range left {
-		bar := newProgress(out, fmt.Sprintf("[%d/%d] building %s %s", i+1, len(left), p.name, p.version))
-		err := build(ctx, p, root, bar)
-		bar.finish(err)
-		if err != nil {
+		began := time.Now()
+		fmt.Fprintf(out, "[%d/%d] building %s %s\n", i+1, len(left), p.name, p.version)
+		if err := build(ctx, p, root); err != nil {
 			return nil, fmt.Errorf("building %s %s: %w", p.name, p.version, err)
 		}
+		fmt.Fprintf(out, "[%d/%d] built in %s\n", i+1, len(left), time.Since(began).Round(time.Second))
 		paths[p.name] = p.path(root)
 	}
 	return paths, nil
@@ -71,7 +71,7 @@ func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, erro
 
 // build builds a program and moves it into the cache atomically. The caller holds
 // the build lock.
-func build(ctx context.Context, p program, root string, bar *progress) (err error) {
+func build(ctx context.Context, p program, root string) (err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		return fmt.Errorf("the go command is needed, install it or set KUBEBUILDER_ASSETS: %w", err)
@@ -92,32 +92,17 @@ func build(ctx context.Context, p program, root string, bar *progress) (err erro
 	}
 
 	// Without -trimpath, so that all builds use the same flags and Go's build cache.
-	cmd := exec.CommandContext(ctx, goTool, "build", "-v", "-buildvcs=false",
+	cmd := exec.CommandContext(ctx, goTool, "build", "-buildvcs=false",
 		"-ldflags", strings.TrimSpace("-s -w "+p.stamp(p.version)), "-o", filepath.Join(work, "bin", p.name), p.pkg)
 	cmd.Dir = work
 	cmd.Env = buildEnv(os.Environ())
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // the go command removes its temporary files
 	cmd.WaitDelay = stopGrace
-	output, err := cmd.StderrPipe()
-	if err != nil {
-		return fmt.Errorf("reading the output of the compiler: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the compiler: %w", err)
-	}
-	var last []string
-	lines := bufio.NewScanner(output)
-	for lines.Scan() {
-		bar.count(lines.Text())
-		if last = append(last, lines.Text()); len(last) > 20 {
-			last = last[1:]
-		}
-	}
-	if err := cmd.Wait(); err != nil {
+	if output, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("go build %s: %w; end of its output:\n%s", p.pkg, err, strings.Join(last, "\n"))
+		return fmt.Errorf("go build %s: %w:\n%s", p.pkg, err, output)
 	}
 
 	target := filepath.Dir(p.path(root))

@@ -156,7 +156,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 			name: s3, program: programs[progS3], grace: stopGrace,
 			env: append(env, "ROOT_ACCESS_KEY_ID="+e.accessKey, "ROOT_SECRET_ACCESS_KEY="+e.secretKey),
 			args: func() []string {
-				args := []string{"--quiet", "--keep-alive", "--region=" + s3Region, "--port=" +
+				args := []string{"--quiet", "--keep-alive", "--health=/health", "--region=" + s3Region, "--port=" +
 					net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}
 				if e.s3TLS {
 					args = append(args, "--cert="+f.cert, "--key="+f.key)
@@ -164,10 +164,8 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				// Metadata is in separate files because not every file system has extended attributes.
 				return append(args, "posix", "--sidecar="+f.s3Metadata, f.s3Data)
 			}(),
-			ready: func(ctx context.Context) error { // no other server has the new secret
-				return checkURL(ctx, trusting, e.s3URL()+"/", func(r *http.Request) {
-					signV4(r, nil, e.accessKey, e.secretKey, s3Region, time.Now())
-				})
+			ready: func(ctx context.Context) error {
+				return checkURL(ctx, trusting, e.s3URL()+"/health", func(*http.Request) {})
 			},
 		},
 	}, csiComponents(programs, f, env, o.csiSocket)...), nil

@@ -15,13 +15,11 @@ import (
 
 const usage = `localcluster runs a Kubernetes control plane and an S3 server from Go modules.
 
-  localcluster up [flags]             start a cluster in the background and print its environment
-  localcluster down                   stop that cluster and remove its files
   localcluster run [flags] -- CMD...  run CMD with a new cluster, stop the cluster, exit with CMD's exit code
-  localcluster serve [flags]          run a cluster until EOF on stdin (-o json), SIGINT or SIGTERM
+  localcluster serve [flags]          run a cluster until EOF on stdin, SIGINT or SIGTERM
   localcluster build                  only build the programs, cached by version, and say whether a node can run
 
-Flags of up, run and serve:
+Flags of run and serve:
   -s3-tls                   serve S3 over https, with a certificate signed by the cluster's CA
   -apiserver-flag FLAG      additional flag for kube-apiserver; may be repeated
   -kcm-flag FLAG            additional flag for kube-controller-manager; may be repeated
@@ -29,13 +27,10 @@ Flags of up, run and serve:
   -csi-socket PATH          have the controllers for a CSI driver there, which the commands of serve start
 Flags of run:
   -record FILE              describe the cluster in FILE, in JSON as serve does, instead of in CMD's environment
-Flags of serve:
-  -o text|json              json: one line when ready, then commands on stdin (see README.md)
 
 Environment:
   KUBEBUILDER_ASSETS        a directory with etcd and kube-apiserver to use instead of building them
   XDG_CACHE_HOME            the directory for built programs (default ~/.cache)
-  XDG_STATE_HOME            the directory in which "up" records its cluster (default ~/.local/state)
 `
 
 func main() {
@@ -61,7 +56,7 @@ func main() {
 func command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
-		return errors.New("a command is missing: up, down, run, serve or build")
+		return errors.New("a command is missing: run, serve or build")
 	}
 	name, args := args[0], args[1:]
 	switch name {
@@ -73,9 +68,9 @@ func command(ctx context.Context, args []string) error {
 	case "help", "-h", "-help", "--help":
 		fmt.Print(usage)
 		return nil
-	case "up", "down", "run", "serve", "build":
+	case "run", "serve", "build":
 	default:
-		return fmt.Errorf("unknown command %q: want up, down, run, serve or build", name)
+		return fmt.Errorf("unknown command %q: want run, serve or build", name)
 	}
 
 	o, rest, err := parseOptions(name, args)
@@ -84,9 +79,6 @@ func command(ctx context.Context, args []string) error {
 	}
 	if name != "run" && len(rest) > 0 {
 		return fmt.Errorf("%s takes no arguments, got %q", name, rest)
-	}
-	if name == "down" {
-		return down(ctx)
 	}
 	programs, err := ensurePrograms(ctx, os.Stderr)
 	if err != nil {
@@ -98,14 +90,10 @@ func command(ctx context.Context, args []string) error {
 		}
 		return nil
 	}
-	switch name {
-	case "up":
-		return up(ctx, args)
-	case "run":
+	if name == "run" {
 		return run(ctx, programs, o, rest)
-	default:
-		return serve(ctx, programs, o, os.Stdin, os.Stdout)
 	}
+	return serve(ctx, programs, o, os.Stdin, os.Stdout)
 }
 
 // options are the flags of a command.
@@ -115,34 +103,25 @@ type options struct {
 	apiserverFlags []string
 	kcmFlags       []string
 	csiSocket      string
-	output         string
 	record         string
 }
 
 func parseOptions(name string, args []string) (options, []string, error) {
-	o := options{output: "text"}
+	var o options
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	if name == "up" || name == "run" || name == "serve" {
+	if name == "run" || name == "serve" {
 		fs.BoolVar(&o.node, "node", false, "")
 		fs.BoolVar(&o.s3TLS, "s3-tls", false, "")
 		fs.Var((*repeated)(&o.apiserverFlags), "apiserver-flag", "")
 		fs.Var((*repeated)(&o.kcmFlags), "kcm-flag", "")
 		fs.StringVar(&o.csiSocket, "csi-socket", "", "")
 	}
-	if name == "serve" {
-		fs.StringVar(&o.output, "o", o.output, "")
+	if name == "run" {
+		fs.StringVar(&o.record, "record", "", "")
 	}
-	if name == "serve" || name == "run" {
-		fs.StringVar(&o.record, "record", "", "") // of serve, only used by "up"
-	}
-	if err := fs.Parse(args); err != nil {
-		return o, nil, err
-	}
-	if o.output != "text" && o.output != "json" {
-		return o, nil, fmt.Errorf("-o %s: want text or json", o.output)
-	}
-	return o, fs.Args(), nil
+	err := fs.Parse(args)
+	return o, fs.Args(), err
 }
 
 // repeated is a flag that may be repeated.

@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,13 +22,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// launcher returns a localcluster command whose temporary and state directories are root.
+// launcher returns a localcluster command whose temporary directory is root.
 func launcher(t *testing.T, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+root, "XDG_STATE_HOME="+root)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+root)
 	return cmd
 }
 
@@ -77,58 +75,6 @@ func TestRunRecordsClusterWhileCommandRuns(t *testing.T) {
 	requireNoClusters(t, root)
 }
 
-func TestUpReusesClusterAndDownRemovesIt(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: starts a cluster")
-	}
-	root := shortDir(t)
-	t.Cleanup(func() { _ = launcher(t, root, "down").Run() }) // in case the test fails
-	first := output(t, launcher(t, root, "up"))
-	require.Contains(t, first, "export KUBECONFIG='"+root)
-
-	data, err := os.ReadFile(filepath.Join(root, "cleat", "localcluster", "cluster.json"))
-	require.NoError(t, err)
-	var d description
-	require.NoError(t, json.Unmarshal(data, &d))
-	sign := func(r *http.Request) { signV4(r, nil, d.S3.AccessKey, d.S3.SecretKey, d.S3.Region, time.Now()) }
-	require.NoError(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign),
-		"the cluster must outlive the command that started it")
-
-	require.Equal(t, first, output(t, launcher(t, root, "up")), "a second up must find the cluster")
-	output(t, launcher(t, root, "down"))
-	requireNoClusters(t, root)
-	require.Error(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign),
-		"the S3 server must not listen any more")
-	output(t, launcher(t, root, "down"))
-}
-
-func TestUpReportsWhyClusterDidNotStart(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: starts a cluster")
-	}
-	root := shortDir(t)
-	cmd := launcher(t, root, "up", "-apiserver-flag", "--no-such-flag")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	require.Error(t, cmd.Run())
-	require.Contains(t, log.String(), "unknown flag: --no-such-flag")
-	requireNoClusters(t, root)
-}
-
-func TestProgramReportsFailedBuild(t *testing.T) {
-	fakeGo(t, `echo "disk full" >&2; exit 5`)
-	t.Setenv("KUBEBUILDER_ASSETS", "")
-	cmd := launcher(t, t.TempDir(), "run", "--", "true")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	var exit *exec.ExitError
-	require.ErrorAs(t, cmd.Run(), &exit)
-	require.Equal(t, 1, exit.ExitCode())
-	require.Contains(t, log.String(), "localcluster: building etcd v3.7.3: go build")
-}
-
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -143,41 +89,4 @@ func requireNoClusters(t *testing.T, root string) {
 	left, err := filepath.Glob(filepath.Join(root, dirPattern))
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-func TestInvalidCommandLines(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"none":             {nil, "a command is missing: up, down, run, serve or build"},
-		"unknown":          {[]string{"start"}, `unknown command "start"`},
-		"argument to up":   {[]string{"up", "now"}, `up takes no arguments, got ["now"]`},
-		"flag of another":  {[]string{"build", "-s3-tls"}, "not defined: -s3-tls"},
-		"output of serve":  {[]string{"serve", "-o", "yaml"}, "-o yaml: want text or json"},
-		"flag lacks value": {[]string{"run", "-kcm-flag"}, "needs an argument: -kcm-flag"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorContains(t, command(t.Context(), test.args), test.want)
-		})
-	}
-}
-
-func TestInvalidCommandsOnStdin(t *testing.T) {
-	t.Parallel()
-	c := &cluster{components: []*component{{name: s3}}}
-	for line, want := range map[string]string{
-		"":            "want a verb and a component",
-		"stop":        "want a verb and a component",
-		"stop s3 now": "want a verb and a component",
-		"stop minio":  `unknown component "minio"`,
-		"stop s3":     "s3 is not running",
-		"pause s3":    `unknown command "pause"`,
-	} {
-		reply := execute(t.Context(), c, line)
-		require.False(t, reply.OK, line)
-		require.Contains(t, reply.Error, want, line)
-	}
 }

@@ -44,7 +44,7 @@ func runRecorded(d description, file string, command []string) (err error) {
 	if err := record(file, d); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeIfThere(file)) }()
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
 	return runCommand(command, nil)
 }
 

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// description is what "serve -o json" prints when the cluster is ready and what
-// "up" records.
+// description is what "serve" prints when the cluster is ready and what "run" records.
 type description struct {
 	PID        int           `json:"pid"` // of the launcher
 	Dir        string        `json:"dir"` // all files of the cluster; logs are in logs/
@@ -76,40 +75,25 @@ func (d description) environment() []string {
 	return env
 }
 
-// serve runs a cluster until ctx ends or, with -o json, until in ends.
+// serve runs a cluster until ctx or in ends.
 func serve(ctx context.Context, programs map[string]string, o options, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var commands <-chan string
-	if o.output == "json" {
-		// The parent may exit while the cluster starts.
-		commands = readLines(in, cancel)
-	}
-
+	commands := readLines(in, cancel) // the parent may exit while the cluster starts
 	c, err := startCluster(ctx, programs, o, os.Stderr)
 	var no noNodeError
-	if errors.As(err, &no) && o.output == "json" {
+	if errors.As(err, &no) {
 		return json.NewEncoder(out).Encode(description{NoNode: no.reason.Error()})
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(serveCluster(ctx, c, o, commands, out), c.stop())
+	return errors.Join(serveCluster(ctx, c, commands, out), c.stop())
 }
 
-func serveCluster(ctx context.Context, c *cluster, o options, commands <-chan string, out io.Writer) (err error) {
-	if o.record != "" {
-		if err := record(o.record, c.describe()); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, removeIfThere(o.record)) }()
-	}
-	if o.output == "json" {
-		if err := json.NewEncoder(out).Encode(c.describe()); err != nil {
-			return fmt.Errorf("describing the cluster: %w", err)
-		}
-	} else {
-		fmt.Fprintln(out, strings.Join(c.describe().environment(), "\n"))
+func serveCluster(ctx context.Context, c *cluster, commands <-chan string, out io.Writer) error {
+	if err := json.NewEncoder(out).Encode(c.describe()); err != nil {
+		return fmt.Errorf("describing the cluster: %w", err)
 	}
 	for {
 		select {

@@ -32,7 +32,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 		"--no-default-backup-location", "--no-secret", "--use-node-agent", "--features", "EnableCSI", "--rbac", "least",
 		"--rbac-namespaces", v.shop).CombinedOutput()
 	require.NoError(t, err, string(out))
-	logs := map[string]*logBuffer{
+	logs := map[string]*programs.Output{
 		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"), "--volume-namespaces",
 			v.shop)[0].log,
 	}

@@ -1,7 +1,6 @@
 package nodeagent_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -347,7 +346,7 @@ func (s *site) configure(document string) {
 type agent struct {
 	node string
 	cmd  *exec.Cmd
-	log  *logBuffer
+	log  *programs.Output
 	done chan error
 }
 
@@ -391,7 +390,7 @@ func (s *site) configFile() string {
 // start starts a process. The end of the test kills it.
 func (s *site) start(name string, args ...string) *agent {
 	s.t.Helper()
-	a := &agent{node: name, log: &logBuffer{}, done: make(chan error, 1)}
+	a := &agent{node: name, log: &programs.Output{}, done: make(chan error, 1)}
 	a.cmd = s.onNode(programs.Build(s.t, "server/cmd/cleat"), args...)
 	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
 	a.cmd.Env = append(os.Environ(), s.environment...)
@@ -412,24 +411,6 @@ func (s *site) start(name string, args ...string) *agent {
 func (a *agent) kill() {
 	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
 	a.done <- <-a.done
-}
-
-// logBuffer keeps what a process writes.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // state is one state of a load.

@@ -80,7 +80,7 @@ func BuildModule(dir string) (string, error) {
 		return "", err
 	}
 	b := tree{root: root, dir: filepath.Join(root, filepath.FromSlash(dir)),
-		env: []string{"GOWORK=off", "GOFLAGS=-mod=readonly"}}
+		env: []string{"GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0"}}
 	return b.link(dir, ".")
 }
 

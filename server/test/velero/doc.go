@@ -5,5 +5,5 @@
 // cache, once for each content of that module; it needs minutes of CPU, so tests call Get, which skips them where that
 // has not been done ("make velero"). Start reading at programs.go; server.go runs a server.
 //
-// The package may only import the standard library and testify.
+// The package may only import the standard library, testify and package programs.
 package velero

@@ -5,14 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 )
 
@@ -53,9 +51,9 @@ func Get(t testing.TB) *Programs {
 	return p
 }
 
-// Build returns the programs, and builds them if that has not been done. It writes what the compiler does to out. If
-// several processes call it, one builds and the others wait.
-func Build(ctx context.Context, out io.Writer) (_ *Programs, err error) {
+// Build returns the programs, and builds them if that has not been done. It writes what the compiler does to out. The
+// server is built last, because Get looks for it alone.
+func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	module, dir, err := locate()
 	if err != nil {
 		return nil, err
@@ -64,29 +62,9 @@ func Build(ctx context.Context, out io.Writer) (_ *Programs, err error) {
 	if _, err := os.Stat(p.Velero); err == nil {
 		return p, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, err
-	}
-	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
-	}
-	if _, err := os.Stat(p.Velero); err == nil {
-		return p, nil // another process has built them
-	}
-	work, err := os.MkdirTemp(filepath.Dir(dir), ".build-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	built := programsIn(work)
 	for _, program := range []struct{ path, pkg, flags string }{
-		{filepath.Join(built.PluginDir, filepath.Base(pluginPackage)), pluginPackage, "-s -w"},
-		{built.Velero, serverPackage, linkFlags},
+		{filepath.Join(p.PluginDir, filepath.Base(pluginPackage)), pluginPackage, "-s -w"},
+		{p.Velero, serverPackage, linkFlags},
 	} {
 		fmt.Fprintf(out, "building %s, once\n", program.pkg)
 		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", program.flags, "-o", program.path,
@@ -99,7 +77,7 @@ func Build(ctx context.Context, out io.Writer) (_ *Programs, err error) {
 			return nil, fmt.Errorf("build %s: %w", program.pkg, err)
 		}
 	}
-	return p, os.Rename(work, dir)
+	return p, nil
 }
 
 func programsIn(dir string) *Programs {

@@ -1,7 +1,6 @@
 package velero
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // Site is an installation of Velero: a namespace of a cluster.
@@ -62,7 +62,7 @@ func (s *Site) Serve(dir string, flags ...string) (*Server, error) {
 // Server is a process of Velero's server.
 type Server struct {
 	cmd  *exec.Cmd
-	log  output
+	log  programs.Output
 	done chan struct{}
 	err  error // valid when done is closed
 }
@@ -103,22 +103,4 @@ func (v *Server) Stop() error {
 func (v *Server) Kill() {
 	_ = syscall.Kill(-v.PID(), syscall.SIGKILL) // there may be nothing left
 	<-v.done
-}
-
-// output keeps what a process writes.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

@@ -1,36 +1,12 @@
 package world
 
 import (
-	"os"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
-
-var plane controlplane.Shared
-
-func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
-
-func TestDemoWorldHasDocumentedSize(t *testing.T) {
-	t.Parallel()
-	objects := Build(Demo("demo"))
-	kinds := map[string]bool{}
-	largest := 0
-	for _, o := range objects {
-		kinds[o.GetKind()] = true
-		data, _, err := unstructured.NestedString(o.Object, "data", "blob")
-		require.NoError(t, err)
-		largest = max(largest, len(data))
-	}
-	require.GreaterOrEqual(t, len(objects), 3000)
-	require.GreaterOrEqual(t, len(kinds), 25)
-	require.Equal(t, 900<<10, largest)
-}
 
 func TestCompareReportsOnlyIllegitimateChanges(t *testing.T) {
 	t.Parallel()
@@ -90,29 +66,4 @@ func TestCompareReportsOnlyIllegitimateChanges(t *testing.T) {
 	}
 	require.Len(t, Compare(Snapshot{"k": base()}, Snapshot{}), 1, "a missing object must be a difference")
 	require.Len(t, Compare(Snapshot{}, Snapshot{"k": base()}), 1, "an additional object must be a difference")
-}
-
-func TestClientCreatesAndDeletesWorld(t *testing.T) {
-	t.Parallel()
-	c, err := NewClient(plane.Get(t).Kubeconfig)
-	require.NoError(t, err)
-	spec := Spec{Prefix: "small", Namespaces: 2, ConfigMaps: 12, Secrets: 2, Large: 1, LargeBytes: 900 << 10}
-	objects := Build(spec)
-
-	var done atomic.Int64
-	require.NoError(t, c.Create(t.Context(), objects, &done))
-	require.EqualValues(t, len(objects), done.Load())
-
-	before, err := c.Settled(t.Context(), spec)
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(before), len(objects))
-	require.GreaterOrEqual(t, before.Kinds(), 25)
-	after, err := c.Snapshot(t.Context(), spec)
-	require.NoError(t, err)
-	require.Empty(t, Compare(before, after))
-
-	require.NoError(t, c.Delete(t.Context(), objects))
-	left, err := c.Snapshot(t.Context(), spec)
-	require.NoError(t, err)
-	require.Empty(t, left)
 }

@@ -3,19 +3,14 @@ package crds_test
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
-	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
 // definition is the part of a CustomResourceDefinition that the tests read.
@@ -74,7 +69,6 @@ type schema struct {
 // expectation is what Velero's definition of a kind contains.
 type expectation struct {
 	version    string // v1 if empty
-	goType     reflect.Type
 	plural     string
 	shortNames []string
 	columns    []column
@@ -130,7 +124,6 @@ func expectations() map[string]expectation {
 	)
 	return map[string]expectation{
 		"Backup": {
-			goType: reflect.TypeFor[v1.Backup](),
 			plural: "backups",
 			// Velero has none, so kubectl only shows the age.
 			columns: []column{
@@ -150,7 +143,6 @@ func expectations() map[string]expectation {
 			},
 		},
 		"Restore": {
-			goType: reflect.TypeFor[v1.Restore](),
 			plural: "restores",
 			required: []string{
 				".spec.hooks.resources[].name",
@@ -176,7 +168,6 @@ func expectations() map[string]expectation {
 			},
 		},
 		"Schedule": {
-			goType: reflect.TypeFor[v1.Schedule](),
 			plural: "schedules",
 			columns: []column{
 				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
@@ -194,7 +185,6 @@ func expectations() map[string]expectation {
 			},
 		},
 		"BackupStorageLocation": {
-			goType:     reflect.TypeFor[v1.BackupStorageLocation](),
 			plural:     "backupstoragelocations",
 			shortNames: []string{"bsl"},
 			columns: []column{
@@ -212,14 +202,12 @@ func expectations() map[string]expectation {
 			},
 		},
 		"VolumeSnapshotLocation": {
-			goType:     reflect.TypeFor[v1.VolumeSnapshotLocation](),
 			plural:     "volumesnapshotlocations",
 			shortNames: []string{"vsl"},
 			required:   []string{".spec.provider", ".spec.credential.key"},
 			enums:      map[string][]string{".status.phase": usability},
 		},
 		"DeleteBackupRequest": {
-			goType: reflect.TypeFor[v1.DeleteBackupRequest](),
 			plural: "deletebackuprequests",
 			columns: []column{
 				{Name: "BackupName", Type: "string", JSONPath: ".spec.backupName"},
@@ -229,7 +217,6 @@ func expectations() map[string]expectation {
 			enums:    map[string][]string{".status.phase": {"New", "InProgress", "Processed"}},
 		},
 		"DownloadRequest": {
-			goType:   reflect.TypeFor[v1.DownloadRequest](),
 			plural:   "downloadrequests",
 			required: []string{".spec.target", ".spec.target.kind", ".spec.target.name"},
 			enums: map[string][]string{
@@ -243,14 +230,12 @@ func expectations() map[string]expectation {
 			},
 		},
 		"ServerStatusRequest": {
-			goType:     reflect.TypeFor[v1.ServerStatusRequest](),
 			plural:     "serverstatusrequests",
 			shortNames: []string{"ssr"},
 			required:   []string{".status.plugins[].name", ".status.plugins[].kind"},
 			enums:      map[string][]string{".status.phase": {"New", "Processed"}},
 		},
 		"PodVolumeBackup": {
-			goType: reflect.TypeFor[v1.PodVolumeBackup](),
 			plural: "podvolumebackups",
 			columns: []column{
 				status, started, done, total, incremental, location, age, node,
@@ -260,7 +245,6 @@ func expectations() map[string]expectation {
 			enums:    map[string][]string{".status.phase": loads, ".spec.uploaderType": engines},
 		},
 		"PodVolumeRestore": {
-			goType: reflect.TypeFor[v1.PodVolumeRestore](),
 			plural: "podvolumerestores",
 			columns: []column{
 				status, started, done, total, location, age, node,
@@ -272,7 +256,6 @@ func expectations() map[string]expectation {
 			enums: map[string][]string{".status.phase": loads, ".spec.uploaderType": engines},
 		},
 		"BackupRepository": {
-			goType:   reflect.TypeFor[v1.BackupRepository](),
 			plural:   "backuprepositories",
 			columns:  []column{age, {Name: "Repository Type", Type: "string", JSONPath: ".spec.repositoryType"}},
 			required: below(".spec", []string{".volumeNamespace", ".backupStorageLocation", ".maintenanceFrequency"}),
@@ -284,7 +267,6 @@ func expectations() map[string]expectation {
 		},
 		"DataUpload": {
 			version: "v2alpha1",
-			goType:  reflect.TypeFor[v2alpha1.DataUpload](),
 			plural:  "datauploads",
 			columns: []column{status, started, done, total, incremental, location, age, node},
 			required: below(".spec", []string{
@@ -295,7 +277,6 @@ func expectations() map[string]expectation {
 		},
 		"DataDownload": {
 			version: "v2alpha1",
-			goType:  reflect.TypeFor[v2alpha1.DataDownload](),
 			plural:  "datadownloads",
 			columns: []column{status, started, done, total, location, age, node},
 			required: below(".spec", []string{
@@ -358,17 +339,6 @@ func TestDefinitionsHaveNoStatusSubresource(t *testing.T) {
 	}
 }
 
-func TestSchemasHaveFieldsOfTypes(t *testing.T) {
-	t.Parallel()
-	definitions := readDefinitions(t)
-	for kind, want := range expectations() {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			requireSameShape(t, want.goType, definitions[kind].Spec.Versions[0].Schema.Root, "")
-		})
-	}
-}
-
 func TestSchemasRequireAndEnumerateNoMoreThanVelero(t *testing.T) {
 	t.Parallel()
 	definitions := readDefinitions(t)
@@ -416,73 +386,4 @@ func walk(node *schema, path string, visit func(path string, node *schema)) {
 	}
 	walk(node.Items, path+"[]", visit)
 	walk(node.AdditionalProperties, path+"{}", visit)
-}
-
-// requireSameShape checks that a schema describes the JSON of a Go type.
-func requireSameShape(t *testing.T, goType reflect.Type, node *schema, path string) {
-	t.Helper()
-	require.NotNil(t, node, "no schema of %s", path)
-	if goType.Kind() == reflect.Pointer {
-		goType = goType.Elem()
-	}
-	want := schema{Description: node.Description, Required: node.Required, Enum: node.Enum}
-	switch goType {
-	case reflect.TypeFor[metav1.Time]():
-		want.Type, want.Format = "string", "date-time"
-		require.Equal(t, want, *node, path)
-		return
-	case reflect.TypeFor[metav1.Duration]():
-		want.Type = "string"
-		require.Equal(t, want, *node, path)
-		return
-	case reflect.TypeFor[[]byte]():
-		want.Type, want.Format = "string", "byte"
-		require.Equal(t, want, *node, path)
-		return
-	case reflect.TypeFor[metav1.ObjectMeta]():
-		want.Type = "object"
-		require.Equal(t, want, *node, path)
-		return
-	case reflect.TypeFor[runtime.RawExtension]():
-		want.Type, want.PreserveUnknown = "object", true
-		require.Equal(t, want, *node, path)
-		return
-	}
-	switch goType.Kind() {
-	case reflect.String:
-		require.Equal(t, "string", node.Type, path)
-	case reflect.Bool:
-		require.Equal(t, "boolean", node.Type, path)
-	case reflect.Int, reflect.Int64:
-		require.Equal(t, "integer", node.Type, path)
-	case reflect.Slice:
-		require.Equal(t, "array", node.Type, path)
-		requireSameShape(t, goType.Elem(), node.Items, path+"[]")
-	case reflect.Map:
-		require.Equal(t, "object", node.Type, path)
-		requireSameShape(t, goType.Elem(), node.AdditionalProperties, path+"{}")
-	case reflect.Struct:
-		require.Equal(t, "object", node.Type, path)
-		fields := jsonFields(goType)
-		require.ElementsMatch(t, slices.Collect(maps.Keys(fields)), slices.Collect(maps.Keys(node.Properties)), path)
-		for name, fieldType := range fields {
-			requireSameShape(t, fieldType, node.Properties[name], path+"."+name)
-		}
-	default:
-		require.Fail(t, "a kind of type without a schema", "%s %s", path, goType)
-	}
-}
-
-// jsonFields returns the fields of a struct by their JSON names, with inlined structs resolved.
-func jsonFields(goType reflect.Type) map[string]reflect.Type {
-	fields := make(map[string]reflect.Type)
-	for field := range goType.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" && field.Anonymous {
-			maps.Copy(fields, jsonFields(field.Type))
-			continue
-		}
-		fields[name] = field.Type
-	}
-	return fields
 }

@@ -52,6 +52,25 @@ func begin(t *testing.T, objects *memory) *store.Upload {
 	return upload
 }
 
+// archived is begin with an archive.
+func archived(t *testing.T, objects *memory) *store.Upload {
+	t.Helper()
+	upload := begin(t, objects)
+	_, err := io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+	return upload
+}
+
+// failAt makes one call fail, each time.
+func (m *memory) failAt(failing string) {
+	m.fault = func(call string) error {
+		if call == failing {
+			return errDown
+		}
+		return nil
+	}
+}
+
 // writeUntilFailure writes until the writer has learnt of a failure of the upload.
 func writeUntilFailure(upload *store.Upload) (err error) {
 	for err == nil {
@@ -92,9 +111,7 @@ func TestCommitStoresKeysInTheOrderOfVelero(t *testing.T) {
 func TestCommitSkipsAbsentArtifacts(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
-	upload := begin(t, objects)
-	_, err := io.WriteString(upload.Contents(), "archive")
-	require.NoError(t, err)
+	upload := archived(t, objects)
 
 	require.NoError(t, upload.Commit(t.Context(), store.Artifacts{Metadata: []byte(`{}`)}))
 
@@ -222,15 +239,8 @@ func TestLeftUploadChangesNothing(t *testing.T) {
 func TestCommitWarnsAboutAFailedLog(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
-	objects.fault = func(call string) error {
-		if call == "put backups/b1/b1-logs.gz" {
-			return errDown
-		}
-		return nil
-	}
-	upload := begin(t, objects)
-	_, err := io.WriteString(upload.Contents(), "archive")
-	require.NoError(t, err)
+	objects.failAt("put backups/b1/b1-logs.gz")
+	upload := archived(t, objects)
 	var warned error
 	files := artifacts()
 	files.Warn = func(err error) { warned = err }
@@ -292,11 +302,9 @@ func TestFailedCleanupIsReportedAndRepaired(t *testing.T) {
 		}
 		return nil
 	}
-	upload := begin(t, objects)
-	_, err := io.WriteString(upload.Contents(), "archive")
-	require.NoError(t, err)
+	upload := archived(t, objects)
 
-	err = upload.Commit(t.Context(), artifacts())
+	err := upload.Commit(t.Context(), artifacts())
 
 	require.ErrorIs(t, err, errDown)
 	require.ErrorIs(t, err, store.ErrNotCleaned)
@@ -310,12 +318,7 @@ func TestFailedCleanupIsReportedAndRepaired(t *testing.T) {
 func TestFailureOfTheArchiveFailsItsWriter(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
-	objects.fault = func(call string) error {
-		if call == "put backups/b1/b1.tar.gz" {
-			return errDown
-		}
-		return nil
-	}
+	objects.failAt("put backups/b1/b1.tar.gz")
 	upload := begin(t, objects)
 
 	err := writeUntilFailure(upload)
@@ -381,12 +384,7 @@ func TestExistingBackupIsNeverChanged(t *testing.T) {
 	t.Run("when the upload failed before commit", func(t *testing.T) {
 		t.Parallel()
 		objects := newMemory()
-		objects.fault = func(call string) error {
-			if call == "put backups/b1/b1.tar.gz" {
-				return errDown
-			}
-			return nil
-		}
+		objects.failAt("put backups/b1/b1.tar.gz")
 		upload := begin(t, objects)
 		require.ErrorIs(t, writeUntilFailure(upload), errDown)
 		other(objects)
@@ -417,9 +415,7 @@ func TestAbortStoresLogAndFailedBackupOnly(t *testing.T) {
 func TestAbortAfterCommitKeepsTheBackup(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
-	upload := begin(t, objects)
-	_, err := io.WriteString(upload.Contents(), "archive")
-	require.NoError(t, err)
+	upload := archived(t, objects)
 	require.NoError(t, upload.Commit(t.Context(), artifacts()))
 
 	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("other log"), nil))

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,23 +44,12 @@ var buildPolicy = sync.OnceValues(func() (string, error) {
 })
 
 // lines is a log that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type lines struct{ programs.Output }
 
 // with returns the lines that contain text.
 func (l *lines) with(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var found []string
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, line)
 		}

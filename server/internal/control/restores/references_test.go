@@ -13,88 +13,61 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 )
 
-func TestResourceModifiersAreReadBeforeTheStart(t *testing.T) {
+func TestReferencesOfARestoreAreReadBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewLocation("default"),
 		controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 			b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseCompleted
 		}),
-		controllertest.NewConfigMap("good", map[string]string{"rules": "version: v1\nresourceModifierRules: [{conditions: " +
+		controllertest.NewConfigMap("rules", map[string]string{"rules": "version: v1\nresourceModifierRules: [{conditions: " +
 			"{groupResource: pods}, mergePatches: [{patchData: '{a: b}'}]}]"}),
 		controllertest.NewConfigMap("bad", map[string]string{"rules": "version: v1\nresourceModifierRules: [{conditions: " +
 			"{groupResource: pods}}]"}),
 		controllertest.NewConfigMap("two", map[string]string{"a": "", "b": ""}),
-	)
-	for name, tt := range map[string]struct {
-		ref  *velerov1.TypedLocalObjectReference
-		want string // problem
-	}{
-		"none": {nil, ""},
-		"good": {&velerov1.TypedLocalObjectReference{Kind: "cOnFigMap", Name: "good"}, ""},
-		"bad": {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "bad"},
-			"spec.resourceModifier: resource modifiers in config map " + c.Namespace +
-				"/bad: resourceModifierRules[0]: it has no patches, want exactly one of patches, mergePatches and strategicPatches"},
-		"two keys": {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "two"},
-			"/two: it has 2 keys in data (a, b), want exactly one"},
-		"missing": {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "lost"},
-			"spec.resourceModifier: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
-		"another kind": {&velerov1.TypedLocalObjectReference{Kind: "Secret", Name: "good"},
-			`resource modifier of kind "Secret" is not supported, want ConfigMap`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			object := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"},
-				Spec: velerov1.RestoreSpec{BackupName: "b", ResourceModifier: tt.ref}}
-			src, err := (&Controller{Cluster: c.Cluster, ItemOperationTimeout: time.Hour}).prepare(t.Context(), object)
-			require.NoError(t, err)
-			require.Equal(t, name == "good", src.modifiers != nil)
-			if tt.want == "" {
-				require.Empty(t, object.Status.ValidationErrors)
-				return
-			}
-			require.Len(t, object.Status.ValidationErrors, 1)
-			require.Contains(t, object.Status.ValidationErrors[0], tt.want)
-		})
-	}
-}
-
-func TestResourcePolicyOfARestoreIsReadBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	c := controllertest.NewCluster(t, nil)
-	c.Add(t, controllertest.NewLocation("default"),
-		controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
-			b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseCompleted
-		}),
-		controllertest.NewConfigMap("good", map[string]string{"p": "version: v1\nnamespacedFilterPolicies: [{namespaces: " +
+		controllertest.NewConfigMap("policy", map[string]string{"p": "version: v1\nnamespacedFilterPolicies: [{namespaces: " +
 			"[shop], resourceFilters: [{kinds: [Pod]}]}]"}),
 		controllertest.NewConfigMap("volumes",
 			map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]"}),
 		controllertest.NewConfigMap("enableapigroupversions",
 			map[string]string{"restoreResourcesVersionPriority": "a.b=v1,v2\nnonsense"}),
 	)
+	ref := func(kind, name string) *velerov1.TypedLocalObjectReference {
+		return &velerov1.TypedLocalObjectReference{Kind: kind, Name: name}
+	}
 	for name, tt := range map[string]struct {
-		ref  *velerov1.TypedLocalObjectReference
-		want string // problem
+		modifier, policy *velerov1.TypedLocalObjectReference
+		want             string // problem
 	}{
-		"none": {nil, ""},
-		"good": {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "good"}, ""},
-		"volumes": {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "volumes"},
-			"spec.resourcePolicy: resource policy in config map " + c.Namespace +
+		"none":           {},
+		"good modifiers": {modifier: ref("cOnFigMap", "rules")},
+		"good policy":    {policy: ref("configmap", "policy")},
+		"bad modifiers": {modifier: ref("configmap", "bad"),
+			want: "spec.resourceModifier: resource modifiers in config map " + c.Namespace +
+				"/bad: resourceModifierRules[0]: it has no patches, want exactly one of patches, mergePatches and " +
+				"strategicPatches"},
+		"two keys": {modifier: ref("configmap", "two"), want: "/two: it has 2 keys in data (a, b), want exactly one"},
+		"missing modifiers": {modifier: ref("configmap", "lost"),
+			want: "spec.resourceModifier: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
+		"modifiers of another kind": {modifier: ref("Secret", "rules"),
+			want: `resource modifier of kind "Secret" is not supported, want ConfigMap`},
+		"volumes": {policy: ref("configmap", "volumes"),
+			want: "spec.resourcePolicy: resource policy in config map " + c.Namespace +
 				"/volumes: volumePolicies: they are for backups"},
-		"missing": {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "lost"},
-			"spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
-		"another kind": {&velerov1.TypedLocalObjectReference{Kind: "Secret", Name: "good"},
-			`resource policy of kind "Secret" is not supported, want ConfigMap`},
+		"missing policy": {policy: ref("configmap", "lost"),
+			want: "spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
+		"policy of another kind": {policy: ref("Secret", "policy"),
+			want: `resource policy of kind "Secret" is not supported, want ConfigMap`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"},
-				Spec: velerov1.RestoreSpec{BackupName: "b", ResourcePolicy: tt.ref}}
+				Spec: velerov1.RestoreSpec{BackupName: "b", ResourceModifier: tt.modifier, ResourcePolicy: tt.policy}}
 			r := &Controller{Cluster: c.Cluster, ItemOperationTimeout: time.Hour, AllVersions: true, Log: hclog.NewNullLogger()}
 			src, err := r.prepare(t.Context(), object)
 			require.NoError(t, err)
-			require.Equal(t, name == "good", src.policy != nil)
+			require.Equal(t, tt.modifier != nil && tt.want == "", src.modifiers != nil)
+			require.Equal(t, tt.policy != nil && tt.want == "", src.policy != nil)
 			require.Equal(t, plan.VersionPriorities{"a.b": {"v1", "v2"}}, src.versions)
 			if tt.want == "" {
 				require.Empty(t, object.Status.ValidationErrors)
