@@ -27,13 +27,10 @@ func writeManifest(t *testing.T, path string, items ...*manifest.Item) {
 	require.NoError(t, file.Close())
 }
 
-func TestManifestCommandsOfTheReadmeWork(t *testing.T) {
+func TestDocumentsManifestCommandsWork(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "server", "docs", "manifests.md"))
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "\n### What is in a backup\n")
-	require.True(t, found)
-	section, _, _ := strings.Cut(rest, "\n### ")
 
 	dir := t.TempDir()
 	web := map[string]string{"app": "web"}
@@ -47,7 +44,7 @@ func TestManifestCommandsOfTheReadmeWork(t *testing.T) {
 		&manifest.Item{APIVersion: "v1", Resource: "persistentvolumes", ItemKind: "PersistentVolume", Name: "pv-1"})
 	program := filepath.Dir(programs.Build(t, "server/cmd/cleat"))
 	run := 0
-	for line := range strings.Lines(section) {
+	for line := range strings.Lines(string(page)) {
 		line, isCommand := strings.CutPrefix(line, "    ")
 		if !isCommand {
 			continue
