@@ -17,7 +17,6 @@
 //	hooks.go       the hooks of the pods of a block, before and after its objects
 //	actions.go     calling the plugins' actions for it
 //	manifest.go    writing the object, and adding it to the manifest
-//	annotation.go  removing an annotation from an object
 //	seen.go        which objects are in the backup already
 //	closing.go     namespaces and custom resource definitions, which come last
 //	state.go       what the steps of a run share
