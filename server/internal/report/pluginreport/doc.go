@@ -3,5 +3,6 @@
 // Velero ignore. A command that shows a plugin directory makes the report from a host of its own.
 //
 // source.go makes the report of a host, report.go the part of each plugin, calls.go says which kinds the server calls, and
-// actions.go asks actions which items they apply to. The form of the report is in package serverreport. The package imports the server's pluginhost and pluginlock. Start reading at report.go.
+// actions.go asks actions which items they apply to. The form of the report is in package serverreport. The package imports
+// the server's pluginhost and pluginlock. Start reading at report.go.
 package pluginreport
