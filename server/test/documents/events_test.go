@@ -144,14 +144,14 @@ func resolve(argument ast.Expr, directory string, function *ast.FuncDecl, consta
 	case *ast.CallExpr: // string(l.phase()): the phases in which a load has ended
 		return []string{"Completed", "Canceled", "Failed"}
 	case *ast.SelectorExpr:
-		switch e.Sel.Name {
-		case "Reason": // of a notice of an operation, or of a backup that the queue sets aside
-			for name, text := range constants {
-				isNotice := path.Dir(name) == "server/internal/engine" && strings.HasPrefix(text, "Operation")
-				isAside := strings.HasSuffix(name, "backupqueue.reasonLocation")
-				if isNotice && directory == "server/internal/control/operations" || isAside && directory == "server/internal/control/backupqueue" {
-					reasons = append(reasons, text)
-				}
+		if e.Sel.Name != "Reason" {
+			return nil
+		}
+		for name, text := range constants { // of a notice of an operation, or of a backup that the queue sets aside
+			isNotice := path.Dir(name) == "server/internal/engine" && strings.HasPrefix(text, "Operation")
+			isAside := strings.HasSuffix(name, "backupqueue.reasonLocation")
+			if isNotice && directory == "server/internal/control/operations" || isAside && directory == "server/internal/control/backupqueue" {
+				reasons = append(reasons, text)
 			}
 		}
 	}
