@@ -119,7 +119,10 @@ func (s *schema) value() string {
 	if name == "" {
 		name = fmt.Sprint(types[0])
 	}
-	if s.Items != nil && (s.Items.Type == "string" || s.Items.Ref == "#/$defs/text" || s.Items.Ref == "#/$defs/pluginName") {
+	isText := func(s *schema) bool {
+		return s.Type == "string" || s.Ref == "#/$defs/text" || s.Ref == "#/$defs/pluginName"
+	}
+	if s.Items != nil && isText(s.Items) {
 		name = "list of texts"
 	}
 	return name
@@ -130,9 +133,9 @@ func TestDocumentsConfig(t *testing.T) {
 	t.Parallel()
 	page := &strings.Builder{}
 	page.WriteString("# Keys of the config file\n\n" +
-		"`cleat server --config FILE` and `cleat node-agent server --config FILE` read this file. In a path, `[]` stands for each element of\n" +
-		"a list, and `NAME` for each key of a mapping. A key without a default is not set, or has a default that the meaning names. The\n" +
-		"annotated [example](../../../examples/config/cleat.yaml) has all keys.\n\n")
+		"`cleat server --config FILE` and `cleat node-agent server --config FILE` read this file. In a path, `[]`\n" +
+		"stands for each element of a list, and `NAME` for each key of a mapping. A key without a default is not set, or has\n" +
+		"a default that the meaning names. The annotated [example](../../../examples/config/cleat.yaml) has all keys.\n\n")
 	page.WriteString(tableHead("key", "value", "default", "meaning"))
 	listed := map[string]bool{}
 	for _, k := range readKeys(t) {
@@ -178,8 +181,9 @@ func TestDocumentsDefaults(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options.AddFlags(flags)
 	for path, name := range map[string]string{
-		"backups.concurrent": "concurrent-backups", "backups.attempts": "backup-attempts", "restores.concurrent": "concurrent-restores",
-		"restores.attempts": "restore-attempts", "plugins.directory": "plugin-dir", "plugins.isolateBuiltIns": "isolate-built-ins",
+		"backups.concurrent": "concurrent-backups", "backups.attempts": "backup-attempts",
+		"restores.concurrent": "concurrent-restores", "restores.attempts": "restore-attempts",
+		"plugins.directory": "plugin-dir", "plugins.isolateBuiltIns": "isolate-built-ins",
 	} {
 		require.Equal(t, flags.Lookup(name).DefValue, fmt.Sprint(defaults[path]), path)
 	}

@@ -20,30 +20,72 @@ type event struct {
 	meaning       string
 }
 
+// loads are the custom resources of loads.
+const loads = "PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload"
+
 // eventsByReason describe the events by their reasons. The test finds the reasons in the code.
 var eventsByReason = map[string]event{
-	"BackupDeleted":       {"Backup", "Normal", "A deletion that a user requested has deleted the backup."},
-	"Canceled":            {"PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload", "Normal", "The load was cancelled."},
-	"Completed":           {"PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload", "Normal", "The load has ended; the event has the number of bytes that were moved."},
-	"Created":             {"Schedule", "Normal", "The schedule has created a backup."},
-	"DeletionFailed":      {"Backup", "Warning", "A deletion of the backup has failed, with the reason."},
-	"DeletionRefused":     {"Backup", "Warning", "A deletion of the backup was refused, for example while a restore reads it."},
-	"Failed":              {"PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload", "Warning", "The load has failed, with the reason."},
-	"KeptForRestore":      {"Backup", "Normal", "The backup has expired, and is kept until a restore that reads it has ended."},
+	"BackupDeleted": {"Backup", "Normal", "A deletion that a user requested has deleted the backup."},
+	"Canceled":      {loads, "Normal", "The load was cancelled."},
+	"Completed": {
+		loads, "Normal",
+		"The load has ended; the event has the number of bytes that were moved.",
+	},
+	"Created":        {"Schedule", "Normal", "The schedule has created a backup."},
+	"DeletionFailed": {"Backup", "Warning", "A deletion of the backup has failed, with the reason."},
+	"DeletionRefused": {
+		"Backup", "Warning",
+		"A deletion of the backup was refused, for example while a restore reads it.",
+	},
+	"Failed": {loads, "Warning", "The load has failed, with the reason."},
+	"KeptForRestore": {
+		"Backup", "Normal",
+		"The backup has expired, and is kept until a restore that reads it has ended.",
+	},
 	"LocationUnavailable": {"Backup", "Warning", "The queued backup waits for its storage location."},
-	"NotCreated":          {"Schedule", "Warning", "A backup that was due could not be created, with the reason."},
-	"NotSupported":        {"Backup, Restore", "Warning", "The spec has fields without effect, which the event names."},
-	"OperationStalled":    {"Backup, Restore", "Warning", "An operation made no progress for too long, and is cancelled."},
-	"OperationTimedOut":   {"Backup, Restore", "Warning", "An operation took too long, and is cancelled."},
-	"OperationTrouble":    {"Backup, Restore", "Warning", "The plugin of an operation cannot be asked for its progress."},
-	"OperationsNotStored": {"Backup, Restore", "Warning", "The progress of the operations could not be stored in the bucket."},
-	"OperationsUnknown":   {"Backup, Restore", "Warning", "The operations that the backup or restore waits for cannot be read."},
-	"PolicyFailed":        {"Backup", "Warning", "The queued backup waits because the admission policy fails."},
-	"Queued":              {"Backup", "Normal", "The backup waits in the queue; the event has its position and the reason."},
-	"Skipped":             {"Schedule", "Warning", "A backup that was due was skipped, because another one of the schedule waits or runs."},
-	"SnapshotsKept":       {"Backup", "Warning", "The backup was deleted, and snapshots that nothing proves to be its own stay."},
-	"TakenUp":             {"Backup, Restore", "Warning", "The server has continued the run of a server that was stopped or killed."},
-	"Unwritable":          {"Backup", "Warning", "The API server refuses to write the backup, with the reason."},
+	"NotCreated": {
+		"Schedule", "Warning",
+		"A backup that was due could not be created, with the reason.",
+	},
+	"NotSupported": {
+		"Backup, Restore", "Warning",
+		"The spec has fields without effect, which the event names.",
+	},
+	"OperationStalled": {
+		"Backup, Restore", "Warning",
+		"An operation made no progress for too long, and is cancelled.",
+	},
+	"OperationTimedOut": {"Backup, Restore", "Warning", "An operation took too long, and is cancelled."},
+	"OperationTrouble": {
+		"Backup, Restore", "Warning",
+		"The plugin of an operation cannot be asked for its progress.",
+	},
+	"OperationsNotStored": {
+		"Backup, Restore", "Warning",
+		"The progress of the operations could not be stored in the bucket.",
+	},
+	"OperationsUnknown": {
+		"Backup, Restore", "Warning",
+		"The operations that the backup or restore waits for cannot be read.",
+	},
+	"PolicyFailed": {"Backup", "Warning", "The queued backup waits because the admission policy fails."},
+	"Queued": {
+		"Backup", "Normal",
+		"The backup waits in the queue; the event has its position and the reason.",
+	},
+	"Skipped": {
+		"Schedule", "Warning",
+		"A backup that was due was skipped, because another one of the schedule waits or runs.",
+	},
+	"SnapshotsKept": {
+		"Backup", "Warning",
+		"The backup was deleted, and snapshots that nothing proves to be its own stay.",
+	},
+	"TakenUp": {
+		"Backup, Restore", "Warning",
+		"The server has continued the run of a server that was stopped or killed.",
+	},
+	"Unwritable": {"Backup", "Warning", "The API server refuses to write the backup, with the reason."},
 }
 
 // reasonArguments are the functions that record events, with the positions of their arguments that are reasons.
@@ -119,7 +161,9 @@ func recordedReasons(source sourceFile, function *ast.FuncDecl) (arguments []ast
 }
 
 // resolve returns the reasons that an argument can stand for.
-func resolve(argument ast.Expr, directory string, function *ast.FuncDecl, constants map[string]string) (reasons []string) {
+func resolve(
+	argument ast.Expr, directory string, function *ast.FuncDecl, constants map[string]string,
+) (reasons []string) {
 	switch e := argument.(type) {
 	case *ast.BasicLit:
 		if text, ok := stringOf(e); ok {
@@ -135,7 +179,8 @@ func resolve(argument ast.Expr, directory string, function *ast.FuncDecl, consta
 				return true
 			}
 			for i, to := range assignment.Lhs {
-				if name, ok := to.(*ast.Ident); ok && name.Name == e.Name && i < len(assignment.Rhs) && assignment.Rhs[i] != argument {
+				name, ok := to.(*ast.Ident)
+				if ok && name.Name == e.Name && i < len(assignment.Rhs) && assignment.Rhs[i] != argument {
 					reasons = append(reasons, resolve(assignment.Rhs[i], directory, function, constants)...)
 				}
 			}
@@ -150,8 +195,15 @@ func resolve(argument ast.Expr, directory string, function *ast.FuncDecl, consta
 		for name, text := range constants { // of a notice of an operation, or of a backup that the queue sets aside
 			isNotice := path.Dir(name) == "server/internal/engine" && strings.HasPrefix(text, "Operation")
 			isAside := strings.HasSuffix(name, "backupqueue.reasonLocation")
-			if isNotice && directory == "server/internal/control/operations" || isAside && directory == "server/internal/control/backupqueue" {
-				reasons = append(reasons, text)
+			switch path.Base(directory) {
+			case "operations":
+				if isNotice {
+					reasons = append(reasons, text)
+				}
+			case "backupqueue":
+				if isAside {
+					reasons = append(reasons, text)
+				}
 			}
 		}
 	}
@@ -161,7 +213,8 @@ func resolve(argument ast.Expr, directory string, function *ast.FuncDecl, consta
 // eventOfPage matches names of events in a page.
 var eventOfPage = regexp.MustCompile("[Ee]vents? ((?:`[A-Z][A-Za-z]+`(?:, | and )?)+)")
 
-// TestDocumentsEvents checks that the reference lists each event that the programs record, and that the pages name no others.
+// TestDocumentsEvents checks that the reference lists each event that the programs record, and that the pages name no
+// others.
 func TestDocumentsEvents(t *testing.T) {
 	t.Parallel()
 	recorded := eventReasons(t)
@@ -173,7 +226,9 @@ func TestDocumentsEvents(t *testing.T) {
 		}
 	}
 	page := &strings.Builder{}
-	page.WriteString("# Events\n\nThe server and the node agents record these events of objects in the server's namespace. `kubectl describe` shows them.\n\n")
+	page.WriteString("# Events\n\n" +
+		"The server and the node agents record these events of objects in the server's namespace. " +
+		"`kubectl describe` shows\nthem.\n\n")
 	page.WriteString(tableHead("reason", "object", "type", "meaning"))
 	for _, reason := range slices.Sorted(maps.Keys(eventsByReason)) {
 		if recorded[reason] == "" {

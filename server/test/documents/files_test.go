@@ -20,7 +20,8 @@ var (
 	// goFile matches the name of a Go file in a comment or page, with the folders before it.
 	goFile = regexp.MustCompile(`(?:^|[\s("'\x60,;:])((?:[A-Za-z0-9_.-]+/)*[a-z0-9_]+\.go)\b`)
 	// pathOfRoot matches a path below a folder of the root.
-	pathOfRoot = regexp.MustCompile(`(?:^|[\s('\x60,;:])((?:framework|versioning|plugins|proto|server|examples)/[A-Za-z0-9_./-]*[A-Za-z0-9_-])`)
+	pathOfRoot = regexp.MustCompile(
+		`(?:^|[\s('\x60,;:])((?:framework|versioning|plugins|proto|server|examples)/[A-Za-z0-9_./-]*[A-Za-z0-9_-])`)
 	// link matches the target of a link in a page.
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	// linkText matches the text of a link.
@@ -90,7 +91,8 @@ func TestDocumentsFilesInComments(t *testing.T) {
 	report(t, problems)
 }
 
-// isPackageMember reports whether a path is that of a package with the name of something in it, such as "framework/rawitem.Item".
+// isPackageMember reports whether a path is that of a package with the name of one of its identifiers, such as
+// "framework/rawitem.Item".
 func isPackageMember(paths map[string]bool, name string) bool {
 	folder, last := path.Split(name)
 	before, _, found := strings.Cut(last, ".")

@@ -29,7 +29,8 @@ func TestDocumentsFlags(t *testing.T) {
 	t.Parallel()
 	tree := commands()
 	page := &strings.Builder{}
-	page.WriteString("# Commands and flags\n\nA server reads some of the settings from its [config file](config.md) as well. Commands may begin with " +
+	page.WriteString("# Commands and flags\n\n" +
+		"A server reads some of the settings from its [config file](config.md) as well. Commands may begin with " +
 		"the verb:\n`cleat get backups` is `cleat backup get`.\n\n## Flags of all commands\n")
 	fmt.Fprint(page, flagTable(tree.PersistentFlags()))
 	server, _, err := tree.Find([]string{"server"})
@@ -50,7 +51,8 @@ func writeCommand(page *strings.Builder, c, server *cobra.Command) {
 	if flags := ownFlags(c, server); c.HasParent() && !c.HasSubCommands() || flags.HasAvailableFlags() {
 		fmt.Fprintf(page, "\n## %s\n%s.\n\n    %s\n", c.CommandPath(), escape(c.Short), c.UseLine())
 		if c != server && sharesFlags(c, server) {
-			page.WriteString("\nAll flags of [cleat server](#cleat-server) are flags of this command too, and become flags of the server in the cluster.\n")
+			page.WriteString("\nAll flags of [cleat server](#cleat-server) are flags of this command too, and become flags " +
+				"of the server in the cluster.\n")
 		}
 		if flags.HasAvailableFlags() {
 			page.WriteString("\n" + flagTable(flags))
@@ -63,7 +65,8 @@ func writeCommand(page *strings.Builder, c, server *cobra.Command) {
 
 // sharesFlags reports whether a command has all flags of the server.
 func sharesFlags(c, server *cobra.Command) bool {
-	return c.Flags().Lookup("concurrent-backups") != nil && server.Flags().Lookup("concurrent-backups") != nil && c.Name() == "install"
+	const one = "concurrent-backups"
+	return c.Name() == "install" && c.Flags().Lookup(one) != nil && server.Flags().Lookup(one) != nil
 }
 
 // ownFlags returns the flags of a command without those that it has from its parents, and without those of the server.
@@ -115,7 +118,8 @@ var flagOfText = regexp.MustCompile("(?:^|[\\s`(\"'|=\\[])--([a-z][a-z0-9-]*)")
 // othersFlags are flags of other programs that pages mention.
 var othersFlags = []string{"from-literal"}
 
-// isAboutTheServer reports whether each flag in a page is one of the program cleat. Other pages are about programs of their own.
+// isAboutTheServer reports whether each flag in a page is one of the program cleat. Other pages may name
+// flags of other programs.
 func isAboutTheServer(path string) bool {
 	return !strings.Contains(path, "/") || strings.HasPrefix(path, "server/docs/")
 }
@@ -165,7 +169,8 @@ func cleatCommands(line string) (found [][]string) {
 	add := func(text string) {
 		text, _, _ = strings.Cut(text, " #")
 		words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' })
-		if end := slices.IndexFunc(words, func(w string) bool { return slices.Contains([]string{"|", ">", "&", "2>&1", ";", "&&", "||"}, w) }); end >= 0 {
+		isOperator := func(w string) bool { return slices.Contains([]string{"|", ">", "&", "2>&1", ";", "&&", "||"}, w) }
+		if end := slices.IndexFunc(words, isOperator); end >= 0 {
 			words = words[:end]
 		}
 		for i, word := range words {
@@ -188,7 +193,8 @@ func cleatCommands(line string) (found [][]string) {
 	return found
 }
 
-// isCommandLine reports whether a line that begins with the name of the program is a command, and not the beginning of a sentence.
+// isCommandLine reports whether a line that begins with the name of the program is a command, and not the beginning
+// of a sentence.
 func isCommandLine(line string) bool {
 	words := strings.Fields(line)
 	c, _, err := commands().Find(words[1:2])
@@ -220,9 +226,12 @@ func checkCommand(tree *cobra.Command, words []string) string {
 		if isLong && name != "help" && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
 			return fmt.Sprintf("%s has no flag --%s", c.CommandPath(), name)
 		}
-		short := regexp.MustCompile(`^-([a-z])$`).FindStringSubmatch(word)
-		if short != nil && short[1] != "h" && c.Flags().ShorthandLookup(short[1]) == nil && c.InheritedFlags().ShorthandLookup(short[1]) == nil {
-			return fmt.Sprintf("%s has no flag -%s", c.CommandPath(), short[1])
+		short, isShort := strings.CutPrefix(word, "-")
+		if !isShort || len(short) != 1 || short == "h" || short == "-" {
+			continue
+		}
+		if c.Flags().ShorthandLookup(short) == nil && c.InheritedFlags().ShorthandLookup(short) == nil {
+			return fmt.Sprintf("%s has no flag -%s", c.CommandPath(), short)
 		}
 	}
 	return ""

@@ -35,11 +35,16 @@ var hookKeys = []struct {
 	prefix, when string
 	suffixes     []string
 }{
-	{"pre.hook.backup.velero.io/", "before the pod is backed up", []string{"command", "container", "on-error", "timeout"}},
-	{"hook.backup.velero.io/", "before the pod is backed up (the older name)", []string{"command", "container", "on-error", "timeout"}},
-	{"post.hook.backup.velero.io/", "after the pod was backed up", []string{"command", "container", "on-error", "timeout"}},
-	{"post.hook.restore.velero.io/", "after the pod was restored", []string{"command", "container", "on-error", "exec-timeout", "wait-timeout", "wait-for-ready"}},
+	{"pre.hook.backup.velero.io/", "before the pod is backed up", ofBackups},
+	{"hook.backup.velero.io/", "before the pod is backed up (the older name)", ofBackups},
+	{"post.hook.backup.velero.io/", "after the pod was backed up", ofBackups},
+	{"post.hook.restore.velero.io/", "after the pod was restored", []string{
+		"command", "container", "on-error", "exec-timeout", "wait-timeout", "wait-for-ready",
+	}},
 }
+
+// ofBackups are the suffixes of the annotations of hooks of backups.
+var ofBackups = []string{"command", "container", "on-error", "timeout"}
 
 // hookMeanings say what the annotations of hookKeys are, by their suffixes.
 var hookMeanings = map[string]string{
@@ -60,7 +65,8 @@ func classOf(constant string) string {
 		return "Finalizers"
 	case strings.HasSuffix(name, "prefix"):
 		return ""
-	case strings.Contains(name, "annotation"), constant == "VolumeGroupSnapshotClassKey", constant == "VolumeSnapshotClassKey":
+	case strings.Contains(name, "annotation"),
+		constant == "VolumeGroupSnapshotClassKey", constant == "VolumeSnapshotClassKey":
 		return "Annotations"
 	case strings.Contains(name, "label"):
 		return "Labels"
@@ -104,11 +110,14 @@ func readObjectKeys(t *testing.T) []objectKey {
 		for _, suffix := range hooks.suffixes {
 			name := hooks.prefix + suffix
 			found["Annotations"+name] = objectKey{
-				class: "Annotations", name: name, meaning: fmt.Sprintf(hookMeanings[suffix], hooks.when), file: "server/internal/engine/hook/command.go",
+				class: "Annotations", name: name, meaning: fmt.Sprintf(hookMeanings[suffix], hooks.when),
+				file: "server/internal/engine/hook/command.go",
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name)) })
+	return slices.SortedFunc(maps.Values(found), func(a, b objectKey) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
+	})
 }
 
 // stringOf returns the value of a string literal.
@@ -125,7 +134,7 @@ func stringOf(e ast.Expr) (string, bool) {
 func meaning(class, constant, doc string) string {
 	doc = strings.Join(strings.Fields(doc), " ")
 	if rest, ok := strings.CutPrefix(doc, constant+" "); ok {
-		doc = map[string]string{"Annotations": "The annotation ", "Labels": "The label ", "Finalizers": "The finalizer "}[class] + rest
+		doc = "The " + strings.ToLower(strings.TrimSuffix(class, "s")) + " " + rest
 	}
 	if doc != "" && !strings.HasSuffix(doc, ".") {
 		doc += "."
@@ -133,13 +142,14 @@ func meaning(class, constant, doc string) string {
 	return doc
 }
 
-// TestDocumentsAnnotationsAndLabels checks that the reference lists each annotation, label and finalizer of the programs, and that the
-// programs and the pages name no others.
+// TestDocumentsAnnotationsAndLabels checks that the reference lists each annotation, label and finalizer of the
+// programs, and that the programs and the pages name no others.
 func TestDocumentsAnnotationsAndLabels(t *testing.T) {
 	t.Parallel()
 	keys := readObjectKeys(t)
 	page := &strings.Builder{}
-	page.WriteString("# Annotations and labels\n\nNames below `velero.io` are those of Velero. Names below `cleat.dev` are those of cleat, which Velero ignores.\n")
+	page.WriteString("# Annotations and labels\n\n" +
+		"Names below `velero.io` are those of Velero. Names below `cleat.dev` are those of cleat, which Velero ignores.\n")
 	class := ""
 	names := map[string]bool{}
 	var problems []string
@@ -151,7 +161,8 @@ func TestDocumentsAnnotationsAndLabels(t *testing.T) {
 		if k.meaning == "" {
 			problems = append(problems, fmt.Sprintf("%s: the constant with %s has no comment", k.file, k.name))
 		}
-		page.WriteString(tableRow(code(k.name), escape(k.meaning), fmt.Sprintf("[%s](../../../%s)", filepath.Base(k.file), k.file)))
+		declared := fmt.Sprintf("[%s](../../../%s)", filepath.Base(k.file), k.file)
+		page.WriteString(tableRow(code(k.name), escape(k.meaning), declared))
 		names[k.name] = true
 	}
 	checkReference(t, "annotations-and-labels.md", page.String())
@@ -179,8 +190,8 @@ func TestDocumentsAnnotationsAndLabels(t *testing.T) {
 			}
 			text, _ := stringOf(literal)
 			if keyText.MatchString(text) && !names[text] && !allowed[text] {
-				problems = append(problems, fmt.Sprintf("%s: %q is the name of nothing that the reference lists: declare it as a constant "+
-					"whose name ends with Annotation, Label or Finalizer", source.path, text))
+				problems = append(problems, fmt.Sprintf("%s: the reference does not list %q: declare it as a constant whose name "+
+					"ends with Annotation, Label or Finalizer", source.path, text))
 			}
 			return true
 		})
@@ -189,15 +200,17 @@ func TestDocumentsAnnotationsAndLabels(t *testing.T) {
 		for _, match := range keyOfPage.FindAllStringSubmatch(text, -1) {
 			name := strings.TrimRight(match[1], "-._")
 			if !names[name] && !allowed[name] && !isFamily(match[1], names, allowed) {
-				problems = append(problems, fmt.Sprintf("%s: there is no annotation, label, finalizer or plugin %s", path, match[1]))
+				problem := fmt.Sprintf("%s: there is no annotation, label, finalizer or plugin %s", path, match[1])
+				problems = append(problems, problem)
 			}
 		}
 	}
 	report(t, problems)
 }
 
-// keyOfPage matches a name of the same form in a page.
-var keyOfPage = regexp.MustCompile(`(?:^|[^A-Za-z0-9./@-])((?:[a-df-z][a-z]*\.)*(?:cleat\.dev|velero\.io)/[a-z0-9][A-Za-z0-9-]*)`)
+// keyOfPage matches a name of the same form in a page. It leaves out the domain of examples, example.cleat.dev.
+var keyOfPage = regexp.MustCompile(
+	`(?:^|[^A-Za-z0-9./@-])((?:[a-df-z][a-z]*\.)*(?:cleat\.dev|velero\.io)/[a-z0-9][A-Za-z0-9-]*)`)
 
 // isFamily reports whether a page names several keys by their common prefix, such as `velero.io/csi-*`.
 func isFamily(prefix string, all ...map[string]bool) bool {

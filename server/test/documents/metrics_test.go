@@ -38,7 +38,8 @@ func newRecorder() *recorder {
 }
 
 // description matches the text of a prometheus.Desc.
-var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "(.*?)"(?:, unit: "[^"]*")?, constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
+var description = regexp.MustCompile(
+	`^Desc\{fqName: "([^"]+)", help: "(.*?)"(?:, unit: "[^"]*")?, constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
 
 // Register implements prometheus.Registerer.
 func (r *recorder) Register(c prometheus.Collector) error {
@@ -57,7 +58,8 @@ func (r *recorder) Register(c prometheus.Collector) error {
 
 // withMetrics are the packages whose metrics registerMetrics registers. That of server/app serves them.
 var withMetrics = []string{
-	"server/app", "server/internal/control/backupqueue", "server/internal/control/metrics", "server/internal/control/policy",
+	"server/app", "server/internal/control/backupqueue", "server/internal/control/metrics",
+	"server/internal/control/policy",
 	"server/internal/engine/operation", "server/internal/host/pluginhost", "server/internal/host/pluginhost/calls",
 	"server/internal/host/pluginhost/process", "server/internal/node",
 }
@@ -66,7 +68,8 @@ var withMetrics = []string{
 func registerMetrics(t *testing.T) (server, agent, both map[string]metric) {
 	t.Helper()
 	common := newRecorder()
-	host, err := app.NewHost(t.Context(), app.Config{Options: config.Defaults(), File: &config.File{}, Log: hclog.NewNullLogger()}, common, nil, nil)
+	settings := app.Config{Options: config.Defaults(), File: &config.File{}, Log: hclog.NewNullLogger()}
+	host, err := app.NewHost(t.Context(), settings, common, nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
 	_, err = policy.New(&config.File{}, policy.Deps{Host: host, Log: hclog.NewNullLogger(), Metrics: common})
@@ -92,8 +95,10 @@ func TestDocumentsMetrics(t *testing.T) {
 	t.Parallel()
 	server, agent, both := registerMetrics(t)
 	page := &strings.Builder{}
-	page.WriteString("# Metrics\n\nServer and node agent serve `/metrics` at `--metrics-address`. Metrics of Velero have the names of Velero. The " +
-		"metrics of the\nlibrary controller-runtime (`controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*`) are served too.\n")
+	page.WriteString("# Metrics\n\n" +
+		"Server and node agent serve `/metrics` at `--metrics-address`. Metrics of Velero have the names of Velero. The\n" +
+		"metrics of the library controller-runtime (`controller_runtime_*`, `workqueue_*`, `rest_client_*`,\n" +
+		"`leader_election_*`) are served too.\n")
 	names := map[string]bool{}
 	for _, part := range []struct {
 		title   string
@@ -120,7 +125,8 @@ func TestDocumentsMetrics(t *testing.T) {
 	}
 	for path, text := range pages(t) {
 		for _, name := range metricOfPage.FindAllString(text, -1) {
-			isFamily := strings.HasSuffix(name, "_") && slices.ContainsFunc(slices.Collect(maps.Keys(names)), func(n string) bool { return strings.HasPrefix(n, name) })
+			begins := func(n string) bool { return strings.HasPrefix(n, name) }
+			isFamily := strings.HasSuffix(name, "_") && slices.ContainsFunc(slices.Collect(maps.Keys(names)), begins)
 			if !names[name] && !isFamily && !strings.HasSuffix(name, "_test") {
 				problems = append(problems, fmt.Sprintf("%s: there is no metric %s", path, name))
 			}
