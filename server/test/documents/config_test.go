@@ -134,8 +134,9 @@ func TestDocumentsConfig(t *testing.T) {
 	page := &strings.Builder{}
 	page.WriteString("# Keys of the config file\n\n" +
 		"`cleat server --config FILE` and `cleat node-agent server --config FILE` read this file. In a path, `[]`\n" +
-		"stands for each element of a list, and `NAME` for each key of a mapping. A key without a default is not set, or has\n" +
-		"a default that the meaning names. The annotated [example](../../../examples/config/cleat.yaml) has all keys.\n\n")
+		"stands for each element of a list, and `NAME` for each key of a mapping. A key without a default is not\n" +
+		"set, or has a default that the meaning names. The annotated\n" +
+		"[example](../../../examples/config/cleat.yaml) has all keys.\n\n")
 	page.WriteString(tableHead("key", "value", "default", "meaning"))
 	listed := map[string]bool{}
 	for _, k := range readKeys(t) {
