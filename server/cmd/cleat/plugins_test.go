@@ -65,7 +65,8 @@ func TestPluginCommandsOfRunningServer(t *testing.T) {
 		}
 	}
 
-	require.Equal(t, 9, s.runPage(t, "plugins", "Manage plugins", dir))
+	require.Equal(t, 6, s.runPage(t, "plugins", "Manage plugins", dir))
+	require.Equal(t, 3, s.runPage(t, "plugins", "Lock plugins", dir))
 
 	// Velero's client reads the status and ignores the rest.
 	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
