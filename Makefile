@@ -150,7 +150,7 @@ api-export: ## write the exported API of framework as the new baseline of make a
 	@$(apidiff) -w $(API) github.com/cleat-dev/cleat/framework
 
 .PHONY: generate
-generate: ## protos, deep copies and CRDs from their sources
+generate: ## protos, deep copies, CRDs and reference pages from their sources
 	@$(call install,buf,$(BUF))
 	@$(call install,protoc-gen-go,$(PROTOC_GEN_GO))
 	@$(call install,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))
@@ -160,6 +160,12 @@ generate: ## protos, deep copies and CRDs from their sources
 		$(call tool,buf,$(BUF)) generate --template $(CURDIR)/proto/buf.gen.yaml); done
 	@$(call tool,controller-gen,$(CONTROLLER_GEN)) object crd paths=./framework/api/... output:crd:artifacts:config=framework/api/velero/crds
 	@$(call tool,controller-gen,$(CONTROLLER_GEN)) object crd paths=./examples/data-mover/api/... output:crd:artifacts:config=examples/data-mover/api/v1
+	@$(MAKE) --no-print-directory reference
+
+# Tests write the pages, because only tests see all programs. Without -update, they compare.
+.PHONY: reference
+reference: ## pages of flags, config keys, annotations, metrics and events, from the code (server/docs/reference)
+	@go test -vet=off -ldflags=-s -count=1 -run '^TestDocuments(Flags|Config|AnnotationsAndLabels|Metrics|Events)$$' ./server/test/documents -update >/dev/null
 
 .PHONY: fuzz
 FUZZTIME ?= 20s

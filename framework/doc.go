@@ -1,4 +1,4 @@
-// Package framework is what the author of a plugin imports. A plugin is a program whose main hands its
+// Package framework is the package that authors of plugins import. A plugin is a program whose main hands its
 // implementations to Serve:
 //
 //	func main() {
@@ -9,23 +9,23 @@
 //	}
 //
 // Each kind of plugin is a Go interface in a package of its own, framework/<kind>/<version>, with a
-// Register function. This package knows none of them: it holds what they share.
+// Register function. This package imports none of them. It has the code that they share:
 //
-//   - registration.go: what a Registration is, kind.go: how a kind looks up its implementations
-//   - register.go: RegisterAll puts them on any gRPC registrar; serve.go: Serve makes them a process
-//   - guard.go: panics and errors become gRPC statuses there, once for all kinds
-//   - stack.go, log.go, flags.go: error locations, log lines, command line
-//   - lister.go, info.go: what a plugin tells of itself, in Velero's way and in ours
-//   - option.go, config.go: what an implementation says of its config, and gets of it
+//   - registration.go: Registration, and the options of an implementation
+//   - config.go: the configuration of an implementation, with its schema
+//   - serve.go: Serve runs the implementations as a plugin process
+//   - setup.go, log.go, errors.go: the setup that a constructor gets, loggers, typed errors
+//   - resource.go, operation.go: types that several kinds use
 //
-// Beside the kinds there are packages that a plugin has nothing of unless it imports them: framework/operations for
-// work that goes on after its call, framework/plugintest and framework/conformance for its tests. README.md is the
-// author's guide.
+// The code below them is in internal/glue: the gRPC server of a kind, the lists of implementations in the form of
+// Velero and in that of this project, panics and errors as gRPC statuses, log lines and the command line.
 //
-// How long calls may take, and which are asked again, README.md has for all kinds.
+// Further packages are linked only when a plugin imports them: framework/operations for work that continues after its
+// call, framework/plugintest and framework/conformance for its tests. README.md is the author's guide. It also says how
+// long calls may take, and which calls are repeated.
 //
-// From Serve on, os.Stdout and os.Stderr are go-plugin's pipes to the host, which ties what comes there to no backup:
-// log with the logger that the function gets which makes the implementation.
+// After Serve was called, os.Stdout and os.Stderr are go-plugin's pipes to the host, which cannot attribute their lines
+// to a backup. Use the logger of Setup instead.
 //
 // A plugin built on this package runs in this project's server, and in stock Velero as far as Velero knows its kinds.
 //

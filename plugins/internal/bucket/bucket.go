@@ -1,5 +1,5 @@
-// Package bucket implements calls of the built-in object stores with the buckets of the Go CDK. It imports the framework
-// and the Go CDK.
+// Package bucket implements calls of the built-in object stores with the buckets of the Go CDK. It imports the
+// framework and the Go CDK.
 package bucket
 
 import (

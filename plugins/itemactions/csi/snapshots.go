@@ -212,8 +212,8 @@ func patchContent(
 	return err
 }
 
-// drop deletes a VolumeSnapshot and its content, and the storage system deletes its snapshot. It is no error that they do
-// not exist.
+// drop deletes a VolumeSnapshot and its content, and the storage system deletes its snapshot. It is no error that they
+// do not exist.
 func (s snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {

@@ -21,8 +21,11 @@ import (
 
 // Annotations of a pod with the init container that its restore adds.
 const (
-	initImageAnnotation   = "init.hook.restore.velero.io/container-image"
-	initNameAnnotation    = "init.hook.restore.velero.io/container-name"
+	// initImageAnnotation of a pod is the image of the init container that its restore adds.
+	initImageAnnotation = "init.hook.restore.velero.io/container-image"
+	// initNameAnnotation of a pod is the name of the init container that its restore adds.
+	initNameAnnotation = "init.hook.restore.velero.io/container-name"
+	// initCommandAnnotation of a pod is the command of the init container that its restore adds.
 	initCommandAnnotation = "init.hook.restore.velero.io/command"
 )
 

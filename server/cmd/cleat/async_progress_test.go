@@ -116,7 +116,7 @@ func TestAcceptAsync_Progress(t *testing.T) {
 		return regexp.MustCompile(`(?m)^backup/nightly +1 of 3 ended`).MatchString(s.must("operations", "--timeout", "2m")),
 			nil
 	})
-	require.Equal(t, 4, s.runReadme(t, "### Operations of plugins\n", ""))
+	require.Equal(t, 4, s.runPage(t, "operations", "", ""))
 	b := s.awaitBackup("nightly", velerov1.BackupPhasePartiallyFailed)
 	require.Equal(t, 2, b.Status.BackupItemOperationsFailed)
 	_, stderr, err = s.run("backup", "cancel", "second", "nightly", "stranger")

@@ -248,11 +248,11 @@ func TestAcceptManifest_DryRunRestore(t *testing.T) {
 	require.Empty(t, s.files("restores/r-dry-run"))
 }
 
-func TestCommandsOfReadmeForDryRuns(t *testing.T) {
+func TestCommandsOfGuideForDryRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.serve()
 	s.available()
 	s.useShop()
-	require.Equal(t, 5, s.runReadme(t, "### Dry runs\n", ""))
+	require.Equal(t, 5, s.runPage(t, "dry-runs", "", ""))
 }

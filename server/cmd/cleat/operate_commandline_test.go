@@ -157,7 +157,7 @@ func TestAcceptOperate_CommandLineRuns(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(s.must("describe", "backup", "nightly", "--details", "-o", "json")),
 		&described))
 	require.Contains(t, described.Status["resourceList"], "v1/ConfigMap")
-	require.Equal(t, 7, s.runReadme(t, "### Command line\n", ""))
+	require.Equal(t, 7, s.runPage(t, "command-line", "Verbs, client settings and support", ""))
 
 	require.Equal(t, "Restore deleted: r\n", s.must("delete", "restores", "r", "--confirm"))
 	s.awaitGone(&velerov1.Restore{}, "r")

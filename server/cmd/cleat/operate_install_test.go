@@ -209,7 +209,7 @@ func (s *site) credentials() (path string) {
 }
 
 // TestAcceptOperate_Install installs everything into a cluster of its own, a second time, and beside another one, and
-// removes it again. Then it does what the README says.
+// removes it again. Then it runs the commands of the guide.
 func TestAcceptOperate_Install(t *testing.T) {
 	t.Parallel()
 	s := ownCluster(t)

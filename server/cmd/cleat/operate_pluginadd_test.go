@@ -135,5 +135,5 @@ func TestAcceptOperate_PluginAdd(t *testing.T) {
 	require.Empty(t, d.Spec.Template.Spec.InitContainers)
 	refuses("there is no plugin a-b", "plugin", "remove", "a-b")
 	require.NoError(t, os.Rename(archive, filepath.Join(filepath.Dir(archive), "mover.tar")))
-	require.Equal(t, 4, s.runReadme(t, "## Add plugins\n", filepath.Dir(archive)))
+	require.Equal(t, 4, s.runPage(t, "plugins", "Add plugins", filepath.Dir(archive)))
 }

@@ -66,7 +66,8 @@ func TestPluginCommandsOfRunningServer(t *testing.T) {
 		}
 	}
 
-	require.Equal(t, 9, s.runReadme(t, "## Manage plugins\n", dir))
+	require.Equal(t, 6, s.runPage(t, "plugins", "Manage plugins", dir))
+	require.Equal(t, 3, s.runPage(t, "plugins", "Lock plugins", dir))
 
 	// Velero's client reads the status and ignores the rest.
 	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace,
@@ -132,9 +133,10 @@ func (s *site) answerAsVelero(ctx context.Context, version string, plugins ...ve
 	}
 }
 
-// runReadme runs the commands in a section of README.md and returns their number. ./plugins has the plugin of dir,
-// ./mover.tar is the image of dir, ./credentials are credentials of an object store.
-func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
+// runPage runs the indented cleat commands in a section of a page of server/docs, or in the whole page if section is
+// empty, and returns their number. ./plugins has the plugin of dir, ./mover.tar is the image of dir, ./credentials are
+// credentials of an object store.
+func (s *site) runPage(t *testing.T, page, section, dir string) (commands int) {
 	t.Helper()
 	work := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(work, "plugins"), 0o755))
@@ -143,13 +145,13 @@ func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 		err := os.Link(filepath.Join(dir, file), filepath.Join(work, to))
 		require.True(t, err == nil || os.IsNotExist(err), "%v", err)
 	}
-	readme, err := os.ReadFile("../../../README.md")
+	file, err := os.ReadFile(filepath.Join(checkout, "server", "docs", page+".md"))
 	require.NoError(t, err)
-	_, text, found := strings.Cut(string(readme), section)
-	require.True(t, found, "README.md has the section %q", section)
-	heading, _, _ := strings.Cut(section, " ")
-	for ; heading != ""; heading = heading[1:] {
-		text, _, _ = strings.Cut(text, "\n"+heading+" ")
+	text := string(file)
+	if section != "" {
+		_, rest, found := strings.Cut(text, "\n## "+section+"\n")
+		require.True(t, found, "%s.md has no section %q", page, section)
+		text, _, _ = strings.Cut(rest, "\n## ")
 	}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "    cleat ") {

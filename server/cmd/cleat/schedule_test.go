@@ -63,7 +63,7 @@ func TestScheduleDoesNotPileUpBehindSlowQueue(t *testing.T) {
 func TestScheduleCommands(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	require.Equal(t, 6, s.runReadme(t, "### Schedules\n", ""))
+	require.Equal(t, 6, s.runPage(t, "schedules", "", ""))
 
 	require.Contains(t, s.must("schedule", "create", "yearly", "--schedule", "@yearly", "--include-namespaces", "shop",
 		"--labels", "team=a",

@@ -100,7 +100,7 @@ To know:
 - plugin image example.io/plugin:v1 runs unmodified
 - deployment velero is managed by Helm, which must not scale it up again while cleat runs
 - repository blog-default-restic (restic) of namespace blog moves over as it is: cleat's node agents restore from it and back up into it
-- the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, and whoever writes it can replace them; see "Password of repositories" in the README for how to change it
+- the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, and whoever writes it can replace them; see "Password of repositories" in server/docs/node-agents.md for how to change it
 - backup running is in progress: Velero stops in the middle of it, and cleat takes it up
 - restore restoring is in progress: Velero stops in the middle of it, and cleat takes it up
 `, out)

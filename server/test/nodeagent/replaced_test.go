@@ -38,9 +38,9 @@ nodeAgent:
   soothing: {plugin: copy.example.io/prepare-queue}
 `
 
-// TestAcceptPlugins_EveryBuiltInReplaced disables all plugins that are part of the server. Their copies have other names,
-// and are a plugin file like any other. Volumes are backed up and restored with them, from the file system and by
-// snapshots whose data is moved, and no other plugin is used.
+// TestAcceptPlugins_EveryBuiltInReplaced disables all plugins that are part of the server. Their copies have other
+// names, and are a plugin file like any other. Volumes are backed up and restored with them, from the file system and
+// by snapshots whose data is moved, and no other plugin is used.
 func TestAcceptPlugins_EveryBuiltInReplaced(t *testing.T) {
 	t.Parallel()
 	t.Run("file system", func(t *testing.T) {

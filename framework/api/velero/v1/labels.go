@@ -105,7 +105,7 @@ const (
 	// up from the file system.
 	VolumesToExcludeAnnotation = "backup.velero.io/backup-volumes-excludes"
 
-	// DefaultVGSLabelKey is the label by which volume claims are grouped into one snapshot, unless
+	// DefaultVGSLabelKey of a volume claim is the group by which volume claims are grouped into one snapshot, unless
 	// spec.volumeGroupSnapshotLabelKey names another.
 	DefaultVGSLabelKey = "velero.io/volume-group"
 )

@@ -40,9 +40,11 @@ func TestBuiltInsDecideWithoutConfig(t *testing.T) {
 	require.Equal(t, config.DefaultSoothing, admitted.By)
 	require.True(t, admitted.Decision.Admitted)
 	require.Equal(t, []serverreport.Policy{
-		{Kind: "QueueAdmission", Plugin: config.DefaultAdmission, FailurePolicy: config.Hold, Decides: config.DefaultAdmission,
+		{Kind: "QueueAdmission", Plugin: config.DefaultAdmission, FailurePolicy: config.Hold,
+			Decides: config.DefaultAdmission,
+			Since:   noon()},
+		{Kind: "LoadSoothing", Plugin: config.DefaultSoothing, FailurePolicy: config.Hold, Decides: config.DefaultSoothing,
 			Since: noon()},
-		{Kind: "LoadSoothing", Plugin: config.DefaultSoothing, FailurePolicy: config.Hold, Decides: config.DefaultSoothing, Since: noon()},
 		{Kind: "ManifestWriter", Plugin: "cleat.dev/manifest", FailurePolicy: config.Warn, Decides: "cleat.dev/manifest"},
 	}, s.Status())
 }

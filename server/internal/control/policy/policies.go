@@ -96,7 +96,8 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 		}
 	}
 	p := &Policies{
-		Admission: &Admission{inForce(kinds.QueueAdmission().Name, config.DefaultAdmission, file.Backups.Admission, config.Hold,
+		Admission: &Admission{inForce(kinds.QueueAdmission().Name, config.DefaultAdmission, file.Backups.Admission,
+			config.Hold,
 			DecisionDeadline)},
 		Soothing: &Soothing{inForce(kinds.LoadSoothing().Name, config.DefaultSoothing, file.NodeAgent.Soothing, config.Hold,
 			DecisionDeadline)},

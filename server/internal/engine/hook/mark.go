@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// markAnnotation is the annotation of a restored pod with its mark.
+// markAnnotation of a restored pod says, as JSON, which of its hooks have run.
 const markAnnotation = "cleat.dev/restore-hooks"
 
 // mark says which hooks of a pod have run, by their position. It is written before and after each, so that the next

@@ -21,13 +21,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// Labels of the ConfigMaps of journals.
+// Labels and annotations of the ConfigMaps of journals.
 const (
-	KindLabel = "cleat.dev/operations" // "backup" or "restore"
-	UIDLabel  = "cleat.dev/owner-uid"
+	// KindLabel of the ConfigMap of a journal is what the operations belong to: "backup" or "restore".
+	KindLabel = "cleat.dev/operations"
+	// UIDLabel of the ConfigMap of a journal is the UID of the Backup or Restore.
+	UIDLabel = "cleat.dev/owner-uid"
 
-	excludeLabel    = "velero.io/exclude-from-backup"
-	ownerAnnotation = "cleat.dev/owner" // "NAMESPACE/NAME"
+	excludeLabel = "velero.io/exclude-from-backup"
+	// ownerAnnotation of the ConfigMap of a journal is "NAMESPACE/NAME" of the Backup or Restore.
+	ownerAnnotation = "cleat.dev/owner"
 	pagePrefix      = "cleat-operations-"
 )
 

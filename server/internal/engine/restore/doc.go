@@ -12,7 +12,7 @@
 //	itemrun.go     one item, and its warnings and errors
 //	item.go        its steps
 //	object/        the item as JSON, and its field ownership
-//	volumes.go     persistent volumes, their claims, and the data in the backup that cannot be restored yet
+//	volumes.go     persistent volumes, their claims, and errors about data that cannot be restored
 //	volume/        what the files beside the archive say about the data of volumes
 //	actions.go     calling the plugins' restore item actions
 //	modify.go      applying the user's resource modifiers
@@ -26,8 +26,7 @@
 //	state.go       counts, messages and facts that items share
 //	result.go      the outcome
 //
-// The data of volumes is not restored by this package; warnings name what a restore
-// requests of these.
+// Actions and node agents restore the data of volumes, and this package does not.
 //
 // The package takes everything as arguments and keeps no state between runs, so that restores may run at the
 // same time or in another process. It imports the server's archive, discovery, item, itemaction, kubeapi,

@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// OwnerLabel is the label of the ConfigMaps of records: the UID of the backup.
+// OwnerLabel of a ConfigMap with records of snapshots is the UID of the Backup.
 const OwnerLabel = "cleat.dev/snapshot-of"
 
 const (

@@ -14,8 +14,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// RestoreLabel is the label of the ConfigMaps with volumes that a restore has made: the UID of the Restore, to which
-// they belong.
+// RestoreLabel of a ConfigMap with the volumes that a restore has made is the UID of the Restore.
 const RestoreLabel = "cleat.dev/volume-of"
 
 const (

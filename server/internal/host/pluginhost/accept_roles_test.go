@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// TestAcceptPlugins_RolesOfVelerosPlugins compares what the built-ins declare with what the table has for plugins of the
-// same name that are built for Velero and cannot declare roles. Other names have no roles.
+// TestAcceptPlugins_RolesOfVelerosPlugins compares what the built-ins declare with what the table has for plugins of
+// the same name that are built for Velero and cannot declare roles. Other names have no roles.
 func TestAcceptPlugins_RolesOfVelerosPlugins(t *testing.T) {
 	t.Parallel()
 	host, err := New(t.Context(), Config{BuiltIns: plugins.All(), Log: hclog.NewNullLogger()})

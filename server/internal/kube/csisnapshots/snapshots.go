@@ -29,8 +29,8 @@ type Snapshots struct {
 	namespace string // of the server
 }
 
-// New returns the snapshots of a cluster. The DataUploads of backups are in the server's namespace; live reads them, and
-// objects writes them and their results. Callers of HandOver and Discard alone need the config only.
+// New returns the snapshots of a cluster. The DataUploads of backups are in the server's namespace; live reads them,
+// and objects writes them and their results. Callers of HandOver and Discard alone need the config only.
 func New(config *rest.Config, live client.Reader, objects client.Writer, namespace string) Snapshots {
 	api := sync.OnceValues(func() (snapshotclient.SnapshotV1Interface, error) {
 		return snapshotclient.NewForConfig(config)

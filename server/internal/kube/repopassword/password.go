@@ -28,7 +28,8 @@ func IsPublic(password []byte) bool { return bytes.Equal(password, []byte(Public
 // Warning says what the public password means.
 const Warning = "the repositories of volumes have the password that every Velero has, which is public: whoever reads " +
 	"the bucket reads the volumes, " +
-	"and whoever writes it can replace them; see \"Password of repositories\" in the README for how to change it"
+	"and whoever writes it can replace them; see \"Password of repositories\" in server/docs/node-agents.md for how to " +
+	"change it"
 
 // Read returns the password in a namespace, nil if there is no Secret. live reads from the API server, not from a
 // cache.

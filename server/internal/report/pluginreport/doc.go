@@ -1,7 +1,8 @@
-// Package pluginreport is what is shown of plugins: which there are, which of them the server calls and why, and what
-// is wrong with the others. A server gives it to the commands as JSON in an annotation of a ServerStatusRequest, beside
-// what Velero's own clients read there; a command that looks at a plugin directory makes it from a host of its own.
+// Package pluginreport makes the report about plugins: which there are, which of them the server calls and why, and why
+// others cannot be used. A server adds the report as JSON to the annotations of a ServerStatusRequest, which clients of
+// Velero ignore. A command that shows a plugin directory makes the report from a host of its own.
 //
-// report.go has its form and makes it from a host, details.go asks for more about some plugins, annotation.go is the
-// way through the API server. The package imports the server's pluginhost and pluginlock. Start reading at report.go.
+// source.go makes the report of a host, report.go the part of each plugin, calls.go says which kinds the server calls,
+// and actions.go asks actions which items they apply to. The form of the report is in package serverreport. The package
+// imports the server's pluginhost and pluginlock. Start reading at report.go.
 package pluginreport

@@ -15,7 +15,7 @@ import (
 // Name is the name of the Deployment that runs cleat beside Velero's.
 const Name = "cleat"
 
-// serverLabel is the label of that Deployment and its pods. Its value is the name of Velero's Deployment.
+// serverLabel of the Deployment that runs cleat, and of its pods, is the name of Velero's Deployment.
 const serverLabel = "cleat.dev/takes-over"
 
 // deployment returns the Deployment of cleat: a copy of Velero's with another image, and without the flags that cleat

@@ -19,8 +19,8 @@ func V1() versioning.Version[Weigher] {
 	}
 }
 
-// newV1 returns the weigher announced as name in the plugin that conn reaches, at version 1 of the kind: it weighs one item
-// at a time, and is never exact.
+// newV1 returns the weigher announced as name in the plugin that conn reaches, at version 1 of the kind: it weighs one
+// item at a time, and is never exact.
 func newV1(conn grpc.ClientConnInterface, name string) Weigher {
 	return v1{
 		Plugin: versioning.NewPlugin("ItemWeigher", name),

@@ -17,8 +17,8 @@ func V2() versioning.Version[Weigher] {
 	}
 }
 
-// newV2 returns the weigher announced as name in the plugin that conn reaches, at version 2 of the kind: it weighs one item
-// at a time.
+// newV2 returns the weigher announced as name in the plugin that conn reaches, at version 2 of the kind: it weighs one
+// item at a time.
 func newV2(conn grpc.ClientConnInterface, name string) Weigher {
 	return v2{
 		Plugin: versioning.NewPlugin("ItemWeigher", name),
