@@ -78,6 +78,9 @@ func ErrorOf(code codes.Code) error { return glue.ErrorOf(code) }
 // Kind is one kind of plugin at one version. H is the Go interface that authors implement.
 type Kind[H any] = glue.Kind[H]
 
+// KindVersion describes one version of a kind on the wire.
+type KindVersion = glue.KindVersion
+
 // Handlers finds the implementations that requests name.
 type Handlers[H any] = glue.Handlers[H]
 

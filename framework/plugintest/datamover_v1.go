@@ -14,7 +14,7 @@ import (
 // DataMoverV1 returns the mover that is registered as name. Report of its inputs may be nil.
 func (p *Plugin) DataMoverV1(name string, options ...Option) dmv1.DataMover {
 	p.t.Helper()
-	to := p.target("DataMover", 1, name)
+	to := p.target(dmv1.Kind().KindVersion, name)
 	return dataMoverV1{to, datamoverv1.NewDataMoverServiceClient(p.configured(to, options))}
 }
 

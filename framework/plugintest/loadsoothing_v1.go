@@ -10,7 +10,7 @@ import (
 // LoadSoothingV1 returns the policy that is registered as name.
 func (p *Plugin) LoadSoothingV1(name string, options ...Option) lsv1.LoadSoothing {
 	p.t.Helper()
-	return loadSoothingV1{p.target("LoadSoothing", 1, name), p.json(chosen(options).config),
+	return loadSoothingV1{p.target(lsv1.Kind().KindVersion, name), p.json(chosen(options).config),
 		loadsoothingv1.NewLoadSoothingServiceClient(p.conn)}
 }
 

@@ -13,7 +13,7 @@ import (
 // QueueAdmissionV1 returns the policy that is registered as name.
 func (p *Plugin) QueueAdmissionV1(name string, options ...Option) qav1.QueueAdmission {
 	p.t.Helper()
-	return queueAdmissionV1{p.target("QueueAdmission", 1, name), p.json(chosen(options).config),
+	return queueAdmissionV1{p.target(qav1.Kind().KindVersion, name), p.json(chosen(options).config),
 		queueadmissionv1.NewQueueAdmissionServiceClient(p.conn)}
 }
 

@@ -6,27 +6,24 @@ import (
 
 	"google.golang.org/grpc"
 
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV1 returns the mover announced as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Mover {
-	return v1{
-		Plugin: versioning.NewPlugin("DataMover", name),
-		client: datamoverv1.NewDataMoverServiceClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Mover] {
+	return versioning.NewVersion(dmv1.Kind(), newV1, versioning.Calls{
 		datamoverv1.DataMoverService_Backup_FullMethodName:   {Class: versioning.Execute},
 		datamoverv1.DataMoverService_Restore_FullMethodName:  {Class: versioning.Execute},
 		datamoverv1.DataMoverService_Forget_FullMethodName:   {Class: versioning.Execute},
 		datamoverv1.DataMoverService_Maintain_FullMethodName: {Class: versioning.Execute},
 		datamoverv1.DataMoverService_Check_FullMethodName:    {Class: versioning.Execute},
-	}
+	})
+}
+
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Mover {
+	return v1{Plugin: p, client: datamoverv1.NewDataMoverServiceClient(conn)}
 }
 
 type v1 struct {

@@ -68,7 +68,7 @@ func (r *recorder) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.Che
 // hub returns the hub over an author's implementation.
 func hub(t *testing.T, mover dmv1.DataMover) datamover.Mover {
 	t.Helper()
-	return datamover.NewV1(plugintest.Serve(t,
+	return datamover.V1().Bind(plugintest.Serve(t,
 		dmv1.Register(name, func(context.Context, *framework.Setup) (dmv1.DataMover, error) { return mover, nil })), name)
 }
 
@@ -200,7 +200,7 @@ func (r raw) Backup(_ *datamoverv1.BackupRequest, stream grpc.ServerStreamingSer
 
 func (r raw) backup(t *testing.T, report func(datamover.Progress)) (datamover.Snapshot, error) {
 	t.Helper()
-	mover := datamover.NewV1(plugintest.ServeRaw(t, nil,
+	mover := datamover.V1().Bind(plugintest.ServeRaw(t, nil,
 		func(server *grpc.Server) { datamoverv1.RegisterDataMoverServiceServer(server, r) }), name)
 	return mover.Backup(t.Context(), datamover.Backup{Parent: "parent"}, report)
 }

@@ -6,24 +6,21 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 returns the policy announced as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Policy {
-	return v1{
-		Plugin: versioning.NewPlugin("LoadSoothing", name),
-		client: loadsoothingv1.NewLoadSoothingServiceClient(conn),
-	}
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Policy] {
+	return versioning.NewVersion(lsv1.Kind(), newV1, versioning.Calls{
+		loadsoothingv1.LoadSoothingService_Admit_FullMethodName: {Class: versioning.Decision, Repeatable: true},
+	})
 }
 
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
-		loadsoothingv1.LoadSoothingService_Admit_FullMethodName: {Class: versioning.Decision, Repeatable: true},
-	}
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Policy {
+	return v1{Plugin: p, client: loadsoothingv1.NewLoadSoothingServiceClient(conn)}
 }
 
 type v1 struct {

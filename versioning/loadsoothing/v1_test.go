@@ -31,7 +31,7 @@ func (p policy) Admit(_ context.Context, request *lsv1.AdmitInput) (*lsv1.AdmitO
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) loadsoothing.Policy {
 	t.Helper()
-	return loadsoothing.NewV1(
+	return loadsoothing.V1().Bind(
 		plugintest.Serve(t, lsv1.Register(name, func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
 			return written, nil
 		}, framework.WithConfig(map[string]any{}))), name)
@@ -49,7 +49,7 @@ func (r raw) Admit(context.Context, *loadsoothingv1.AdmitRequest) (*loadsoothing
 
 func (r raw) hub(t *testing.T) loadsoothing.Policy {
 	t.Helper()
-	return loadsoothing.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return loadsoothing.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		loadsoothingv1.RegisterLoadSoothingServiceServer(server, r)
 	}), name)
 }

@@ -31,7 +31,7 @@ func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.Dec
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) queueadmission.Policy {
 	t.Helper()
-	return queueadmission.NewV1(
+	return queueadmission.V1().Bind(
 		plugintest.Serve(t, qav1.Register(name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
 			return written, nil
 		}, framework.WithConfig(map[string]any{}))), name)
@@ -49,7 +49,7 @@ func (r raw) Decide(context.Context, *queueadmissionv1.DecideRequest) (*queueadm
 
 func (r raw) hub(t *testing.T) queueadmission.Policy {
 	t.Helper()
-	return queueadmission.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return queueadmission.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		queueadmissionv1.RegisterQueueAdmissionServiceServer(server, r)
 	}), name)
 }
@@ -115,7 +115,7 @@ func TestPolicySeesWholeSnapshot(t *testing.T) {
 
 func TestPolicyIsConstructedWithItsConfig(t *testing.T) {
 	t.Parallel()
-	policy := queueadmission.NewV1(
+	policy := queueadmission.V1().Bind(
 		plugintest.Serve(t, qav1.Register(name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
 			config := framework.Config[map[string]any](setup)
 			return policy(func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, fmt.Errorf("config %v", config) }),

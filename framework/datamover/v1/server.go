@@ -6,12 +6,19 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 )
 
-func kind() glue.Kind[DataMover] {
-	return glue.Kind[DataMover]{Wire: "DataMover", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[DataMover] {
+	return hostapi.Kind[DataMover]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "DataMover", Probe: datamoverv1.DataMoverService_Check_FullMethodName,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[DataMover]) {

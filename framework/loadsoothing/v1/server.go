@@ -6,13 +6,21 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
-func kind() glue.Kind[LoadSoothing] {
-	return glue.Kind[LoadSoothing]{Wire: "LoadSoothing", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[LoadSoothing] {
+	return hostapi.Kind[LoadSoothing]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "LoadSoothing", Probe: loadsoothingv1.LoadSoothingService_Admit_FullMethodName,
+			Policy: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[LoadSoothing]) {

@@ -102,5 +102,5 @@ type AdmitOutput struct {
 func Register(
 	name string, newPolicy func(context.Context, *framework.Setup) (LoadSoothing, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newPolicy, options)
+	return register.New(Kind(), name, newPolicy, options)
 }

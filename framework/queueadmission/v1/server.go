@@ -6,13 +6,21 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-func kind() glue.Kind[QueueAdmission] {
-	return glue.Kind[QueueAdmission]{Wire: "QueueAdmission", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[QueueAdmission] {
+	return hostapi.Kind[QueueAdmission]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "QueueAdmission", Probe: queueadmissionv1.QueueAdmissionService_Decide_FullMethodName,
+			Policy: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[QueueAdmission]) {

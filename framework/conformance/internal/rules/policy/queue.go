@@ -12,11 +12,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
 func queueRules() []suite.Rule {
-	kinds := []string{"QueueAdmission"}
+	kinds := []string{qav1.Kind().Wire}
 	absent := func(what string) func() error {
 		return func() error { return suite.Skip("no decision %s", what) }
 	}

@@ -10,11 +10,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
 func soothingRules() []suite.Rule {
-	kinds := []string{"LoadSoothing"}
+	kinds := []string{lsv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "soothing-decides", Kinds: kinds, Check: with(checkSoothingDecides),
