@@ -14,7 +14,6 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
-	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
 // Description is what a plugin process reports about itself.
@@ -96,7 +95,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 		if version == "" {
 			continue
 		}
-		if err := reply.Line(field, version); err != nil {
+		if err := hostapi.Line(field, version); err != nil {
 			return err
 		}
 	}
@@ -149,13 +148,13 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 		}
 	}
 	for _, resource := range plugin.GetObjects() {
-		if err := reply.Line("objects of "+wire+" "+plugin.GetName(), resource); err != nil {
+		if err := hostapi.Line("objects of "+wire+" "+plugin.GetName(), resource); err != nil {
 			return Listed{}, err
 		}
 	}
 	for field, limit := range map[string]*durationpb.Duration{"operation_timeout": plugin.GetOperationTimeout(),
 		"stall_timeout": plugin.GetStallTimeout()} {
-		if _, err := reply.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
+		if _, err := hostapi.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
 			return Listed{}, err
 		}
 	}

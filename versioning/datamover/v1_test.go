@@ -91,7 +91,7 @@ func TestEveryFieldArrives(t *testing.T) {
 		Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true,
 	}, nil)
 	require.NoError(t, err)
-	require.Equal(t, datamover.Snapshot{ID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, snapshot)
+	require.Equal(t, datamover.Snapshot{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, snapshot)
 	restored, err := asked.Restore(ctx, datamover.Restore{
 		Repository: repository(), SnapshotID: "s-1", Volume: datamover.Volume{Path: "/dev/v", Block: true},
 		Settings: settings, Bytes: 9,
@@ -275,7 +275,7 @@ func TestUnlikelyProgressIsMadePossible(t *testing.T) {
 		result(&datamoverv1.BackupResult{SnapshotId: "s"}),
 	}}.backup(t, func(p datamover.Progress) { seen = append(seen, p) })
 	require.NoError(t, err)
-	require.Equal(t, "s", snapshot.ID)
+	require.Equal(t, "s", snapshot.SnapshotID)
 	require.Equal(t, []datamover.Progress{
 		{DoneBytes: 5, DoneFiles: 1},
 		{DoneBytes: 9, TotalBytes: 9, DoneFiles: 2, TotalFiles: 2},

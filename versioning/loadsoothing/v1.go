@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
@@ -29,40 +28,16 @@ type v1 struct {
 }
 
 func (p v1) Admit(ctx context.Context, request *Request) (*Decision, error) {
-	sent := &loadsoothingv1.AdmitRequest{
-		Plugin: p.Name(),
-		Config: reply.Config(request.Config),
-		Now:    timestamppb.New(request.Now),
-		Limit:  reply.Int32(request.Limit),
-		Load: &loadsoothingv1.Load{
-			Kind:    request.Load.Kind,
-			Name:    request.Load.Name,
-			Node:    request.Load.Node,
-			Created: timestamppb.New(request.Load.Created),
-			Ahead:   reply.Int32(request.Load.Ahead),
-
-			StorageClass: request.Load.StorageClass,
-			Namespace:    request.Load.Namespace,
-			Bytes:        request.Load.Bytes,
-			Owner:        request.Load.Owner,
-		},
-	}
-	for _, count := range request.Counts {
-		sent.Counts = append(sent.Counts, &loadsoothingv1.Count{
-			Kind: count.Kind, Node: count.Node,
-			Accepted: reply.Int32(count.Accepted), Prepared: reply.Int32(count.Prepared),
-			StorageClass: count.StorageClass, Namespace: count.Namespace, Owner: count.Owner, Bytes: count.Bytes,
-		})
-	}
+	sent := lsv1.EncodeInput(p.Name(), reply.Config(request.Config), &request.Input)
 	return versioning.Ask(ctx, p.Plugin, p.client.Admit, sent, func(answer *loadsoothingv1.AdmitResponse) (*Decision,
 		error) {
-		if answer.GetAdmitted() {
+		decision, err := lsv1.DecodeOutput(answer)
+		if decision.Admitted {
 			return &Decision{Admitted: true}, nil
 		}
-		retryAfter, err := reply.Timeout("retry_after", answer.GetRetryAfter())
 		if err != nil {
 			return nil, err
 		}
-		return &Decision{Reason: answer.GetReason(), RetryAfter: retryAfter}, validateRefusal(answer.GetReason(), retryAfter)
+		return decision, decision.Validate()
 	})
 }

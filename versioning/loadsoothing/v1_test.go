@@ -56,8 +56,7 @@ func (r raw) hub(t *testing.T) loadsoothing.Policy {
 
 func request() *loadsoothing.Request {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	return &loadsoothing.Request{
-		Config: []byte(`{"perNode":1}`), Now: now, Limit: 4,
+	return &loadsoothing.Request{Config: []byte(`{"perNode":1}`), Input: loadsoothing.Input{Now: now, Limit: 4,
 		Load: loadsoothing.Load{
 			Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: now.Add(-time.Minute), Ahead: 2,
 			StorageClass: "fast", Namespace: "shop", Bytes: 5 << 40, Owner: "nightly",
@@ -67,7 +66,7 @@ func request() *loadsoothing.Request {
 				Bytes: 7},
 			{Kind: "PodVolumeRestore", Prepared: 1},
 		},
-	}
+	}}
 }
 
 func TestPolicySeesLoadAndCounts(t *testing.T) {

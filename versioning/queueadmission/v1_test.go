@@ -57,8 +57,7 @@ func (r raw) hub(t *testing.T) queueadmission.Policy {
 func at(hour int) time.Time { return time.Date(2026, 5, 1, hour, 0, 0, 0, time.UTC) }
 
 func snapshot() *queueadmission.Snapshot {
-	return &queueadmission.Snapshot{
-		Config: []byte(`{"freeze":"sunday"}`), Now: at(12), Limit: 3,
+	return &queueadmission.Snapshot{Config: []byte(`{"freeze":"sunday"}`), Input: queueadmission.Input{Now: at(12), Limit: 3,
 		Running: []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"},
 			ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
 		Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"},
@@ -73,9 +72,9 @@ func snapshot() *queueadmission.Snapshot {
 				Labels: map[string]string{"velero.io/schedule-name": "nightly"}, Annotations: map[string]string{"priority": "high"},
 				Created: at(11), Spec: []byte(`{"includedNamespaces":["*"]}`),
 			},
-			{Name: "d", Created: at(12), Spec: []byte("garbage")},
+			{Name: "d", ClusterScope: queueadmission.ClusterScopeNone, Created: at(12), Spec: []byte("garbage")},
 		},
-	}
+	}}
 }
 
 func TestPolicySeesWholeSnapshot(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
 	"github.com/cleat-dev/cleat/versioning"
@@ -55,7 +56,7 @@ func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
 			return result, err
 		}
 		result.WaitForAdditionalItems = answer.GetWaitForAdditionalItems()
-		result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout",
+		result.AdditionalItemsReadyTimeout, err = hostapi.Timeout("additionalItemsReadyTimeout",
 			answer.GetAdditionalItemsReadyTimeout())
 		return result, err
 	})
