@@ -155,7 +155,8 @@ func plantedDefects(t *testing.T) {
 		running.Go(func() error {
 			t.Run("none in "+kind, func(t *testing.T) {
 				report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--kind", kind),
-					append(defectOptions(t, kind), conformance.WithTimeout(patience), conformance.WithLeakCalls(40))...)
+					append(defectOptions(t, kind), conformance.WithTimeout(patience), conformance.WithPatience(patience, patience),
+						conformance.WithLeakCalls(40))...)
 				require.NoError(t, err)
 				require.Empty(t, broken(report, conformance.Failed, conformance.Warned))
 			})

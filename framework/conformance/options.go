@@ -29,7 +29,7 @@ func newOptions(opts []Option) *options {
 	return o
 }
 
-// WithTimeout sets how long a start, a call, or a message of a stream may take. The default is a minute. Only a plugin
+// WithTimeout sets how long a start, a call, or a message of a stream may take. The default is three minutes. Only a plugin
 // that hangs makes the test wait so long, so the timeout can be generous.
 func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.Timeout = timeout } }
 

@@ -7,7 +7,6 @@ import (
 
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
-	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
@@ -50,7 +49,7 @@ func Rules() []suite.Rule {
 		{
 			ID: "operation-cancel-ends", Kinds: starting, Check: with(checkCancelEnds),
 			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.",
-				process.Patience),
+				suite.Patience),
 		},
 		{
 			ID: "operation-own", Kinds: starting, Check: with(checkOwnOperation),

@@ -157,21 +157,16 @@ func judgedLoads(by func(*loadsoothingv1.AdmitResponse) error) func(context.Cont
 }
 
 func judgeReason(decided *loadsoothingv1.AdmitResponse) error {
-	return suite.CheckLine("reason", decided.GetReason())
+	output, _ := lsv1.DecodeOutput(decided) // judgeRetry has the error
+	return output.ValidateReason()
 }
 
 func judgeRetry(decided *loadsoothingv1.AdmitResponse) error {
-	after := decided.GetRetryAfter()
-	if after == nil {
-		return nil
-	}
-	if err := after.CheckValid(); err != nil {
+	output, err := lsv1.DecodeOutput(decided)
+	if err != nil {
 		return err
 	}
-	if again := after.AsDuration(); again < 0 || again > time.Hour {
-		return fmt.Errorf("it is %s", again)
-	}
-	return nil
+	return output.ValidateRetryAfter()
 }
 
 func checkSoothingEmpty(ctx context.Context, s *policy) error {
