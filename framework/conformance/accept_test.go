@@ -65,6 +65,7 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 					conformance.WithItem([]byte("{apiVersion: v1, kind: PersistentVolume, metadata: {name: own}, spec: {volume: " +
 						"vol-1}}")),
 					conformance.WithConfig("example.io/first-come", map[string]string{"closed": "true"}),
+					conformance.WithPatience(time.Second, patience), // no operation ends
 				},
 				broken: []string{
 					"BackupItemActionV2 example.io/mover: operation-unknown",

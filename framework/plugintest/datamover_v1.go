@@ -56,7 +56,8 @@ func (m dataMoverV1) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.C
 // moved makes a call, reports its progress, and returns its result.
 func moved[Q, A, R, O any](
 	ctx context.Context, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error),
-	request *Q, report func(dmv1.Progress), progressOf func(*A) *datamoverv1.Progress, resultOf func(*A) *R, outputOf func(*R) O,
+	request *Q, report func(dmv1.Progress), progressOf func(*A) *datamoverv1.Progress, resultOf func(*A) *R,
+	outputOf func(*R) O,
 ) (*O, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

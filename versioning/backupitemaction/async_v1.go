@@ -31,7 +31,10 @@ func AsyncV1() versioning.Version[Action] {
 // newAsyncV1 returns the facade of p at version 1. Execute calls Start; the result has no operation if the plugin had
 // nothing to start.
 func newAsyncV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
-	return asyncV1{Plugin: p, Many: new(versioning.Many), client: asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn)}
+	return asyncV1{
+		Plugin: p, Many: new(versioning.Many),
+		client: asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn),
+	}
 }
 
 type asyncV1 struct {

@@ -38,7 +38,8 @@ type (
 	// Progress is how far a call is. Numbers are not negative, do not decrease from one report to the next, and the done
 	// ones do not exceed a total that is known.
 	Progress = dmv1.Progress
-	// Backup is a volume to store. Again costs some time; it is set unless the caller knows that this is the first attempt.
+	// Backup is a volume to store. Again costs some time; the caller sets it unless it knows that this is the first
+	// attempt.
 	Backup = dmv1.BackupInput
 	// Snapshot is a snapshot that is complete and durable.
 	Snapshot = dmv1.BackupOutput

@@ -91,7 +91,8 @@ func TestEveryFieldArrives(t *testing.T) {
 		Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true,
 	}, nil)
 	require.NoError(t, err)
-	require.Equal(t, datamover.Snapshot{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, snapshot)
+	require.Equal(t, datamover.Snapshot{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}},
+		snapshot)
 	restored, err := asked.Restore(ctx, datamover.Restore{
 		Repository: repository(), SnapshotID: "s-1", Volume: datamover.Volume{Path: "/dev/v", Block: true},
 		Settings: settings, Bytes: 9,

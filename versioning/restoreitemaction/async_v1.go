@@ -31,7 +31,10 @@ func AsyncV1() versioning.Version[Action] {
 // newAsyncV1 returns the facade of p at version 1. Execute calls Start; the result has no operation if the plugin had
 // nothing to start. The action does not wait for additional items.
 func newAsyncV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
-	return asyncV1{Plugin: p, Many: new(versioning.Many), client: asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(conn)}
+	return asyncV1{
+		Plugin: p, Many: new(versioning.Many),
+		client: asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(conn),
+	}
 }
 
 type asyncV1 struct {

@@ -89,7 +89,8 @@ func TestAFieldIsWrittenInThreePlaces(t *testing.T) {
 		for inProto, inGo := range fields {
 			// declared in a message or a type, or given to a literal
 			writes := regexp.MustCompile(`(?m)\b` + inProto + ` = \d|^\t` + inGo + `\b [^:=(]*$|\b` + inGo + `:`)
-			places := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !writes.MatchString(read(t, file)) })
+			places := slices.DeleteFunc(slices.Clone(files),
+				func(file string) bool { return !writes.MatchString(read(t, file)) })
 			require.Len(t, places, 3, "%s of %s", inProto, kind)
 		}
 	}

@@ -64,7 +64,9 @@ func (s *server) Restore(
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: encodeRestore(output)}})
+	return stream.Send(&datamoverv1.RestoreResponse{
+		Part: &datamoverv1.RestoreResponse_Result{Result: encodeRestore(output)},
+	})
 }
 
 func (s *server) Forget(
@@ -100,7 +102,9 @@ func (s *server) Maintain(
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Result{Result: encodeMaintain(output)}})
+	return stream.Send(&datamoverv1.MaintainResponse{
+		Part: &datamoverv1.MaintainResponse_Result{Result: encodeMaintain(output)},
+	})
 }
 
 func (s *server) Check(

@@ -95,7 +95,8 @@ type AdmitOutput struct {
 	Admitted bool
 	// Reason is why it may not, for people: one line, at most 1024 bytes, never empty then.
 	Reason string
-	// RetryAfter is when to call again if it may not, at most MaxRetryAfter; zero is the node agent's own interval, 5 seconds.
+	// RetryAfter is when to call again if it may not, at most MaxRetryAfter; zero is the node agent's own interval, 5
+	// seconds.
 	RetryAfter time.Duration
 }
 
