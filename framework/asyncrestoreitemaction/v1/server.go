@@ -19,8 +19,8 @@ import (
 func Kind() hostapi.Kind[AsyncRestoreItemAction] {
 	return hostapi.Kind[AsyncRestoreItemAction]{
 		KindVersion: hostapi.KindVersion{
-			Wire:  "AsyncRestoreItemAction",
-			Probe: asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName,
+			Wire:       "AsyncRestoreItemAction",
+			Probe:      asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName,
 			Operations: true,
 		},
 		Bind: bind,
