@@ -153,10 +153,8 @@ func TestRegisterAllRefusesMistakes(t *testing.T) {
 		"one kind with two interfaces": {
 			[]framework.Registration{
 				biav1.Register("a.b/c", newAction),
-				hostapi.Register(hostapi.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(context.Context, *framework.Setup) (int,
-					error) {
-					return 0, nil
-				}),
+				hostapi.Register(hostapi.Kind[int]{KindVersion: biav1.Kind().KindVersion}, "a.b/d",
+					func(context.Context, *framework.Setup) (int, error) { return 0, nil }),
 			}, "two different Go interfaces",
 		},
 		"a version alone": {[]framework.Registration{framework.WithVersion("v1")}, "nothing is registered"},

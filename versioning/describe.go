@@ -17,7 +17,6 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
-	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
 // Description is what a plugin process reports about itself.
@@ -101,7 +100,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 		if version == "" {
 			continue
 		}
-		if err := reply.Line(field, version); err != nil {
+		if err := hostapi.Line(field, version); err != nil {
 			return err
 		}
 	}
@@ -158,7 +157,7 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 		}
 	}
 	for _, resource := range plugin.GetObjects() {
-		if err := reply.Line("objects of "+wire+" "+plugin.GetName(), resource); err != nil {
+		if err := hostapi.Line("objects of "+wire+" "+plugin.GetName(), resource); err != nil {
 			return Listed{}, err
 		}
 	}
@@ -167,7 +166,7 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 	}
 	for field, limit := range map[string]*durationpb.Duration{"operation_timeout": plugin.GetOperationTimeout(),
 		"stall_timeout": plugin.GetStallTimeout()} {
-		if _, err := reply.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
+		if _, err := hostapi.Timeout(field+" of "+wire+" "+plugin.GetName(), limit); err != nil {
 			return Listed{}, err
 		}
 	}
@@ -177,7 +176,7 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 // validateRoles checks the roles of an implementation. Those that this server does not know are ignored.
 func validateRoles(wire string, plugin *plugininfov1.Plugin) error {
 	for i, role := range plugin.GetRoles() {
-		if err := reply.Line("roles of "+wire+" "+plugin.GetName(), role); err != nil {
+		if err := hostapi.Line("roles of "+wire+" "+plugin.GetName(), role); err != nil {
 			return err
 		}
 		if slices.Contains(plugin.GetRoles()[:i], role) {

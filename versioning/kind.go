@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Kind is one kind of plugin with all its versions on the wire. H is its hub.
@@ -27,6 +29,15 @@ type Kind[H any] struct {
 	Versions []Version[H]
 }
 
+// NewKind returns the kind that has versions, the first of which sets its name, and whether it is a policy or
+// configured.
+func NewKind[H any](versions ...Version[H]) Kind[H] {
+	name, _ := hostapi.SplitWireKind(versions[0].Wire)
+	return Kind[H]{
+		Name: name, Policy: versions[0].policy, Configured: versions[0].configured, Versions: versions,
+	}
+}
+
 // Version is one version of a kind on the wire.
 type Version[H any] struct {
 	// Wire is the version's name in a plugin's list, "BackupItemActionV2".
@@ -44,6 +55,28 @@ type Version[H any] struct {
 	Calls Calls
 	// Deprecated says what to use instead if the version is going to be removed; empty otherwise.
 	Deprecated string
+
+	policy, configured bool // as in Kind
+}
+
+// NewVersion returns the version that framework describes as kind. bind returns the facade of a plugin behind conn, and
+// calls declares the methods.
+func NewVersion[A, H any](
+	kind hostapi.Kind[A], bind func(p Plugin, conn grpc.ClientConnInterface) H, calls Calls,
+) Version[H] {
+	name, number := hostapi.SplitWireKind(kind.Wire)
+	return Version[H]{
+		Wire: kind.Wire, Number: number, Probe: kind.Probe, Calls: calls,
+		Bind: func(conn grpc.ClientConnInterface, plugin string) H { return bind(NewPlugin(name, plugin), conn) },
+
+		policy: kind.Policy, configured: !kind.Policy && !kind.HasInit,
+	}
+}
+
+// Deprecate returns the version with Deprecated set to instead.
+func (v Version[H]) Deprecate(instead string) Version[H] {
+	v.Deprecated = instead
+	return v
 }
 
 // Version returns the version with the name wire in a plugin's list, or false if there is none.

@@ -209,7 +209,7 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 	}, moved)
 	require.NoError(t, mover.Cancel(t.Context(), "move-a", unquoted(nightly)))
 
-	fetcher := restoreitemaction.NewV2(conn, "example.io/fetcher")
+	fetcher := restoreitemaction.V2().Bind(conn, "example.io/fetcher")
 	_, err = fetcher.AppliesTo(t.Context())
 	require.NoError(t, err)
 	created, err := fetcher.Execute(t.Context(), restoreitemaction.Input{Item: unquoted(pod), Restore: unquoted(monday),
@@ -237,13 +237,13 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 		require.Equal(t, want, ready)
 	}
 
-	forget := deleteitemaction.NewV1(conn, "example.io/forget")
+	forget := deleteitemaction.V1().Bind(conn, "example.io/forget")
 	selector, err = forget.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{LabelSelector: "app=db"}, selector)
 	require.NoError(t, forget.Execute(t.Context(), unquoted(pod), unquoted(nightly)))
 
-	shards := itemblockaction.NewV1(conn, "example.io/shards")
+	shards := itemblockaction.V1().Bind(conn, "example.io/shards")
 	selector, err = shards.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, selector)
@@ -253,7 +253,7 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 		{Resource: "pods", Namespace: "in-1", Name: "a-2"}, {Group: "example.io", Resource: "rings", Name: "nightly"},
 	}, related)
 
-	requireHostSpeaksToSnapshotter(t, volumesnapshotter.NewV1(conn, "example.io/san"))
+	requireHostSpeaksToSnapshotter(t, volumesnapshotter.V1().Bind(conn, "example.io/san"))
 }
 
 func requireHostSpeaksToSnapshotter(t *testing.T, san volumesnapshotter.Snapshotter) {

@@ -413,7 +413,7 @@ func requireHostSpeaksVelero(t *testing.T, v velero) {
 	})
 	conn := scripted(t, v, script)
 
-	backup := backupitemaction.NewV1(conn, "example.io/stamp")
+	backup := backupitemaction.V1().Bind(conn, "example.io/stamp")
 	selector, err := backup.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{
@@ -429,15 +429,15 @@ func requireHostSpeaksVelero(t *testing.T, v velero) {
 			Name: "web"}},
 	}, result)
 
-	skipped, err := restoreitemaction.NewV1(conn, "example.io/skip").Execute(t.Context(), restoreitemaction.Input{
+	skipped, err := restoreitemaction.V1().Bind(conn, "example.io/skip").Execute(t.Context(), restoreitemaction.Input{
 		Item: unquoted(pod), Restore: []byte("{}"), ItemFromBackup: unquoted(old),
 	})
 	require.NoError(t, err)
 	require.True(t, skipped.SkipRestore)
-	all, err := restoreitemaction.NewV1(conn, "example.io/skip").AppliesTo(t.Context())
+	all, err := restoreitemaction.V1().Bind(conn, "example.io/skip").AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{}, all)
-	restored, err := restoreitemaction.NewV1(conn, "example.io/compare").Execute(t.Context(), restoreitemaction.Input{
+	restored, err := restoreitemaction.V1().Bind(conn, "example.io/compare").Execute(t.Context(), restoreitemaction.Input{
 		Item: unquoted(pod), Restore: []byte(`{"metadata":{"name":"monday"}}`), ItemFromBackup: unquoted(old),
 	})
 	require.NoError(t, err)
@@ -446,7 +446,7 @@ func requireHostSpeaksVelero(t *testing.T, v velero) {
 		AdditionalItems: []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "in-1", Name: "settings"}},
 	}, restored)
 
-	store := objectstore.NewV1(conn, "example.io/memory")
+	store := objectstore.V1().Bind(conn, "example.io/memory")
 	require.NoError(t, store.Init(t.Context(), map[string]string{"scheme": "https"}))
 	require.NoError(t, store.PutObject(t.Context(), "bucket", "a/b", strings.NewReader(piece+piece+"end")))
 	require.NoError(t, store.PutObject(t.Context(), "bucket", "a/empty", strings.NewReader("")))

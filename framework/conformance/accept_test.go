@@ -65,6 +65,7 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 					conformance.WithItem([]byte("{apiVersion: v1, kind: PersistentVolume, metadata: {name: own}, spec: {volume: " +
 						"vol-1}}")),
 					conformance.WithConfig("example.io/first-come", map[string]string{"closed": "true"}),
+					conformance.WithPatience(time.Second, patience), // no operation ends
 				},
 				broken: []string{
 					"BackupItemActionV2 example.io/mover: operation-unknown",
@@ -155,7 +156,8 @@ func plantedDefects(t *testing.T) {
 		running.Go(func() error {
 			t.Run("none in "+kind, func(t *testing.T) {
 				report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--kind", kind),
-					append(defectOptions(t, kind), conformance.WithTimeout(patience), conformance.WithLeakCalls(40))...)
+					append(defectOptions(t, kind), conformance.WithTimeout(patience), conformance.WithPatience(patience, patience),
+						conformance.WithLeakCalls(40))...)
 				require.NoError(t, err)
 				require.Empty(t, broken(report, conformance.Failed, conformance.Warned))
 			})

@@ -29,8 +29,8 @@ func newOptions(opts []Option) *options {
 	return o
 }
 
-// WithTimeout sets how long a start, a call, or a message of a stream may take. The default is a minute. Only a plugin
-// that hangs makes the test wait so long, so the timeout can be generous.
+// WithTimeout sets how long a start, a call, or a message of a stream may take. The default is three minutes. Only a
+// plugin that hangs makes the test wait so long, so the timeout can be generous.
 func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.Timeout = timeout } }
 
 // WithOperationWait sets how long to wait for an operation that a plugin has started to complete. The default is 10
@@ -118,9 +118,10 @@ func WithProgress(tell func(Progress)) Option { return func(o *options) { o.prog
 func ParseConfig(text string) (Option, error) {
 	key, value, found := strings.Cut(text, "=")
 	name := ""
-	if at := strings.LastIndexByte(key, ':'); at >= 0 &&
-		(strings.Contains(key[:at], "/") || wire.Probes()[key[:at]].Method != "") {
-		name, key = key[:at], key[at+1:]
+	if at := strings.LastIndexByte(key, ':'); at >= 0 {
+		if _, known := wire.Kind(key[:at]); known || strings.Contains(key[:at], "/") {
+			name, key = key[:at], key[at+1:]
+		}
 	}
 	if !found || key == "" {
 		return nil, fmt.Errorf(`config %q must be KEY=VALUE, or PLUGIN:KEY=VALUE or KIND/PLUGIN:KEY=VALUE for one plugin`,

@@ -29,6 +29,10 @@ func TestUnusualPluginsAreNotAccused(t *testing.T) {
 			require.Contains(t, result.Seen, "no server answers at the address of the URL: ")
 		},
 	}
+	expected["unusual policy that waits for operations and restores"] = func(t *testing.T, report *conformance.Report) {
+		require.Equal(t, conformance.Passed, resultOf(t, report, "QueueAdmission", "queue-blockers").Outcome,
+			"there is a snapshot with operations and restores")
+	}
 	for _, selector := range []string{"Pod,persistentvolumeclaim", "CronJob", "Widget.example.io", "gadgets"} {
 		expected["unusual selector "+selector] = func(t *testing.T, report *conformance.Report) {
 			require.Equal(t, conformance.Passed, resultOf(t, report, "BackupItemAction", "action-own-answer").Outcome,

@@ -22,7 +22,7 @@ func AsyncBackupItemAction(
 			return nil, err
 		}
 		return backupAction{action}, nil
-	}, append(options[:len(options):len(options)], framework.Option(glue.AdapterOf("AsyncBackupItemAction")))...)
+	}, append(options[:len(options):len(options)], framework.Option(glue.AdapterOf(abiav1.Kind().Wire)))...)
 }
 
 // backupAction is a BackupItemAction v2 by an AsyncBackupItemAction.

@@ -23,7 +23,7 @@ func AsyncRestoreItemAction(
 			return nil, err
 		}
 		return restoreAction{async: action}, nil
-	}, append(options[:len(options):len(options)], framework.Option(glue.AdapterOf("AsyncRestoreItemAction")))...)
+	}, append(options[:len(options):len(options)], framework.Option(glue.AdapterOf(ariav1.Kind().Wire)))...)
 }
 
 // restoreAction is a RestoreItemAction v2 by an AsyncRestoreItemAction. It never waits for additional items.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
@@ -78,6 +80,9 @@ func ErrorOf(code codes.Code) error { return glue.ErrorOf(code) }
 // Kind is one kind of plugin at one version. H is the Go interface that authors implement.
 type Kind[H any] = glue.Kind[H]
 
+// KindVersion describes one version of a kind on the wire.
+type KindVersion = glue.KindVersion
+
 // Handlers finds the implementations that requests name.
 type Handlers[H any] = glue.Handlers[H]
 
@@ -91,6 +96,17 @@ func Register[H any](
 // LastLines returns the end of the lines that a plugin reports for an operation, as much of it as is kept. What is cut
 // off is marked.
 func LastLines(text string) string { return tail.Lines(text) }
+
+// Line checks a text for people in field of a reply: one line of at most 1024 bytes, not empty.
+func Line(field, received string) error { return wire.Line(field, received) }
+
+// Clip returns received, shortened for an error message.
+func Clip(received string) string { return wire.Clip(received) }
+
+// Timeout checks a time in field of a reply, and returns it. None and zero leave the choice to the host.
+func Timeout(field string, received *durationpb.Duration) (time.Duration, error) {
+	return wire.ReceivedTimeout(field, received)
+}
 
 // Pieces returns the pieces in which an object is sent to or from an ObjectStore: all but the last are full.
 func Pieces(object io.Reader) iter.Seq2[[]byte, error] { return wire.Pieces(object) }

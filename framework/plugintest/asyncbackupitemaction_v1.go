@@ -11,7 +11,7 @@ import (
 // AsyncBackupItemActionV1 returns the action that is registered as name.
 func (p *Plugin) AsyncBackupItemActionV1(name string, options ...Option) abiav1.AsyncBackupItemAction {
 	p.t.Helper()
-	to := p.target("AsyncBackupItemAction", 1, name)
+	to := p.target(abiav1.Kind().KindVersion, name)
 	return asyncBackupItemActionV1{to,
 		asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(p.configured(to, options))}
 }

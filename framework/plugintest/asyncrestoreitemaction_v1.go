@@ -11,7 +11,7 @@ import (
 // AsyncRestoreItemActionV1 returns the action that is registered as name.
 func (p *Plugin) AsyncRestoreItemActionV1(name string, options ...Option) ariav1.AsyncRestoreItemAction {
 	p.t.Helper()
-	to := p.target("AsyncRestoreItemAction", 1, name)
+	to := p.target(ariav1.Kind().KindVersion, name)
 	return asyncRestoreItemActionV1{to,
 		asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(p.configured(to, options))}
 }

@@ -11,7 +11,7 @@ import (
 // BackupItemActionV1 returns the action that is registered as name.
 func (p *Plugin) BackupItemActionV1(name string, options ...Option) biav1.BackupItemAction {
 	p.t.Helper()
-	to := p.target("BackupItemAction", 1, name)
+	to := p.target(biav1.Kind().KindVersion, name)
 	return backupItemActionV1{to, backupitemactionv1.NewBackupItemActionClient(p.configured(to, options))}
 }
 

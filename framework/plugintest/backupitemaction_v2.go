@@ -11,7 +11,7 @@ import (
 // BackupItemActionV2 returns the action that is registered as name.
 func (p *Plugin) BackupItemActionV2(name string, options ...Option) biav2.BackupItemAction {
 	p.t.Helper()
-	to := p.target("BackupItemAction", 2, name)
+	to := p.target(biav2.Kind().KindVersion, name)
 	return backupItemActionV2{to, backupitemactionv2.NewBackupItemActionClient(p.configured(to, options))}
 }
 

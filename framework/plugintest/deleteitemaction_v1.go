@@ -11,7 +11,7 @@ import (
 // DeleteItemActionV1 returns the action that is registered as name.
 func (p *Plugin) DeleteItemActionV1(name string, options ...Option) diav1.DeleteItemAction {
 	p.t.Helper()
-	to := p.target("DeleteItemAction", 1, name)
+	to := p.target(diav1.Kind().KindVersion, name)
 	return deleteItemActionV1{to, deleteitemactionv1.NewDeleteItemActionClient(p.configured(to, options))}
 }
 

@@ -11,7 +11,7 @@ import (
 // ItemBlockActionV1 returns the action that is registered as name.
 func (p *Plugin) ItemBlockActionV1(name string, options ...Option) ibav1.ItemBlockAction {
 	p.t.Helper()
-	to := p.target("ItemBlockAction", 1, name)
+	to := p.target(ibav1.Kind().KindVersion, name)
 	return itemBlockActionV1{to, itemblockactionv1.NewItemBlockActionClient(p.configured(to, options))}
 }
 

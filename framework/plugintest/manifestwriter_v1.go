@@ -19,7 +19,7 @@ import (
 // ManifestWriterV1 returns the writer that is registered as name.
 func (p *Plugin) ManifestWriterV1(name string, options ...Option) mwv1.ManifestWriter {
 	p.t.Helper()
-	return manifestWriterV1{p.target("ManifestWriter", 1, name), p.json(chosen(options).config),
+	return manifestWriterV1{p.target(mwv1.Kind().KindVersion, name), p.json(chosen(options).config),
 		manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
 }
 

@@ -22,7 +22,7 @@ func (p *Plugin) ObjectStoreV1(name string, options ...Option) osv1.ObjectStore 
 				Config: config})
 			return err
 		}})
-	return objectStoreV1{p.target("ObjectStore", 1, name), client}
+	return objectStoreV1{p.target(osv1.Kind().KindVersion, name), client}
 }
 
 type objectStoreV1 struct {

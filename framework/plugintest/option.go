@@ -30,7 +30,7 @@ func (p *Plugin) ValidateConfig(kind, name string, config any) error {
 			newest = max(newest, one.Version)
 		}
 	}
-	asked := p.target(kind, max(newest, 1), name)
+	asked := p.find(kind, max(newest, 1), name)
 	answer, err := plugininfov1.NewPluginInfoServiceClient(p.conn).ValidateConfig(p.t.Context(),
 		&plugininfov1.ValidateConfigRequest{
 			Kind: kind, Version: int32(newest), Name: name, Config: p.json(config),

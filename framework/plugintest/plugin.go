@@ -133,8 +133,15 @@ type target struct {
 	name    string
 }
 
-// target returns the implementation with that kind, version and name, or ends the test.
-func (p *Plugin) target(kind string, version int, name string) target {
+// target returns the implementation of a kind with that name, or ends the test.
+func (p *Plugin) target(of hostapi.KindVersion, name string) target {
+	p.t.Helper()
+	kind, version := hostapi.SplitWireKind(of.Wire)
+	return p.find(kind, version, name)
+}
+
+// find returns the implementation with that kind, version and name, or ends the test.
+func (p *Plugin) find(kind string, version int, name string) target {
 	p.t.Helper()
 	var known []string
 	for _, one := range p.registered {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -165,6 +166,30 @@ func TestLogLinesAreKept(t *testing.T) {
 	require.Equal(t, "example.io/stamp", lines[0].Fields["plugin"])
 	require.Regexp(t, `^plugintest/plugin_test\.go:\d+$`, lines[0].Fields["logSource"])
 	require.Equal(t, lines[0], plugin.AwaitLog("stamped"))
+}
+
+// watcher is a policy that keeps what it was asked.
+type watcher struct{ asked *qav1.DecideInput }
+
+func (w *watcher) Decide(_ context.Context, input *qav1.DecideInput) (*qav1.DecideOutput, error) {
+	w.asked = input
+	return &qav1.DecideOutput{}, nil
+}
+
+func TestWholeSnapshotReachesThePolicy(t *testing.T) {
+	t.Parallel()
+	policy := &watcher{}
+	plugin := plugintest.Run(t, qav1.Register("example.io/watcher",
+		func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) { return policy, nil }))
+	backups := func(name string) []qav1.Backup {
+		return []qav1.Backup{{Name: name, Namespaces: []string{"shop"}, ClusterScope: qav1.ClusterScopeRelated}}
+	}
+	input := &qav1.DecideInput{Now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Limit: 3,
+		Running: backups("running"), Ready: backups("ready"), Queued: backups("queued"),
+		Operating: backups("operating"), Restoring: backups("restores/restoring")}
+	_, err := plugin.QueueAdmissionV1("example.io/watcher").Decide(t.Context(), input)
+	require.NoError(t, err)
+	require.Equal(t, input, policy.asked)
 }
 
 func TestRegisteredReturnsAllImplementations(t *testing.T) {

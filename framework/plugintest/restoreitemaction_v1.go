@@ -11,7 +11,7 @@ import (
 // RestoreItemActionV1 returns the action that is registered as name.
 func (p *Plugin) RestoreItemActionV1(name string, options ...Option) riav1.RestoreItemAction {
 	p.t.Helper()
-	to := p.target("RestoreItemAction", 1, name)
+	to := p.target(riav1.Kind().KindVersion, name)
 	return restoreItemActionV1{to, restoreitemactionv1.NewRestoreItemActionClient(p.configured(to, options))}
 }
 

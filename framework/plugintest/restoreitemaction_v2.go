@@ -12,7 +12,7 @@ import (
 // RestoreItemActionV2 returns the action that is registered as name.
 func (p *Plugin) RestoreItemActionV2(name string, options ...Option) riav2.RestoreItemAction {
 	p.t.Helper()
-	to := p.target("RestoreItemAction", 2, name)
+	to := p.target(riav2.Kind().KindVersion, name)
 	return restoreItemActionV2{to, restoreitemactionv2.NewRestoreItemActionClient(p.configured(to, options))}
 }
 

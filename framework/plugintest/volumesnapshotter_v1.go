@@ -17,7 +17,7 @@ func (p *Plugin) VolumeSnapshotterV1(name string, options ...Option) vsv1.Volume
 				&volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: name, Config: config})
 			return err
 		}})
-	return volumeSnapshotterV1{p.target("VolumeSnapshotter", 1, name), client}
+	return volumeSnapshotterV1{p.target(vsv1.Kind().KindVersion, name), client}
 }
 
 type volumeSnapshotterV1 struct {

@@ -48,16 +48,16 @@ func newWorld(t *testing.T, namespace string) *world {
 		itemactions.WithNamespace(func() (string, error) { return namespace, nil }))
 	w := &world{
 		T: t, objects: objects, ns: namespace,
-		action: func(name string) restoreitemaction.Action { return restoreitemaction.NewV1(conn, name) },
+		action: func(name string) restoreitemaction.Action { return restoreitemaction.V1().Bind(conn, name) },
 		restore: func(name string, item *unstructured.Unstructured) *restoreitemaction.Result {
-			result, err := restoreitemaction.NewV1(conn, name).Execute(t.Context(), restoreitemaction.Input{
+			result, err := restoreitemaction.V1().Bind(conn, name).Execute(t.Context(), restoreitemaction.Input{
 				Item: encode(t, item), ItemFromBackup: encode(t, item), Restore: []byte(`{}`),
 			})
 			require.NoError(t, err)
 			return result
 		},
 		backup: func(name string, item *unstructured.Unstructured) *backupitemaction.Result {
-			result, err := backupitemaction.NewV1(conn, name).Execute(t.Context(), encode(t, item),
+			result, err := backupitemaction.V1().Bind(conn, name).Execute(t.Context(), encode(t, item),
 				[]byte(`{"metadata":{"name":"b"}}`))
 			require.NoError(t, err)
 			return result
@@ -265,7 +265,7 @@ func TestDefinitionIsReadAsV1beta1WhereItIsServed(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }))
-	result, err := backupitemaction.NewV1(conn, "velero.io/crd-remap-version").Execute(t.Context(),
+	result, err := backupitemaction.V1().Bind(conn, "velero.io/crd-remap-version").Execute(t.Context(),
 		[]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.example.org"},"spec":{"preserveUnknownFields":true}}`), []byte(`{}`))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.example.org"},"spec":{"version":"v1"}}`, string(result.Item))

@@ -108,21 +108,21 @@ func TestActionsNameTheirResourcesWithoutCluster(t *testing.T) {
 		var err error
 		switch registration.Kind() {
 		case "AsyncBackupItemAction":
-			selector, err = backupitemaction.NewAsyncV1(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = backupitemaction.AsyncV1().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		case "AsyncRestoreItemAction":
-			selector, err = restoreitemaction.NewAsyncV1(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = restoreitemaction.AsyncV1().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		case "BackupItemActionV2":
-			selector, err = backupitemaction.NewV2(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = backupitemaction.V2().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		case "RestoreItemActionV2":
-			selector, err = restoreitemaction.NewV2(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = restoreitemaction.V2().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		case "DeleteItemAction":
-			selector, err = deleteitemaction.NewV1(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = deleteitemaction.V1().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		case "BackupItemAction":
-			selector, err = backupitemaction.NewV1(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = backupitemaction.V1().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		case "ItemBlockAction":
-			selector, err = itemblockaction.NewV1(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = itemblockaction.V1().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		default:
-			selector, err = restoreitemaction.NewV1(conn, registration.Name()).AppliesTo(t.Context())
+			selector, err = restoreitemaction.V1().Bind(conn, registration.Name()).AppliesTo(t.Context())
 		}
 		require.NoError(t, err)
 		require.NotEmpty(t, selector.IncludedResources, registration.Name())
@@ -132,12 +132,12 @@ func TestActionsNameTheirResourcesWithoutCluster(t *testing.T) {
 func TestErrorSaysThatThereIsNoCluster(t *testing.T) {
 	t.Parallel()
 	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return nil, errors.New("no kubeconfig here") }))
-	_, err := backupitemaction.NewV1(conn, "velero.io/service-account").Execute(t.Context(),
+	_, err := backupitemaction.V1().Bind(conn, "velero.io/service-account").Execute(t.Context(),
 		[]byte(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web","namespace":"shop"}}`), []byte(`{}`))
 	require.EqualError(t, err, "BackupItemAction(velero.io/service-account): which cluster roles a service account has: "+
 		"how to reach the cluster: no kubeconfig here")
 	item := []byte(`{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"name":"web-token-x7k2p","namespace":"shop"}}`)
-	_, err = restoreitemaction.NewV1(conn, "velero.io/secret").Execute(t.Context(), restoreitemaction.Input{
+	_, err = restoreitemaction.V1().Bind(conn, "velero.io/secret").Execute(t.Context(), restoreitemaction.Input{
 		Item: item, ItemFromBackup: item, Restore: []byte(`{}`),
 	})
 	require.EqualError(t, err, "RestoreItemAction(velero.io/secret): whether service account shop/web exists: "+
@@ -149,7 +149,7 @@ func TestUnchangedItemKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	conn := serve(t)
 	item := []byte(`{"kind":"Secret","type":"Opaque" , "apiVersion":"v1","metadata":{"name":"web","namespace":"shop"},"data":{"a":"PD4m"},"x":1.50}`)
-	result, err := restoreitemaction.NewV1(conn, "velero.io/secret").Execute(t.Context(), restoreitemaction.Input{
+	result, err := restoreitemaction.V1().Bind(conn, "velero.io/secret").Execute(t.Context(), restoreitemaction.Input{
 		Item: item, ItemFromBackup: item, Restore: []byte(`{}`),
 	})
 	require.NoError(t, err)

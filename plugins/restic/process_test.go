@@ -73,6 +73,6 @@ func TestKilledPluginEndsItsLoadAndResticWithIt(t *testing.T) {
 	require.NoError(t, err)
 	again, err := mover.Backup(t.Context(), load, nil)
 	require.NoError(t, err)
-	require.Equal(t, stored.ID, again.ID)
+	require.Equal(t, stored.SnapshotID, again.SnapshotID)
 	require.Len(t, snapshots(t, r), 1)
 }

@@ -6,24 +6,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at
-// its version 1. Execute calls Start; the result has no operation if the plugin had nothing to start.
-func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
-	return asyncV1{
-		Many:   new(versioning.Many),
-		Plugin: versioning.NewPlugin("AsyncBackupItemAction", name),
-		client: asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn),
-	}
-}
-
-// CallsAsyncV1 declares the methods of the version.
-func CallsAsyncV1() versioning.Calls {
-	return versioning.Calls{
+// AsyncV1 describes version 1 of the kind AsyncBackupItemAction.
+func AsyncV1() versioning.Version[Action] {
+	return versioning.NewVersion(abiav1.Kind(), newAsyncV1, versioning.Calls{
 		asyncbackupitemactionv1.AsyncBackupItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query,
 			Repeatable: true, Constant: true},
 		// Start is idempotent because of its key.
@@ -34,6 +25,15 @@ func CallsAsyncV1() versioning.Calls {
 		// What it does not answer is asked for by Progress.
 		asyncbackupitemactionv1.AsyncBackupItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
+	})
+}
+
+// newAsyncV1 returns the facade of p at version 1. Execute calls Start; the result has no operation if the plugin had
+// nothing to start.
+func newAsyncV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return asyncV1{
+		Plugin: p, Many: new(versioning.Many),
+		client: asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn),
 	}
 }
 

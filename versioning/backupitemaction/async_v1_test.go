@@ -58,7 +58,7 @@ func (c copier) Cancel(_ context.Context, input *abiav1.CancelInput) error {
 // authorAsync returns the hub over an author's implementation.
 func authorAsync(t *testing.T, written copier) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewAsyncV1(
+	return backupitemaction.AsyncV1().Bind(
 		plugintest.Serve(t, abiav1.Register(name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction,
 			error) {
 			return written, nil
@@ -93,7 +93,7 @@ func (r rawAsync) Progress(
 
 func (r rawAsync) hub(t *testing.T) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewAsyncV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return backupitemaction.AsyncV1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		asyncbackupitemactionv1.RegisterAsyncBackupItemActionServiceServer(server, r)
 	}), name)
 }

@@ -6,27 +6,24 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 returns the action listed as name in the plugin that conn reaches, at version 1 of the kind: it starts no
-// operations.
-func NewV1(conn grpc.ClientConnInterface, name string) Action {
-	return v1{
-		Plugin: versioning.NewPlugin("BackupItemAction", name),
-		client: backupitemactionv1.NewBackupItemActionClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Action] {
+	return versioning.NewVersion(biav1.Kind(), newV1, versioning.Calls{
 		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		backupitemactionv1.BackupItemAction_Execute_FullMethodName: {Class: versioning.Execute},
-	}
+	})
+}
+
+// newV1 returns the facade of p at version 1 of the kind: it starts no operations.
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return v1{Plugin: p, client: backupitemactionv1.NewBackupItemActionClient(conn)}
 }
 
 type v1 struct {

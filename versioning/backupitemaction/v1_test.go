@@ -39,7 +39,7 @@ func (s stamp) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.E
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written stamp) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV1(
+	return backupitemaction.V1().Bind(
 		plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return written, nil
 		})), name)
@@ -64,7 +64,7 @@ func (r raw) Execute(context.Context, *backupitemactionv1.ExecuteRequest) (*back
 
 func (r raw) hub(t *testing.T) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return backupitemaction.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		backupitemactionv1.RegisterBackupItemActionServer(server, r)
 	}), name)
 }
@@ -203,7 +203,7 @@ func TestVersion1HasNoOperations(t *testing.T) {
 func TestPluginWithoutTheKindIsAnError(t *testing.T) {
 	t.Parallel()
 	conn := plugintest.ServeRaw(t, nil, func(*grpc.Server) {})
-	_, err := backupitemaction.NewV1(conn, name).AppliesTo(t.Context())
+	_, err := backupitemaction.V1().Bind(conn, name).AppliesTo(t.Context())
 	require.ErrorContains(t, err, "unknown service generated.BackupItemAction")
 	var failed *versioning.Error
 	require.True(t, errors.As(err, &failed))
@@ -220,7 +220,7 @@ func (rawStamp) ExecuteRaw(_ context.Context, input *biav1.ExecuteRawInput) (*bi
 
 func TestV1ActionMayTakeItsItemsRaw(t *testing.T) {
 	t.Parallel()
-	action := backupitemaction.NewV1(
+	action := backupitemaction.V1().Bind(
 		plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return rawStamp{}, nil
 		})), name)

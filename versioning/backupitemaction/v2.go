@@ -6,27 +6,24 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV2 returns the action listed as name in the plugin that conn reaches, at version 2 of the kind.
-func NewV2(conn grpc.ClientConnInterface, name string) Action {
-	return v2{
-		Plugin: versioning.NewPlugin("BackupItemAction", name),
-		client: backupitemactionv2.NewBackupItemActionClient(conn),
-	}
-}
-
-// CallsV2 declares the methods of the version.
-func CallsV2() versioning.Calls {
-	return versioning.Calls{
+// V2 describes version 2 of the kind.
+func V2() versioning.Version[Action] {
+	return versioning.NewVersion(biav2.Kind(), newV2, versioning.Calls{
 		backupitemactionv2.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		backupitemactionv2.BackupItemAction_Execute_FullMethodName:  {Class: versioning.Execute},
 		backupitemactionv2.BackupItemAction_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
 		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:   {Class: versioning.Query},
-	}
+	})
+}
+
+func newV2(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return v2{Plugin: p, client: backupitemactionv2.NewBackupItemActionClient(conn)}
 }
 
 type v2 struct {

@@ -55,7 +55,7 @@ func (m mover) Cancel(_ context.Context, input *biav2.CancelInput) error {
 // authorV2 returns the hub over an author's implementation.
 func authorV2(t *testing.T, written mover) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV2(
+	return backupitemaction.V2().Bind(
 		plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return written, nil
 		})), name)
@@ -93,7 +93,7 @@ func (rawV2) Cancel(context.Context, *backupitemactionv2.BackupItemActionCancelR
 
 func (r rawV2) hub(t *testing.T) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV2(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return backupitemaction.V2().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		backupitemactionv2.RegisterBackupItemActionServer(server, r)
 	}), name)
 }
@@ -253,7 +253,7 @@ func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
 		}, nil, nil},
 	} {
 		var gotItem, gotBackup string
-		action := backupitemaction.NewV2(
+		action := backupitemaction.V2().Bind(
 			plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 				return rawMover{executeRaw: func(item, backup string) (*biav2.ExecuteRawOutput, error) {
 					gotItem, gotBackup = item, backup

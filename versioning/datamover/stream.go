@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 	"github.com/cleat-dev/cleat/versioning"
 )
@@ -60,7 +61,7 @@ func follow[Q, A, R, H any, M message[A, R]](
 type replies[R any] struct {
 	report   func(Progress) // may be nil
 	convert  func(*R) error
-	shown    Progress
+	shown    shown
 	complete bool // the result has come
 }
 
@@ -74,7 +75,7 @@ func (r *replies[R]) take(progress *datamoverv1.Progress, result *R) error {
 			return err
 		}
 		if r.report != nil {
-			r.report(r.shown)
+			r.report(Progress(r.shown))
 		}
 	}
 	if result != nil {
@@ -84,16 +85,20 @@ func (r *replies[R]) take(progress *datamoverv1.Progress, result *R) error {
 	return nil
 }
 
+// shown is the progress that the host shows.
+type shown Progress
+
 // advance takes over what a plugin reports, as far as it can be true.
-func (p *Progress) advance(sent *datamoverv1.Progress) error {
-	if err := validateProgress(sent); err != nil {
+func (s *shown) advance(sent *datamoverv1.Progress) error {
+	reported := dmv1.DecodeProgress(sent)
+	if err := reported.Validate(); err != nil {
 		return err
 	}
-	p.DoneBytes = max(p.DoneBytes, sent.GetDoneBytes())
-	p.DoneFiles = max(p.DoneFiles, sent.GetDoneFiles())
-	p.TotalBytes = total(p.TotalBytes, sent.GetTotalBytes(), p.DoneBytes)
-	p.TotalFiles = total(p.TotalFiles, sent.GetTotalFiles(), p.DoneFiles)
-	p.Activity = sent.GetActivity()
+	s.DoneBytes = max(s.DoneBytes, reported.DoneBytes)
+	s.DoneFiles = max(s.DoneFiles, reported.DoneFiles)
+	s.TotalBytes = total(s.TotalBytes, reported.TotalBytes, s.DoneBytes)
+	s.TotalFiles = total(s.TotalFiles, reported.TotalFiles, s.DoneFiles)
+	s.Activity = reported.Activity
 	return nil
 }
 

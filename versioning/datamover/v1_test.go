@@ -68,7 +68,7 @@ func (r *recorder) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.Che
 // hub returns the hub over an author's implementation.
 func hub(t *testing.T, mover dmv1.DataMover) datamover.Mover {
 	t.Helper()
-	return datamover.NewV1(plugintest.Serve(t,
+	return datamover.V1().Bind(plugintest.Serve(t,
 		dmv1.Register(name, func(context.Context, *framework.Setup) (dmv1.DataMover, error) { return mover, nil })), name)
 }
 
@@ -91,7 +91,8 @@ func TestEveryFieldArrives(t *testing.T) {
 		Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true,
 	}, nil)
 	require.NoError(t, err)
-	require.Equal(t, datamover.Snapshot{ID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}}, snapshot)
+	require.Equal(t, datamover.Snapshot{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}},
+		snapshot)
 	restored, err := asked.Restore(ctx, datamover.Restore{
 		Repository: repository(), SnapshotID: "s-1", Volume: datamover.Volume{Path: "/dev/v", Block: true},
 		Settings: settings, Bytes: 9,
@@ -200,7 +201,7 @@ func (r raw) Backup(_ *datamoverv1.BackupRequest, stream grpc.ServerStreamingSer
 
 func (r raw) backup(t *testing.T, report func(datamover.Progress)) (datamover.Snapshot, error) {
 	t.Helper()
-	mover := datamover.NewV1(plugintest.ServeRaw(t, nil,
+	mover := datamover.V1().Bind(plugintest.ServeRaw(t, nil,
 		func(server *grpc.Server) { datamoverv1.RegisterDataMoverServiceServer(server, r) }), name)
 	return mover.Backup(t.Context(), datamover.Backup{Parent: "parent"}, report)
 }
@@ -275,7 +276,7 @@ func TestUnlikelyProgressIsMadePossible(t *testing.T) {
 		result(&datamoverv1.BackupResult{SnapshotId: "s"}),
 	}}.backup(t, func(p datamover.Progress) { seen = append(seen, p) })
 	require.NoError(t, err)
-	require.Equal(t, "s", snapshot.ID)
+	require.Equal(t, "s", snapshot.SnapshotID)
 	require.Equal(t, []datamover.Progress{
 		{DoneBytes: 5, DoneFiles: 1},
 		{DoneBytes: 9, TotalBytes: 9, DoneFiles: 2, TotalFiles: 2},

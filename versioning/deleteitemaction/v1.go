@@ -6,25 +6,22 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV1 returns the action listed as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Action {
-	return v1{
-		Plugin: versioning.NewPlugin("DeleteItemAction", name),
-		client: deleteitemactionv1.NewDeleteItemActionClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Action] {
+	return versioning.NewVersion(diav1.Kind(), newV1, versioning.Calls{
 		deleteitemactionv1.DeleteItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		deleteitemactionv1.DeleteItemAction_Execute_FullMethodName: {Class: versioning.Execute},
-	}
+	})
+}
+
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return v1{Plugin: p, client: deleteitemactionv1.NewDeleteItemActionClient(conn)}
 }
 
 type v1 struct {

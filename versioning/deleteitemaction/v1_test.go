@@ -35,7 +35,7 @@ func (f forget) Execute(_ context.Context, input *diav1.ExecuteInput) error { re
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written forget) deleteitemaction.Action {
 	t.Helper()
-	return deleteitemaction.NewV1(
+	return deleteitemaction.V1().Bind(
 		plugintest.Serve(t, diav1.Register(name, func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
 			return written, nil
 		})), name)
@@ -55,7 +55,7 @@ func (r raw) AppliesTo(
 
 func (r raw) hub(t *testing.T) deleteitemaction.Action {
 	t.Helper()
-	return deleteitemaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return deleteitemaction.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		deleteitemactionv1.RegisterDeleteItemActionServer(server, r)
 	}), name)
 }

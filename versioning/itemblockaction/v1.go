@@ -6,26 +6,23 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 returns the action listed as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Action {
-	return v1{
-		Plugin: versioning.NewPlugin("ItemBlockAction", name),
-		client: itemblockactionv1.NewItemBlockActionClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Action] {
+	return versioning.NewVersion(ibav1.Kind(), newV1, versioning.Calls{
 		itemblockactionv1.ItemBlockAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName: {Class: versioning.Execute},
-	}
+	})
+}
+
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return v1{Plugin: p, client: itemblockactionv1.NewItemBlockActionClient(conn)}
 }
 
 type v1 struct {

@@ -40,7 +40,7 @@ func (s shards) GetRelatedItems(
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written shards) itemblockaction.Action {
 	t.Helper()
-	return itemblockaction.NewV1(
+	return itemblockaction.V1().Bind(
 		plugintest.Serve(t, ibav1.Register(name, func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
 			return written, nil
 		})), name)
@@ -67,7 +67,7 @@ func (r raw) GetRelatedItems(
 
 func (r raw) hub(t *testing.T) itemblockaction.Action {
 	t.Helper()
-	return itemblockaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return itemblockaction.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		itemblockactionv1.RegisterItemBlockActionServer(server, r)
 	}), name)
 }

@@ -31,7 +31,7 @@ func (p policy) Admit(_ context.Context, request *lsv1.AdmitInput) (*lsv1.AdmitO
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) loadsoothing.Policy {
 	t.Helper()
-	return loadsoothing.NewV1(
+	return loadsoothing.V1().Bind(
 		plugintest.Serve(t, lsv1.Register(name, func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
 			return written, nil
 		}, framework.WithConfig(map[string]any{}))), name)
@@ -49,15 +49,14 @@ func (r raw) Admit(context.Context, *loadsoothingv1.AdmitRequest) (*loadsoothing
 
 func (r raw) hub(t *testing.T) loadsoothing.Policy {
 	t.Helper()
-	return loadsoothing.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return loadsoothing.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		loadsoothingv1.RegisterLoadSoothingServiceServer(server, r)
 	}), name)
 }
 
 func request() *loadsoothing.Request {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	return &loadsoothing.Request{
-		Config: []byte(`{"perNode":1}`), Now: now, Limit: 4,
+	return &loadsoothing.Request{Config: []byte(`{"perNode":1}`), Input: loadsoothing.Input{Now: now, Limit: 4,
 		Load: loadsoothing.Load{
 			Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: now.Add(-time.Minute), Ahead: 2,
 			StorageClass: "fast", Namespace: "shop", Bytes: 5 << 40, Owner: "nightly",
@@ -67,7 +66,7 @@ func request() *loadsoothing.Request {
 				Bytes: 7},
 			{Kind: "PodVolumeRestore", Prepared: 1},
 		},
-	}
+	}}
 }
 
 func TestPolicySeesLoadAndCounts(t *testing.T) {

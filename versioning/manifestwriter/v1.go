@@ -9,24 +9,21 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 returns the writer announced as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Writer {
-	return v1{
-		Plugin: versioning.NewPlugin("ManifestWriter", name),
-		client: manifestwriterv1.NewManifestWriterServiceClient(conn),
-	}
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Writer] {
+	return versioning.NewVersion(mwv1.Kind(), newV1, versioning.Calls{
+		manifestwriterv1.ManifestWriterService_Write_FullMethodName: {Class: versioning.Execute, GivesAway: true},
+	})
 }
 
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
-		manifestwriterv1.ManifestWriterService_Write_FullMethodName: {Class: versioning.Execute, GivesAway: true},
-	}
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Writer {
+	return v1{Plugin: p, client: manifestwriterv1.NewManifestWriterServiceClient(conn)}
 }
 
 type v1 struct {

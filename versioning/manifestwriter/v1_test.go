@@ -43,7 +43,7 @@ type configKey struct{}
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written writer) manifestwriter.Writer {
 	t.Helper()
-	return manifestwriter.NewV1(
+	return manifestwriter.V1().Bind(
 		plugintest.Serve(t, mwv1.Register(name, func(_ context.Context, setup *framework.Setup) (mwv1.ManifestWriter, error) {
 			return configured{write: written, config: framework.Config[map[string]any](setup)}, nil
 		}, framework.WithConfig(map[string]any{}))), name)
@@ -63,7 +63,7 @@ func (r raw) Write(
 
 func (r raw) hub(t *testing.T) manifestwriter.Writer {
 	t.Helper()
-	return manifestwriter.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return manifestwriter.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		manifestwriterv1.RegisterManifestWriterServiceServer(server, r)
 	}), name)
 }
@@ -287,7 +287,7 @@ func TestUnknownWriterFailsManifest(t *testing.T) {
 			return nil,
 				nil
 		}))
-	manifest, err := manifestwriter.NewV1(conn, name).Begin(t.Context(), input(), kept{}.keep)
+	manifest, err := manifestwriter.V1().Bind(conn, name).Begin(t.Context(), input(), kept{}.keep)
 	if err == nil {
 		err = manifest.Finish()
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/cleat-dev/cleat/versioning/internal/reply"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 var artifactName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,127}$`)
@@ -18,7 +18,7 @@ type names map[string]bool
 // take checks the name of the next artifact: it must be a valid file name in every storage, and unique.
 func (n *names) take(name string) error {
 	if !IsArtifactName(name) {
-		return fmt.Errorf(`artifact name %q must be lower-case letters, digits, "-", "_" and ".", begin with a letter or digit, and have at most 128 bytes`, reply.Clip(name))
+		return fmt.Errorf(`artifact name %q must be lower-case letters, digits, "-", "_" and ".", begin with a letter or digit, and have at most 128 bytes`, hostapi.Clip(name))
 	}
 	if (*n)[name] {
 		return fmt.Errorf("artifact %q is there twice", name)

@@ -10,22 +10,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV1 returns the store listed as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Store {
-	return v1{
-		Plugin: versioning.NewPlugin("ObjectStore", name),
-		client: objectstorev1.NewObjectStoreClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Store] {
+	return versioning.NewVersion(osv1.Kind(), newV1, versioning.Calls{
 		objectstorev1.ObjectStore_Init_FullMethodName:               {Class: versioning.Query, Init: true},
 		objectstorev1.ObjectStore_PutObject_FullMethodName:          {Class: versioning.Execute},
 		objectstorev1.ObjectStore_ObjectExists_FullMethodName:       {Class: versioning.Transfer, Repeatable: true},
@@ -34,7 +27,11 @@ func CallsV1() versioning.Calls {
 		objectstorev1.ObjectStore_ListObjects_FullMethodName:        {Class: versioning.Transfer, Repeatable: true},
 		objectstorev1.ObjectStore_DeleteObject_FullMethodName:       {Class: versioning.Transfer},
 		objectstorev1.ObjectStore_CreateSignedURL_FullMethodName:    {Class: versioning.Transfer, Repeatable: true},
-	}
+	})
+}
+
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Store {
+	return v1{Plugin: p, client: objectstorev1.NewObjectStoreClient(conn)}
 }
 
 type v1 struct {

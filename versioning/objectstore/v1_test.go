@@ -69,7 +69,7 @@ func (tape) CreateSignedURL(_ context.Context, input *osv1.CreateSignedURLInput)
 // author returns the hub over an author's store. It is configured unless the test sets a configuration itself.
 func author(t *testing.T, written tape) objectstore.Store {
 	t.Helper()
-	store := objectstore.NewV1(
+	store := objectstore.V1().Bind(
 		plugintest.Serve(t, osv1.Register(name, func(_ context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
 			if written.init == nil {
 				return written, nil
@@ -141,7 +141,7 @@ func newRaw() *raw { return &raw{bodies: make(chan []byte, 1000), putError: make
 
 func (r *raw) hub(t *testing.T) objectstore.Store {
 	t.Helper()
-	return objectstore.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return objectstore.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		objectstorev1.RegisterObjectStoreServer(server, r)
 	}), name)
 }

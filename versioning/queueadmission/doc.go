@@ -1,8 +1,7 @@
 // Package queueadmission is the kind QueueAdmission as the server uses it:
 //
-//   - hub.go: the hub, in the newest shape of the kind
+//   - hub.go: the hub, in the newest shape of the kind; most of its types are those of the newest version in framework
 //   - v1.go: lifts version 1 of the wire to it
-//   - validate.go: the rules that a decision must keep
 //
 // It imports the protos, framework and versioning, never the server. Start reading at hub.go.
 package queueadmission

@@ -3,6 +3,8 @@ package queueadmission
 import (
 	"context"
 	"time"
+
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
 // Policy is the hub of the kind QueueAdmission, in its newest shape. It is safe for concurrent use. Errors are prefixed
@@ -17,43 +19,27 @@ type Policy interface {
 
 // Snapshot is all that a policy may know about the queue at one moment.
 type Snapshot struct {
-	Config  []byte // JSON of an object, as configured for the policy; nil when nothing is
-	Now     time.Time
-	Limit   int      // of running and ready backups, at least 1
-	Running []Backup // phase InProgress, the oldest first
-	// Operating wait for operations that work on their Namespaces, the oldest first; they hold no slots.
-	Operating []Backup
-	// Restoring are the restores that run, described as backups of what they write, the oldest first; they hold no slots.
-	Restoring []Backup
-	Ready     []Backup // phase ReadyToStart, the oldest first
-	Queued    []Backup // in the queue's order
+	Config []byte // JSON of an object, as configured for the policy; nil when nothing is
+	Input
 }
 
-// Free returns how many backups may be admitted, 0 when there are too many already.
-func (s *Snapshot) Free() int { return max(0, s.Limit-len(s.Running)-len(s.Ready)) }
-
-// Backup is one backup of a snapshot. Names are unique.
-type Backup struct {
-	Name string
-	// Namespaces are resolved and sorted. They include namespaces that the backup names and that do not exist yet.
-	Namespaces    []string
-	AllNamespaces bool // it takes all namespaces, including future ones
-	ClusterScope  ClusterScope
-	Labels        map[string]string
-	Annotations   map[string]string
-	Created       time.Time
-	Started       time.Time // zero when it does not run
-	Spec          []byte    // JSON, as the user wrote it
-}
-
-// ClusterScope says which cluster-scoped objects a backup takes.
-type ClusterScope int
+// The types of the newest version.
+type (
+	// Input is the state of the queue.
+	Input = qav1.DecideInput
+	// Backup is one backup of a snapshot. Names are unique.
+	Backup = qav1.Backup
+	// ClusterScope says which cluster-scoped objects a backup takes.
+	ClusterScope = qav1.ClusterScope
+	// Waiting is a queued backup that waits, and why.
+	Waiting = qav1.Wait
+)
 
 // The scopes, from the smallest.
 const (
-	ClusterScopeNone    ClusterScope = iota // nothing
-	ClusterScopeRelated                     // what belongs to objects in its namespaces
-	ClusterScopeAll                         // all that its filters let through
+	ClusterScopeNone    = qav1.ClusterScopeNone
+	ClusterScopeRelated = qav1.ClusterScopeRelated
+	ClusterScopeAll     = qav1.ClusterScopeAll
 )
 
 // Decision is a policy's decision about every queued backup of a snapshot.
@@ -64,13 +50,4 @@ type Decision struct {
 	Waiting []Waiting
 	// RecheckAfter is when to ask again even if nothing changes; zero is never, otherwise it is at least a second.
 	RecheckAfter time.Duration
-}
-
-// Waiting is a queued backup that waits, and why.
-type Waiting struct {
-	Name       string
-	Reason     string   // for programs, UpperCamelCase
-	Message    string   // for people, one line
-	Blockers   []string // backups of the snapshot that it waits for
-	Namespaces []string // that it has in common with them
 }

@@ -31,7 +31,7 @@ func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.Dec
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) queueadmission.Policy {
 	t.Helper()
-	return queueadmission.NewV1(
+	return queueadmission.V1().Bind(
 		plugintest.Serve(t, qav1.Register(name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
 			return written, nil
 		}, framework.WithConfig(map[string]any{}))), name)
@@ -49,7 +49,7 @@ func (r raw) Decide(context.Context, *queueadmissionv1.DecideRequest) (*queueadm
 
 func (r raw) hub(t *testing.T) queueadmission.Policy {
 	t.Helper()
-	return queueadmission.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return queueadmission.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		queueadmissionv1.RegisterQueueAdmissionServiceServer(server, r)
 	}), name)
 }
@@ -57,25 +57,27 @@ func (r raw) hub(t *testing.T) queueadmission.Policy {
 func at(hour int) time.Time { return time.Date(2026, 5, 1, hour, 0, 0, 0, time.UTC) }
 
 func snapshot() *queueadmission.Snapshot {
-	return &queueadmission.Snapshot{
-		Config: []byte(`{"freeze":"sunday"}`), Now: at(12), Limit: 3,
-		Running: []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"},
-			ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
-		Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"},
-			ClusterScope: queueadmission.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
-		Restoring: []queueadmission.Backup{{Name: "restores/r", AllNamespaces: true,
-			ClusterScope: queueadmission.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
-		Ready: []queueadmission.Backup{{Name: "b", ClusterScope: queueadmission.ClusterScopeRelated, Created: at(10),
-			Spec: []byte("{}")}},
-		Queued: []queueadmission.Backup{
-			{
-				Name: "c", Namespaces: []string{"n1", "n2"}, AllNamespaces: true, ClusterScope: queueadmission.ClusterScopeAll,
-				Labels: map[string]string{"velero.io/schedule-name": "nightly"}, Annotations: map[string]string{"priority": "high"},
-				Created: at(11), Spec: []byte(`{"includedNamespaces":["*"]}`),
+	return &queueadmission.Snapshot{Config: []byte(`{"freeze":"sunday"}`),
+		Input: queueadmission.Input{Now: at(12), Limit: 3,
+			Running: []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"},
+				ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
+			Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"},
+				ClusterScope: queueadmission.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
+			Restoring: []queueadmission.Backup{{Name: "restores/r", AllNamespaces: true,
+				ClusterScope: queueadmission.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
+			Ready: []queueadmission.Backup{{Name: "b", ClusterScope: queueadmission.ClusterScopeRelated, Created: at(10),
+				Spec: []byte("{}")}},
+			Queued: []queueadmission.Backup{
+				{
+					Name: "c", Namespaces: []string{"n1", "n2"}, AllNamespaces: true, ClusterScope: queueadmission.ClusterScopeAll,
+					Labels: map[string]string{"velero.io/schedule-name": "nightly"}, Annotations: map[string]string{
+						"priority": "high",
+					},
+					Created: at(11), Spec: []byte(`{"includedNamespaces":["*"]}`),
+				},
+				{Name: "d", ClusterScope: queueadmission.ClusterScopeNone, Created: at(12), Spec: []byte("garbage")},
 			},
-			{Name: "d", Created: at(12), Spec: []byte("garbage")},
-		},
-	}
+		}}
 }
 
 func TestPolicySeesWholeSnapshot(t *testing.T) {
@@ -115,7 +117,7 @@ func TestPolicySeesWholeSnapshot(t *testing.T) {
 
 func TestPolicyIsConstructedWithItsConfig(t *testing.T) {
 	t.Parallel()
-	policy := queueadmission.NewV1(
+	policy := queueadmission.V1().Bind(
 		plugintest.Serve(t, qav1.Register(name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
 			config := framework.Config[map[string]any](setup)
 			return policy(func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, fmt.Errorf("config %v", config) }),

@@ -6,25 +6,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncRestoreItemAction
-// at its version 1. Execute calls Start; the result has no operation if the plugin had nothing to start. The action
-// does not wait for additional items.
-func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
-	return asyncV1{
-		Many:   new(versioning.Many),
-		Plugin: versioning.NewPlugin("AsyncRestoreItemAction", name),
-		client: asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(conn),
-	}
-}
-
-// CallsAsyncV1 declares the methods of the version.
-func CallsAsyncV1() versioning.Calls {
-	return versioning.Calls{
+// AsyncV1 describes version 1 of the kind AsyncRestoreItemAction.
+func AsyncV1() versioning.Version[Action] {
+	return versioning.NewVersion(ariav1.Kind(), newAsyncV1, versioning.Calls{
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query,
 			Repeatable: true, Constant: true},
 		// Start is idempotent because of its key.
@@ -35,6 +25,15 @@ func CallsAsyncV1() versioning.Calls {
 		// What it does not answer is asked for by Progress.
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
+	})
+}
+
+// newAsyncV1 returns the facade of p at version 1. Execute calls Start; the result has no operation if the plugin had
+// nothing to start. The action does not wait for additional items.
+func newAsyncV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return asyncV1{
+		Plugin: p, Many: new(versioning.Many),
+		client: asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(conn),
 	}
 }
 

@@ -57,7 +57,7 @@ func (c copier) Cancel(_ context.Context, input *ariav1.CancelInput) error {
 // authorAsync returns the hub over an author's implementation.
 func authorAsync(t *testing.T, written copier) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewAsyncV1(
+	return restoreitemaction.AsyncV1().Bind(
 		plugintest.Serve(t, ariav1.Register(name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction,
 			error) {
 			return written, nil
@@ -92,7 +92,7 @@ func (r rawAsync) Progress(
 
 func (r rawAsync) hub(t *testing.T) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewAsyncV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return restoreitemaction.AsyncV1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		asyncrestoreitemactionv1.RegisterAsyncRestoreItemActionServiceServer(server, r)
 	}), name)
 }

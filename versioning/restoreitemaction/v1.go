@@ -6,28 +6,26 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 returns the action listed as name in the plugin that conn reaches, at version 1 of the kind: it starts no
-// operations and does not wait for additional items.
-func NewV1(conn grpc.ClientConnInterface, name string) Action {
-	return v1{
-		Plugin: versioning.NewPlugin("RestoreItemAction", name),
-		client: restoreitemactionv1.NewRestoreItemActionClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Action] {
+	return versioning.NewVersion(riav1.Kind(), newV1, versioning.Calls{
 		restoreitemactionv1.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		// Velero restores one item after the other, and plugins made for it may rely on that.
 		restoreitemactionv1.RestoreItemAction_Execute_FullMethodName: {Class: versioning.Execute, Alone: true},
-	}
+	})
+}
+
+// newV1 returns the facade of p at version 1 of the kind: it starts no operations and does not wait for additional
+// items.
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return v1{Plugin: p, client: restoreitemactionv1.NewRestoreItemActionClient(conn)}
 }
 
 type v1 struct {

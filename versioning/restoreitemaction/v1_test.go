@@ -40,7 +40,7 @@ func (u unstamp) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.E
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written unstamp) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV1(
+	return restoreitemaction.V1().Bind(
 		plugintest.Serve(t, riav1.Register(name, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return written, nil
 		})), name)
@@ -60,7 +60,7 @@ func (r raw) Execute(
 
 func (r raw) hub(t *testing.T) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return restoreitemaction.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		restoreitemactionv1.RegisterRestoreItemActionServer(server, r)
 	}), name)
 }

@@ -6,22 +6,16 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV2 returns the action listed as name in the plugin that conn reaches, at version 2 of the kind.
-func NewV2(conn grpc.ClientConnInterface, name string) Action {
-	return v2{
-		Plugin: versioning.NewPlugin("RestoreItemAction", name),
-		client: restoreitemactionv2.NewRestoreItemActionClient(conn),
-	}
-}
-
-// CallsV2 declares the methods of the version.
-func CallsV2() versioning.Calls {
-	return versioning.Calls{
+// V2 describes version 2 of the kind.
+func V2() versioning.Version[Action] {
+	return versioning.NewVersion(riav2.Kind(), newV2, versioning.Calls{
 		restoreitemactionv2.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		// Velero restores one item after the other, and plugins made for it may rely on that.
@@ -32,7 +26,11 @@ func CallsV2() versioning.Calls {
 		restoreitemactionv2.RestoreItemAction_Cancel_FullMethodName: {Class: versioning.Query},
 		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Class: versioning.Query,
 			Repeatable: true},
-	}
+	})
+}
+
+func newV2(p versioning.Plugin, conn grpc.ClientConnInterface) Action {
+	return v2{Plugin: p, client: restoreitemactionv2.NewRestoreItemActionClient(conn)}
 }
 
 type v2 struct {
@@ -58,7 +56,7 @@ func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
 			return result, err
 		}
 		result.WaitForAdditionalItems = answer.GetWaitForAdditionalItems()
-		result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout",
+		result.AdditionalItemsReadyTimeout, err = hostapi.Timeout("additionalItemsReadyTimeout",
 			answer.GetAdditionalItemsReadyTimeout())
 		return result, err
 	})

@@ -63,7 +63,7 @@ func (m mover) AreAdditionalItemsReady(
 // authorV2 returns the hub over an author's implementation.
 func authorV2(t *testing.T, written mover) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV2(
+	return restoreitemaction.V2().Bind(
 		plugintest.Serve(t, riav2.Register(name, func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 			return written, nil
 		})), name)
@@ -97,7 +97,7 @@ func (r rawV2) Progress(
 
 func (r rawV2) hub(t *testing.T) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV2(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	return restoreitemaction.V2().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		restoreitemactionv2.RegisterRestoreItemActionServer(server, r)
 	}), name)
 }

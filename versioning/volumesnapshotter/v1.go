@@ -5,21 +5,14 @@ import (
 
 	"google.golang.org/grpc"
 
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV1 returns the snapshotter listed as name in the plugin that conn reaches, at version 1 of the kind.
-func NewV1(conn grpc.ClientConnInterface, name string) Snapshotter {
-	return v1{
-		Plugin: versioning.NewPlugin("VolumeSnapshotter", name),
-		client: volumesnapshotterv1.NewVolumeSnapshotterClient(conn),
-	}
-}
-
-// CallsV1 declares the methods of the version.
-func CallsV1() versioning.Calls {
-	return versioning.Calls{
+// V1 describes version 1 of the kind.
+func V1() versioning.Version[Snapshotter] {
+	return versioning.NewVersion(vsv1.Kind(), newV1, versioning.Calls{
 		volumesnapshotterv1.VolumeSnapshotter_Init_FullMethodName:                     {Class: versioning.Query, Init: true},
 		volumesnapshotterv1.VolumeSnapshotter_CreateVolumeFromSnapshot_FullMethodName: {Class: versioning.Transfer},
 		volumesnapshotterv1.VolumeSnapshotter_GetVolumeInfo_FullMethodName: {Class: versioning.Transfer,
@@ -29,7 +22,11 @@ func CallsV1() versioning.Calls {
 		volumesnapshotterv1.VolumeSnapshotter_GetVolumeID_FullMethodName: {Class: versioning.Transfer,
 			Repeatable: true},
 		volumesnapshotterv1.VolumeSnapshotter_SetVolumeID_FullMethodName: {Class: versioning.Transfer},
-	}
+	})
+}
+
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Snapshotter {
+	return v1{Plugin: p, client: volumesnapshotterv1.NewVolumeSnapshotterClient(conn)}
 }
 
 type v1 struct {

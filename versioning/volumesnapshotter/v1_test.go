@@ -69,7 +69,7 @@ func (san) SetVolumeID(_ context.Context, input *vsv1.SetVolumeIDInput) (*vsv1.S
 // author returns the hub over an author's implementation.
 func author(t *testing.T, written san) volumesnapshotter.Snapshotter {
 	t.Helper()
-	return volumesnapshotter.NewV1(
+	return volumesnapshotter.V1().Bind(
 		plugintest.Serve(t, vsv1.Register(name, func(_ context.Context, setup *framework.Setup) (vsv1.VolumeSnapshotter,
 			error) {
 			written.config <- framework.Config[map[string]string](setup)
@@ -178,7 +178,7 @@ func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 
 func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
-	snapshotter := volumesnapshotter.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+	snapshotter := volumesnapshotter.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		volumesnapshotterv1.RegisterVolumeSnapshotterServer(server, raw{})
 	}), name)
 	for want, call := range map[string]func() error{

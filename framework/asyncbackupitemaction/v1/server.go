@@ -8,14 +8,22 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/tail"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
 )
 
-func kind() glue.Kind[AsyncBackupItemAction] {
-	return glue.Kind[AsyncBackupItemAction]{Wire: "AsyncBackupItemAction", Bind: bind, Operations: true}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[AsyncBackupItemAction] {
+	return hostapi.Kind[AsyncBackupItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "AsyncBackupItemAction", Probe: asyncbackupitemactionv1.AsyncBackupItemActionService_AppliesTo_FullMethodName,
+			Operations: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[AsyncBackupItemAction]) {

@@ -120,5 +120,5 @@ func Register(
 	name string, newAction func(context.Context, *framework.Setup) (AsyncRestoreItemAction, error),
 	options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newAction, options)
+	return register.New(Kind(), name, newAction, options)
 }

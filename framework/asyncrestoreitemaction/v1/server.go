@@ -8,14 +8,23 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/tail"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
 )
 
-func kind() glue.Kind[AsyncRestoreItemAction] {
-	return glue.Kind[AsyncRestoreItemAction]{Wire: "AsyncRestoreItemAction", Bind: bind, Operations: true}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[AsyncRestoreItemAction] {
+	return hostapi.Kind[AsyncRestoreItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire:       "AsyncRestoreItemAction",
+			Probe:      asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName,
+			Operations: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[AsyncRestoreItemAction]) {

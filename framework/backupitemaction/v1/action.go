@@ -62,5 +62,5 @@ func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *Execut
 func Register(
 	name string, newAction func(context.Context, *framework.Setup) (BackupItemAction, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newAction, options)
+	return register.New(Kind(), name, newAction, options)
 }

@@ -6,13 +6,21 @@ import (
 	"google.golang.org/grpc"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 )
 
-func kind() glue.Kind[BackupItemAction] {
-	return glue.Kind[BackupItemAction]{Wire: "BackupItemAction", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[BackupItemAction] {
+	return hostapi.Kind[BackupItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "BackupItemAction", Probe: backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName,
+			Listed: 1,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[BackupItemAction]) {

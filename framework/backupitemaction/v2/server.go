@@ -9,13 +9,21 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 )
 
-func kind() glue.Kind[BackupItemAction] {
-	return glue.Kind[BackupItemAction]{Wire: "BackupItemActionV2", Bind: bind, Operations: true}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[BackupItemAction] {
+	return hostapi.Kind[BackupItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "BackupItemActionV2", Probe: backupitemactionv2.BackupItemAction_AppliesTo_FullMethodName,
+			Listed: 2, Operations: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[BackupItemAction]) {

@@ -27,6 +27,6 @@
 // far as the agent has them), and can gain no others. It ends when the call has returned; after a cancellation it has
 // 30 seconds to clean up. A server, which removes snapshots, has no volumes and calls movers as other plugins.
 //
-// Start reading at mover.go, the author's interface; volume.go and repository.go say what its calls are about,
-// server.go puts it on the wire, reporter.go sends its progress.
+// Start reading at mover.go, the author's interface; volume.go and repository.go say what its calls are about, and
+// rules.go what an output must keep. server.go and codec.go put it on the wire, reporter.go sends its progress.
 package v1

@@ -168,5 +168,5 @@ type CheckOutput struct {
 func Register(
 	name string, newMover func(context.Context, *framework.Setup) (DataMover, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newMover, options)
+	return register.New(Kind(), name, newMover, options)
 }

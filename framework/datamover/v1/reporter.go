@@ -36,11 +36,7 @@ func (r *reporter) sendWaiting() {
 		r.timer = nil
 		return
 	}
-	sent := &datamoverv1.Progress{
-		DoneBytes: r.waiting.DoneBytes, TotalBytes: r.waiting.TotalBytes,
-		DoneFiles: r.waiting.DoneFiles, TotalFiles: r.waiting.TotalFiles,
-		Activity: r.waiting.Activity,
-	}
+	sent := encodeProgress(*r.waiting)
 	r.waiting = nil
 	if r.send(sent) != nil { // the host has cancelled the call, as ctx says
 		r.ended = true

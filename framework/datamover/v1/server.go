@@ -6,12 +6,19 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 )
 
-func kind() glue.Kind[DataMover] {
-	return glue.Kind[DataMover]{Wire: "DataMover", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[DataMover] {
+	return hostapi.Kind[DataMover]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "DataMover", Probe: datamoverv1.DataMoverService_Check_FullMethodName,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[DataMover]) {
@@ -32,18 +39,14 @@ func (s *server) Backup(
 			return &datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*BackupOutput, error) {
-			return mover.Backup(ctx, &BackupInput{
-				Repository: repository(req.GetRepository()), Key: req.GetKey(), Volume: volume(req.GetVolume()),
-				Parent: req.GetParent(), Tags: req.GetTags(), Settings: req.GetSettings(), Again: req.GetAgain(), Report: report,
-			})
+			input := decodeBackup(req)
+			input.Report = report
+			return mover.Backup(ctx, input)
 		})
 	if err != nil {
 		return err
 	}
-	result := &datamoverv1.BackupResult{
-		SnapshotId: output.SnapshotID, Bytes: output.Bytes, NewBytes: output.NewBytes, Warnings: output.Warnings,
-	}
-	return stream.Send(&datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Result{Result: result}})
+	return stream.Send(&datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Result{Result: encodeBackup(output)}})
 }
 
 func (s *server) Restore(
@@ -54,18 +57,16 @@ func (s *server) Restore(
 			return &datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*RestoreOutput, error) {
-			return mover.Restore(ctx, &RestoreInput{
-				Repository: repository(req.GetRepository()), SnapshotID: req.GetSnapshotId(), Volume: volume(req.GetVolume()),
-				Settings: req.GetSettings(), Bytes: req.GetBytes(), Report: report,
-			})
+			input := decodeRestore(req)
+			input.Report = report
+			return mover.Restore(ctx, input)
 		})
 	if err != nil {
 		return err
 	}
-	result := &datamoverv1.RestoreResult{
-		Bytes: output.Bytes, Warnings: output.Warnings,
-	}
-	return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: result}})
+	return stream.Send(&datamoverv1.RestoreResponse{
+		Part: &datamoverv1.RestoreResponse_Result{Result: encodeRestore(output)},
+	})
 }
 
 func (s *server) Forget(
@@ -76,16 +77,14 @@ func (s *server) Forget(
 			return &datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*ForgetOutput, error) {
-			return mover.Forget(ctx, &ForgetInput{Repository: repository(req.GetRepository()), SnapshotIDs: req.GetSnapshotIds(),
-				Tags: req.GetTags(), Report: report})
+			input := decodeForget(req)
+			input.Report = report
+			return mover.Forget(ctx, input)
 		})
 	if err != nil {
 		return err
 	}
-	result := &datamoverv1.ForgetResult{
-		Warnings: output.Warnings, Kept: output.Kept,
-	}
-	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: result}})
+	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: encodeForget(output)}})
 }
 
 func (s *server) Maintain(
@@ -96,16 +95,16 @@ func (s *server) Maintain(
 			return &datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*MaintainOutput, error) {
-			return mover.Maintain(ctx, &MaintainInput{Repository: repository(req.GetRepository()), Settings: req.GetSettings(),
-				Report: report})
+			input := decodeMaintain(req)
+			input.Report = report
+			return mover.Maintain(ctx, input)
 		})
 	if err != nil {
 		return err
 	}
-	result := &datamoverv1.MaintainResult{
-		FreedBytes: output.FreedBytes, Warnings: output.Warnings,
-	}
-	return stream.Send(&datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Result{Result: result}})
+	return stream.Send(&datamoverv1.MaintainResponse{
+		Part: &datamoverv1.MaintainResponse_Result{Result: encodeMaintain(output)},
+	})
 }
 
 func (s *server) Check(
@@ -116,16 +115,14 @@ func (s *server) Check(
 			return &datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Progress{Progress: p}}
 		},
 		func(ctx context.Context, mover DataMover, report func(Progress)) (*CheckOutput, error) {
-			return mover.Check(ctx, &CheckInput{
-				Repository: repository(req.GetRepository()), Depth: depth(req.GetDepth()), Create: req.GetCreate(), Report: report,
-			})
+			input := decodeCheck(req)
+			input.Report = report
+			return mover.Check(ctx, input)
 		})
 	if err != nil {
 		return err
 	}
-	return stream.Send(&datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Result{Result: &datamoverv1.CheckResult{
-		Created: output.Created, Warnings: output.Warnings,
-	}}})
+	return stream.Send(&datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Result{Result: encodeCheck(output)}})
 }
 
 // call has a mover do its work, and sends its progress meanwhile; wrap makes a message of that.
@@ -145,27 +142,4 @@ func call[A, O any](
 		err = errors.New("the mover returned neither an output nor an error")
 	}
 	return output, err
-}
-
-func repository(sent *datamoverv1.Repository) Repository {
-	return Repository{
-		Provider: sent.GetProvider(), Config: sent.GetConfig(), Path: sent.GetPath(), Password: sent.GetPassword(),
-		ReadOnly: sent.GetReadOnly(),
-	}
-}
-
-func volume(sent *datamoverv1.Volume) Volume {
-	return Volume{Path: sent.GetPath(), Block: sent.GetBlock()}
-}
-
-// depth returns the depth that was sent; one of a newer protocol counts as the deepest that is known.
-func depth(sent datamoverv1.Depth) Depth {
-	switch sent {
-	case datamoverv1.Depth_DEPTH_UNSPECIFIED, datamoverv1.Depth_DEPTH_ACCESS:
-		return Access
-	case datamoverv1.Depth_DEPTH_STRUCTURE:
-		return Structure
-	default:
-		return Data
-	}
 }

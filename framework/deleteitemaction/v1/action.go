@@ -39,5 +39,5 @@ type ExecuteInput struct {
 func Register(
 	name string, newAction func(context.Context, *framework.Setup) (DeleteItemAction, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newAction, options)
+	return register.New(Kind(), name, newAction, options)
 }

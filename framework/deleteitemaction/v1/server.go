@@ -6,14 +6,22 @@ import (
 	"google.golang.org/grpc"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-func kind() glue.Kind[DeleteItemAction] {
-	return glue.Kind[DeleteItemAction]{Wire: "DeleteItemAction", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[DeleteItemAction] {
+	return hostapi.Kind[DeleteItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "DeleteItemAction", Probe: deleteitemactionv1.DeleteItemAction_AppliesTo_FullMethodName,
+			Listed: 7,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[DeleteItemAction]) {

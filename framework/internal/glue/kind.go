@@ -10,22 +10,37 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Kind is one kind of plugin at one version. H is the Go interface that authors implement.
-type Kind[H any] struct {
-	// Wire is the kind's name in the plugin's list, "BackupItemAction".
+// KindVersion describes one version of a kind on the wire. Hosts and the kits that test plugins use the same
+// description as the plugins.
+type KindVersion struct {
+	// Wire is the name of the version in the plugin's list, "BackupItemActionV2".
 	Wire string
-	// Bind registers the kind's gRPC service, which finds its implementations in handlers.
-	Bind func(registrar grpc.ServiceRegistrar, handlers *Handlers[H])
+	// Probe is the full name of a method that may be called with nothing but the name of an implementation to see
+	// whether the version is served.
+	Probe string
+	// Listed is the position of the version in the list of PluginLister, which has Velero's kinds only; 0 for others.
+	Listed int
 	// Operations reports whether its calls may start operations that go on after them.
 	Operations bool
 	// HasInit reports whether a call of Init sends the configuration before all other calls.
 	HasInit bool
+	// Policy reports whether each call carries the configuration. A kind without HasInit and Policy is configured by
+	// PluginInfo.
+	Policy bool
 	// HostKeys are the keys that the host adds to the configuration in Init. A config type needs no fields for them.
 	HostKeys []string
 }
 
+// Kind is one kind of plugin at one version. H is the Go interface that authors implement.
+type Kind[H any] struct {
+	KindVersion
+	// Bind registers the kind's gRPC service, which finds its implementations in handlers.
+	Bind func(registrar grpc.ServiceRegistrar, handlers *Handlers[H])
+}
+
 // service is a Kind with its implementations, independent of their type.
 type service interface {
+	version() KindVersion
 	names() []string
 	bind(registrar grpc.ServiceRegistrar)
 	configure(ctx context.Context, name string, config []byte) error
@@ -36,6 +51,7 @@ type kindService[H any] struct {
 	handlers *Handlers[H]
 }
 
+func (s *kindService[H]) version() KindVersion                 { return s.kind.KindVersion }
 func (s *kindService[H]) names() []string                      { return s.handlers.Names() }
 func (s *kindService[H]) bind(registrar grpc.ServiceRegistrar) { s.kind.Bind(registrar, s.handlers) }
 

@@ -1,23 +1,18 @@
 package glue
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"os"
+	"slices"
 
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// listedKinds are the kinds that a plugin's list may contain, in the order of the list. Stock Velero does not start if
-// the list contains others, so the kinds of this project are served but not listed: PluginInfo reports them.
-func listedKinds() []string {
-	return []string{
-		"BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",
-		"RestoreItemAction", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction",
-	}
-}
-
-// lister implements PluginLister.
+// lister implements PluginLister. Stock Velero does not start if the list contains kinds that it does not know, so the
+// kinds of this project are served but not listed: PluginInfo reports them.
 type lister struct {
 	pluginlisterv1.UnimplementedPluginListerServer
 	plugins []*pluginlisterv1.PluginIdentifier
@@ -25,14 +20,17 @@ type lister struct {
 
 func newLister(c *catalog) *lister {
 	l := &lister{}
-	for _, kind := range listedKinds() {
-		service, ok := c.services[kind]
-		if !ok {
+	byPosition := slices.SortedFunc(maps.Values(c.services), func(a, b service) int {
+		return cmp.Compare(a.version().Listed, b.version().Listed)
+	})
+	for _, service := range byPosition {
+		kind := service.version()
+		if kind.Listed == 0 {
 			continue
 		}
 		for _, name := range service.names() {
 			l.plugins = append(l.plugins,
-				&pluginlisterv1.PluginIdentifier{Command: os.Args[0], Kind: kind, Name: name})
+				&pluginlisterv1.PluginIdentifier{Command: os.Args[0], Kind: kind.Wire, Name: name})
 		}
 	}
 	return l

@@ -19,8 +19,8 @@ func Progress(progress framework.OperationProgress) *shared.OperationProgress {
 		NTotal:         progress.NTotal,
 		OperationUnits: progress.Units,
 		Description:    progress.Description,
-		Started:        sentInstant(progress.Started),
-		Updated:        sentInstant(progress.Updated),
+		Started:        SentInstant(progress.Started),
+		Updated:        SentInstant(progress.Updated),
 	}
 }
 
@@ -40,8 +40,8 @@ func ManyProgress[R interface {
 	return progress, lines
 }
 
-// sentInstant returns at in its wire form, nil for an unknown time.
-func sentInstant(at time.Time) *timestamppb.Timestamp {
+// SentInstant returns at in its wire form, nil for an unknown time.
+func SentInstant(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
 	}

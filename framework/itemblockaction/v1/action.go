@@ -49,5 +49,5 @@ type GetRelatedItemsOutput struct {
 func Register(
 	name string, newAction func(context.Context, *framework.Setup) (ItemBlockAction, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newAction, options)
+	return register.New(Kind(), name, newAction, options)
 }

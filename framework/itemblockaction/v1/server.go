@@ -6,13 +6,21 @@ import (
 	"google.golang.org/grpc"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
 )
 
-func kind() glue.Kind[ItemBlockAction] {
-	return glue.Kind[ItemBlockAction]{Wire: "ItemBlockAction", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[ItemBlockAction] {
+	return hostapi.Kind[ItemBlockAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "ItemBlockAction", Probe: itemblockactionv1.ItemBlockAction_AppliesTo_FullMethodName,
+			Listed: 8,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ItemBlockAction]) {

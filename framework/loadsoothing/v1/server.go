@@ -6,13 +6,21 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
-func kind() glue.Kind[LoadSoothing] {
-	return glue.Kind[LoadSoothing]{Wire: "LoadSoothing", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[LoadSoothing] {
+	return hostapi.Kind[LoadSoothing]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "LoadSoothing", Probe: loadsoothingv1.LoadSoothingService_Admit_FullMethodName,
+			Policy: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[LoadSoothing]) {
@@ -31,31 +39,55 @@ func (s *server) Admit(ctx context.Context, req *loadsoothingv1.AdmitRequest) (*
 		return nil, err
 	}
 	defer policy.Release()
-	decision, err := policy.Handler.Admit(ctx, input(req))
+	decision, err := policy.Handler.Admit(ctx, decodeInput(req))
 	if err != nil {
 		return nil, err
 	}
 	if decision == nil {
 		return nil, errors.New("the policy returned neither a decision nor an error")
 	}
-	return &loadsoothingv1.AdmitResponse{
-		Admitted:   decision.Admitted,
-		Reason:     decision.Reason,
-		RetryAfter: wire.Timeout(decision.RetryAfter),
-	}, nil
+	return encodeOutput(decision), nil
 }
 
-func input(req *loadsoothingv1.AdmitRequest) *AdmitInput {
+// EncodeInput returns the request to the policy registered as plugin, for hosts and for the kits that test plugins.
+func EncodeInput(plugin string, config []byte, input *AdmitInput) *loadsoothingv1.AdmitRequest {
+	sent := &loadsoothingv1.AdmitRequest{
+		Plugin: plugin,
+		Config: config,
+		Now:    wire.SentInstant(input.Now),
+		Limit:  wire.Int32(input.Limit),
+		Load: &loadsoothingv1.Load{
+			Kind:         input.Load.Kind,
+			Name:         input.Load.Name,
+			Node:         input.Load.Node,
+			Created:      wire.SentInstant(input.Load.Created),
+			Ahead:        wire.Int32(input.Load.Ahead),
+			StorageClass: input.Load.StorageClass,
+			Namespace:    input.Load.Namespace,
+			Bytes:        input.Load.Bytes,
+			Owner:        input.Load.Owner,
+		},
+	}
+	for _, count := range input.Counts {
+		sent.Counts = append(sent.Counts, &loadsoothingv1.Count{
+			Kind: count.Kind, Node: count.Node,
+			Accepted: wire.Int32(count.Accepted), Prepared: wire.Int32(count.Prepared),
+			StorageClass: count.StorageClass, Namespace: count.Namespace, Owner: count.Owner, Bytes: count.Bytes,
+		})
+	}
+	return sent
+}
+
+func decodeInput(req *loadsoothingv1.AdmitRequest) *AdmitInput {
 	received := &AdmitInput{
 		Now:   wire.Instant(req.GetNow()),
 		Limit: int(req.GetLimit()),
 		Load: Load{
-			Kind:    req.GetLoad().GetKind(),
-			Name:    req.GetLoad().GetName(),
-			Node:    req.GetLoad().GetNode(),
-			Created: wire.Instant(req.GetLoad().GetCreated()),
-			Ahead:   int(req.GetLoad().GetAhead()),
-
+			Kind:         req.GetLoad().GetKind(),
+			Name:         req.GetLoad().GetName(),
+			Node:         req.GetLoad().GetNode(),
+			Created:      wire.Instant(req.GetLoad().GetCreated()),
+			Ahead:        int(req.GetLoad().GetAhead()),
 			StorageClass: req.GetLoad().GetStorageClass(),
 			Namespace:    req.GetLoad().GetNamespace(),
 			Bytes:        req.GetLoad().GetBytes(),
@@ -71,4 +103,16 @@ func input(req *loadsoothingv1.AdmitRequest) *AdmitInput {
 		})
 	}
 	return received
+}
+
+func encodeOutput(output *AdmitOutput) *loadsoothingv1.AdmitResponse {
+	return &loadsoothingv1.AdmitResponse{
+		Admitted: output.Admitted, Reason: output.Reason, RetryAfter: wire.Timeout(output.RetryAfter),
+	}
+}
+
+// DecodeOutput returns the output in a reply. It checks only that the reply has one; see AdmitOutput.Validate.
+func DecodeOutput(answer *loadsoothingv1.AdmitResponse) (*AdmitOutput, error) {
+	retryAfter, err := wire.ReceivedTimeout("retry_after", answer.GetRetryAfter())
+	return &AdmitOutput{Admitted: answer.GetAdmitted(), Reason: answer.GetReason(), RetryAfter: retryAfter}, err
 }

@@ -2,10 +2,12 @@ package v1
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/internal/register"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
 )
 
 // LoadSoothing is the interface that an author implements.
@@ -93,8 +95,36 @@ type AdmitOutput struct {
 	Admitted bool
 	// Reason is why it may not, for people: one line, at most 1024 bytes, never empty then.
 	Reason string
-	// RetryAfter is when to call again if it may not, at most an hour; zero is the node agent's own interval, 5 seconds.
+	// RetryAfter is when to call again if it may not, at most MaxRetryAfter; zero is the node agent's own interval, 5
+	// seconds.
 	RetryAfter time.Duration
+}
+
+// MaxRetryAfter is the longest time after which the server asks about a load again.
+const MaxRetryAfter = time.Hour
+
+// Validate returns an error if the decision breaks a rule, and the server therefore does not accept it.
+func (o *AdmitOutput) Validate() error {
+	if err := o.ValidateReason(); err != nil {
+		return err
+	}
+	return o.ValidateRetryAfter()
+}
+
+// ValidateReason checks that a load that is not admitted has a reason of one line.
+func (o *AdmitOutput) ValidateReason() error {
+	if o.Admitted {
+		return nil
+	}
+	return wire.Line("reason", o.Reason)
+}
+
+// ValidateRetryAfter checks that the next call for a load that is not admitted comes soon enough.
+func (o *AdmitOutput) ValidateRetryAfter() error {
+	if !o.Admitted && (o.RetryAfter < 0 || o.RetryAfter > MaxRetryAfter) {
+		return fmt.Errorf("retry_after is %s, want at most %s", o.RetryAfter, MaxRetryAfter)
+	}
+	return nil
 }
 
 // Register registers the policy that newPolicy makes under name, "example.io/one-per-node". See framework.Setup for
@@ -102,5 +132,5 @@ type AdmitOutput struct {
 func Register(
 	name string, newPolicy func(context.Context, *framework.Setup) (LoadSoothing, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newPolicy, options)
+	return register.New(Kind(), name, newPolicy, options)
 }

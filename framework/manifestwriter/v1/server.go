@@ -8,14 +8,22 @@ import (
 	"google.golang.org/grpc"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
-func kind() glue.Kind[ManifestWriter] {
-	return glue.Kind[ManifestWriter]{Wire: "ManifestWriter", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[ManifestWriter] {
+	return hostapi.Kind[ManifestWriter]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "ManifestWriter", Probe: manifestwriterv1.ManifestWriterService_Write_FullMethodName,
+			Policy: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ManifestWriter]) {

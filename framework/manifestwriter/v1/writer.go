@@ -94,5 +94,5 @@ func WithObjects(resources ...string) framework.Option {
 func Register(
 	name string, newWriter func(context.Context, *framework.Setup) (ManifestWriter, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newWriter, options)
+	return register.New(Kind(), name, newWriter, options)
 }

@@ -9,15 +9,22 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-func kind() glue.Kind[ObjectStore] {
-	return glue.Kind[ObjectStore]{Wire: "ObjectStore", Bind: bind, HasInit: true,
-		HostKeys: []string{"bucket", "prefix", "caCert", "credentialsFile"}}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[ObjectStore] {
+	return hostapi.Kind[ObjectStore]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "ObjectStore", Probe: objectstorev1.ObjectStore_ObjectExists_FullMethodName,
+			Listed: 4, HasInit: true, HostKeys: []string{"bucket", "prefix", "caCert", "credentialsFile"},
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ObjectStore]) {

@@ -139,5 +139,5 @@ type CreateSignedURLOutput struct {
 func Register(
 	name string, newStore func(context.Context, *framework.Setup) (ObjectStore, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newStore, options)
+	return register.New(Kind(), name, newStore, options)
 }

@@ -26,5 +26,5 @@ type QueueAdmission interface {
 func Register(
 	name string, newPolicy func(context.Context, *framework.Setup) (QueueAdmission, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newPolicy, options)
+	return register.New(Kind(), name, newPolicy, options)
 }

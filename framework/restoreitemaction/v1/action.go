@@ -72,5 +72,5 @@ func (o *ExecuteOutput) WithoutRestore() *ExecuteOutput {
 func Register(
 	name string, newAction func(context.Context, *framework.Setup) (RestoreItemAction, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newAction, options)
+	return register.New(Kind(), name, newAction, options)
 }

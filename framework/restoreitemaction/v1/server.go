@@ -6,13 +6,21 @@ import (
 	"google.golang.org/grpc"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
 )
 
-func kind() glue.Kind[RestoreItemAction] {
-	return glue.Kind[RestoreItemAction]{Wire: "RestoreItemAction", Bind: bind}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[RestoreItemAction] {
+	return hostapi.Kind[RestoreItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "RestoreItemAction", Probe: restoreitemactionv1.RestoreItemAction_AppliesTo_FullMethodName,
+			Listed: 5,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[RestoreItemAction]) {

@@ -178,5 +178,5 @@ func (o *ExecuteOutput) WithItemsWaitFor(timeout time.Duration) *ExecuteOutput {
 func Register(
 	name string, newAction func(context.Context, *framework.Setup) (RestoreItemAction, error), options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newAction, options)
+	return register.New(Kind(), name, newAction, options)
 }

@@ -9,13 +9,21 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
 )
 
-func kind() glue.Kind[RestoreItemAction] {
-	return glue.Kind[RestoreItemAction]{Wire: "RestoreItemActionV2", Bind: bind, Operations: true}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[RestoreItemAction] {
+	return hostapi.Kind[RestoreItemAction]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "RestoreItemActionV2", Probe: restoreitemactionv2.RestoreItemAction_AppliesTo_FullMethodName,
+			Listed: 6, Operations: true,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[RestoreItemAction]) {

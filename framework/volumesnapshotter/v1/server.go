@@ -5,15 +5,22 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
 
-func kind() glue.Kind[VolumeSnapshotter] {
-	return glue.Kind[VolumeSnapshotter]{Wire: "VolumeSnapshotter", Bind: bind, HasInit: true,
-		HostKeys: []string{"credentialsFile"}}
+// Kind describes the kind at this version, for hosts and for the kits that test plugins.
+func Kind() hostapi.Kind[VolumeSnapshotter] {
+	return hostapi.Kind[VolumeSnapshotter]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "VolumeSnapshotter", Probe: volumesnapshotterv1.VolumeSnapshotter_GetVolumeInfo_FullMethodName,
+			Listed: 3, HasInit: true, HostKeys: []string{"credentialsFile"},
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[VolumeSnapshotter]) {

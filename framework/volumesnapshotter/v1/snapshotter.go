@@ -122,5 +122,5 @@ func Register(
 	name string, newSnapshotter func(context.Context, *framework.Setup) (VolumeSnapshotter, error),
 	options ...framework.Option,
 ) framework.Registration {
-	return register.New(kind(), name, newSnapshotter, options)
+	return register.New(Kind(), name, newSnapshotter, options)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // askQueueServer asks the server for the state of its queue that no Backup holds.
@@ -28,7 +29,7 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 			"the server (%s) does not report it: it is Velero's, or an older cleat",
 			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))}
 	}
-	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission"),
+	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of(kinds.QueueAdmission().Name),
 		Unwritable: report.Unwritable}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -129,7 +130,7 @@ func (f *simulateFlags) admission(
 		file.Backups.Admission = config.Policy{Plugin: f.policy}
 	}
 	name := cmp.Or(file.Backups.Admission.Plugin, config.DefaultAdmission)
-	if _, err := host.Find("QueueAdmission", name); err != nil {
+	if _, err := host.Find(kinds.QueueAdmission().Name, name); err != nil {
 		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, use --plugin-dir): %w", err)
 	}
 	if f.directory.Config != "" {

@@ -251,13 +251,13 @@ func (q *admission) foreign(l *load) bool {
 // ask asks the policy about a load. ahead is the number of New loads that are older.
 func (q *admission) ask(ctx context.Context, v *view, l *load, ahead int) (*loadsoothing.Decision, error) {
 	about := l.counted(l.node())
-	outcome, err := q.Soothing.Admit(ctx, &loadsoothing.Request{
+	outcome, err := q.Soothing.Admit(ctx, &loadsoothing.Request{Input: loadsoothing.Input{
 		Now: v.now, Limit: q.QueueLength, Counts: v.counts.list(),
 		Load: loadsoothing.Load{
 			Kind: l.name, Name: l.GetName(), Node: about.Node, Created: l.GetCreationTimestamp().Time, Ahead: ahead,
 			StorageClass: about.StorageClass, Namespace: about.Namespace, Bytes: l.spec.bytes, Owner: about.Owner,
 		},
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}

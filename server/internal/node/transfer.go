@@ -91,7 +91,7 @@ func (a *Agent) call(
 	}
 	a.warn(l, snapshot.Warnings)
 	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: snapshot.Bytes, backup: &stored{
-		id: snapshot.ID, newBytes: snapshot.NewBytes, path: volume.Path,
+		id: snapshot.SnapshotID, newBytes: snapshot.NewBytes, path: volume.Path,
 	}}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/rawitem"
 )
 
@@ -162,7 +163,7 @@ func text(field string, value []byte, decoded *string) error {
 		return nil
 	}
 	if value[0] != '"' {
-		return fmt.Errorf("%s is %s, want a string", field, clip(value))
+		return fmt.Errorf("%s is %s, want a string", field, hostapi.Clip(string(value)))
 	}
 	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		*decoded = string(inner)
@@ -172,13 +173,4 @@ func text(field string, value []byte, decoded *string) error {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
-}
-
-// clip returns value, shortened for an error message.
-func clip(value []byte) string {
-	const enough = 40
-	if len(value) > enough {
-		return strings.ToValidUTF8(string(value[:enough]), "") + "..."
-	}
-	return string(value)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -55,18 +54,4 @@ func instant(received *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	return received.AsTime()
-}
-
-// Timeout checks a timeout that a plugin requests; none, or zero, leaves the choice to the host.
-func Timeout(field string, received *durationpb.Duration) (time.Duration, error) {
-	if received == nil {
-		return 0, nil
-	}
-	if err := received.CheckValid(); err != nil {
-		return 0, fmt.Errorf("%s is not a duration: %w", field, err)
-	}
-	if timeout := received.AsDuration(); timeout >= 0 {
-		return timeout, nil
-	}
-	return 0, fmt.Errorf("%s is %s, want none that is negative", field, received.AsDuration())
 }

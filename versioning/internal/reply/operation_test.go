@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -74,33 +73,6 @@ func TestProgressIsWhatIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := reply.Progress(test.received)
-			require.Equal(t, test.want, got)
-			if test.refused == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, test.refused)
-			}
-		})
-	}
-}
-
-func TestTimeoutMustBeInRange(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		received *durationpb.Duration
-		want     time.Duration
-		refused  string
-	}{
-		"absent":   {nil, 0, ""},
-		"zero":     {durationpb.New(0), 0, ""},
-		"some":     {durationpb.New(90 * time.Second), 90 * time.Second, ""},
-		"negative": {durationpb.New(-time.Second), 0, "retry is -1s, want none that is negative"},
-		"none":     {&durationpb.Duration{Seconds: 1, Nanos: -1}, 0, "retry is not a duration"},
-		"too long": {&durationpb.Duration{Seconds: math.MaxInt64}, 0, "retry is not a duration"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := reply.Timeout("retry", test.received)
 			require.Equal(t, test.want, got)
 			if test.refused == "" {
 				require.NoError(t, err)

@@ -8,12 +8,9 @@ import (
 
 // ItemWeigher tells how much room items take in a backup.
 func ItemWeigher() versioning.Kind[itemweigher.Weigher] {
-	return versioning.Kind[itemweigher.Weigher]{
-		Name: "ItemWeigher",
-		Versions: []versioning.Version[itemweigher.Weigher]{
-			itemweigher.V1(),
-			itemweigher.V2(),
-			itemweigher.V3(),
-		},
-	}
+	return versioning.NewKind(
+		itemweigher.V1(),
+		itemweigher.V2(),
+		itemweigher.V3(),
+	)
 }

@@ -22,8 +22,9 @@ import (
 const (
 	// EndTime is how long a process may take to exit when it is asked to. Hosts wait for a few seconds and then kill it; a
 	// test gives it more, because its machine may be busy.
-	EndTime = 20 * time.Second
-	// Patience is how long to wait for something that happens at once on an idle machine.
+	EndTime = 2 * time.Minute
+	// Patience is how long to wait for output of a process that has ended, or for the end of one whose connection is lost.
+	// No rule depends on it.
 	Patience = 10 * time.Second
 	// maxLine is the longest line that is read, in bytes.
 	maxLine = 64 << 10

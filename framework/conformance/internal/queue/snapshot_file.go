@@ -25,7 +25,7 @@ func Parse(raw []byte) (*queueadmissionv1.DecideRequest, error) {
 	if kind, _ := fields["kind"].(string); strings.HasSuffix(kind, "List") {
 		return parseBackups(raw)
 	}
-	for _, phase := range []string{"running", "ready", "queued"} {
+	for phase := range lists(&queueadmissionv1.DecideRequest{}) {
 		list, _ := fields[phase].([]any)
 		for i, one := range list {
 			if backup, ok := one.(map[string]any); ok {
@@ -75,19 +75,18 @@ func completeSnapshot(request *queueadmissionv1.DecideRequest) error {
 		request.Now = Moment(0)
 	}
 	names := map[string]bool{}
-	for phase, list := range map[string][]*queueadmissionv1.Backup{
-		"running": request.GetRunning(), "ready": request.GetReady(), "queued": request.GetQueued(),
-	} {
+	for phase, list := range lists(request) {
 		for i, one := range list {
 			if one.GetName() == "" || names[one.GetName()] {
 				return fmt.Errorf("%s[%d].name: want a name that no other backup has, not %q", phase, i, one.GetName())
 			}
 			names[one.GetName()] = true
+			slices.Sort(one.GetNamespaces())
 			age := time.Duration(len(list)-i) * time.Minute
 			if one.GetCreated() == nil {
 				one.Created = Later(request.GetNow(), -age)
 			}
-			if phase == "running" && one.GetStarted() == nil {
+			if phase != "ready" && phase != "queued" && one.GetStarted() == nil {
 				one.Started = Later(one.GetCreated(), age/2)
 			}
 			if one.GetClusterScope() == queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -75,7 +76,7 @@ func Snapshots(
 	for _, after := range hours()[1:] {
 		all = append(all, Moved(Snapshot(plugin, config, 4, 1, 0, 9), time.Duration(after)*time.Hour))
 	}
-	all = append(all, ofOneTeam(plugin, config))
+	all = append(all, ofOneTeam(plugin, config), beside(plugin, config))
 	for _, one := range given {
 		request := proto.CloneOf(one)
 		request.Plugin, request.Config = plugin, config
@@ -97,11 +98,31 @@ func ofOneTeam(plugin string, config []byte) *queueadmissionv1.DecideRequest {
 	return request
 }
 
+// beside returns a queue with free slots, all of whose backups overlap with backups that wait for operations and with
+// restores, and with nothing that runs or is ready.
+func beside(plugin string, config []byte) *queueadmissionv1.DecideRequest {
+	request := Snapshot(plugin, config, 10, 0, 0, 6)
+	request.Operating, request.Restoring = backups("operating", 2, true), backups("restores/restoring", 2, true)
+	for _, one := range slices.Concat(request.GetOperating(), request.GetRestoring(), request.GetQueued()) {
+		one.AllNamespaces, one.Namespaces = false, []string{"shared"}
+		one.ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_ALL
+	}
+	return request
+}
+
+// lists returns all backups of a snapshot, by the field that holds them.
+func lists(request *queueadmissionv1.DecideRequest) map[string][]*queueadmissionv1.Backup {
+	return map[string][]*queueadmissionv1.Backup{
+		"running": request.GetRunning(), "ready": request.GetReady(), "queued": request.GetQueued(),
+		"operating": request.GetOperating(), "restoring": request.GetRestoring(),
+	}
+}
+
 // Moved returns a snapshot in which everything happens d later.
 func Moved(request *queueadmissionv1.DecideRequest, d time.Duration) *queueadmissionv1.DecideRequest {
 	request = proto.CloneOf(request)
 	request.Now = Later(request.GetNow(), d)
-	for _, list := range [][]*queueadmissionv1.Backup{request.GetRunning(), request.GetReady(), request.GetQueued()} {
+	for _, list := range lists(request) {
 		for _, one := range list {
 			one.Created, one.Started = Later(one.GetCreated(), d), Later(one.GetStarted(), d)
 		}

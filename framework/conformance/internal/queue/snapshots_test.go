@@ -49,6 +49,30 @@ items:
 	require.Equal(t, time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), got.GetQueued()[0].GetCreated().AsTime())
 }
 
+func TestSnapshotMayHaveOperationsAndRestores(t *testing.T) {
+	t.Parallel()
+	got, err := Parse([]byte(`
+now: 2026-03-02T12:00:00Z
+limit: 1
+operating: [{name: shop-1, namespaces: [shop, bank], spec: {ttl: 720h}}]
+restoring: [{name: restores/shop, allNamespaces: true}]
+queued: [{name: shop-2}]
+`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"bank", "shop"}, got.GetOperating()[0].GetNamespaces(), "namespaces are sorted on the wire")
+	require.JSONEq(t, `{"ttl":"720h"}`, string(got.GetOperating()[0].GetSpec()))
+	require.NotNil(t, got.GetRestoring()[0].GetStarted())
+	later := Moved(got, time.Hour)
+	for _, moved := range [][2]*queueadmissionv1.Backup{
+		{got.GetOperating()[0], later.GetOperating()[0]}, {got.GetRestoring()[0], later.GetRestoring()[0]},
+	} {
+		require.Equal(t, moved[0].GetStarted().AsTime().Add(time.Hour), moved[1].GetStarted().AsTime())
+	}
+
+	_, err = Parse([]byte("{limit: 1, operating: [{name: a}], queued: [{name: a}]}"))
+	require.ErrorContains(t, err, "want a name that no other backup has")
+}
+
 func TestSnapshotNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -69,8 +93,10 @@ func TestSnapshotNamesWhatIsWrong(t *testing.T) {
 func TestBuiltInSnapshotsDifferInMomentsLabelsAndTeams(t *testing.T) {
 	t.Parallel()
 	days, hoursOfDay, teams, bare := map[time.Weekday]bool{}, map[int]bool{}, map[string]bool{}, 0
+	operating, restoring := 0, 0
 	for _, snapshot := range Snapshots("example.io/a", nil, nil) {
 		days[snapshot.GetNow().AsTime().Weekday()] = true
+		operating, restoring = operating+len(snapshot.GetOperating()), restoring+len(snapshot.GetRestoring())
 		hoursOfDay[snapshot.GetNow().AsTime().Hour()/6] = true
 		for _, queued := range snapshot.GetQueued() {
 			teams[queued.GetLabels()["team"]] = true
@@ -83,4 +109,6 @@ func TestBuiltInSnapshotsDifferInMomentsLabelsAndTeams(t *testing.T) {
 	require.Len(t, hoursOfDay, 4)
 	require.Len(t, teams, 4)
 	require.Positive(t, bare)
+	require.Positive(t, operating)
+	require.Positive(t, restoring)
 }

@@ -100,7 +100,7 @@ func (h *Host) stopLocked() {
 func (h *Host) died(ctx context.Context, err error) string {
 	wait := time.Duration(0)
 	if status.Code(err) == codes.Unavailable {
-		wait = h.suite.Patience
+		wait = min(h.suite.Patience, process.Patience)
 	}
 	if p := h.Process(); p != nil && p.EndsWithin(ctx, wait) {
 		h.mu.Lock()

@@ -13,7 +13,7 @@ type Options struct {
 	Timeout       time.Duration
 	SlowCall      time.Duration // duration of a call above which independent calls are made at the same time
 	OperationWait time.Duration
-	Patience      time.Duration // how long to wait for something that happens at once on an idle machine
+	Patience      time.Duration // how long a rule waits for something that happens at once on an idle machine
 	EndTime       time.Duration // how long a process may take to exit when it is asked to
 	LeakCalls     int
 	LeakTime      time.Duration // time limit for the calls of a search for leaks
@@ -28,13 +28,16 @@ type Options struct {
 	Zone          string
 }
 
+// Patience is the default of Options.Patience. It is generous: a rule must not fail because a machine is busy.
+const Patience = 5 * time.Minute
+
 // Defaults returns the options of a test whose caller gives none.
 func Defaults() Options {
 	return Options{
-		Timeout:       time.Minute,
+		Timeout:       3 * time.Minute,
 		SlowCall:      time.Second,
 		OperationWait: 10 * time.Second,
-		Patience:      process.Patience,
+		Patience:      Patience,
 		EndTime:       process.EndTime,
 		LeakCalls:     200,
 		LeakTime:      2 * time.Minute,

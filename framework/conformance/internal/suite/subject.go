@@ -60,7 +60,7 @@ func (s *Subject) NeedsProcess(ctx context.Context) (*process.Process, error) {
 // Unserved returns an error if the plugin is not served, so that nothing else can be checked.
 func (s *Subject) Unserved(ctx context.Context) error {
 	return Remembered(s, "unserved", func() error {
-		known, ok := wire.Probes()[s.Kind]
+		known, ok := wire.Kind(s.Kind)
 		if !ok {
 			return Skip("this suite does not know the kind")
 		}
@@ -70,8 +70,8 @@ func (s *Subject) Unserved(ctx context.Context) error {
 		}
 		ctx, cancel := s.Call(ctx)
 		defer cancel()
-		if err := known.Call(ctx, conn, s.Name); status.Code(err) == codes.Unimplemented {
-			return fmt.Errorf("%s: %w", known.Method, err)
+		if err := wire.Probe(ctx, conn, known, s.Name); status.Code(err) == codes.Unimplemented {
+			return fmt.Errorf("%s: %w", known.Probe, err)
 		}
 		return nil
 	})

@@ -1,10 +1,6 @@
 package suite
 
-import (
-	"fmt"
-	"strings"
-	"unicode"
-)
+import "fmt"
 
 // MiB is the number of bytes in a mebibyte.
 const MiB = 1 << 20
@@ -14,19 +10,6 @@ const Callers = 32
 
 // Caller returns the mark in all parts of the requests of one concurrent caller.
 func Caller(i int) string { return fmt.Sprintf("caller%02d", i) }
-
-// CheckLine checks that a text for users is a single line that is not empty.
-func CheckLine(field, text string) error {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return fmt.Errorf("%s is empty", field)
-	case len(text) > 1024:
-		return fmt.Errorf("%s has %d bytes, more than 1024", field, len(text))
-	case strings.ContainsFunc(text, unicode.IsControl):
-		return fmt.Errorf("%s %.100q has control characters", field, text)
-	}
-	return nil
-}
 
 // maxSeen is the maximum length of a description of what a plugin did, in bytes.
 const maxSeen = 2000

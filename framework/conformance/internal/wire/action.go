@@ -7,6 +7,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
@@ -60,30 +68,27 @@ type ActionKind struct {
 // ActionKinds returns all kinds of actions, by their names on the wire.
 func ActionKinds() map[string]ActionKind {
 	return map[string]ActionKind{
-		"BackupItemAction":       backupItemActionV1(),
-		"BackupItemActionV2":     backupItemActionV2(),
-		"AsyncBackupItemAction":  asyncBackupItemActionV1(),
-		"RestoreItemAction":      restoreItemActionV1(),
-		"RestoreItemActionV2":    restoreItemActionV2(),
-		"AsyncRestoreItemAction": asyncRestoreItemActionV1(),
-		"DeleteItemAction":       deleteItemActionV1(),
-		"ItemBlockAction":        itemBlockActionV1(),
+		biav1.Kind().Wire:  backupItemActionV1(),
+		biav2.Kind().Wire:  backupItemActionV2(),
+		abiav1.Kind().Wire: asyncBackupItemActionV1(),
+		riav1.Kind().Wire:  restoreItemActionV1(),
+		riav2.Kind().Wire:  restoreItemActionV2(),
+		ariav1.Kind().Wire: asyncRestoreItemActionV1(),
+		diav1.Kind().Wire:  deleteItemActionV1(),
+		ibav1.Kind().Wire:  itemBlockActionV1(),
 	}
 }
 
 // KindsWhere returns the names of the kinds of actions for which where holds, in a fixed order.
 func KindsWhere(where func(ActionKind) bool) []string {
-	var kinds []string
+	var names []string
 	all := ActionKinds()
-	for _, kind := range []string{
-		"BackupItemAction", "BackupItemActionV2", "AsyncBackupItemAction",
-		"RestoreItemAction", "RestoreItemActionV2", "AsyncRestoreItemAction", "DeleteItemAction", "ItemBlockAction",
-	} {
-		if where(all[kind]) {
-			kinds = append(kinds, kind)
+	for _, kind := range kinds() {
+		if action, ok := all[kind.Wire]; ok && where(action) {
+			names = append(names, kind.Wire)
 		}
 	}
-	return kinds
+	return names
 }
 
 // asked returns request, with an unknown field if q asks for one.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -63,7 +64,8 @@ func unusual() map[string]defect {
 				return nil, errors.New("the kubeconfig names no context")
 			}
 		}},
-		"unusual plugin that knows its host's flags": {plant: func(p *program) { p.flags = knownFlags }},
+		"unusual policy that waits for operations and restores": onQueue(nil, waitForOthers),
+		"unusual plugin that knows its host's flags":            {plant: func(p *program) { p.flags = knownFlags }},
 	}
 	for _, selector := range []string{"Pod,persistentvolumeclaim", "CronJob", "Widget.example.io", "gadgets"} {
 		all["unusual selector "+selector] = defect{plant: func(p *program) {
@@ -77,6 +79,24 @@ func unusual() map[string]defect {
 		all[name] = one
 	}
 	return all
+}
+
+// waitForOthers has all backups wait for those that wait for operations and for restores, if there are any.
+func waitForOthers(req decideRequest, decided decideResponse) {
+	var others []string
+	for _, one := range slices.Concat(req.GetOperating(), req.GetRestoring()) {
+		others = append(others, one.GetName())
+	}
+	if len(others) == 0 {
+		return
+	}
+	decided.Admit, decided.Order, decided.Waits = nil, nil, nil
+	for _, queued := range req.GetQueued() {
+		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{
+			Name: queued.GetName(), Reason: "Overlap", Message: "others write its namespaces", Blockers: others,
+			Namespaces: queued.GetNamespaces(),
+		})
+	}
 }
 
 // errPanicked returns the error with which Velero's framework answers for a handler that panics.

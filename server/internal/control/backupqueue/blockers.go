@@ -48,8 +48,8 @@ func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.B
 	for i := range ahead {
 		order = append(order, ahead[i].Name)
 	}
-	asked := &queueadmission.Snapshot{Now: snapshot.Now, Limit: len(ahead) + 1, Running: ahead,
-		Queued: snapshot.Queued[at:]}
+	asked := &queueadmission.Snapshot{Input: queueadmission.Input{Now: snapshot.Now, Limit: len(ahead) + 1, Running: ahead,
+		Queued: snapshot.Queued[at:]}}
 	found := &serverreport.Blockers{Backup: name}
 	for {
 		outcome, err := q.Admission.Decide(ctx, asked)

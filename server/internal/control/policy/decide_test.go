@@ -17,13 +17,13 @@ import (
 
 // queue returns a snapshot with one free slot and three backups that wait for it.
 func queue() *queueadmission.Snapshot {
-	return &queueadmission.Snapshot{Now: noon(), Limit: 1, Queued: []queueadmission.Backup{{Name: "a"}, {Name: "b"},
-		{Name: "c"}}}
+	return &queueadmission.Snapshot{Input: queueadmission.Input{Now: noon(), Limit: 1,
+		Queued: []queueadmission.Backup{{Name: "a"}, {Name: "b"}, {Name: "c"}}}}
 }
 
 func load() *loadsoothing.Request {
-	return &loadsoothing.Request{Now: noon(), Limit: 5, Load: loadsoothing.Load{Kind: "DataUpload", Name: "u",
-		Created: noon()}}
+	return &loadsoothing.Request{Input: loadsoothing.Input{Now: noon(), Limit: 5,
+		Load: loadsoothing.Load{Kind: "DataUpload", Name: "u", Created: noon()}}}
 }
 
 func TestBuiltInsDecideWithoutConfig(t *testing.T) {
@@ -52,7 +52,7 @@ func TestBuiltInsDecideWithoutConfig(t *testing.T) {
 func TestNoPolicyIsCalledForEmptyQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/policy, config: {do: die}}}\n")
-	decided, err := s.Admission.Decide(t.Context(), &queueadmission.Snapshot{Limit: 1})
+	decided, err := s.Admission.Decide(t.Context(), &queueadmission.Snapshot{Input: queueadmission.Input{Limit: 1}})
 	require.NoError(t, err)
 	require.Equal(t, &queueadmission.Decision{}, decided.Decision)
 }

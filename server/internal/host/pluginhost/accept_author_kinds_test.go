@@ -225,9 +225,9 @@ func callQueueAdmission(t *testing.T, h *testHost, _ *Session) {
 	policy, err := Named(h, kinds.QueueAdmission(), authored)
 	require.NoError(t, err)
 	now := time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
-	decision, err := policy.Decide(t.Context(), &queueadmission.Snapshot{
+	decision, err := policy.Decide(t.Context(), &queueadmission.Snapshot{Input: queueadmission.Input{
 		Now: now, Limit: 1, Queued: []queueadmission.Backup{{Name: "first", Created: now}, {Name: "second", Created: now}},
-	})
+	}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"first"}, decision.Admit)
 	require.Len(t, decision.Waiting, 1)
@@ -239,10 +239,10 @@ func callLoadSoothing(t *testing.T, h *testHost, _ *Session) {
 	require.NoError(t, err)
 	now := time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 	for preparing, admitted := range map[int]bool{1: true, 2: false} { // its default is two per node
-		decision, err := policy.Admit(t.Context(), &loadsoothing.Request{
+		decision, err := policy.Admit(t.Context(), &loadsoothing.Request{Input: loadsoothing.Input{
 			Now: now, Load: loadsoothing.Load{Kind: "DataUpload", Name: "one", Node: "n", Created: now},
 			Counts: []loadsoothing.Count{{Kind: "DataUpload", Node: "n", Prepared: preparing}},
-		})
+		}})
 		require.NoError(t, err)
 		require.Equal(t, admitted, decision.Admitted)
 	}
@@ -285,7 +285,7 @@ func callDataMover(t *testing.T, h *testHost, _ *Session) {
 	require.NoError(t, err)
 	require.EqualValues(t, len("content"), snapshot.Bytes)
 	require.Equal(t, snapshot.Bytes, last.DoneBytes)
-	_, err = mover.Restore(t.Context(), datamover.Restore{Repository: repository, SnapshotID: snapshot.ID,
+	_, err = mover.Restore(t.Context(), datamover.Restore{Repository: repository, SnapshotID: snapshot.SnapshotID,
 		Volume: datamover.Volume{Path: restored}}, nil)
 	require.NoError(t, err)
 	content, err := os.ReadFile(filepath.Join(restored, "a"))

@@ -313,7 +313,8 @@ func testSwapOfAPolicy(t *testing.T) {
 	require.NoError(t, h.Rescan(t.Context()))
 	ask := func(policy queueadmission.Policy) {
 		t.Helper()
-		_, err := policy.Decide(t.Context(), &queueadmission.Snapshot{Now: time.Unix(1_700_000_000, 0), Limit: 1})
+		_, err := policy.Decide(t.Context(), &queueadmission.Snapshot{
+			Input: queueadmission.Input{Now: time.Unix(1_700_000_000, 0), Limit: 1}})
 		require.NoError(t, err)
 	}
 	first, err := Named(h, kinds.QueueAdmission(), "example.io/x")

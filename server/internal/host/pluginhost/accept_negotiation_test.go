@@ -287,7 +287,7 @@ func backupActionsWithV3() versioning.Kind[backupitemaction.Action] {
 	kind.Versions = append(kind.Versions, versioning.Version[backupitemaction.Action]{
 		Wire: biaV3, Number: 3, Probe: "/v3.BackupItemAction/AppliesTo",
 		Bind: func(conn grpc.ClientConnInterface, name string) backupitemaction.Action {
-			return backupitemaction.NewV2(v3Conn{conn}, name)
+			return backupitemaction.V2().Bind(v3Conn{conn}, name)
 		},
 	})
 	return kind

@@ -28,16 +28,17 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	})
 	admission, err := Named(h, kinds.QueueAdmission(), "cleat.dev/fifo")
 	require.NoError(t, err)
-	decision, err := admission.Decide(t.Context(), &queueadmission.Snapshot{
+	decision, err := admission.Decide(t.Context(), &queueadmission.Snapshot{Input: queueadmission.Input{
 		Now: time.Now(), Limit: 1, Queued: []queueadmission.Backup{{Name: "first"}, {Name: "second"}},
-	})
+	}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"first"}, decision.Admit)
 
 	soothing, err := Named(h, kinds.LoadSoothing(), "cleat.dev/prepare-queue")
 	require.NoError(t, err)
 	admitted, err := soothing.Admit(t.Context(),
-		&loadsoothing.Request{Now: time.Now(), Load: loadsoothing.Load{Kind: "DataUpload", Name: "d"}})
+		&loadsoothing.Request{Input: loadsoothing.Input{Now: time.Now(),
+			Load: loadsoothing.Load{Kind: "DataUpload", Name: "d"}}})
 	require.NoError(t, err)
 	require.True(t, admitted.Admitted)
 

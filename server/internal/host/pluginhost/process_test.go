@@ -78,7 +78,7 @@ func TestRepeatableCallsAreRepeatedOnceWhenPluginDies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, h.journalCount("ObjectExists die once"))
 
-	async := backupitemaction.NewAsyncV1(h.supervisor().Conn("example.io/async", nil), "example.io/async")
+	async := backupitemaction.AsyncV1().Bind(h.supervisor().Conn("example.io/async", nil), "example.io/async")
 	require.NoError(t, os.WriteFile(marker, nil, 0o600))
 	result, err := async.Execute(t.Context(), itemDoing("nothing"), backupJSON)
 	require.NoError(t, err)

@@ -39,10 +39,10 @@ func (r *Resolver) Snapshot(line Line, namespaces []string, limit int, now time.
 	for _, entry := range r.known {
 		entry.used = false
 	}
-	snapshot := &queueadmission.Snapshot{
+	snapshot := &queueadmission.Snapshot{Input: queueadmission.Input{
 		Now: now, Limit: limit,
 		Running: r.backups(line.Running), Ready: r.backups(line.Ready), Queued: r.backups(line.Queued),
-	}
+	}}
 	snapshot.Restoring = restoring(line.Restoring, r.namespaces)
 	snapshot.Operating = occupied(r.backups(line.Operating), line.Operating)
 	for uid, entry := range r.known {

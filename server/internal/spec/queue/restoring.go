@@ -72,7 +72,8 @@ func restoring(restores []*velerov1.Restore, namespaces []string) []queueadmissi
 	var all []queueadmission.Backup
 	for _, r := range restores {
 		seen := queueadmission.Backup{
-			Name: "restores/" + r.Name, Labels: r.Labels, Annotations: r.Annotations, Created: r.CreationTimestamp.Time,
+			Name: "restores/" + r.Name, ClusterScope: queueadmission.ClusterScopeNone,
+			Labels: r.Labels, Annotations: r.Annotations, Created: r.CreationTimestamp.Time,
 		}
 		if r.Status.StartTimestamp != nil {
 			seen.Started = r.Status.StartTimestamp.Time

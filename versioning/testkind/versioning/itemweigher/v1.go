@@ -7,25 +7,20 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/versioning"
+	weigherv1 "github.com/cleat-dev/cleat/versioning/testkind/framework/itemweigher/v1"
 	itemweigherv1 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v1"
 )
 
-// V1 is version 1 of the kind.
+// V1 describes version 1 of the kind.
 func V1() versioning.Version[Weigher] {
-	return versioning.Version[Weigher]{
-		Wire: "ItemWeigher", Number: 1, Probe: itemweigherv1.ItemWeigherService_Weigh_FullMethodName, Bind: newV1,
-		Calls:      versioning.Calls{itemweigherv1.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}},
-		Deprecated: "ItemWeigher version 1 goes away, use version 3",
-	}
+	return versioning.NewVersion(weigherv1.Kind(), newV1, versioning.Calls{
+		itemweigherv1.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute},
+	}).Deprecate("ItemWeigher version 1 goes away, use version 3")
 }
 
-// newV1 returns the weigher announced as name in the plugin that conn reaches, at version 1 of the kind: it weighs one
-// item at a time, and is never exact.
-func newV1(conn grpc.ClientConnInterface, name string) Weigher {
-	return v1{
-		Plugin: versioning.NewPlugin("ItemWeigher", name),
-		client: itemweigherv1.NewItemWeigherServiceClient(conn),
-	}
+// newV1 returns the facade of p, which weighs one item at a time and is never exact.
+func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Weigher {
+	return v1{p, itemweigherv1.NewItemWeigherServiceClient(conn)}
 }
 
 type v1 struct {

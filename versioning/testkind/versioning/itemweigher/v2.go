@@ -6,24 +6,20 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/versioning"
+	weigherv2 "github.com/cleat-dev/cleat/versioning/testkind/framework/itemweigher/v2"
 	itemweigherv2 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v2"
 )
 
-// V2 is version 2 of the kind.
+// V2 describes version 2 of the kind.
 func V2() versioning.Version[Weigher] {
-	return versioning.Version[Weigher]{
-		Wire: "ItemWeigherV2", Number: 2, Probe: itemweigherv2.ItemWeigherService_Weigh_FullMethodName, Bind: newV2,
-		Calls: versioning.Calls{itemweigherv2.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}},
-	}
+	return versioning.NewVersion(weigherv2.Kind(), newV2, versioning.Calls{
+		itemweigherv2.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute},
+	})
 }
 
-// newV2 returns the weigher announced as name in the plugin that conn reaches, at version 2 of the kind: it weighs one
-// item at a time.
-func newV2(conn grpc.ClientConnInterface, name string) Weigher {
-	return v2{
-		Plugin: versioning.NewPlugin("ItemWeigher", name),
-		client: itemweigherv2.NewItemWeigherServiceClient(conn),
-	}
+// newV2 returns the facade of p, which weighs one item at a time.
+func newV2(p versioning.Plugin, conn grpc.ClientConnInterface) Weigher {
+	return v2{p, itemweigherv2.NewItemWeigherServiceClient(conn)}
 }
 
 type v2 struct {

@@ -7,23 +7,19 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/versioning"
+	weigherv3 "github.com/cleat-dev/cleat/versioning/testkind/framework/itemweigher/v3"
 	itemweigherv3 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v3"
 )
 
-// V3 is version 3 of the kind.
+// V3 describes version 3 of the kind.
 func V3() versioning.Version[Weigher] {
-	return versioning.Version[Weigher]{
-		Wire: "ItemWeigherV3", Number: 3, Probe: itemweigherv3.ItemWeigherService_Weigh_FullMethodName, Bind: newV3,
-		Calls: versioning.Calls{itemweigherv3.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}},
-	}
+	return versioning.NewVersion(weigherv3.Kind(), newV3, versioning.Calls{
+		itemweigherv3.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute},
+	})
 }
 
-// newV3 returns the weigher announced as name in the plugin that conn reaches, at version 3 of the kind.
-func newV3(conn grpc.ClientConnInterface, name string) Weigher {
-	return v3{
-		Plugin: versioning.NewPlugin("ItemWeigher", name),
-		client: itemweigherv3.NewItemWeigherServiceClient(conn),
-	}
+func newV3(p versioning.Plugin, conn grpc.ClientConnInterface) Weigher {
+	return v3{p, itemweigherv3.NewItemWeigherServiceClient(conn)}
 }
 
 type v3 struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -47,7 +48,7 @@ func checkReplyItem(ctx context.Context, s *Action) error {
 }
 
 func checkIdentifiers(ctx context.Context, s *Action) error {
-	if s.Kind == "DeleteItemAction" {
+	if s.Kind == diav1.Kind().Wire {
 		return suite.Skip("a DeleteItemAction answers no items")
 	}
 	all, err := s.Answered(ctx)

@@ -3,8 +3,13 @@
 package action
 
 import (
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 )
 
 // Rules returns the rules of all actions.
@@ -43,8 +48,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-same-answer", Should: true, Check: with(checkSameAnswer),
-			Kinds: []string{"BackupItemAction", "BackupItemActionV2", "RestoreItemAction", "RestoreItemActionV2",
-				"ItemBlockAction"},
+			Kinds: []string{biav1.Kind().Wire, biav2.Kind().Wire, riav1.Kind().Wire, riav2.Kind().Wire,
+				ibav1.Kind().Wire},
 			Text: "A second call about the same item has the same answer, except for operations.",
 		},
 		{

@@ -52,7 +52,7 @@ func checkInfo(ctx context.Context, s *suite.Subject) error {
 		if version == "" {
 			continue
 		}
-		if err := suite.CheckLine(field, version); err != nil {
+		if err := hostapi.Line(field, version); err != nil {
 			return err
 		}
 	}

@@ -20,10 +20,10 @@ func checkUnknownName(ctx context.Context, s *suite.Subject) error {
 	}
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	known := wire.Probes()[s.Kind]
-	err = known.Call(ctx, conn, "conformance.invalid/nobody")
+	known, _ := wire.Kind(s.Kind)
+	err = wire.Probe(ctx, conn, known, "conformance.invalid/nobody")
 	if err == nil {
-		return fmt.Errorf("%s of a plugin that does not exist returns the status OK", known.Method)
+		return fmt.Errorf("%s of a plugin that does not exist returns the status OK", known.Probe)
 	}
 	return suite.NotHung(err)
 }

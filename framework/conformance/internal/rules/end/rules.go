@@ -7,12 +7,14 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 )
 
 // Rules returns the rules that are checked after all others, one at a time.
 func Rules() []suite.Rule {
 	whole := []string{suite.Process}
-	holding := []string{suite.Process, "ObjectStore", "VolumeSnapshotter"}
+	holding := []string{suite.Process, osv1.Kind().Wire, vsv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "leak-memory", Kinds: holding, Check: with(checkMemory), Alone: true,

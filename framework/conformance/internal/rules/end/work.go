@@ -12,6 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/storage"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 )
 
 // holder is a process, or a plugin that has a process of its own.
@@ -99,9 +101,9 @@ func workOf(ctx context.Context, s *suite.Subject) []task {
 		work = action.Work(ctx, s, workSize)
 	case wire.IsPolicy(s.Kind):
 		work = policy.Work(s)
-	case s.Kind == "ObjectStore":
+	case s.Kind == osv1.Kind().Wire:
 		work = func(ctx context.Context) error { return storage.StoreWork(ctx, s, workSize) }
-	case s.Kind == "VolumeSnapshotter":
+	case s.Kind == vsv1.Kind().Wire:
 		work = func(ctx context.Context) error { return storage.SnapshotterWork(ctx, s, workSize) }
 	}
 	if work == nil {

@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 )
 
@@ -89,17 +90,12 @@ func checkMessages(ctx context.Context, m *mover) error {
 		return err
 	}
 	result := stored.results[0]
-	if err := line("snapshot_id", result.GetSnapshotId(), 256); err != nil {
-		return err
+	output := dmv1.DecodeBackup(result)
+	if err := output.Validate(&dmv1.BackupInput{}); err != nil {
+		return fmt.Errorf("call of Backup: %w", err)
 	}
-	if result.GetBytes() < 0 || result.GetNewBytes() < 0 {
-		return fmt.Errorf("call of Backup: the snapshot has %d bytes, %d of them new, want 0 or more", result.GetBytes(),
-			result.GetNewBytes())
-	}
-	for _, warning := range result.GetWarnings() {
-		if err := line("a warning", warning, 1024); err != nil {
-			return err
-		}
+	if err := hostapi.Line("snapshot_id", output.SnapshotID); err != nil { // the volume is not empty
+		return fmt.Errorf("call of Backup: %w", err)
 	}
 	restored, err := received(ctx, m, m.client.Restore, &datamoverv1.RestoreRequest{
 		Plugin: m.Name, Repository: repository, SnapshotId: result.GetSnapshotId(), Volume: volume, Bytes: result.GetBytes(),
@@ -119,22 +115,10 @@ func proper[R any](call string, got reply[R]) error {
 		return fmt.Errorf("call of %s: there are %d messages after the result", call, got.after)
 	}
 	for _, p := range got.progress {
-		if p.GetDoneBytes() < 0 || p.GetTotalBytes() < 0 || p.GetDoneFiles() < 0 || p.GetTotalFiles() < 0 {
-			return fmt.Errorf("call of %s: the progress {%v} is negative", call, p)
-		}
-		if p.GetActivity() == "" {
-			continue
-		}
-		if err := line("the activity", p.GetActivity(), 1024); err != nil {
+		progress := dmv1.DecodeProgress(p)
+		if err := progress.Validate(); err != nil {
 			return fmt.Errorf("call of %s: %w", call, err)
 		}
-	}
-	return nil
-}
-
-func line(what, text string, most int) error {
-	if strings.TrimSpace(text) == "" || len(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
-		return fmt.Errorf("%s is %.200q, want one line of 1 to %d bytes", what, text, most)
 	}
 	return nil
 }

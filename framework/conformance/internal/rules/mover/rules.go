@@ -2,11 +2,14 @@
 // Start reading at rules.go; mover.go calls the plugin.
 package mover
 
-import "github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+import (
+	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+)
 
 // Rules returns the rules of DataMover.
 func Rules() []suite.Rule {
-	kinds := []string{"DataMover"}
+	kinds := []string{dmv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "mover-create", Kinds: kinds, Check: with(checkCreate),

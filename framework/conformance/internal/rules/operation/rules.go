@@ -5,9 +5,11 @@ package operation
 import (
 	"fmt"
 
-	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 )
 
 // Rules returns the rules of operations, of repeated deletions and of waiting for items.
@@ -23,7 +25,7 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "operation-items", Should: true, Check: with(checkOperationItems),
-			Kinds: []string{"BackupItemActionV2", "AsyncBackupItemAction"},
+			Kinds: []string{biav2.Kind().Wire, abiav1.Kind().Wire},
 			Text:  "Post-operation items come with an operation, because they are backed up when it has completed.",
 		},
 		{
@@ -47,7 +49,7 @@ func Rules() []suite.Rule {
 		{
 			ID: "operation-cancel-ends", Kinds: starting, Check: with(checkCancelEnds),
 			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.",
-				process.Patience),
+				suite.Patience),
 		},
 		{
 			ID: "operation-own", Kinds: starting, Check: with(checkOwnOperation),
@@ -87,7 +89,7 @@ func Rules() []suite.Rule {
 			Text: "Another key, for another item, starts another operation.",
 		},
 		{
-			ID: "delete-again", Kinds: []string{"DeleteItemAction"}, Check: with(checkDeleteAgain),
+			ID: "delete-again", Kinds: []string{diav1.Kind().Wire}, Check: with(checkDeleteAgain),
 			Text: "A second deletion of the same item is not an error, because an interrupted deletion is repeated from the " +
 				"start.",
 		},

@@ -12,11 +12,12 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
 func manifestRules() []suite.Rule {
-	kinds := []string{"ManifestWriter"}
+	kinds := []string{mwv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "manifest-empty", Kinds: kinds, Check: with(checkManifestEmpty),

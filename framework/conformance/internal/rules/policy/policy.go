@@ -10,6 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
 // policy is a policy that rules are checked on.
@@ -47,7 +50,7 @@ type calls struct {
 
 func allCalls() map[string]calls {
 	return map[string]calls{
-		"QueueAdmission": queuePolicy(), "LoadSoothing": soothingPolicy(), "ManifestWriter": manifestPolicy(),
+		qav1.Kind().Wire: queuePolicy(), lsv1.Kind().Wire: soothingPolicy(), mwv1.Kind().Wire: manifestPolicy(),
 	}
 }
 

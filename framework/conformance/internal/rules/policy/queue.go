@@ -12,11 +12,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
 func queueRules() []suite.Rule {
-	kinds := []string{"QueueAdmission"}
+	kinds := []string{qav1.Kind().Wire}
 	absent := func(what string) func() error {
 		return func() error { return suite.Skip("no decision %s", what) }
 	}
@@ -27,22 +28,22 @@ func queueRules() []suite.Rule {
 				"backups of all namespaces or of none.",
 		},
 		{
-			ID: "queue-limit", Kinds: kinds, Check: with(judged(judgeLimit, errAdmittedNothing)),
+			ID: "queue-limit", Kinds: kinds, Check: with(judged(judgeLimit(), errAdmittedNothing)),
 			Text: "No more backups are admitted than the limit leaves free.",
 		},
 		{
-			ID: "queue-complete", Kinds: kinds, Check: with(judged(judgeComplete, errAdmittedNothing)),
+			ID: "queue-complete", Kinds: kinds, Check: with(judged(judgeComplete(), errAdmittedNothing)),
 			Text: "Each queued backup is either in admit, or in order and waits (only in waits if order is empty), once. No " +
 				"other backup is in any of them.",
 		},
 		{
-			ID: "queue-waits", Kinds: kinds, Check: with(judged(judgeWaits, absent("has a backup wait"))),
+			ID: "queue-waits", Kinds: kinds, Check: with(judged(judgeWaits(), absent("has a backup wait"))),
 			Text: "Each backup that waits has one reason: a word in UpperCamelCase of at most 64 letters and digits, and a " +
 				"message of one line with at most 1024 bytes.",
 		},
 		{
-			ID: "queue-blockers", Kinds: kinds, Check: with(judged(judgeBlockers, absent("names a blocker or a namespace"))),
-			Text: "Blockers are other backups of the snapshot, and the namespaces in common are the backup's own.",
+			ID: "queue-blockers", Kinds: kinds, Check: with(judged(judgeBlockers(), absent("names a blocker or a namespace"))),
+			Text: "Blockers are other backups or restores of the snapshot, and the namespaces in common are the backup's own.",
 		},
 		{
 			ID: "queue-recheck", Kinds: kinds, Check: with(judged(judgeRecheck, absent("asks for another call"))),
@@ -124,9 +125,10 @@ func (s *policy) decided(ctx context.Context) ([]decided, error) {
 
 // String describes the snapshot.
 func (d decided) String() string {
-	return fmt.Sprintf("at %s, with the limit %d, %d running, %d ready and %d queued",
+	return fmt.Sprintf("at %s, with the limit %d, %d running, %d ready, %d queued, %d operating and %d restoring",
 		d.request.GetNow().AsTime().Format(time.RFC3339),
-		d.request.GetLimit(), len(d.request.GetRunning()), len(d.request.GetReady()), len(d.request.GetQueued()))
+		d.request.GetLimit(), len(d.request.GetRunning()), len(d.request.GetReady()), len(d.request.GetQueued()),
+		len(d.request.GetOperating()), len(d.request.GetRestoring()))
 }
 
 // admits reports whether a policy admits a backup of any snapshot.
@@ -166,7 +168,7 @@ func checkQueueMany(ctx context.Context, s *policy) error {
 	if err != nil {
 		return err
 	}
-	for _, by := range []judge{judgeLimit, judgeComplete, judgeWaits, judgeBlockers} {
+	for _, by := range []judge{judgeLimit(), judgeComplete(), judgeWaits(), judgeBlockers()} {
 		if _, err := by(short, usual); err != nil {
 			continue // another rule checks that
 		}

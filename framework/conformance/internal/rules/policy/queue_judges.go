@@ -3,11 +3,10 @@ package policy
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
-	"time"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
@@ -42,108 +41,43 @@ func judged(by judge, nothing func() error) func(context.Context, *policy) error
 	}
 }
 
-func judgeLimit(
-	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
-) (about bool, err error) {
-	free := max(0, int(request.GetLimit())-len(request.GetRunning())-len(request.GetReady()))
-	if len(decided.GetAdmit()) > free {
-		return true, fmt.Errorf("it admits %d, and %d slots are free", len(decided.GetAdmit()), free)
+// judgedBy returns a judge that applies a rule of the kind to decisions. about reports whether a decision holds what
+// the rule is about.
+func judgedBy(
+	rule func(*qav1.DecideOutput, *qav1.DecideInput) error, about func(*queueadmissionv1.DecideResponse) bool,
+) judge {
+	return func(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (bool, error) {
+		output, _ := qav1.DecodeOutput(decided) // judgeRecheck has the error
+		return about(decided), rule(output, qav1.DecodeInput(request))
 	}
-	return len(decided.GetAdmit()) > 0, nil
 }
 
-func judgeComplete(
-	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
-) (about bool, err error) {
-	left := map[string]bool{}
-	for _, queued := range request.GetQueued() {
-		left[queued.GetName()] = true
-	}
-	for _, name := range decided.GetAdmit() {
-		if !left[name] {
-			return true, fmt.Errorf("it admits %q, which is not queued or is admitted twice", name)
-		}
-		delete(left, name)
-	}
-	if len(decided.GetOrder()) == 0 {
-		return len(decided.GetAdmit()) > 0, nil
-	}
-	for _, name := range decided.GetOrder() {
-		if !left[name] {
-			return true, fmt.Errorf("the order has %q, which does not wait or is there twice", name)
-		}
-		delete(left, name)
-	}
-	for name := range left {
-		return true, fmt.Errorf("the order leaves out %d backups, one of them %q", len(left), name)
-	}
-	return len(decided.GetAdmit()) > 0, nil
+func judgeLimit() judge { return judgedBy((*qav1.DecideOutput).ValidateLimit, admitsAny) }
+
+func judgeComplete() judge { return judgedBy((*qav1.DecideOutput).ValidateComplete, admitsAny) }
+
+func judgeWaits() judge {
+	return judgedBy((*qav1.DecideOutput).ValidateWaits, func(decided *queueadmissionv1.DecideResponse) bool {
+		return len(decided.GetWaits()) > 0
+	})
 }
 
-var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
-
-func judgeWaits(
-	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
-) (about bool, err error) {
-	waits := map[string]bool{}
-	for _, queued := range request.GetQueued() {
-		if !slices.Contains(decided.GetAdmit(), queued.GetName()) {
-			waits[queued.GetName()] = true
-		}
-	}
-	for _, wait := range decided.GetWaits() {
-		if !waits[wait.GetName()] {
-			return true, fmt.Errorf("it has a reason for %q, which does not wait or has another reason", wait.GetName())
-		}
-		delete(waits, wait.GetName())
-		if !reasonWord.MatchString(wait.GetReason()) {
-			return true, fmt.Errorf("the reason for %q is %.100q", wait.GetName(), wait.GetReason())
-		}
-		if err := suite.CheckLine("message", wait.GetMessage()); err != nil {
-			return true, fmt.Errorf("the reason for %q: %w", wait.GetName(), err)
-		}
-	}
-	for name := range waits {
-		return true, fmt.Errorf("it has no reason for %q, which waits", name)
-	}
-	return len(decided.GetWaits()) > 0, nil
+func judgeBlockers() judge {
+	return judgedBy((*qav1.DecideOutput).ValidateBlockers, func(decided *queueadmissionv1.DecideResponse) bool {
+		return slices.ContainsFunc(decided.GetWaits(), func(wait *queueadmissionv1.Wait) bool {
+			return len(wait.GetBlockers())+len(wait.GetNamespaces()) > 0
+		})
+	})
 }
 
-func judgeBlockers(
+func judgeRecheck(
 	request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse,
 ) (about bool, err error) {
-	known := map[string]*queueadmissionv1.Backup{}
-	for _, one := range slices.Concat(request.GetRunning(), request.GetReady(), request.GetQueued()) {
-		known[one.GetName()] = one
-	}
-	for _, wait := range decided.GetWaits() {
-		about = about || len(wait.GetBlockers())+len(wait.GetNamespaces()) > 0
-		for _, blocker := range wait.GetBlockers() {
-			if known[blocker] == nil || blocker == wait.GetName() {
-				return true, fmt.Errorf("%q waits for %q, which is not another backup of the snapshot", wait.GetName(), blocker)
-			}
-		}
-		self := known[wait.GetName()]
-		for _, namespace := range wait.GetNamespaces() {
-			if namespace == "" || !self.GetAllNamespaces() && !slices.Contains(self.GetNamespaces(), namespace) {
-				return true, fmt.Errorf("%q has the namespace %q in common with others, which is not one of its own",
-					wait.GetName(), namespace)
-			}
-		}
-	}
-	return about, nil
-}
-
-func judgeRecheck(_ *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
-	after := decided.GetRecheckAfter()
-	if after == nil {
-		return false, nil
-	}
-	if err := after.CheckValid(); err != nil {
+	output, err := qav1.DecodeOutput(decided)
+	if err != nil {
 		return true, err
 	}
-	if again := after.AsDuration(); again != 0 && again < time.Second {
-		return true, fmt.Errorf("it is %s", again)
-	}
-	return true, nil
+	return decided.GetRecheckAfter() != nil, output.ValidateRecheck(qav1.DecodeInput(request))
 }
+
+func admitsAny(decided *queueadmissionv1.DecideResponse) bool { return len(decided.GetAdmit()) > 0 }

@@ -10,6 +10,9 @@ import (
 	"sync"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
 // Rules returns the rules of all policies.
@@ -18,8 +21,8 @@ func Rules() []suite.Rule {
 }
 
 func commonRules() []suite.Rule {
-	every := []string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}
-	pure := []string{"QueueAdmission", "LoadSoothing"}
+	every := []string{qav1.Kind().Wire, lsv1.Kind().Wire, mwv1.Kind().Wire}
+	pure := []string{qav1.Kind().Wire, lsv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "policy-config", Kinds: every, Check: with(checkPolicyConfig),

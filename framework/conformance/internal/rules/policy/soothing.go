@@ -10,11 +10,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
 func soothingRules() []suite.Rule {
-	kinds := []string{"LoadSoothing"}
+	kinds := []string{lsv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "soothing-decides", Kinds: kinds, Check: with(checkSoothingDecides),
@@ -156,21 +157,16 @@ func judgedLoads(by func(*loadsoothingv1.AdmitResponse) error) func(context.Cont
 }
 
 func judgeReason(decided *loadsoothingv1.AdmitResponse) error {
-	return suite.CheckLine("reason", decided.GetReason())
+	output, _ := lsv1.DecodeOutput(decided) // judgeRetry has the error
+	return output.ValidateReason()
 }
 
 func judgeRetry(decided *loadsoothingv1.AdmitResponse) error {
-	after := decided.GetRetryAfter()
-	if after == nil {
-		return nil
-	}
-	if err := after.CheckValid(); err != nil {
+	output, err := lsv1.DecodeOutput(decided)
+	if err != nil {
 		return err
 	}
-	if again := after.AsDuration(); again < 0 || again > time.Hour {
-		return fmt.Errorf("it is %s", again)
-	}
-	return nil
+	return output.ValidateRetryAfter()
 }
 
 func checkSoothingEmpty(ctx context.Context, s *policy) error {

@@ -11,6 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
@@ -28,7 +30,7 @@ func with(check func(context.Context, *plugin) error) suite.Check {
 func (s *plugin) callInit(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
 	ctx, cancel := s.Call(ctx)
 	defer cancel()
-	if s.Kind == "VolumeSnapshotter" {
+	if s.Kind == vsv1.Kind().Wire {
 		_, err := volumesnapshotterv1.NewVolumeSnapshotterClient(conn).Init(ctx,
 			wire.WithUnknown(&volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: s.Name, Config: config}))
 		return err
@@ -46,7 +48,7 @@ func (s *plugin) needsConfig() error {
 	switch {
 	case config == nil:
 		return suite.Skip("it has no config")
-	case s.Kind == "ObjectStore" && config["bucket"] == "":
+	case s.Kind == osv1.Kind().Wire && config["bucket"] == "":
 		return suite.Skip(`it has no config with the key "bucket"`)
 	}
 	return nil

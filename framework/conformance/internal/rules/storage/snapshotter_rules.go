@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
 
@@ -24,7 +25,7 @@ func withSnapshotter(check func(context.Context, *snapshotter) error) suite.Chec
 }
 
 func snapshotterRules() []suite.Rule {
-	kinds := []string{"VolumeSnapshotter"}
+	kinds := []string{vsv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "snapshotter-before-init", Kinds: kinds, Check: with(checkSnapshotterBeforeInit),

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
 // withStore adapts a check of an ObjectStore after its Init. The check has a folder for itself, in which nothing is
@@ -20,7 +21,7 @@ func withStore(folder string, check func(context.Context, *store) error) suite.C
 }
 
 func storeRules() []suite.Rule {
-	kinds := []string{"ObjectStore"}
+	kinds := []string{osv1.Kind().Wire}
 	return []suite.Rule{
 		{
 			ID: "store-before-init", Kinds: kinds, Check: with(checkStoreBeforeInit),

@@ -30,9 +30,14 @@ func Register(
 	return hostapi.Register(Kind(), name, newWeigher)
 }
 
-// Kind is the kind's name on the wire and its gRPC service.
+// Kind describes the kind at this version.
 func Kind() hostapi.Kind[ItemWeigher] {
-	return hostapi.Kind[ItemWeigher]{Wire: "ItemWeigher", Bind: bind}
+	return hostapi.Kind[ItemWeigher]{
+		KindVersion: hostapi.KindVersion{
+			Wire: "ItemWeigher", Probe: itemweigherv1.ItemWeigherService_Weigh_FullMethodName,
+		},
+		Bind: bind,
+	}
 }
 
 func bind(registrar grpc.ServiceRegistrar, handlers *hostapi.Handlers[ItemWeigher]) {

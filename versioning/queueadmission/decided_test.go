@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
 // fourQueued returns a snapshot with one free slot: a runs, and b to e are queued.
-func fourQueued() *Snapshot {
-	return &Snapshot{
+func fourQueued() *Input {
+	return &Input{
 		Limit:   2,
 		Running: []Backup{{Name: "a", Namespaces: []string{"n1"}}},
 		Queued: []Backup{
@@ -33,47 +35,48 @@ func waits(names ...string) []Waiting {
 func TestDecisionMustMatchQueue(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		decided unchecked
+		output  qav1.DecideOutput
 		want    []string // the waiting backups, in order; nil if the decision is rejected
 		refused string
 	}{
-		"admit one": {unchecked{admit: []string{"c"}, waits: waits("b", "d", "e")}, []string{"b", "d", "e"},
+		"admit one": {qav1.DecideOutput{Admit: []string{"c"}, Waits: waits("b", "d", "e")}, []string{"b", "d", "e"},
 			""},
-		"admit none": {unchecked{waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
-		"a new order": {unchecked{admit: []string{"e"}, order: []string{"d", "b", "c"},
-			waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},
-		"more than are free": {unchecked{admit: []string{"b", "c"}, waits: waits("d", "e")}, nil,
+		"admit none": {qav1.DecideOutput{Waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
+		"a new order": {qav1.DecideOutput{Admit: []string{"e"}, Order: []string{"d", "b", "c"},
+			Waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},
+		"more than are free": {qav1.DecideOutput{Admit: []string{"b", "c"}, Waits: waits("d", "e")}, nil,
 			"admits 2 backups, and 1 of 2 slots are free"},
-		"a stranger": {unchecked{admit: []string{"z"}, waits: waits("b", "c", "d", "e")}, nil,
+		"a stranger": {qav1.DecideOutput{Admit: []string{"z"}, Waits: waits("b", "c", "d", "e")}, nil,
 			`admits "z", which is not queued or was admitted already`},
-		"one that runs": {unchecked{admit: []string{"a"}, waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
-		"no name":       {unchecked{admit: []string{""}, waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
-		"an order with a hole": {unchecked{admit: []string{"b"}, order: []string{"c", "d"},
-			waits: waits("c", "d", "e")}, nil, `leaves 1 backups out of the order, "e" among them`},
-		"an order with one twice": {unchecked{admit: []string{"b"}, order: []string{"c", "c", "d"},
-			waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its position already`},
-		"an order with the admitted": {unchecked{admit: []string{"b"}, order: []string{"b", "c", "d", "e"},
-			waits: waits("c", "d", "e")}, nil, `orders "b"`},
-		"an order with a stranger": {unchecked{order: []string{"z", "b", "c", "d", "e"}, waits: waits("b", "c", "d", "e")},
+		"one that runs": {qav1.DecideOutput{Admit: []string{"a"}, Waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
+		"no name":       {qav1.DecideOutput{Admit: []string{""}, Waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
+		"an order with a hole": {qav1.DecideOutput{Admit: []string{"b"}, Order: []string{"c", "d"},
+			Waits: waits("c", "d", "e")}, nil, `leaves 1 backups out of the order, "e" among them`},
+		"an order with one twice": {qav1.DecideOutput{Admit: []string{"b"}, Order: []string{"c", "c", "d"},
+			Waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its position already`},
+		"an order with the admitted": {qav1.DecideOutput{Admit: []string{"b"}, Order: []string{"b", "c", "d", "e"},
+			Waits: waits("c", "d", "e")}, nil, `orders "b"`},
+		"an order with a stranger": {qav1.DecideOutput{Order: []string{"z", "b", "c", "d", "e"},
+			Waits: waits("b", "c", "d", "e")},
 			nil, `orders "z"`},
-		"no reason": {unchecked{admit: []string{"b"}, waits: waits("c", "d")}, nil,
+		"no reason": {qav1.DecideOutput{Admit: []string{"b"}, Waits: waits("c", "d")}, nil,
 			`does not say why "e" waits`},
-		"a reason for the admitted": {unchecked{admit: []string{"b"}, waits: waits("b", "c", "d", "e")}, nil,
+		"a reason for the admitted": {qav1.DecideOutput{Admit: []string{"b"}, Waits: waits("b", "c", "d", "e")}, nil,
 			`gives a reason for "b", which does not wait`},
-		"two reasons": {unchecked{admit: []string{"b"}, waits: waits("c", "c", "d", "e")}, nil,
+		"two reasons": {qav1.DecideOutput{Admit: []string{"b"}, Waits: waits("c", "c", "d", "e")}, nil,
 			`says twice why "c" waits`},
-		"nothing": {unchecked{}, nil, `does not say why "b" waits`},
+		"nothing": {qav1.DecideOutput{}, nil, `does not say why "b" waits`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			decision, err := checkDecision(fourQueued(), test.decided)
+			decision, err := decided(fourQueued(), &test.output)
 			if test.refused != "" {
 				require.Nil(t, decision)
 				require.ErrorContains(t, err, test.refused)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, test.decided.admit, decision.Admit)
+			require.Equal(t, test.output.Admit, decision.Admit)
 			var got []string
 			for _, wait := range decision.Waiting {
 				got = append(got, wait.Name)
@@ -89,9 +92,9 @@ func TestNoBackupIsAdmittedWithoutFreeSlot(t *testing.T) {
 	full := fourQueued()
 	full.Ready = []Backup{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}} // the limit was lowered
 	require.Zero(t, full.Free())
-	_, err := checkDecision(full, unchecked{admit: []string{"b"}, waits: waits("c", "d", "e")})
+	_, err := decided(full, &qav1.DecideOutput{Admit: []string{"b"}, Waits: waits("c", "d", "e")})
 	require.ErrorContains(t, err, "admits 1 backups, and 0 of 2 slots are free")
-	_, err = checkDecision(full, unchecked{waits: waits("b", "c", "d", "e")})
+	_, err = decided(full, &qav1.DecideOutput{Waits: waits("b", "c", "d", "e")})
 	require.NoError(t, err)
 }
 
@@ -124,7 +127,7 @@ func TestReasonMustBePrintable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			others := slices.DeleteFunc(waits("b", "c", "d", "e"), func(w Waiting) bool { return w.Name == test.wait.Name })
-			decision, err := checkDecision(fourQueued(), unchecked{waits: append(others, test.wait)})
+			decision, err := decided(fourQueued(), &qav1.DecideOutput{Waits: append(others, test.wait)})
 			if test.want != "" {
 				require.ErrorContains(t, err, `why "`+test.wait.Name+`" waits: `)
 				require.ErrorContains(t, err, test.want)
@@ -138,13 +141,16 @@ func TestReasonMustBePrintable(t *testing.T) {
 
 func TestRecheckMustNotBeTooSoon(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, validateRecheck(0))
-	require.NoError(t, validateRecheck(time.Second))
-	require.ErrorContains(t, validateRecheck(time.Millisecond), "recheck_after is 1ms, want at least 1s")
+	after := func(recheck time.Duration) error {
+		return (&qav1.DecideOutput{RecheckAfter: recheck}).ValidateRecheck(nil)
+	}
+	require.NoError(t, after(0))
+	require.NoError(t, after(time.Second))
+	require.ErrorContains(t, after(time.Millisecond), "recheck_after is 1ms, want at least 1s")
 }
 
-// FuzzCheckDecision proves that an accepted decision lists every queued backup once, as admitted or as waiting.
-func FuzzCheckDecision(f *testing.F) {
+// FuzzDecided proves that an accepted decision lists every queued backup once, as admitted or as waiting.
+func FuzzDecided(f *testing.F) {
 	f.Add("c", "b,d,e", "b,d,e")
 	f.Add("", "", "b,c,d,e")
 	f.Add("b,b", "c,c", "z")
@@ -155,20 +161,20 @@ func FuzzCheckDecision(f *testing.F) {
 			}
 			return strings.Split(list, ",")
 		}
-		snapshot := fourQueued()
-		decision, err := checkDecision(snapshot, unchecked{admit: split(admit), order: split(order),
-			waits: waits(split(reasons)...)})
+		input := fourQueued()
+		decision, err := decided(input, &qav1.DecideOutput{Admit: split(admit), Order: split(order),
+			Waits: waits(split(reasons)...)})
 		if err != nil {
 			require.Nil(t, decision)
 			return
 		}
-		require.LessOrEqual(t, len(decision.Admit), snapshot.Free())
-		decided := slices.Clone(decision.Admit)
+		require.LessOrEqual(t, len(decision.Admit), input.Free())
+		all := slices.Clone(decision.Admit)
 		for _, wait := range decision.Waiting {
 			require.NotEmpty(t, wait.Reason)
-			decided = append(decided, wait.Name)
+			all = append(all, wait.Name)
 		}
-		slices.Sort(decided)
-		require.Equal(t, []string{"b", "c", "d", "e"}, decided)
+		slices.Sort(all)
+		require.Equal(t, []string{"b", "c", "d", "e"}, all)
 	})
 }

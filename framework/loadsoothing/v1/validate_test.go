@@ -1,4 +1,4 @@
-package loadsoothing
+package v1_test
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 )
 
 func TestRefusalMustHaveReasonAndBoundedWait(t *testing.T) {
@@ -24,7 +26,7 @@ func TestRefusalMustHaveReasonAndBoundedWait(t *testing.T) {
 		"a day later":       {"r", 24 * time.Hour, "retry_after is 24h0m0s, want at most 1h0m0s"},
 		"in another season": {"r", math.MaxInt64, "want at most 1h0m0s"},
 	} {
-		err := validateRefusal(test.reason, test.retryAfter)
+		err := (&lsv1.AdmitOutput{Reason: test.reason, RetryAfter: test.retryAfter}).Validate()
 		if test.want == "" {
 			require.NoError(t, err, name)
 		} else {
@@ -33,12 +35,13 @@ func TestRefusalMustHaveReasonAndBoundedWait(t *testing.T) {
 	}
 }
 
-// FuzzValidateRefusal proves that an accepted refusal can be shown in one line and has a bounded wait.
-func FuzzValidateRefusal(f *testing.F) {
+// FuzzValidate proves that an accepted refusal can be shown in one line and has a bounded wait.
+func FuzzValidate(f *testing.F) {
 	f.Add("3 loads are preparing", int64(5))
 	f.Add("\x00", int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, reason string, retryAfter int64) {
-		if validateRefusal(reason, time.Duration(retryAfter)) != nil {
+		refused := &lsv1.AdmitOutput{Reason: reason, RetryAfter: time.Duration(retryAfter)}
+		if refused.Validate() != nil {
 			return
 		}
 		require.NotEmpty(t, strings.TrimSpace(reason))
