@@ -114,7 +114,7 @@ race: cluster ## run the tests of what runs concurrently under the race detector
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way
-	@$(TEST) -run '^TestAcceptAsync_Mover$$' -count=1 ./server/cmd/cleat
+	@$(TEST) -run '^TestAcceptVolumes_MoverOfVendor$$' -count=1 ./server/cmd/cleat
 
 ONLY ?=
 .PHONY: bench

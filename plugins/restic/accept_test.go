@@ -8,9 +8,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptNodeAgent_Mover proves that the plugin as it is built keeps the rules of data movers. That the rules find
-// the defects which they are for is proved in framework/conformance.
-func TestAcceptNodeAgent_Mover(t *testing.T) {
+// TestAcceptVolumes_ResticConforms proves that the plugin as it is built keeps the rules of data movers. That the rules
+// find the defects which they are for is proved in framework/conformance.
+func TestAcceptVolumes_ResticConforms(t *testing.T) {
 	program := filepath.Dir(programs.Restic(t))
 	t.Parallel()
 	root := directory(t).Config

@@ -17,7 +17,7 @@ import (
 
 // What a schema cannot say is refused by the plugin's own Validate when the server starts, for a built-in and for a
 // binary, with file, line and key.
-func TestAcceptAuthor_Config(t *testing.T) {
+func TestAcceptPlugins_ConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	programs.Copy(t, "./examples/admission-policy", filepath.Join(dir, "admission-policy"))

@@ -142,11 +142,11 @@ func (c *completions) require(t *testing.T, names []string) {
 
 func leads(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
 
-// TestAcceptHardening_ZombieLeader stops a leader with SIGSTOP for longer than its lease, at another moment in each
-// round, and lets it go on while the next leader works or has finished. The former leader must not write any more: each
-// backup is Completed exactly once, and the bucket holds the files of its last attempt. Both servers have the same
-// POD_NAME.
-func TestAcceptHardening_ZombieLeader(t *testing.T) {
+// TestAcceptFaults_FormerLeaderWritesNothing stops a leader with SIGSTOP for longer than its lease, at another moment
+// in each round, and lets it go on while the next leader works or has finished. The former leader must not write any
+// more: each backup is Completed exactly once, and the bucket holds the files of its last attempt. Both servers have
+// the same POD_NAME.
+func TestAcceptFaults_FormerLeaderWritesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range 8 {
 		provider := []string{"cleat.dev/s3", "cleat.dev/file"}[round/2%2]
@@ -335,10 +335,10 @@ func (w *wire) carry(here net.Conn) {
 	w.mu.Unlock()
 }
 
-// TestAcceptHardening_ApiServerAway takes the API server away from two servers for much longer than the lease, while
+// TestAcceptFaults_APIServerAway takes the API server away from two servers for much longer than the lease, while
 // backups and a restore are in progress. Nobody exits, the leader stays the leader, and nothing fails or is attempted
 // again.
-func TestAcceptHardening_ApiServerAway(t *testing.T) {
+func TestAcceptFaults_APIServerAway(t *testing.T) {
 	t.Parallel()
 	const lease, away = 9 * time.Second, 25 * time.Second
 	for how, cut := range map[string]struct{ begin, end func(*testing.T, *wire) }{
@@ -410,8 +410,8 @@ func TestAcceptHardening_ApiServerAway(t *testing.T) {
 	}
 }
 
-// TestAcceptHardening_KilledRunsGoOn kills or stops servers in the middle of backups and restores.
-func TestAcceptHardening_KilledRunsGoOn(t *testing.T) {
+// TestAcceptFaults_KilledRunsGoOn kills or stops servers in the middle of backups and restores.
+func TestAcceptFaults_KilledRunsGoOn(t *testing.T) {
 	t.Parallel()
 	kill := func(v *server) { v.kill() }
 	stop := func(v *server) { require.NoError(v.site.t, v.stop()) }

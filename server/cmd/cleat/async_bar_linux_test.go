@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/clitest"
 )
 
-// TestAcceptAsync_Bar reads the bar of a backup that waits for operations from a terminal.
-func TestAcceptAsync_Bar(t *testing.T) {
+// TestAcceptOperations_ProgressBar reads the bar of a backup that waits for operations from a terminal.
+func TestAcceptOperations_ProgressBar(t *testing.T) {
 	t.Parallel()
 	terminal, behind := clitest.PseudoTerminal(t, 160, 24)
 	s := newSite(t, "cleat.dev/s3")

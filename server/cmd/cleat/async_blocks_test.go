@@ -18,10 +18,10 @@ import (
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
-// TestAcceptAsync_BlocksAndDeletes runs the kinds of actions that start nothing: ItemBlockActions and
+// TestAcceptPlugins_ItemBlockAndDeleteActions runs the kinds of actions that start nothing: ItemBlockActions and
 // DeleteItemActions, of plugins of the framework and as vendors ship them. The latter know the namespace shop only, so
 // one follows the other.
-func TestAcceptAsync_BlocksAndDeletes(t *testing.T) {
+func TestAcceptPlugins_ItemBlockAndDeleteActions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	s.useShop()

@@ -45,9 +45,9 @@ func (s *site) awaitGone(object client.Object, name string) {
 	})
 }
 
-// TestAcceptAsync_Cancel cancels backups and restores in each phase, by the annotation and by their deletion. Each
+// TestAcceptOperations_Cancel cancels backups and restores in each phase, by the annotation and by their deletion. Each
 // operation that was started is cancelled once and ends, and nothing stays open.
-func TestAcceptAsync_Cancel(t *testing.T) {
+func TestAcceptOperations_Cancel(t *testing.T) {
 	t.Parallel()
 	const byAnnotation, byDeletion = "annotation", "deletion"
 	for _, phase := range []string{"Queued", "InProgress", "WaitingForPluginOperations"} {
@@ -151,9 +151,9 @@ func TestAcceptAsync_Cancel(t *testing.T) {
 	}
 }
 
-// TestAcceptAsync_Orphans leaves operations without anybody who waits for them, while no server runs. The next server
-// cancels them.
-func TestAcceptAsync_Orphans(t *testing.T) {
+// TestAcceptOperations_Orphans leaves operations without anybody who waits for them, while no server runs. The next
+// server cancels them.
+func TestAcceptOperations_Orphans(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		worker string
@@ -227,8 +227,8 @@ func TestAcceptAsync_Orphans(t *testing.T) {
 	}
 }
 
-// TestAcceptAsync_StockFiles has backups wait that a stock server has left, and damages the files of others.
-func TestAcceptAsync_StockFiles(t *testing.T) {
+// TestAcceptOperations_FilesOfVelero has backups wait that a stock server has left, and damages the files of others.
+func TestAcceptOperations_FilesOfVelero(t *testing.T) {
 	t.Parallel()
 	operations := func(b *velerov1.Backup, id string) string {
 		return fmt.Sprintf(`[{"spec":{"backupName":%q,"backupUID":%q,"backupItemAction":"example.io/keyless","resourceIdentifier":{"Group":"","Resource":"configmaps",

@@ -71,8 +71,8 @@ func (s *site) beginWork(name, worker string, timeout time.Duration, annotations
 	return shop
 }
 
-// TestAcceptAsync_LyingPlugins has a plugin answer what no plugin should.
-func TestAcceptAsync_LyingPlugins(t *testing.T) {
+// TestAcceptOperations_WrongReplies has a plugin answer what no plugin should.
+func TestAcceptOperations_WrongReplies(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		as       string
@@ -128,8 +128,8 @@ func TestAcceptAsync_LyingPlugins(t *testing.T) {
 	}
 }
 
-// TestAcceptAsync_SameID has two items of a backup answered with the same operation. The second one is an error.
-func TestAcceptAsync_SameID(t *testing.T) {
+// TestAcceptOperations_SameID has two items of a backup answered with the same operation. The second one is an error.
+func TestAcceptOperations_SameID(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	w := s.work()
@@ -146,9 +146,9 @@ func TestAcceptAsync_SameID(t *testing.T) {
 	require.Equal(t, 0, b.Status.BackupItemOperationsFailed)
 }
 
-// TestAcceptAsync_Timeouts has operations exceed each of their limits. They are cancelled once, and the error says of
-// whom, for which item, how far the operation was and for how long it was silent.
-func TestAcceptAsync_Timeouts(t *testing.T) {
+// TestAcceptOperations_Timeouts has operations exceed each of their limits. They are cancelled once, and the error says
+// of whom, for which item, how far the operation was and for how long it was silent.
+func TestAcceptOperations_Timeouts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		as       string
@@ -227,9 +227,9 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 	})
 }
 
-// TestAcceptAsync_AbsentPlugin backs up, restores and deletes while a plugin file is broken. Nothing fails because of
-// it, but each run warns.
-func TestAcceptAsync_AbsentPlugin(t *testing.T) {
+// TestAcceptOperations_AbsentPlugin backs up, restores and deletes while a plugin file is broken. Nothing fails because
+// of it, but each run warns.
+func TestAcceptOperations_AbsentPlugin(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	w := s.work()
@@ -260,9 +260,9 @@ func TestAcceptAsync_AbsentPlugin(t *testing.T) {
 	require.Zero(t, s.awaitBackup("whole", velerov1.BackupPhaseCompleted).Status.Warnings)
 }
 
-// TestAcceptAsync_ClockJumps sets the clock between two servers, as the recorded times show it to the second one.
+// TestAcceptOperations_ClockJumps sets the clock between two servers, as the recorded times show it to the second one.
 // Nothing is ended because of it, and nothing is forgotten.
-func TestAcceptAsync_ClockJumps(t *testing.T) {
+func TestAcceptOperations_ClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, jump := range map[string]time.Duration{"an hour forward": time.Hour, "an hour back": -time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptAsync_PostItems changes, adds and deletes items that operations name for the time after their ends. The
-// backup holds them as they are then.
-func TestAcceptAsync_PostItems(t *testing.T) {
+// TestAcceptOperations_PostItems changes, adds and deletes items that operations name for the time after their ends.
+// The backup holds them as they are then.
+func TestAcceptOperations_PostItems(t *testing.T) {
 	t.Parallel()
 	for _, provider := range []string{"cleat.dev/file", "cleat.dev/s3"} {
 		t.Run(provider, func(t *testing.T) {

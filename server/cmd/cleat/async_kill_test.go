@@ -46,10 +46,10 @@ func (w *works) requireOnce(run, namespace string, items ...string) {
 	}
 }
 
-// TestAcceptAsync_KillEverywhere kills the server with SIGKILL between any two of its writes, to the API server and to
-// S3, and at each call of the plugin, during a backup and a restore with operations. The next server must go on with
-// the operations: each is begun once and ends once, and nothing stays open.
-func TestAcceptAsync_KillEverywhere(t *testing.T) {
+// TestAcceptOperations_KillEverywhere kills the server with SIGKILL between any two of its writes, to the API server
+// and to S3, and at each call of the plugin, during a backup and a restore with operations. The next server must go on
+// with the operations: each is begun once and ends once, and nothing stays open.
+func TestAcceptOperations_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const server, plugin = "server", "plugin"
 	least := map[string]int{server: 10, plugin: 6}

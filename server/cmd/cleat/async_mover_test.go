@@ -142,9 +142,10 @@ func tree(t *testing.T, dir string) map[string]string {
 	return sums
 }
 
-// TestAcceptAsync_Mover backs up, deletes and restores 2 GB in 5,000 files of four claims with the data mover of a
-// vendor, whose controller is killed on the way in both directions. $CLEAT_MOVER_TEST_SIZE is another size than 2 GB.
-func TestAcceptAsync_Mover(t *testing.T) {
+// TestAcceptVolumes_MoverOfVendor backs up, deletes and restores 2 GB in 5,000 files of four claims with the data mover
+// of a vendor, whose controller is killed on the way in both directions. $CLEAT_MOVER_TEST_SIZE is another size than 2
+// GB.
+func TestAcceptVolumes_MoverOfVendor(t *testing.T) {
 	t.Parallel()
 	const claims, files = 4, 5000
 	all := int64(2 << 30)

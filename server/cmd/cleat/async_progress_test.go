@@ -31,9 +31,9 @@ func (s *site) awaitReason(name, reason string) {
 	})
 }
 
-// TestAcceptAsync_Progress looks at operations with every command that shows them, while the plugin works, lies and is
-// gone, with and without a server that answers, and cancels them.
-func TestAcceptAsync_Progress(t *testing.T) {
+// TestAcceptOperations_Progress looks at operations with every command that shows them, while the plugin works, lies
+// and is gone, with and without a server that answers, and cancels them.
+func TestAcceptOperations_Progress(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	w := s.work()

@@ -19,9 +19,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptAsync_Queue shows what a backup that waits for operations takes from others: the namespaces that the
-// operations work on, and nothing else. It holds no slot.
-func TestAcceptAsync_Queue(t *testing.T) {
+// TestAcceptQueue_WaitingForOperations shows what a backup that waits for operations takes from others: the namespaces
+// that the operations work on, and nothing else. It holds no slot.
+func TestAcceptQueue_WaitingForOperations(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	w := s.work()
@@ -56,8 +56,8 @@ func TestAcceptAsync_Queue(t *testing.T) {
 	s.awaitBackup("same", velerov1.BackupPhaseWaitingForPluginOperations)
 }
 
-// TestAcceptAsync_BucketAway takes the bucket away while operations run.
-func TestAcceptAsync_BucketAway(t *testing.T) {
+// TestAcceptOperations_BucketAway takes the bucket away while operations run.
+func TestAcceptOperations_BucketAway(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	w := s.work()
@@ -91,9 +91,9 @@ func TestAcceptAsync_BucketAway(t *testing.T) {
 	require.DirExists(t, filepath.Join(s.bucketDir, "backups"))
 }
 
-// TestAcceptAsync_BucketAwayAtWrites takes the bucket away in the middle of the writes that operations are the reason
-// for: at their record after the run, at the record of their ends, and at the rewriting of the archive.
-func TestAcceptAsync_BucketAwayAtWrites(t *testing.T) {
+// TestAcceptOperations_BucketAwayAtWrites takes the bucket away in the middle of the writes that operations are the
+// reason for: at their record after the run, at the record of their ends, and at the rewriting of the archive.
+func TestAcceptOperations_BucketAwayAtWrites(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, file string
@@ -162,9 +162,9 @@ func TestAcceptAsync_BucketAwayAtWrites(t *testing.T) {
 	}
 }
 
-// TestAcceptAsync_TwoServers suspends the leader while operations go on, lets the next server finish, and continues the
-// former one.
-func TestAcceptAsync_TwoServers(t *testing.T) {
+// TestAcceptOperations_TwoServers suspends the leader while operations go on, lets the next server finish, and
+// continues the former one.
+func TestAcceptOperations_TwoServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	s.several = true

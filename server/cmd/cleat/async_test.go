@@ -159,9 +159,9 @@ func (s *site) restoreTo(name, backup, from, to string) {
 	}))
 }
 
-// TestAcceptAsync_Followed follows operations of both kinds of actions, with and without keys, of a backup and of a
-// restore.
-func TestAcceptAsync_Followed(t *testing.T) {
+// TestAcceptOperations_Followed follows operations of both kinds of actions, with and without keys, of a backup and of
+// a restore.
+func TestAcceptOperations_Followed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	w := s.work()

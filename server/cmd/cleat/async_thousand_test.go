@@ -46,9 +46,9 @@ func (w *works) work() int {
 	return sum
 }
 
-// TestAcceptAsync_Thousand runs 1,000 operations of 20 backups and restores, while the server and the plugin are killed
-// at random: each is begun once and ends once, and nothing is left open.
-func TestAcceptAsync_Thousand(t *testing.T) {
+// TestAcceptOperations_Thousand runs 1,000 operations of 20 backups and restores, while the server and the plugin are
+// killed at random: each is begun once and ends once, and nothing is left open.
+func TestAcceptOperations_Thousand(t *testing.T) {
 	t.Parallel()
 	const runs, items = 10, 50 // of backups, and as many restores
 	s := newSite(t, "cleat.dev/file")
@@ -133,9 +133,9 @@ func TestAcceptAsync_Thousand(t *testing.T) {
 	require.Positive(t, serverKills*pluginKills)
 }
 
-// TestAcceptAsync_HotSwap replaces the file of a plugin while its operations go on: the new process is asked
-// about them.
-func TestAcceptAsync_HotSwap(t *testing.T) {
+// TestAcceptOperations_PluginReplaced replaces the file of a plugin while its operations go on: the new process is
+// asked about them.
+func TestAcceptOperations_PluginReplaced(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	w := s.work()

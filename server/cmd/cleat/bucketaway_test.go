@@ -78,9 +78,9 @@ func (v *server) awaitLine(texts ...string) {
 
 const storeFailed = "the object store failed, trying again for up to "
 
-// TestAcceptHardening_BucketAwayFromRuns takes S3 away in the middle of backups and of a restore, and before the first
+// TestAcceptFaults_BucketAwayFromRuns takes S3 away in the middle of backups and of a restore, and before the first
 // call of others. Nothing fails or is attempted again, and each says so once.
-func TestAcceptHardening_BucketAwayFromRuns(t *testing.T) {
+func TestAcceptFaults_BucketAwayFromRuns(t *testing.T) {
 	t.Parallel()
 	s, wire := newWiredSite(t)
 	notes := s.watchItems("200ms")
@@ -135,8 +135,8 @@ func TestAcceptHardening_BucketAwayFromRuns(t *testing.T) {
 	s.checkDeleted("old")
 }
 
-// TestAcceptHardening_BucketAwayForTooLong takes S3 away for longer than runs wait for it.
-func TestAcceptHardening_BucketAwayForTooLong(t *testing.T) {
+// TestAcceptFaults_BucketAwayForTooLong takes S3 away for longer than runs wait for it.
+func TestAcceptFaults_BucketAwayForTooLong(t *testing.T) {
 	t.Parallel()
 	for timeout, want := range map[string]string{
 		"2s": "the object store has not answered for 2s, see --store-outage-timeout",

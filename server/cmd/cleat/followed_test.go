@@ -118,9 +118,9 @@ func courses(t *testing.T, name string, test func(t *testing.T, course string)) 
 	}
 }
 
-// TestAcceptReported_FollowedFromTheStart looks at the operations of backups and restores whose run goes on: they are
+// TestAcceptOperations_FollowedDuringRun looks at the operations of backups and restores whose run goes on: they are
 // polled, limited, shown and cancelled, and outlive the server.
-func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
+func TestAcceptOperations_FollowedDuringRun(t *testing.T) {
 	t.Parallel()
 	courses(t, "shows and limits them", func(t *testing.T, course string) {
 		s := newSite(t, "cleat.dev/s3")
@@ -234,9 +234,9 @@ func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 	})
 }
 
-// TestAcceptReported_AuthorsSayMore has an author declare how long operations may take, and report what their work
-// writes.
-func TestAcceptReported_AuthorsSayMore(t *testing.T) {
+// TestAcceptOperations_LimitsAndProgressOfAuthors has an author declare how long operations may take, and report what
+// their work writes.
+func TestAcceptOperations_LimitsAndProgressOfAuthors(t *testing.T) {
 	t.Parallel()
 	courses(t, "has the limits and lines of its authors", func(t *testing.T, course string) {
 		s := newSite(t, "cleat.dev/s3")

@@ -40,9 +40,9 @@ func newTapeSite(t *testing.T) (s *site, plugins string) {
 	return s, plugins
 }
 
-// TestAcceptHardening_PluginsOfToday runs a store as vendors ship them: configured by a variable of the environment,
+// TestAcceptPlugins_StoreOfVendor runs a store as vendors ship them: configured by a variable of the environment,
 // listing bare names of folders, without signed URLs.
-func TestAcceptHardening_PluginsOfToday(t *testing.T) {
+func TestAcceptPlugins_StoreOfVendor(t *testing.T) {
 	t.Parallel()
 	t.Run("as in Velero", func(t *testing.T) { t.Parallel(); tapeAsInVelero(t) })
 	t.Run("Strict", func(t *testing.T) { t.Parallel(); tapeStrict(t) })

@@ -28,9 +28,9 @@ func (s *site) changeLocation(change func(*velerov1.BackupStorageLocation)) {
 	require.NoError(s.t, s.client.Patch(s.t.Context(), &location, client.MergeFrom(before)))
 }
 
-// TestAcceptHardening_BucketAwayAtStart takes the bucket away after a backup was admitted, while it is being started.
+// TestAcceptQueue_BucketAwayAtStart takes the bucket away after a backup was admitted, while it is being started.
 // The backup goes back to the queue, once, and completes when the bucket is back.
-func TestAcceptHardening_BucketAwayAtStart(t *testing.T) {
+func TestAcceptQueue_BucketAwayAtStart(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)
@@ -100,9 +100,9 @@ func (s *site) controller() *controllertest.Cluster {
 	return &controllertest.Cluster{Cluster: &run.Cluster{Client: s.client, Live: s.client, Namespace: s.namespace}}
 }
 
-// TestAcceptHardening_UnwritableAtStart has an admitted backup whose start is refused. Its slot goes to others. When it
+// TestAcceptQueue_UnwritableAtStart has an admitted backup whose start is refused. Its slot goes to others. When it
 // can be written again, it waits for the one that overlaps it.
-func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
+func TestAcceptQueue_UnwritableAtStart(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)
@@ -137,9 +137,9 @@ func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
 	s.requireWhole(s.awaitBackup("refused", velerov1.BackupPhaseCompleted))
 }
 
-// TestAcceptHardening_UnwritableAtEnd has a backup whose end is refused. Its slot goes to another one, and it ends when
+// TestAcceptQueue_UnwritableAtEnd has a backup whose end is refused. Its slot goes to another one, and it ends when
 // it can be written again, without a second run.
-func TestAcceptHardening_UnwritableAtEnd(t *testing.T) {
+func TestAcceptQueue_UnwritableAtEnd(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)

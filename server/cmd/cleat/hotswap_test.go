@@ -24,10 +24,10 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores
-// call it: each of them completes and uses one version only. Tests in server/internal/host/pluginhost cover the
-// details.
-func TestAcceptKinds_HotSwap(t *testing.T) {
+// TestAcceptPlugins_ReplacedDuringRuns replaces, removes and adds a plugin binary of a running server while backups and
+// restores call it: each of them completes and uses one version only. Tests in server/internal/host/pluginhost cover
+// the details.
+func TestAcceptPlugins_ReplacedDuringRuns(t *testing.T) {
 	t.Parallel()
 	p := newStampPlugin(t)
 	p.put(1)

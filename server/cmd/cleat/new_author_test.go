@@ -21,9 +21,9 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// TestAcceptKinds_NewAuthor is an author with the cleat binary and Go only, who starts from an empty directory and ends
-// with a plugin whose effect is in a backup. The framework comes from a module proxy, as a published module.
-func TestAcceptKinds_NewAuthor(t *testing.T) {
+// TestAcceptPlugins_NewAuthor is an author with the cleat binary and Go only, who starts from an empty directory and
+// ends with a plugin whose effect is in a backup. The framework comes from a module proxy, as a published module.
+func TestAcceptPlugins_NewAuthor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	release := module.Version{Path: "github.com/cleat-dev/cleat", Version: "v0.1.0"}

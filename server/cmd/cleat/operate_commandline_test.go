@@ -23,9 +23,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptOperate_CommandLineLocations works with locations of both kinds as people do who know Velero's command
+// TestAcceptBackup_LocationCommands works with locations of both kinds as people do who know Velero's command
 // line.
-func TestAcceptOperate_CommandLineLocations(t *testing.T) {
+func TestAcceptBackup_LocationCommands(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	location := func(name string) (l velerov1.BackupStorageLocation) {
@@ -109,9 +109,9 @@ $`, s.must("backup-location", "get"))
 	require.Equal(t, velerov1.BackupPhaseCompleted, s.backup("here").Status.Phase)
 }
 
-// TestAcceptOperate_CommandLineRuns works with backups and restores by verbs, downloads an archive, and collects a
+// TestAcceptBackup_Commands works with backups and restores by verbs, downloads an archive, and collects a
 // bundle that has no secret.
-func TestAcceptOperate_CommandLineRuns(t *testing.T) {
+func TestAcceptBackup_Commands(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	s.serve()
@@ -186,8 +186,8 @@ func (s *site) secretive() {
 	}))
 }
 
-// TestAcceptOperate_ClientConfig changes the configuration file that Velero's client has as well.
-func TestAcceptOperate_ClientConfig(t *testing.T) {
+// TestAcceptInstall_ClientConfig changes the configuration file that Velero's client has as well.
+func TestAcceptInstall_ClientConfig(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	run := func(args ...string) (string, error) {

@@ -220,10 +220,10 @@ func (v *volumes) restore(name, backup, into string, change func(*velerov1.Resto
 	return r, string(text)
 }
 
-// TestAcceptOperate_CSI takes snapshots of the volumes of a CSI driver with the real controllers of snapshots, binds
-// restored claims to them, and deletes them with their backup. Snapshots that fail, or that nobody waits for, leave
-// nothing behind.
-func TestAcceptOperate_CSI(t *testing.T) {
+// TestAcceptVolumes_CSISnapshots takes snapshots of the volumes of a CSI driver with the real controllers of snapshots,
+// binds restored claims to them, and deletes them with their backup. Snapshots that fail, or that nobody waits for,
+// leave nothing behind.
+func TestAcceptVolumes_CSISnapshots(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", csiThereAndBack)
 	t.Run("choices", csiAsChosen)

@@ -66,8 +66,8 @@ func requireKubectl(t *testing.T) {
 	}
 }
 
-// TestAcceptOperate_FirstHour does what somebody does who has a cluster and nothing else.
-func TestAcceptOperate_FirstHour(t *testing.T) {
+// TestAcceptInstall_FirstHour does what somebody does who has a cluster and nothing else.
+func TestAcceptInstall_FirstHour(t *testing.T) {
 	t.Parallel()
 	requireKubectl(t)
 	programs.Depend(t, "./framework/...") // of the plugin that it builds
@@ -85,8 +85,8 @@ func TestAcceptOperate_FirstHour(t *testing.T) {
 	require.Regexp(t, `example.io/stamp +BackupItemAction`, out)
 }
 
-// TestAcceptOperate_Documents runs the commands of the other guides.
-func TestAcceptOperate_Documents(t *testing.T) {
+// TestAcceptInstall_Guides runs the commands of the other guides.
+func TestAcceptInstall_Guides(t *testing.T) {
 	t.Parallel()
 	requireKubectl(t)
 	namespace := func(s *site, name string) {

@@ -20,9 +20,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptOperate_GCAndSync shows that expired backups are deleted with their files, and that the cluster follows its
-// buckets.
-func TestAcceptOperate_GCAndSync(t *testing.T) {
+// TestAcceptBackup_ExpiryAndSync shows that expired backups are deleted with their files, and that the cluster follows
+// its buckets.
+func TestAcceptBackup_ExpiryAndSync(t *testing.T) {
 	t.Parallel()
 	t.Run("expired backups are deleted", expiredAreDeleted)
 	t.Run("a backup that a restore reads is kept until its end", expiredWhileRead)

@@ -84,9 +84,9 @@ var forms = map[string][]string{
 	},
 }
 
-// TestAcceptOperate_CommandLineForms compares what the commands print of fixed objects, and of mistakes, with golden
+// TestAcceptInstall_OutputOfCommands compares what the commands print of fixed objects, and of mistakes, with golden
 // files.
-func TestAcceptOperate_CommandLineForms(t *testing.T) {
+func TestAcceptInstall_OutputOfCommands(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	require.NoError(t, s.client.Delete(t.Context(),

@@ -20,9 +20,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptOperate_InstallHelm renders the chart with Helm's library, compares it with what "cleat install" installs
+// TestAcceptInstall_Helm renders the chart with Helm's library, compares it with what "cleat install" installs
 // for the same settings, and has the API server validate it strictly.
-func TestAcceptOperate_InstallHelm(t *testing.T) {
+func TestAcceptInstall_Helm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	helm, err := programs.BuildModule("server/test/helm")

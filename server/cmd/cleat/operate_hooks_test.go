@@ -85,7 +85,7 @@ func (s *hookSite) log(path ...string) string {
 // shell returns a command in an annotation.
 func shell(script string) string { return `["sh", "-c", "` + script + `"]` }
 
-func TestAcceptOperate_Hooks(t *testing.T) {
+func TestAcceptBackup_Hooks(t *testing.T) {
 	t.Parallel()
 	t.Run("backup", testBackupHooks)
 	t.Run("block", testHooksOfABlock)

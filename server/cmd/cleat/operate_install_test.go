@@ -41,9 +41,9 @@ func (s *site) kubeconfigOf(account string) string {
 	return s.cluster.AccountKubeconfig(s.t, s.namespace, account)
 }
 
-// TestAcceptOperate_LeastPrivilege backs up and restores a namespace as the service account of an installation that is
+// TestAcceptInstall_LeastPrivilege backs up and restores a namespace as the service account of an installation that is
 // not a cluster admin.
-func TestAcceptOperate_LeastPrivilege(t *testing.T) {
+func TestAcceptInstall_LeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	shop := s.workload(3)
@@ -208,9 +208,9 @@ func (s *site) credentials() (path string) {
 	return path
 }
 
-// TestAcceptOperate_Install installs everything into a cluster of its own, a second time, and beside another one, and
-// removes it again. Then it does what the README says.
-func TestAcceptOperate_Install(t *testing.T) {
+// TestAcceptInstall_EverythingAndUninstall installs everything into a cluster of its own, a second time, and beside
+// another one, and removes it again. Then it does what the README says.
+func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	t.Parallel()
 	s := ownCluster(t)
 	cluster, c := s.cluster, s.client

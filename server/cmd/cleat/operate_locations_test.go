@@ -19,9 +19,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptOperate_Locations shows what a server does with locations that are read-only, whose credentials change, of
+// TestAcceptBackup_Locations shows what a server does with locations that are read-only, whose credentials change, of
 // which there are several, and of which one is the default.
-func TestAcceptOperate_Locations(t *testing.T) {
+func TestAcceptBackup_Locations(t *testing.T) {
 	t.Parallel()
 	t.Run("read-only", readOnlyLocation)
 	t.Run("the credential expires", expiredCredential)

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestAcceptOperate_Metrics reads the metrics by which dashboards and alerts made for Velero judge a server.
-func TestAcceptOperate_Metrics(t *testing.T) {
+// TestAcceptInstall_Metrics reads the metrics by which dashboards and alerts made for Velero judge a server.
+func TestAcceptInstall_Metrics(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	v := s.serve("--metrics-address", "127.0.0.1:0")

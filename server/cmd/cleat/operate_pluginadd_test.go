@@ -68,9 +68,9 @@ func (s *site) hasPlugin(text string, want bool) {
 	}
 }
 
-// TestAcceptOperate_PluginAdd adds plugins from a registry, an OCI layout and a tarball to a running server, without
+// TestAcceptPlugins_Add adds plugins from a registry, an OCI layout and a tarball to a running server, without
 // and with a lock, removes them, and adds and removes images of the Deployment in a cluster.
-func TestAcceptOperate_PluginAdd(t *testing.T) {
+func TestAcceptPlugins_Add(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))

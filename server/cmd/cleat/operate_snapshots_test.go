@@ -158,9 +158,9 @@ func (d *disks) noRecords() {
 	})
 }
 
-// TestAcceptOperate_Snapshots takes snapshots of volumes with a stock-shaped plugin process, makes volumes of them, and
+// TestAcceptVolumes_Snapshots takes snapshots of volumes with a stock-shaped plugin process, makes volumes of them, and
 // deletes them with their backup. Snapshots that fail in any way are errors of their volumes.
-func TestAcceptOperate_Snapshots(t *testing.T) {
+func TestAcceptVolumes_Snapshots(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", snapshotsThereAndBack)
 	t.Run("choices of the spec", snapshotsAsTheSpecSays)

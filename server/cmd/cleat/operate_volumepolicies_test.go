@@ -49,9 +49,9 @@ const (
 	filesMissing = "podvolume: no running pod in the backup that mounts it could be asked for its files;"
 )
 
-// TestAcceptOperate_VolumePolicies backs up volumes of several kinds under volume policies. Each row is a backup with a
+// TestAcceptVolumes_Policies backs up volumes of several kinds under volume policies. Each row is a backup with a
 // rule that skips the volumes to which its conditions apply.
-func TestAcceptOperate_VolumePolicies(t *testing.T) {
+func TestAcceptVolumes_Policies(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(0)
@@ -181,9 +181,9 @@ func TestAcceptOperate_VolumePolicies(t *testing.T) {
 	}
 }
 
-// TestAcceptOperate_VolumePoliciesOfAllBackups applies the rules of --global-backup-volume-policies-configmap after
+// TestAcceptVolumes_PoliciesOfAllBackups applies the rules of --global-backup-volume-policies-configmap after
 // those of the backup.
-func TestAcceptOperate_VolumePoliciesOfAllBackups(t *testing.T) {
+func TestAcceptVolumes_PoliciesOfAllBackups(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(0)

@@ -77,9 +77,9 @@ func rewrites() func(r *http.Request) bool {
 	}
 }
 
-// TestAcceptReported_CasesEnds shows that what does not end says why, and that what has ended is described as long as
-// it exists.
-func TestAcceptReported_CasesEnds(t *testing.T) {
+// TestAcceptFaults_EndsAreExplained shows that what does not end says why, and that what has ended is described as long
+// as it exists.
+func TestAcceptFaults_EndsAreExplained(t *testing.T) {
 	t.Parallel()
 	t.Run("a backup whose deletion failed can be restored and says why", restoredAfterFailedDeletion)
 	t.Run("metrics of a schedule survive a restart", metricsSurvive)

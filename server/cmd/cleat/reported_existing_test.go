@@ -122,9 +122,9 @@ const unchangedWorkload = `
 {apiVersion: v1, kind: Secret, metadata: {name: token, namespace: NS, annotations: {kubernetes.io/service-account.name: default}}, type: kubernetes.io/service-account-token}
 `
 
-// TestAcceptReported_Existing restores over what exists. What is unchanged is neither reported nor written, although
+// TestAcceptRestore_Existing restores over what exists. What is unchanged is neither reported nor written, although
 // the restore resets fields of it; what has changed is updated or named in a warning.
-func TestAcceptReported_Existing(t *testing.T) {
+func TestAcceptRestore_Existing(t *testing.T) {
 	t.Parallel()
 	t.Run("unchanged", func(t *testing.T) { t.Parallel(); testUnchanged(t) })
 	t.Run("changed", func(t *testing.T) { t.Parallel(); testChanged(t) })

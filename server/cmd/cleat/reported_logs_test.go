@@ -28,10 +28,10 @@ func (s *site) awaitLogs(kind, name string, texts ...string) (log string) {
 	return log
 }
 
-// TestAcceptReported_LogsOfOperations has the operations of one tenant log while a backup of another one has a session
+// TestAcceptOperations_Logs has the operations of one tenant log while a backup of another one has a session
 // with the same process, also after the server was killed. Each line is in the log of the backup or restore that it
 // belongs to, and in no other.
-func TestAcceptReported_LogsOfOperations(t *testing.T) {
+func TestAcceptOperations_Logs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
 	w := s.work()

@@ -134,9 +134,9 @@ func (m *mugs) in(version, namespace string) int {
 	return len(list.Items)
 }
 
-// TestAcceptReported_CasesNames has names, versions, selectors and mappings that people wrote and that had no effect,
-// without a word.
-func TestAcceptReported_CasesNames(t *testing.T) {
+// TestAcceptRestore_NamesWithoutEffect has names, versions, selectors and mappings that people wrote and that had no
+// effect, without a word.
+func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 	t.Parallel()
 	all := newSite(t, "cleat.dev/file")
 	all.serve()

@@ -14,9 +14,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptReported_RelationsHaveNoHooks backs up pods by their labels. Both pods have hooks, and mount the same
+// TestAcceptBackup_RelatedItemsHaveNoHooks backs up pods by their labels. Both pods have hooks, and mount the same
 // claim.
-func TestAcceptReported_RelationsHaveNoHooks(t *testing.T) {
+func TestAcceptBackup_RelatedItemsHaveNoHooks(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
 	s.sharedClaim("data")

@@ -15,9 +15,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptReported_Relations backs up by label what shares volumes with something else. What an item needs comes with
-// it; a pod that only mounts the same claim does not, unless the selector selects it or an action relates it.
-func TestAcceptReported_Relations(t *testing.T) {
+// TestAcceptBackup_RelatedItems backs up by label what shares volumes with something else. What an item needs comes
+// with it; a pod that only mounts the same claim does not, unless the selector selects it or an action relates it.
+func TestAcceptBackup_RelatedItems(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	plugins := t.TempDir()

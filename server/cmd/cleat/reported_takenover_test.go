@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestAcceptReported_TakenOver updates objects that hold something else than in the backup, or are held by another.
-// Each keeps what it has, and a warning says why.
-func TestAcceptReported_TakenOver(t *testing.T) {
+// TestAcceptRestore_ExistingOfOthers updates objects that hold something else than in the backup, or are held by
+// another. Each keeps what it has, and a warning says why.
+func TestAcceptRestore_ExistingOfOthers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.serve()

@@ -26,9 +26,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptReported_Waits has restores and backups wait for all that they can wait for. Each says for what, and since
-// when.
-func TestAcceptReported_Waits(t *testing.T) {
+// TestAcceptFaults_WaitsAreExplained has restores and backups wait for all that they can wait for. Each says for what,
+// and since when.
+func TestAcceptFaults_WaitsAreExplained(t *testing.T) {
 	t.Parallel()
 	t.Run("additional items", waitsForAdditionalItems)
 	t.Run("definition", waitsForDefinition)

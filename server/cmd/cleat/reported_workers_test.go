@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAcceptReported_Workers requires that the help of --item-block-worker-count names what bounds the calls that it
-// does not.
-func TestAcceptReported_Workers(t *testing.T) {
+// TestAcceptInstall_HelpOfWorkers requires that the help of --item-block-worker-count names what bounds the calls that
+// it does not.
+func TestAcceptInstall_HelpOfWorkers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	help := s.must("server", "--help")

@@ -30,9 +30,9 @@ func (s *site) veleroDeployment(image string, args ...string) *appsv1.Deployment
 	}
 }
 
-// TestAcceptOperate_TakeOverCheck names everything in use that a take-over would miss, and then does not take over
+// TestAcceptInstall_TakeOverCheck names everything in use that a take-over would miss, and then does not take over
 // unless it is forced to.
-func TestAcceptOperate_TakeOverCheck(t *testing.T) {
+func TestAcceptInstall_TakeOverCheck(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	_, errs, err := s.run("takeover", "check", "--timeout", "1ms")

@@ -27,9 +27,9 @@ func (s *site) awaitSettled(name string) {
 	})
 }
 
-// TestAcceptOperate_CommandLine_Velero runs each command of Velero's client against a cleat server that uses Velero's
-// plugin for S3. The rest of them need no server, or are in TestAcceptOperate_TakeOver ("install", "uninstall").
-func TestAcceptOperate_CommandLine_Velero(t *testing.T) {
+// TestAcceptInstall_VelerosClient runs each command of Velero's client against a cleat server that uses Velero's
+// plugin for S3. The rest of them need no server, or are in TestAcceptInstall_TakeOver ("install", "uninstall").
+func TestAcceptInstall_VelerosClient(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
 	s := newSite(t, "aws")

@@ -11,9 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs has Velero's client read all files of backups and restores from
+// TestAcceptInstall_VelerosClientWithoutSignedURLs has Velero's client read all files of backups and restores from
 // the server, because the object store cannot sign URLs. What it prints as JSON is in what this client prints.
-func TestAcceptOperate_CommandLine_VeleroWithoutSignedURLs(t *testing.T) {
+func TestAcceptInstall_VelerosClientWithoutSignedURLs(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
 	s := newSite(t, "cleat.dev/file")

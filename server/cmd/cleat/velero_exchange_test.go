@@ -30,10 +30,10 @@ func (s *site) backUpWorld(name, prefix string) {
 // longestFileName is the limit of file systems. Velero unpacks a backup into a file for each object.
 const longestFileName = 255
 
-// TestAcceptOperate_Exchange backs up a world with Velero and with cleat, each in an installation of its own on one
-// bucket, through the same plugin. Each finds the backup of the other and restores it after the world was deleted, and
-// all objects are as before.
-func TestAcceptOperate_Exchange(t *testing.T) {
+// TestAcceptRestore_ExchangeWithVelero backs up a world with Velero and with cleat, each in an installation of its own
+// on one bucket, through the same plugin. Each finds the backup of the other and restores it after the world was
+// deleted, and all objects are as before.
+func TestAcceptRestore_ExchangeWithVelero(t *testing.T) {
 	t.Parallel()
 	veleros, v := newVeleroSite(t)
 	stopped := veleros.veleroDeployment("velero/velero:"+velero.Version, "server") // Velero looks for it before a restore

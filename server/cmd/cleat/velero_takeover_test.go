@@ -70,9 +70,9 @@ func (s *site) background(args ...string) (end func() string) {
 	}
 }
 
-// TestAcceptOperate_TakeOver takes over an installation of Velero's client, in which a backup runs and another one
+// TestAcceptInstall_TakeOver takes over an installation of Velero's client, in which a backup runs and another one
 // waits, and goes back. Servers are processes, which end before their pods are gone, as with a kubelet.
-func TestAcceptOperate_TakeOver(t *testing.T) {
+func TestAcceptInstall_TakeOver(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
 	s := ownCluster(t)

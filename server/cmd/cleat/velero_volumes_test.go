@@ -113,11 +113,11 @@ func (s *site) dropVolume(name string) {
 	_ = s.client.Delete(context.Background(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// TestAcceptHardening_VeleroVolumes restores backups that Velero has made with the data of volumes, which this server
+// TestAcceptVolumes_BackupsOfVelero restores backups that Velero has made with the data of volumes, which this server
 // cannot bring back, or not without their snapshot location: each volume is an error, and the restore is
 // PartiallyFailed. Volumes without data are treated as by Velero: one that is retained is restored as it is, one that
 // was deleted with its claim is not.
-func TestAcceptHardening_VeleroVolumes(t *testing.T) {
+func TestAcceptVolumes_BackupsOfVelero(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.serve()
@@ -209,10 +209,10 @@ func TestAcceptHardening_VeleroVolumes(t *testing.T) {
 	}
 }
 
-// TestAcceptHardening_VeleroMovedData restores a backup whose data Velero has moved with kopia, by a server that
+// TestAcceptVolumes_DataMovedByVelero restores a backup whose data Velero has moved with kopia, by a server that
 // restores data that was moved. The claim is not restored, and the error says what to do; doing that restores the
 // claim.
-func TestAcceptHardening_VeleroMovedData(t *testing.T) {
+func TestAcceptVolumes_DataMovedByVelero(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.serve("--features", "EnableCSI")

@@ -21,9 +21,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// TestAcceptReported_CasesVolumes backs up and restores pods of a real kubelet, whose volumes are of sorts that
+// TestAcceptVolumes_SpecialKinds backs up and restores pods of a real kubelet, whose volumes are of sorts that
 // restores had trouble with.
-func TestAcceptReported_CasesVolumes(t *testing.T) {
+func TestAcceptVolumes_SpecialKinds(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.runAgent()

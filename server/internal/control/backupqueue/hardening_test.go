@@ -21,9 +21,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// TestAcceptHardening_Unwritable has Backups first in the queue that the API server refuses to write. The others run, a
+// TestAcceptQueue_Unwritable has Backups first in the queue that the API server refuses to write. The others run, a
 // server that starts does so, too, and what was refused runs when it is changed or no longer refused.
-func TestAcceptHardening_Unwritable(t *testing.T) {
+func TestAcceptQueue_Unwritable(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
 	stop := s.RefuseUpdates(t)
@@ -61,9 +61,9 @@ func TestAcceptHardening_Unwritable(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.queue.Unwritable()) == 0 }, patience, 10*time.Millisecond)
 }
 
-// TestAcceptHardening_UnwritableInItsSlot has a ready and a running backup that cannot be written. Their slots go to
+// TestAcceptQueue_UnwritableInItsSlot has a ready and a running backup that cannot be written. Their slots go to
 // others, which overlap them, and neither starts beside those, not even with another server.
-func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
+func TestAcceptQueue_UnwritableInItsSlot(t *testing.T) {
 	t.Parallel()
 	refusal := apierrors.NewForbidden(schema.GroupResource{Group: "velero.io", Resource: "backups"}, "x",
 		errors.New("this one is not to be touched"))
@@ -124,9 +124,9 @@ func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
 	}
 }
 
-// TestAcceptHardening_BucketAway has backups whose location is not available. They wait, without holding up others, ask
+// TestAcceptQueue_BucketAway has backups whose location is not available. They wait, without holding up others, ask
 // for its validation, and start when it is available. A backup whose location does not exist starts, in order to fail.
-func TestAcceptHardening_BucketAway(t *testing.T) {
+func TestAcceptQueue_BucketAway(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 3)
 	asked := make(chan string, 100)
@@ -166,8 +166,8 @@ func TestAcceptHardening_BucketAway(t *testing.T) {
 	s.shows("a-far ReadyToStart", "b-far ReadyToStart", "c-near Completed", "d-nowhere ReadyToStart")
 }
 
-// TestAcceptHardening_ManyQueued counts the writes of a long queue.
-func TestAcceptHardening_ManyQueued(t *testing.T) {
+// TestAcceptQueue_WritesOfLongQueue counts the writes of a long queue.
+func TestAcceptQueue_WritesOfLongQueue(t *testing.T) {
 	t.Parallel()
 	const backups, admissions = 300, 40
 	m := newScene(t, 1)

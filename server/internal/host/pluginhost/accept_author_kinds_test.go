@@ -46,9 +46,9 @@ const (
 	authoredPod     = `{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"example.io/stamp":"db"},"name":"web","namespace":"shop"}}`
 )
 
-// TestAcceptAuthor_Kinds builds a module outside this tree that has all kinds, as `cleat plugin init` writes it, and
-// calls the same binary in this server and, for Velero's kinds, as stock Velero does.
-func TestAcceptAuthor_Kinds(t *testing.T) {
+// TestAcceptPlugins_ModuleOfAllKinds builds a module outside this tree that has all kinds, as `cleat plugin init`
+// writes it, and calls the same binary in this server and, for Velero's kinds, as stock Velero does.
+func TestAcceptPlugins_ModuleOfAllKinds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	command := filepath.Join(dir, "stamp")

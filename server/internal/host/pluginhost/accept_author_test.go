@@ -22,7 +22,7 @@ import (
 )
 
 // Two runs call one process at the same time. What it logs for a call is in the log of the run that made the call.
-func TestAcceptAuthor_Logs(t *testing.T) {
+func TestAcceptPlugins_LogsOfRuns(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	const runs, itemsOfEach = 2, 40
@@ -67,7 +67,7 @@ func TestAcceptAuthor_Logs(t *testing.T) {
 
 // One binary has asynchronous actions and their adapters for Velero. This server uses it as what it is, once per kind;
 // Velero, whose handshake and wire the test speaks, gets actions of version 2 that start the same operations.
-func TestAcceptAuthor_Adapter(t *testing.T) {
+func TestAcceptPlugins_AdapterForVelero(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	command := filepath.Join(dir, "mover")

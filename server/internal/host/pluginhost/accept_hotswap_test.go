@@ -25,9 +25,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// TestAcceptKinds_HotSwap changes the plugin directory of a host in use. A test in server/cmd/cleat does the same with
-// a whole server, backups and restores.
-func TestAcceptKinds_HotSwap(t *testing.T) {
+// TestAcceptPlugins_HotSwap changes the plugin directory of a host in use. A test in server/cmd/cleat does the same
+// with a whole server, backups and restores.
+func TestAcceptPlugins_HotSwap(t *testing.T) {
 	t.Parallel()
 	t.Run("under load", testSwapUnderLoad)
 	t.Run("a run keeps its plugins", testSwapInARun)

@@ -23,9 +23,9 @@ const (
 	rewrite   = `if that is what you want to run, write the lock again with "cleat plugin lock"`
 )
 
-// TestAcceptKinds_Lock checks that a locked host runs only the binaries of the lock, and why the others are refused.
+// TestAcceptPlugins_Lock checks that a locked host runs only the binaries of the lock, and why the others are refused.
 // Every plugin process leaves a mark at its start, which shows that a refused binary did not run.
-func TestAcceptKinds_Lock(t *testing.T) {
+func TestAcceptPlugins_Lock(t *testing.T) {
 	t.Parallel()
 	t.Run("found at the start", testLockAtTheStart)
 	t.Run("a link is swapped while its plugin runs", testLockOfASwappedLink)

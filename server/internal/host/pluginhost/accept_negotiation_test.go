@@ -184,9 +184,9 @@ func negotiations() map[string]negotiation {
 	}
 }
 
-// TestAcceptKinds_Negotiation runs hosts that know some versions of kinds with plugins that announce some, in real
+// TestAcceptPlugins_Negotiation runs hosts that know some versions of kinds with plugins that announce some, in real
 // processes. It checks which versions are picked, the entries and warnings, and that each name is called once.
-func TestAcceptKinds_Negotiation(t *testing.T) {
+func TestAcceptPlugins_Negotiation(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(negotiations()), 25)
 	for name, test := range negotiations() {

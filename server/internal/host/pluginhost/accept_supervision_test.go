@@ -23,10 +23,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// TestAcceptKinds_Supervision has real plugin processes misbehave and checks the errors and log lines. Meanwhile
+// TestAcceptPlugins_Supervision has real plugin processes misbehave and checks the errors and log lines. Meanwhile
 // another caller uses another plugin without interruption. Afterwards both plugins work, in sessions from before and in
 // new ones. TestAcceptBackup_PluginDies covers the ways to die.
-func TestAcceptKinds_Supervision(t *testing.T) {
+func TestAcceptPlugins_Supervision(t *testing.T) {
 	t.Parallel()
 	tests := map[string]fault{
 		"two binaries have one name": {
