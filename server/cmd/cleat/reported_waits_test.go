@@ -26,8 +26,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptFaults_WaitsAreExplained has restores and backups wait for all that they can wait for. Each says for what,
-// and since when.
+// TestAcceptFaults_WaitsAreExplained has restores and backups wait for parts of the cluster and for the object store. Each
+// says for what, and since when. Waits for volumes, hooks and the queue have tests of their own.
 func TestAcceptFaults_WaitsAreExplained(t *testing.T) {
 	t.Parallel()
 	t.Run("additional items", waitsForAdditionalItems)
@@ -36,12 +36,6 @@ func TestAcceptFaults_WaitsAreExplained(t *testing.T) {
 	t.Run("webhook", waitsForWebhook)
 	t.Run("object store", waitsForObjectStore)
 	t.Run("API server", waitsForAPIServer)
-	t.Run("volumes", waitsForVolumes)
-	t.Run("hooks of a restore", waitsForHooksOfRestore)
-	t.Run("hooks of a backup", waitsForHooksOfBackup)
-	t.Run("queue", waitsInQueue)
-	t.Run("operation that timed out", noteOfTimedOutOperation)
-	t.Run("dry runs", dryRunsOnScreen)
 }
 
 // awaitWait waits until "describe" says that a backup or restore waits for something.
@@ -285,8 +279,8 @@ func waitsForAPIServer(t *testing.T) {
 	s.checkRestore("r")
 }
 
-// waitsForVolumes restores a claim whose storage class does not exist.
-func waitsForVolumes(t *testing.T) {
+// TestAcceptVolumes_WaitIsExplained restores a claim whose storage class does not exist.
+func TestAcceptVolumes_WaitIsExplained(t *testing.T) {
 	t.Parallel()
 	v := newVolumes(t)
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.namespace}, Provisioner: csidriver.Name}
@@ -317,7 +311,7 @@ func waitsForVolumes(t *testing.T) {
 	v.requireNoWait("restore", "r")
 }
 
-func waitsForHooksOfRestore(t *testing.T) {
+func TestAcceptRestore_WaitForHooksIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
 	s.pod("waits", postRestore+"command", shell("echo waited >> did"))
@@ -333,7 +327,7 @@ func waitsForHooksOfRestore(t *testing.T) {
 	s.requireNoWait("restore", "r")
 }
 
-func waitsForHooksOfBackup(t *testing.T) {
+func TestAcceptBackup_WaitForHooksIsExplained(t *testing.T) {
 	t.Parallel()
 	const pre = "pre.hook.backup.velero.io/"
 	s := newHookSite(t)
@@ -349,8 +343,8 @@ func waitsForHooksOfBackup(t *testing.T) {
 	s.requireNoWait("backup", "b")
 }
 
-// waitsInQueue has a backup wait for one, and then for another. The next server says again for which.
-func waitsInQueue(t *testing.T) {
+// TestAcceptQueue_WaitIsExplained has a backup wait for one, and then for another. The next server says again for which.
+func TestAcceptQueue_WaitIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.inProgress("first", "one")
@@ -374,7 +368,7 @@ func waitsInQueue(t *testing.T) {
 	s.awaitEnd("b")
 }
 
-func noteOfTimedOutOperation(t *testing.T) {
+func TestAcceptOperations_TimeoutIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	w := s.work()
@@ -391,8 +385,8 @@ func noteOfTimedOutOperation(t *testing.T) {
 		s.must("backup", "describe", "b", "--details"))
 }
 
-// dryRunsOnScreen makes dry runs of a backup and a restore, which are not to look like failures.
-func dryRunsOnScreen(t *testing.T) {
+// TestAcceptManifest_DryRunsOnScreen makes dry runs of a backup and a restore, which are not to look like failures.
+func TestAcceptManifest_DryRunsOnScreen(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.serve()
