@@ -3,10 +3,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
-	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,52 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// witnesses are the notes of the plugin "witness" of one site.
-type witnesses struct {
-	t       *testing.T
-	file    string
-	held    string   // while this file exists, items are held
-	plugins string   // the directory of the plugin
-	args    []string // of a server with the plugin
-}
-
-// watchItems installs the plugin, which takes pause for each ConfigMap.
-func (s *site) watchItems(pause string) *witnesses {
-	s.t.Helper()
-	dir := s.t.TempDir()
-	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes"), held: filepath.Join(dir, "hold"),
-		plugins: filepath.Join(dir, "plugins")}
-	programs.Copy(s.t, "server/cmd/cleat/testdata/witness", filepath.Join(w.plugins, "witness"))
-	config := filepath.Join(dir, "cleat.yaml")
-	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/witness: 1}, environment: "+
-		"{WITNESS_FILE: %q, WITNESS_PAUSE: %s, WITNESS_HOLD: %q}}\n", w.file, pause, w.held)
-	require.NoError(s.t, os.WriteFile(config, []byte(text), 0o600))
-	w.args = []string{"--config", config, "--plugin-dir", w.plugins}
-	return w
-}
-
-// hold makes the plugin keep each item until release.
-func (w *witnesses) hold()    { require.NoError(w.t, os.WriteFile(w.held, nil, 0o600)) }
-func (w *witnesses) release() { require.NoError(w.t, os.Remove(w.held)) }
-
-// runs returns the numbers of items by process and run, as "pid run".
-func (w *witnesses) runs() map[string]int {
-	data, err := os.ReadFile(w.file)
-	if !os.IsNotExist(err) {
-		require.NoError(w.t, err)
-	}
-	count := map[string]int{}
-	for line := range strings.Lines(string(data)) {
-		var pid, run, item string
-		_, err := fmt.Sscan(line, &pid, &run, &item)
-		require.NoError(w.t, err, "%q", line)
-		count[pid+" "+run]++
-	}
-	return count
-}
 
 // completions watches the Backups of a site. It counts the changes of phases, and how often each Backup becomes
 // Completed.
@@ -140,8 +91,6 @@ func (c *completions) require(t *testing.T, names []string) {
 	}
 }
 
-func leads(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
-
 // TestAcceptFaults_FormerLeaderWritesNothing stops a leader with SIGSTOP for longer than its lease, at another moment
 // in each round, and lets it go on while the next leader works or has finished. The former leader must not write any
 // more: each backup is Completed exactly once, and the bucket holds the files of its last attempt. Both servers have
@@ -207,41 +156,6 @@ func TestAcceptFaults_FormerLeaderWritesNothing(t *testing.T) {
 	}
 }
 
-// awaitCompleted waits until all backups are Completed.
-func (s *site) awaitCompleted(names []string) {
-	s.t.Helper()
-	for _, name := range names {
-		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
-	}
-}
-
-// wire is a TCP proxy that can be cut.
-type wire struct {
-	to string
-	at string // address
-
-	mu       sync.Mutex
-	listener net.Listener // nil while connections are refused
-	conns    map[net.Conn]bool
-	flows    chan struct{} // closed unless the wire is silent
-}
-
-// wireTo starts a proxy in front of the server at address and returns it with the address of the proxy.
-func wireTo(t *testing.T, address string) (w *wire, proxied string) {
-	t.Helper()
-	server, err := url.Parse(address)
-	require.NoError(t, err)
-	w = &wire{to: server.Host, at: "127.0.0.1:0", conns: map[net.Conn]bool{}, flows: make(chan struct{})}
-	close(w.flows)
-	require.NoError(t, w.connect())
-	t.Cleanup(func() {
-		w.speak()
-		w.refuse()
-	})
-	server.Host = w.at
-	return w, server.String()
-}
-
 // wireToAPIServer starts a proxy in front of the API server and returns it with a kubeconfig for it.
 func wireToAPIServer(t *testing.T, kubeconfig string) (w *wire, proxied string) {
 	t.Helper()
@@ -253,86 +167,6 @@ func wireToAPIServer(t *testing.T, kubeconfig string) (w *wire, proxied string) 
 	proxied = filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*config, proxied))
 	return w, proxied
-}
-
-// connect accepts connections again, at the same address.
-func (w *wire) connect() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	listener, err := net.Listen("tcp", w.at)
-	if err != nil {
-		return err
-	}
-	w.listener, w.at = listener, listener.Addr().String()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go w.carry(conn)
-		}
-	}()
-	return nil
-}
-
-// refuse closes all connections and refuses new ones.
-func (w *wire) refuse() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_ = w.listener.Close()
-	for conn := range w.conns {
-		_ = conn.Close()
-	}
-}
-
-// hush lets nothing pass until speak.
-func (w *wire) hush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.flows = make(chan struct{})
-}
-
-func (w *wire) speak() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.flows:
-	default:
-		close(w.flows)
-	}
-}
-
-func (w *wire) carry(here net.Conn) {
-	there, err := net.Dial("tcp", w.to)
-	if err != nil {
-		_ = here.Close()
-		return
-	}
-	w.mu.Lock()
-	w.conns[here], w.conns[there] = true, true
-	w.mu.Unlock()
-	copying := func(to, from net.Conn) {
-		buffer := make([]byte, 32<<10)
-		for {
-			n, err := from.Read(buffer)
-			w.mu.Lock()
-			flows := w.flows
-			w.mu.Unlock()
-			<-flows
-			if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
-				_ = to.Close()
-				return
-			}
-		}
-	}
-	go copying(here, there)
-	copying(there, here)
-	_ = here.Close()
-	w.mu.Lock()
-	delete(w.conns, here)
-	delete(w.conns, there)
-	w.mu.Unlock()
 }
 
 // TestAcceptFaults_APIServerAway takes the API server away from two servers for much longer than the lease, while
@@ -519,43 +353,6 @@ func TestAcceptFaults_KilledRunsGoOn(t *testing.T) {
 }
 
 func configMaps() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("ConfigMap") }
-
-// createsConfigMaps matches what a restore writes.
-func createsConfigMaps(r *http.Request) bool {
-	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/configmaps")
-}
-
-// awaitHit waits until the gate holds a request.
-func (s *site) awaitHit(hit <-chan string) {
-	s.t.Helper()
-	select {
-	case <-hit:
-	case <-time.After(5 * time.Minute):
-		require.Fail(s.t, "no request was held")
-	}
-}
-
-// beginHeldRestore starts a restore and holds it when it has created a few of its objects.
-func (s *site) beginHeldRestore(g *gate, name string) {
-	s.t.Helper()
-	hit := g.arm(5, before, createsConfigMaps)
-	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec: velerov1.RestoreSpec{BackupName: "whole", NamespaceMapping: map[string]string{s.shop: s.shop + "-" +
-			name}},
-	}))
-	s.awaitHit(hit)
-}
-
-// awaitPosition waits until a backup has a position in the queue.
-func (s *site) awaitPosition(name string, position int) {
-	s.t.Helper()
-	s.eventually("backup "+name+" waits", func(ctx context.Context) (bool, error) {
-		var b velerov1.Backup
-		err := s.client.Get(ctx, s.key(name), &b)
-		return b.Status.QueuePosition == position, err
-	})
-}
 
 // awaitEvent waits for an event about an object.
 func (s *site) awaitEvent(name, note string) {

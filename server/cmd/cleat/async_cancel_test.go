@@ -12,38 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
-
-// awaitNote waits until the plugin has noted something.
-func (w *works) awaitNote(what string) {
-	w.site.t.Helper()
-	w.site.eventually("the plugin notes: "+what, func(context.Context) (bool, error) { return w.notes()[what] > 0, nil })
-}
-
-// requestCancel sets the annotation.
-func (s *site) requestCancel(object client.Object, name string) {
-	s.t.Helper()
-	object.SetNamespace(s.namespace)
-	object.SetName(name)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, velerov1.CancelAnnotation)
-	require.NoError(s.t, s.client.Patch(s.t.Context(), object, client.RawPatch("application/merge-patch+json",
-		[]byte(patch))))
-}
-
-// awaitGone waits until an object does not exist any more.
-func (s *site) awaitGone(object client.Object, name string) {
-	s.t.Helper()
-	s.eventually(name+" is gone", func(ctx context.Context) (bool, error) {
-		err := s.client.Get(ctx, s.key(name), object)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
-}
 
 // TestAcceptOperations_Cancel cancels backups and restores in each phase, by the annotation and by their deletion. Each
 // operation that was started is cancelled once and ends, and nothing stays open.

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"os"
@@ -17,59 +16,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
-
-// gzipped decodes a compressed JSON file of the bucket.
-func gzipped[T any](s *site, path string) T {
-	s.t.Helper()
-	file, err := os.Open(filepath.Join(s.bucketDir, filepath.FromSlash(path)))
-	require.NoError(s.t, err)
-	defer file.Close()
-	plain, err := gzip.NewReader(file)
-	require.NoError(s.t, err)
-	var value T
-	require.NoError(s.t, json.NewDecoder(plain).Decode(&value))
-	return value
-}
-
-// messages returns the errors in the results of a backup as text.
-func (s *site) messages(backup string) string {
-	s.t.Helper()
-	raw := gzipped[map[string]json.RawMessage](s, "backups/"+backup+"/"+backup+"-results.gz")
-	return string(raw["errors"])
-}
-
-// operations returns the operations in the file of a backup.
-func (s *site) operations(b *velerov1.Backup) []operation.Operation {
-	s.t.Helper()
-	file := gzipped[operation.File](s, "backups/"+b.Name+"/"+b.Name+"-itemoperations.json.gz")
-	all, err := file.Operations(&operation.Owner{Kind: operation.OfBackup, Name: b.Name, UID: b.UID})
-	require.NoError(s.t, err)
-	return all
-}
-
-// awaitEnd waits until a backup has ended.
-func (s *site) awaitEnd(name string) *velerov1.Backup {
-	s.t.Helper()
-	var b velerov1.Backup
-	s.eventually("backup "+name+" has ended", func(ctx context.Context) (bool, error) {
-		err := s.client.Get(ctx, s.key(name), &b)
-		return b.Status.Phase.Terminal(), err
-	})
-	return &b
-}
-
-// begin creates a backup of a namespace with one item for which the plugin starts an operation.
-func (s *site) beginWork(name, worker string, timeout time.Duration, annotations ...string) (shop string) {
-	s.t.Helper()
-	shop = s.workload(1)
-	s.item(shop, "work", worker, annotations...)
-	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop},
-			ItemOperationTimeout: metav1.Duration{Duration: timeout}},
-	}))
-	return shop
-}
 
 // TestAcceptOperations_WrongReplies has a plugin answer what no plugin should.
 func TestAcceptOperations_WrongReplies(t *testing.T) {
@@ -292,4 +238,21 @@ func TestAcceptOperations_ClockJumps(t *testing.T) {
 			s.awaitNoJournals()
 		})
 	}
+}
+
+func TestAcceptOperations_TimeoutIsExplained(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.work()
+	s.serve(w.args...)
+	s.available()
+	s.beginWork("b", "keyed", 3*time.Second, "length", "1h")
+	b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
+	operations := s.operations(b)
+	require.Len(t, operations, 1)
+	require.Regexp(t, `^timed out after 3s; it had done \d+ of 1000 bytes, `, operations[0].Error)
+	require.NotContains(t, operations[0].Error, operations[0].ID)
+	require.Equal(t, 1, strings.Count(s.messages("b"), operations[0].ID), "the result of the backup names it once")
+	require.Regexp(t, `timed out after 3s; it had done \d+ of 1000 bytes, and nothing new for \d+s`,
+		s.must("backup", "describe", "b", "--details"))
 }

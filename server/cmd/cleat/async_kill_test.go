@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,36 +13,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
-
-// hold makes the n-th call of the plugin in a round stop at its place. held returns the place, "" before.
-func (w *works) hold(round string, n int) (held func() string) {
-	w.site.t.Helper()
-	file := filepath.Join(w.dir, "hold")
-	require.NoError(w.site.t, os.WriteFile(file+".new", fmt.Appendf(nil, "%s %d", round, n), 0o600))
-	require.NoError(w.site.t, os.Rename(file+".new", file))
-	return func() string {
-		place, err := os.ReadFile(filepath.Join(w.dir, "held", round))
-		if !os.IsNotExist(err) {
-			require.NoError(w.site.t, err)
-		}
-		return string(place)
-	}
-}
-
-// release lets all calls go on from now on.
-func (w *works) release() { require.NoError(w.site.t, os.Remove(filepath.Join(w.dir, "hold"))) }
-
-// requireOnce requires that all operations of a run were begun once and have ended once, and that none was cancelled.
-func (w *works) requireOnce(run, namespace string, items ...string) {
-	w.site.t.Helper()
-	notes := w.notes()
-	for _, item := range items {
-		of := fmt.Sprintf("%s/%s/%s", run, namespace, item)
-		require.Equal(w.site.t, 1, notes["begun "+of], "begun %s: %v", of, notes)
-		require.Equal(w.site.t, 1, notes["ended "+of], "ended %s: %v", of, notes)
-		require.Zero(w.site.t, notes["cancel "+of], "cancelled %s", of)
-	}
-}
 
 // TestAcceptOperations_KillEverywhere kills the server with SIGKILL between any two of its writes, to the API server
 // and to S3, and at each call of the plugin, during a backup and a restore with operations. The next server must go on
@@ -131,13 +99,6 @@ func TestAcceptOperations_KillEverywhere(t *testing.T) {
 			})
 		}
 	}
-}
-
-// forget removes the operations of the plugin, so that the next round begins anew.
-func (w *works) forget() {
-	w.site.t.Helper()
-	require.NoError(w.site.t, os.RemoveAll(filepath.Join(w.dir, "notes")))
-	require.NoError(w.site.t, os.RemoveAll(filepath.Join(w.dir, "operations")))
 }
 
 // writesOf returns a match for the writes to a site's own resources and to S3.

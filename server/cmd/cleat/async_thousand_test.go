@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,34 +16,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
-
-// killPlugin kills the processes of the plugin with SIGKILL and returns how many there were.
-func (w *works) killPlugin() (killed int) {
-	w.site.t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
-	require.NoError(w.site.t, err)
-	for _, link := range links {
-		program, err := os.Readlink(link)
-		if err != nil || program != filepath.Join(w.plugins, "worker") {
-			continue // it has exited, or is another one
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		require.NoError(w.site.t, err)
-		if syscall.Kill(pid, syscall.SIGKILL) == nil {
-			killed++
-		}
-	}
-	return killed
-}
-
-// work returns how much the plugin has done so far.
-func (w *works) work() int {
-	sum := 0
-	for _, count := range w.notes() {
-		sum += count
-	}
-	return sum
-}
 
 // TestAcceptOperations_Thousand runs 1,000 operations of 20 backups and restores, while the server and the plugin are
 // killed at random: each is begun once and ends once, and nothing is left open.

@@ -45,37 +45,6 @@ func (s *site) bulk(configMaps, small int) string {
 	return namespace
 }
 
-// awaitItems waits until the plugin has seen some items of a run.
-func (w *witnesses) awaitItems(s *site, name string, items int) {
-	s.t.Helper()
-	s.eventually(name+" is in the middle", func(context.Context) (bool, error) {
-		seen := 0
-		for run, count := range w.runs() {
-			if strings.Fields(run)[1] == name {
-				seen += count
-			}
-		}
-		return seen >= items, nil
-	})
-}
-
-// awaitLine waits until the server writes a line with all of these texts.
-func (v *server) awaitLine(texts ...string) {
-	v.site.t.Helper()
-	v.site.eventually("the server writes "+strings.Join(texts, " "), func(context.Context) (bool, error) {
-		for line := range strings.Lines(v.log.String()) {
-			found := true
-			for _, text := range texts {
-				found = found && strings.Contains(line, text)
-			}
-			if found {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-}
-
 const storeFailed = "the object store failed, trying again for up to "
 
 // TestAcceptFaults_BucketAwayFromRuns takes S3 away in the middle of backups and of a restore, and before the first

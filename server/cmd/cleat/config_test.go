@@ -7,21 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cleat-dev/cleat/server/test/programs"
-
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// configFile writes a file for --config and returns its path.
-func configFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "cleat.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("apiVersion: cleat.dev/v1\n"+text), 0o600))
-	return path
-}
 
 // TestConfigFileSelectsPolicyAndFailurePolicy has an admission plugin that fails: it holds the queue until the file
 // selects the built-in policy as its replacement.

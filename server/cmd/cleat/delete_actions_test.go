@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,26 +74,4 @@ func testDeleteItemActionsAreCalled(t *testing.T) {
 	s.beginDeletion("hollow")
 	s.checkDeleted("hollow")
 	require.Zero(t, notes.deleted("hollow"))
-}
-
-// requestDeletion requests the deletion of a backup under a name of its own.
-func (s *site) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
-	s.t.Helper()
-	request := &velerov1.DeleteBackupRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: backup + "-"},
-		Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
-	}
-	require.NoError(s.t, s.client.Create(s.t.Context(), request))
-	return request
-}
-
-// deleted returns how often the plugin was called for the deletion of items of a backup.
-func (w *witnesses) deleted(backup string) int {
-	sum := 0
-	for run, calls := range w.runs() {
-		if _, name, _ := strings.Cut(run, " "); name == "deletion/"+backup {
-			sum += calls
-		}
-	}
-	return sum
 }

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,32 +36,6 @@ func (s *site) manifestOf(backup string) (items []string, header manifest.Header
 		items = append(items, string(encoded))
 	}
 	return items, r.Header()
-}
-
-// unzipped opens a file of the bucket.
-func (s *site) unzipped(path ...string) *gzip.Reader {
-	s.t.Helper()
-	file, err := os.Open(filepath.Join(append([]string{s.bucketDir}, path...)...))
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = file.Close() })
-	plain, err := gzip.NewReader(file)
-	require.NoError(s.t, err)
-	return plain
-}
-
-func (s *site) backup(name string) *velerov1.Backup {
-	s.t.Helper()
-	var b velerov1.Backup
-	require.NoError(s.t, s.client.Get(s.t.Context(), s.key(name), &b))
-	return &b
-}
-
-// messagesOf returns the results of a backup as text.
-func (s *site) resultsOf(backup string) string {
-	s.t.Helper()
-	var all any
-	require.NoError(s.t, json.NewDecoder(s.unzipped("backups", backup, backup+"-results.gz")).Decode(&all))
-	return fmt.Sprint(all)
 }
 
 // TestAcceptManifest_DryRunBackup makes a dry run of a backup, and the backup that accepts it, without and with changes
@@ -255,4 +228,31 @@ func TestCommandsOfReadmeForDryRuns(t *testing.T) {
 	s.available()
 	s.useShop()
 	require.Equal(t, 5, s.runReadme(t, "### Dry runs\n", ""))
+}
+
+// TestAcceptManifest_DryRunsOnScreen makes dry runs of a backup and a restore, which are not to look like failures.
+func TestAcceptManifest_DryRunsOnScreen(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.serve()
+	s.available()
+	s.shop = s.workload(2)
+	s.wholeBackup("")
+	dryRun := func(args ...string) string {
+		out, errs, err := s.run(append(args, "--dry-run")...)
+		require.NoError(t, err, errs)
+		return out + errs
+	}
+	for kind, screen := range map[string]string{
+		"backup":  dryRun("backup", "create", "b", "--include-namespaces", s.shop),
+		"restore": dryRun("restore", "create", "b", "--from-backup", "whole"),
+	} {
+		require.Contains(t, screen, "dry run b-dry-run: DryRunCompleted\n")
+		screen += s.must(kind, "get", "b-dry-run") + s.must(kind, "describe", "b-dry-run")
+		require.NotContains(t, screen, "FailedValidation")
+		require.NotContains(t, screen, "Validation errors")
+	}
+	_, errs, err := s.run("backup", "create", "wrong", "--storage-location", "none", "--dry-run")
+	require.Error(t, err)
+	require.Contains(t, errs, "dry run wrong-dry-run: DryRunFailed\n")
 }

@@ -16,25 +16,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// uploads matches the upload of the archive of a backup, which begins while it is being written.
-func uploads(name string) func(*http.Request) bool {
-	return func(r *http.Request) bool {
-		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+name+".tar.gz")
-	}
-}
-
-// inTheMiddle starts a backup and holds it in the middle of its upload.
-func (s *site) inTheMiddle(g *gate, name string) {
-	s.t.Helper()
-	hit := g.arm(1, before, uploads(name))
-	s.beginBackup(name)
-	select {
-	case <-hit:
-	case <-s.t.Context().Done():
-		require.Fail(s.t, "the upload has not begun")
-	}
-}
-
 func TestStoppedServerMarksRunAsFailedInItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)

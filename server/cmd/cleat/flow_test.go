@@ -1,62 +1,16 @@
 package main_test
 
 import (
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
-
-// useShop creates the namespace "shop", which several tests use at the same time.
-func (s *site) useShop() {
-	s.t.Helper()
-	err := s.client.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
-	if !apierrors.IsAlreadyExists(err) {
-		require.NoError(s.t, err)
-	}
-}
-
-// workload creates a namespace with some objects to back up.
-func (s *site) workload(configMaps int) string {
-	s.t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	require.NoError(s.t, s.client.Create(s.t.Context(), namespace))
-	for i := range configMaps {
-		require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "item-" + string(rune('a'+i%26)) +
-				strings.Repeat("x", i/26)},
-			Data: map[string]string{"n": strings.Repeat("v", i)},
-		}))
-	}
-	return namespace.Name
-}
-
-// files returns the names of the objects below a folder of the bucket.
-func (s *site) files(dir string) []string {
-	s.t.Helper()
-	entries, err := os.ReadDir(filepath.Join(s.bucketDir, filepath.FromSlash(dir)))
-	if os.IsNotExist(err) {
-		return nil
-	}
-	require.NoError(s.t, err)
-	var names []string
-	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), ".attrs") {
-			names = append(names, entry.Name())
-		}
-	}
-	slices.Sort(names)
-	return names
-}
 
 func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 	t.Parallel()

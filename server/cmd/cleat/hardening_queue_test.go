@@ -11,22 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
-
-// changeLocation changes the location of a site.
-func (s *site) changeLocation(change func(*velerov1.BackupStorageLocation)) {
-	s.t.Helper()
-	var location velerov1.BackupStorageLocation
-	require.NoError(s.t, s.client.Get(s.t.Context(), s.key("default"), &location))
-	before := location.DeepCopy()
-	change(&location)
-	require.NoError(s.t, s.client.Patch(s.t.Context(), &location, client.MergeFrom(before)))
-}
 
 // TestAcceptQueue_BucketAwayAtStart takes the bucket away after a backup was admitted, while it is being started.
 // The backup goes back to the queue, once, and completes when the bucket is back.

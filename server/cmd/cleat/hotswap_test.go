@@ -10,11 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // TestAcceptPlugins_ReplacedDuringRuns replaces, removes and adds a plugin binary of a running server while backups and
@@ -133,6 +131,7 @@ func (p *stampPlugin) remove() { require.NoError(p.t, os.Remove(filepath.Join(p.
 
 // open releases all runs that block in the plugin, and lets others pass until shut is called.
 func (p *stampPlugin) open() { require.NoError(p.t, os.WriteFile(p.goOn, nil, 0o600)) }
+
 func (p *stampPlugin) shut() { require.NoError(p.t, os.Remove(p.goOn)) }
 
 // awaitSeen waits until a run blocks in the plugin, which must have the given version.
@@ -158,22 +157,6 @@ func (p *stampPlugin) processes() int {
 		}
 	}
 	return running
-}
-
-// awaitLog waits until the server has written something.
-func (v *server) awaitLog(text string) {
-	v.site.t.Helper()
-	v.site.eventually("the server writes "+text, func(context.Context) (bool, error) {
-		return strings.Contains(v.log.String(), text), nil
-	})
-}
-
-// awaitMatch waits until the server has written something that matches a regular expression.
-func (v *server) awaitMatch(pattern string) {
-	v.site.t.Helper()
-	wanted := regexp.MustCompile(pattern)
-	v.site.eventually("the server writes "+pattern,
-		func(context.Context) (bool, error) { return wanted.MatchString(v.log.String()), nil })
 }
 
 func (s *site) beginStampedRestore(name, backup, shop string) {

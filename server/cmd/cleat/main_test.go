@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -15,15 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/test/programs"
-
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -33,6 +28,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // plane is a control plane with the definitions of the server.
@@ -190,43 +186,6 @@ func (s *site) must(args ...string) string {
 	return out
 }
 
-// server is a running server process.
-type server struct {
-	site *site
-	cmd  *exec.Cmd
-	log  *logBuffer
-	done chan error
-}
-
-// serve starts a server that examines its queue only after changes, and no bucket for new backups. The end of the test
-// kills it.
-func (s *site) serve(args ...string) *server {
-	s.t.Helper()
-	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
-	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace,
-		"--metrics-address", "0",
-		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--backup-sync-period", "0", "--leader-elect-lease-duration",
-		"1m",
-		"--log-level", "debug"}
-	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
-	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
-	v.cmd.Env = append(append(os.Environ(), "POD_NAME=cleat-0"), s.environment...) // the name is not an identity
-	if !s.several {
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cleat-server"}}
-		require.NoError(s.t, client.IgnoreNotFound(s.client.Delete(s.t.Context(), lease)))
-	}
-	require.NoError(s.t, v.cmd.Start())
-	go func() { v.done <- v.cmd.Wait() }()
-	s.t.Cleanup(func() {
-		v.kill()
-		if s.t.Failed() {
-			s.t.Logf("log of the server:\n%s", v.log.tail())
-		}
-	})
-	return v
-}
-
 // available waits until the server reports the location as available.
 func (s *site) available() {
 	s.t.Helper()
@@ -235,25 +194,6 @@ func (s *site) available() {
 		err := s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location)
 		return location.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable, err
 	})
-}
-
-// kill sends SIGKILL, unless the server has ended.
-func (v *server) kill() {
-	_ = v.cmd.Process.Kill()
-	_ = v.wait()
-}
-
-func (v *server) wait() error {
-	err := <-v.done
-	v.done <- err
-	return err
-}
-
-// stop sends SIGTERM, as Kubernetes does.
-func (v *server) stop() error {
-	v.site.t.Helper()
-	require.NoError(v.site.t, v.cmd.Process.Signal(syscall.SIGTERM))
-	return v.wait()
 }
 
 // eventually calls ask until it returns true without an error. It asks the less often the longer it waits, because
@@ -276,27 +216,4 @@ func (s *site) eventually(what string, ask func(ctx context.Context) (bool, erro
 		case <-time.After(min(max(shortest, time.Since(began)/5), longest)):
 		}
 	}
-}
-
-// logBuffer keeps what a process writes.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logBuffer) tail() string {
-	text := l.String()
-	return text[max(0, len(text)-8<<10):]
 }

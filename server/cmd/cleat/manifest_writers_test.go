@@ -1,9 +1,7 @@
 package main_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,43 +22,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
-	"github.com/cleat-dev/cleat/server/test/described"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// velerosFiles are the files that Velero writes beside a backup.
-func velerosFiles(backup string) []string {
-	files := []string{"velero-backup.json", backup + ".tar.gz"}
-	for _, suffix := range []string{"itemoperations.json.gz", "logs.gz", "podvolumebackups.json.gz",
-		"resource-list.json.gz", "results.gz",
-		"volumeinfo.json.gz", "volumesnapshots.json.gz"} {
-		files = append(files, backup+"-"+suffix)
-	}
-	slices.Sort(files)
-	return files
-}
-
-// artifacts returns the files of a backup that Velero does not write, without its name.
-func (s *site) artifacts(backup string) []string {
-	s.t.Helper()
-	files := s.files("backups/" + backup)
-	require.Subset(s.t, files, velerosFiles(backup))
-	var others []string
-	for _, name := range files {
-		if !slices.Contains(velerosFiles(backup), name) && filepath.Ext(name) != ".tmp" {
-			// what a killed upload to the file store leaves until the backup is deleted
-			others = append(others, strings.TrimPrefix(name, backup+"-"))
-		}
-	}
-	return others
-}
-
-func (s *site) file(backup, name string) []byte {
-	s.t.Helper()
-	content, err := os.ReadFile(filepath.Join(s.bucketDir, "backups", backup, name))
-	require.NoError(s.t, err)
-	return content
-}
 
 // loadManifest returns the manifest of a backup.
 func (s *site) loadManifest(backup string) *manifest.Manifest {
@@ -70,31 +32,6 @@ func (s *site) loadManifest(backup string) *manifest.Manifest {
 	require.NoError(s.t, err)
 	require.Equal(s.t, backup, header.Backup.Name)
 	return read
-}
-
-// requireDescribed requires that the manifest of a backup has what its archive has, both ways, except for what no
-// archive says.
-func (s *site) requireDescribed(backup string) {
-	s.t.Helper()
-	_, differences, err := described.Compare(s.t.Context(), backup, bytes.NewReader(s.file(backup, backup+".tar.gz")),
-		bytes.NewReader(s.file(backup, backup+"-manifest.json.gz")))
-	require.NoError(s.t, err)
-	require.Empty(s.t, differences)
-}
-
-// entries returns the paths in the archive of a backup.
-func (s *site) entries(backup string) (paths []string) {
-	s.t.Helper()
-	unpacked, err := gzip.NewReader(bytes.NewReader(s.file(backup, backup+".tar.gz")))
-	require.NoError(s.t, err)
-	for archive := tar.NewReader(unpacked); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return paths
-		}
-		require.NoError(s.t, err)
-		paths = append(paths, header.Name)
-	}
 }
 
 // download downloads the resource list of a backup, or a file of a manifest writer, as a client does.

@@ -1,9 +1,7 @@
 package main_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -132,8 +130,10 @@ func sourceFiles(t *testing.T, root string) []modzip.File {
 // sourceFile is a file on disk and its path in the module.
 type sourceFile struct{ on, in string }
 
-func (f sourceFile) Path() string                 { return f.in }
-func (f sourceFile) Lstat() (os.FileInfo, error)  { return os.Lstat(f.on) }
+func (f sourceFile) Path() string { return f.in }
+
+func (f sourceFile) Lstat() (os.FileInfo, error) { return os.Lstat(f.on) }
+
 func (f sourceFile) Open() (io.ReadCloser, error) { return os.Open(f.on) }
 
 // goEnvironment returns an environment in which the go command asks proxy first, then the downloads of this machine,
@@ -151,24 +151,4 @@ func goEnvironment(t *testing.T, proxy string) []string {
 		"GOFLAGS=-modcacherw -trimpath",
 		"GOWORK=off", "GONOPROXY=", "GOPRIVATE=", "GOTOOLCHAIN=local",
 	)
-}
-
-// archived returns a file in the archive of a backup.
-func (s *site) archived(backup, name string) []byte {
-	s.t.Helper()
-	file, err := os.Open(filepath.Join(s.bucketDir, "backups", backup, backup+".tar.gz"))
-	require.NoError(s.t, err)
-	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	require.NoError(s.t, err)
-	for archive := tar.NewReader(unpacked); ; {
-		header, err := archive.Next()
-		require.NoError(s.t, err, "no %s in the archive", name)
-		if header.Name != name {
-			continue
-		}
-		content, err := io.ReadAll(archive)
-		require.NoError(s.t, err)
-		return content
-	}
 }

@@ -1,15 +1,10 @@
 package main_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -220,26 +215,4 @@ func TestAcceptInstall_ClientConfig(t *testing.T) {
 		shared.Get(t).Kubeconfig)
 	require.NoError(t, err)
 	require.Contains(t, out, "namespace: backups\n")
-}
-
-// unpacked returns the contents of an archive by their names.
-func unpacked(t *testing.T, path string) map[string]string {
-	t.Helper()
-	file, err := os.Open(path)
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
-	plain, err := gzip.NewReader(file)
-	require.NoError(t, err)
-	found := map[string]string{}
-	for archive := tar.NewReader(plain); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return found
-		}
-		require.NoError(t, err)
-		content, err := io.ReadAll(archive)
-		require.NoError(t, err)
-		require.False(t, slices.Contains([]string{"", "."}, header.Name))
-		found[header.Name] = string(content)
-	}
 }

@@ -14,6 +14,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -571,4 +572,36 @@ func csiOfKilledServers(t *testing.T) {
 	v.serve("--features", "EnableCSI")
 	v.leavesNothing()
 	require.Len(t, v.taken(), 1)
+}
+
+// TestAcceptVolumes_WaitIsExplained restores a claim whose storage class does not exist.
+func TestAcceptVolumes_WaitIsExplained(t *testing.T) {
+	t.Parallel()
+	v := newVolumes(t)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.namespace}, Provisioner: csidriver.Name}
+	require.NoError(t, v.client.Create(t.Context(), class))
+	t.Cleanup(func() { _ = v.client.Delete(context.Background(), class) })
+	require.NoError(t, v.client.Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &class.Name,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+		},
+	}))
+	v.write(v.shop, "data", "before")
+	server := v.serve("--features", "EnableCSI")
+	v.available()
+	v.begin("b", nil)
+	require.Equal(t, velerov1.BackupPhaseCompleted, v.awaitEnd("b").Status.Phase, v.errors("b"))
+	require.NoError(t, v.client.Delete(t.Context(), class))
+	into := v.shop + "-copy"
+	v.must("restore", "create", "r", "--from-backup", "b", "--namespace-mappings", v.shop+":"+into)
+	what := "persistent volume claim " + into + "/data to be bound"
+	v.awaitWait("restore", "r", what)
+	server.awaitLine("waiting", what, "since=20", "restore="+v.namespace+"/r")
+	class.ResourceVersion = ""
+	require.NoError(t, v.client.Create(t.Context(), class))
+	require.Equal(t, velerov1.RestorePhaseCompleted, v.awaitEndOfRestore("r").Status.Phase)
+	require.Equal(t, "before", v.content(into, "data"))
+	v.requireNoWait("restore", "r")
 }

@@ -2,9 +2,6 @@ package main_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -204,37 +200,4 @@ func (s *site) validate(object *unstructured.Unstructured) {
 	err := strict.Apply(s.t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.ForceOwnership,
 		client.FieldOwner("test"), client.DryRunAll)
 	require.NoError(s.t, err, "%s %s", object.GetKind(), object.GetName())
-}
-
-// byName reads documents and lists of objects, each of which must be there once.
-func byName(t *testing.T, r io.Reader) map[string]*unstructured.Unstructured {
-	t.Helper()
-	all := map[string]*unstructured.Unstructured{}
-	add := func(object *unstructured.Unstructured) {
-		key := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
-		require.NotContains(t, all, key)
-		all[key] = object
-	}
-	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		var raw json.RawMessage
-		err := decoder.Decode(&raw)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		require.NoError(t, err)
-		if len(raw) == 0 || string(raw) == "null" {
-			continue
-		}
-		require.NoError(t, object.UnmarshalJSON(raw))
-		if !object.IsList() {
-			add(object)
-			continue
-		}
-		require.NoError(t, object.EachListItem(func(item runtime.Object) error {
-			add(item.(*unstructured.Unstructured)) //nolint:forcetypeassert // a list of these has nothing else
-			return nil
-		}))
-	}
 }

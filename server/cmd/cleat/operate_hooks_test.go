@@ -434,3 +434,35 @@ func testCancelledHooks(t *testing.T) {
 	s.awaitGone(&velerov1.Restore{}, "deleted")
 	require.NotContains(t, s.files("restores"), "deleted")
 }
+
+func TestAcceptRestore_WaitForHooksIsExplained(t *testing.T) {
+	t.Parallel()
+	s := newHookSite(t)
+	s.pod("waits", postRestore+"command", shell("echo waited >> did"))
+	server := s.serve()
+	s.available()
+	s.backupPods()
+	ns := s.restorePods("r")
+	what := "the hooks of pod " + ns + "/waits, for which its containers must be up"
+	s.awaitWait("restore", "r", what)
+	server.awaitLine("waiting", what, "restore="+s.namespace+"/r")
+	s.start(ns, true, "waits")
+	s.awaitRestore("r", velerov1.RestorePhaseCompleted)
+	s.requireNoWait("restore", "r")
+}
+
+func TestAcceptBackup_WaitForHooksIsExplained(t *testing.T) {
+	t.Parallel()
+	const pre = "pre.hook.backup.velero.io/"
+	s := newHookSite(t)
+	s.pod("db", pre+"command", shell("while ! test -e go; do sleep 1; done"), pre+"timeout", "1h")
+	server := s.serve()
+	s.available()
+	s.beginBackup("b")
+	what := "the pre hooks of pod " + s.shop + "/db"
+	s.awaitWait("backup", "b", what)
+	server.awaitLine("waiting", what, "backup="+s.namespace+"/b")
+	require.NoError(t, os.WriteFile(filepath.Join(s.kubelet.Dir(s.shop, "db"), "go"), nil, 0o600))
+	s.awaitBackup("b", velerov1.BackupPhaseCompleted)
+	s.requireNoWait("backup", "b")
+}

@@ -9,11 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,12 +32,6 @@ import (
 	"github.com/cleat-dev/cleat/server/test/loads"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// kubeconfigOf returns the path of a kubeconfig for a service account of the installation.
-func (s *site) kubeconfigOf(account string) string {
-	s.t.Helper()
-	return s.cluster.AccountKubeconfig(s.t, s.namespace, account)
-}
 
 // TestAcceptInstall_LeastPrivilege backs up and restores a namespace as the service account of an installation that is
 // not a cluster admin.
@@ -104,14 +96,6 @@ func TestAcceptInstall_LeastPrivilege(t *testing.T) {
 
 	server.kill() // it would carry out the Backup to which the load that is made by hand belongs
 	s.moveVolume(shop)
-}
-
-// requireRights fails for each line of a log that says that something is forbidden.
-func requireRights(t *testing.T, log *logBuffer) {
-	t.Helper()
-	for line := range strings.Lines(log.String()) {
-		assert.NotContains(t, line, "forbidden")
-	}
 }
 
 // moveVolume has a node agent back up a volume of a pod, as the service account that node agents have.

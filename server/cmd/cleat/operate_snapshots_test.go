@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -521,4 +522,12 @@ func volumesOfKilledServers(t *testing.T) {
 	require.Equal(t, pv, readJSON[[]snapshot.RestoreVolumeInfo](t, s, "restores", "r", "r-volumeinfo.json.gz")[0].PVName)
 	require.NoError(t, recorded(t.Context()))
 	require.Empty(t, records.Items)
+}
+
+// awaitMatch waits until the server has written something that matches a regular expression.
+func (v *server) awaitMatch(pattern string) {
+	v.site.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	v.site.eventually("the server writes "+pattern,
+		func(context.Context) (bool, error) { return wanted.MatchString(v.log.String()), nil })
 }

@@ -4,19 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 func TestPluginCommandsOfRunningServer(t *testing.T) {
@@ -105,65 +103,6 @@ velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
 	require.NoError(t, <-answered)
 	require.Contains(t, note, "this server does not report the order of its plugins; inspect its directory with "+
 		"--plugin-dir")
-}
-
-// answerAsVelero answers the next request as Velero's server does.
-func (s *site) answerAsVelero(ctx context.Context, version string, plugins ...velerov1.PluginInfo) error {
-	for {
-		var requests velerov1.ServerStatusRequestList
-		if err := s.client.List(ctx, &requests, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for i := range requests.Items {
-			request := &requests.Items[i]
-			if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed {
-				continue
-			}
-			before := request.DeepCopy()
-			request.Status.Phase, request.Status.ServerVersion = velerov1.ServerStatusRequestPhaseProcessed, version
-			request.Status.Plugins = plugins
-			return s.client.Patch(ctx, request, client.MergeFrom(before))
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// runReadme runs the commands in a section of README.md and returns their number. ./plugins has the plugin of dir,
-// ./mover.tar is the image of dir, ./credentials are credentials of an object store.
-func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
-	t.Helper()
-	work := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(work, "plugins"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(work, "credentials"), []byte("[default]\n"), 0o600))
-	for file, to := range map[string]string{"kinds": "plugins/kinds", "mover.tar": "mover.tar"} {
-		err := os.Link(filepath.Join(dir, file), filepath.Join(work, to))
-		require.True(t, err == nil || os.IsNotExist(err), "%v", err)
-	}
-	readme, err := os.ReadFile("../../../README.md")
-	require.NoError(t, err)
-	_, text, found := strings.Cut(string(readme), section)
-	require.True(t, found, "README.md has the section %q", section)
-	heading, _, _ := strings.Cut(section, " ")
-	for ; heading != ""; heading = heading[1:] {
-		text, _, _ = strings.Cut(text, "\n"+heading+" ")
-	}
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "    cleat ") {
-			continue
-		}
-		commands++
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
-		cmd.Dir = work
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig,
-			"HOME="+work, "VELERO_NAMESPACE="+s.namespace)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s%s", line, out)
-	}
-	return commands
 }
 
 func TestServerRunsOnlyLockedFiles(t *testing.T) {

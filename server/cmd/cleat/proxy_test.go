@@ -14,9 +14,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
@@ -162,4 +167,85 @@ current-context: x
 `, api)
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	return kubeconfig, start(cluster.S3.Endpoint, nil)
+}
+
+// createsConfigMaps matches what a restore writes.
+func createsConfigMaps(r *http.Request) bool {
+	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/configmaps")
+}
+
+// awaitHit waits until the gate holds a request.
+func (s *site) awaitHit(hit <-chan string) {
+	s.t.Helper()
+	select {
+	case <-hit:
+	case <-time.After(5 * time.Minute):
+		require.Fail(s.t, "no request was held")
+	}
+}
+
+// beginHeldRestore starts a restore and holds it when it has created a few of its objects.
+func (s *site) beginHeldRestore(g *gate, name string) {
+	s.t.Helper()
+	hit := g.arm(5, before, createsConfigMaps)
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: velerov1.RestoreSpec{BackupName: "whole", NamespaceMapping: map[string]string{s.shop: s.shop + "-" +
+			name}},
+	}))
+	s.awaitHit(hit)
+}
+
+// uploads matches the upload of the archive of a backup, which begins while it is being written.
+func uploads(name string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+name+".tar.gz")
+	}
+}
+
+// inTheMiddle starts a backup and holds it in the middle of its upload.
+func (s *site) inTheMiddle(g *gate, name string) {
+	s.t.Helper()
+	hit := g.arm(1, before, uploads(name))
+	s.beginBackup(name)
+	select {
+	case <-hit:
+	case <-s.t.Context().Done():
+		require.Fail(s.t, "the upload has not begun")
+	}
+}
+
+// newGatedSite returns a site on S3 whose server reaches the API server and S3 through a gate.
+func newGatedSite(t *testing.T) (*site, *gate) {
+	t.Helper()
+	s := newSite(t, "cleat.dev/s3")
+	g := &gate{}
+	kubeconfig, s3 := g.behind(t, s.cluster)
+	s.serverKubeconfig = kubeconfig
+	var location velerov1.BackupStorageLocation
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location))
+	location.Spec.Config["s3Url"] = s3
+	require.NoError(t, s.client.Update(t.Context(), &location))
+	return s, g
+}
+
+// requests counts the requests that pass a gate from now on, by method and path.
+func (g *gate) requests() func() map[string]int {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	g.arm(1, before, func(r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		method := r.Method
+		if r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
+			method = "CREATE" // an object that was applied is created by apply
+		}
+		seen[method+" "+r.URL.Path]++
+		return false
+	})
+	return func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen
+	}
 }

@@ -1,13 +1,10 @@
 package main_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,61 +23,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// follower is a command with -w in a pipe.
-type follower struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	out   *bufio.Scanner
-	shown []string // without times
-}
-
-func (s *site) follow(args ...string) *follower {
-	s.t.Helper()
-	cmd := exec.Command(cleat(s.t), append(patiently(args), "-w", "--kubeconfig", s.kubeconfig, "--namespace",
-		s.namespace)...)
-	out, err := cmd.StdoutPipe()
-	require.NoError(s.t, err)
-	cmd.Stderr = os.Stderr
-	require.NoError(s.t, cmd.Start())
-	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() }) // limits the waiting
-	s.t.Cleanup(func() { timer.Stop(); _ = cmd.Process.Kill() })
-	return &follower{t: s.t, cmd: cmd, out: bufio.NewScanner(out)}
-}
-
-// until reads lines up to one that has text in it.
-func (f *follower) until(text string) string {
-	f.t.Helper()
-	for f.out.Scan() {
-		line := f.out.Text()
-		f.shown = append(f.shown, line[strings.Index(line, "  ")+2:])
-		if strings.Contains(line, text) {
-			return line
-		}
-	}
-	require.Fail(f.t, "the expected line was never printed", "want %q, got\n%s", text, strings.Join(f.shown, "\n"))
-	return ""
-}
-
-// interrupt sends SIGINT and requires success.
-func (f *follower) interrupt() {
-	f.t.Helper()
-	require.NoError(f.t, f.cmd.Process.Signal(syscall.SIGINT))
-	_, _ = io.Copy(io.Discard, nullReader{f.out})
-	require.NoError(f.t, f.cmd.Wait())
-}
-
-// nullReader has ended when the scanner has.
-type nullReader struct{ *bufio.Scanner }
-
-func (r nullReader) Read([]byte) (int, error) {
-	if r.Scan() {
-		return 0, nil
-	}
-	return 0, io.EOF
-}
 
 // inProgress creates a backup that runs until the test ends it: no server has started it.
 func (s *site) inProgress(name string, namespaces ...string) {
@@ -265,4 +206,29 @@ func (s *site) checkLive() {
 	require.NoError(t, decoder.Decode(&change))
 	require.Equal(t, []string{"cleat.dev/v1", "QueueChange", "web", "PartiallyFailed"},
 		[]string{change.APIVersion, change.Kind, change.Name, change.Phase})
+}
+
+// TestAcceptQueue_WaitIsExplained has a backup wait for one, and then for another. The next server says again for which.
+func TestAcceptQueue_WaitIsExplained(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.inProgress("first", "one")
+	s.inProgress("second", "two")
+	server := s.serve("--concurrent-backups", "5")
+	s.available()
+	s.enqueue("b", 1, "one,two")
+	wait, err := velerov1.QueueWaitOf(s.backup("b"))
+	require.NoError(t, err)
+	first, second := wait.Blockers[0], "second"
+	if first == second {
+		second = "first"
+	}
+	server.awaitLine("backup waits", "backup="+s.namespace+"/b", "with "+first)
+	s.endBackup(first)
+	server.awaitLine("backup waits", "backup="+s.namespace+"/b", "with "+second)
+	server.kill()
+	server = s.serve("--concurrent-backups", "5")
+	server.awaitLine("backup waits", "backup="+s.namespace+"/b", "position=1", "with "+second, "since=20")
+	s.endBackup(second)
+	s.awaitEnd("b")
 }

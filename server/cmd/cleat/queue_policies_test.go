@@ -4,16 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
@@ -23,6 +19,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // TestAcceptQueue_PolicyPlugins lets each policy decide about the same backups in the same queue: the built-in ones and
@@ -352,34 +349,6 @@ func (s *site) tellsOfTheQueue(want cli) {
 		}
 		return true, nil
 	})
-}
-
-// metrics returns the metrics of a server.
-func (v *server) metrics() string {
-	v.site.t.Helper()
-	v.awaitLog("serving metrics")
-	address := regexp.MustCompile(`serving metrics: address=(\S+)`).FindStringSubmatch(v.log.String())[1]
-	request, err := http.NewRequestWithContext(v.site.t.Context(), http.MethodGet, "http://"+address+"/metrics",
-		http.NoBody)
-	require.NoError(v.site.t, err)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(v.site.t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(v.site.t, err)
-	return string(text)
-}
-
-// measures waits until the metrics have lines that match the patterns.
-func (v *server) measures(patterns ...string) {
-	v.site.t.Helper()
-	for _, pattern := range patterns {
-		line := regexp.MustCompile(`(?m)^` + strings.NewReplacer("{", `\{`, "}", `\}`).Replace(pattern) + `$`)
-		v.site.eventually("a metric "+pattern, func(context.Context) (bool, error) {
-			return line.MatchString(v.metrics()),
-				nil
-		})
-	}
 }
 
 func theBuiltInStandsIn(t *testing.T) {

@@ -8,13 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/app"
 )
 
 // witness watches every state of the Backups of a site, in order, and checks the rules that hold for any number of
@@ -34,27 +30,6 @@ func (s *site) watchBackups(limit int) *witness {
 	w := &witness{limit: limit, phase: map[types.UID]velerov1.BackupPhase{}, begun: map[types.UID]int{}}
 	s.eachState(w.sees)
 	return w
-}
-
-// eachState calls see with every state of the Backups of a site, in order.
-func (s *site) eachState(see func(*velerov1.Backup)) {
-	s.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	require.NoError(s.t, err)
-	scheme, err := app.Scheme()
-	require.NoError(s.t, err)
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	require.NoError(s.t, err)
-	watcher, err := c.Watch(s.t.Context(), &velerov1.BackupList{}, client.InNamespace(s.namespace))
-	require.NoError(s.t, err)
-	go func() {
-		for event := range watcher.ResultChan() {
-			if b, ok := event.Object.(*velerov1.Backup); ok {
-				see(b)
-			}
-		}
-	}()
-	s.t.Cleanup(watcher.Stop)
 }
 
 func (w *witness) sees(b *velerov1.Backup) {
@@ -84,14 +59,6 @@ func (w *witness) require(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.Empty(t, w.broken)
-}
-
-// beginBackupOf creates a backup of some namespaces.
-func (s *site) beginBackupOf(name string, namespaces ...string) {
-	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces, IncludedResources: s.resources},
-	}))
 }
 
 // writesPhases matches the writes of Backups. Each moves a backup to a phase or to a position in the queue.

@@ -7,54 +7,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
-
-// object decodes an object from YAML.
-func (s *site) object(text string) *unstructured.Unstructured {
-	s.t.Helper()
-	o := &unstructured.Unstructured{}
-	require.NoError(s.t, yaml.Unmarshal([]byte(text), &o.Object), text)
-	return o
-}
-
-// put creates an object from YAML.
-func (s *site) put(text string) *unstructured.Unstructured {
-	s.t.Helper()
-	o := s.object(text)
-	require.NoError(s.t, s.client.Create(s.t.Context(), o))
-	return o
-}
-
-// get reads an object anew.
-func (s *site) get(o *unstructured.Unstructured) *unstructured.Unstructured {
-	s.t.Helper()
-	now := o.DeepCopy()
-	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(o), now))
-	return now
-}
-
-// change applies a merge patch in JSON, to the status subresource if it is of the status.
-func (s *site) change(o *unstructured.Unstructured, patch string) {
-	s.t.Helper()
-	p := client.RawPatch(types.MergePatchType, []byte(patch))
-	if strings.HasPrefix(patch, `{"status"`) {
-		require.NoError(s.t, s.client.Status().Patch(s.t.Context(), o.DeepCopy(), p))
-		return
-	}
-	require.NoError(s.t, s.client.Patch(s.t.Context(), o.DeepCopy(), p))
-}
 
 // over restores a backup and returns the warnings of the restore, one a line. The restore has no errors.
 func (s *site) over(name, backup string, args ...string) string {
@@ -67,43 +29,6 @@ func (s *site) over(name, backup string, args ...string) string {
 		lines = append(lines, of...)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// boundClaim creates a volume and a claim, and returns the volume when both are bound.
-func (s *site) boundClaim(volume, namespace, claim, policy string) *unstructured.Unstructured {
-	s.t.Helper()
-	pv := s.put(fmt.Sprintf(
-		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
-		persistentVolumeReclaimPolicy: %s, storageClassName: "", claimRef: {namespace: %s, name: %s}, csi: {driver: x.example.com, volumeHandle: %s}}}`, volume, policy, namespace, claim, volume))
-	s.t.Cleanup(func() { s.dropVolume(volume) })
-	c := s.put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: %s, namespace: %s}, spec: {accessModes: [ReadWriteOnce],
-		storageClassName: "", volumeName: %s, resources: {requests: {storage: 1Gi}}}}`, claim, namespace, volume))
-	s.eventually("the claim is bound", func(context.Context) (bool, error) {
-		phase, _, err := unstructured.NestedString(s.get(c).Object, "status", "phase")
-		return phase == "Bound", err
-	})
-	return s.get(pv)
-}
-
-// requests counts the requests that pass a gate from now on, by method and path.
-func (g *gate) requests() func() map[string]int {
-	var mu sync.Mutex
-	seen := map[string]int{}
-	g.arm(1, before, func(r *http.Request) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		method := r.Method
-		if r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
-			method = "CREATE" // an object that was applied is created by apply
-		}
-		seen[method+" "+r.URL.Path]++
-		return false
-	})
-	return func() map[string]int {
-		mu.Lock()
-		defer mu.Unlock()
-		return seen
-	}
 }
 
 const unchangedWorkload = `

@@ -20,13 +20,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// in returns the site for a subtest.
-func (s *site) in(t *testing.T) *site {
-	sub := *s
-	sub.t = t
-	return &sub
-}
-
 // mugs are custom resources whose definition comes and goes. Their names are unique, because tests share the cluster.
 type mugs struct {
 	site                    *site

@@ -8,21 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
-	"github.com/cleat-dev/cleat/server/test/csidriver"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -36,37 +32,6 @@ func TestAcceptFaults_WaitsAreExplained(t *testing.T) {
 	t.Run("webhook", waitsForWebhook)
 	t.Run("object store", waitsForObjectStore)
 	t.Run("API server", waitsForAPIServer)
-}
-
-// awaitWait waits until "describe" says that a backup or restore waits for something.
-func (s *site) awaitWait(kind, name, what string) {
-	s.t.Helper()
-	s.eventually(kind+" "+name+" waits for "+what, func(context.Context) (bool, error) {
-		described, _, err := s.run(kind, "describe", name)
-		if err != nil {
-			return false, err // it may not exist yet
-		}
-		_, waits, _ := strings.Cut(described, "\nWaits for:\n")
-		return strings.Contains(waits, what) && strings.Contains(waits, ", since 20"), nil
-	})
-}
-
-// requireNoWait requires that a backup or restore which has ended does not wait any more.
-func (s *site) requireNoWait(kind, name string) {
-	s.t.Helper()
-	require.NotContains(s.t, s.must(kind, "describe", name), "Waits for:")
-	require.NotContains(s.t, s.must(kind, "get", name, "-o", "yaml"), velerov1.WaitsAnnotation)
-}
-
-// awaitEndOfRestore waits for the end of a restore.
-func (s *site) awaitEndOfRestore(name string) *velerov1.Restore {
-	s.t.Helper()
-	var r velerov1.Restore
-	s.eventually("restore "+name+" has ended", func(ctx context.Context) (bool, error) {
-		err := s.client.Get(ctx, s.key(name), &r)
-		return r.Status.Phase.Terminal(), err
-	})
-	return &r
 }
 
 func waitsForAdditionalItems(t *testing.T) {
@@ -277,137 +242,4 @@ func waitsForAPIServer(t *testing.T) {
 	server.awaitLine("waiting", "the API server to respond", "connection refused", "restore="+s.namespace+"/r")
 	require.NoError(t, wire.connect())
 	s.checkRestore("r")
-}
-
-// TestAcceptVolumes_WaitIsExplained restores a claim whose storage class does not exist.
-func TestAcceptVolumes_WaitIsExplained(t *testing.T) {
-	t.Parallel()
-	v := newVolumes(t)
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.namespace}, Provisioner: csidriver.Name}
-	require.NoError(t, v.client.Create(t.Context(), class))
-	t.Cleanup(func() { _ = v.client.Delete(context.Background(), class) })
-	require.NoError(t, v.client.Create(t.Context(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: "data"},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, StorageClassName: &class.Name,
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-		},
-	}))
-	v.write(v.shop, "data", "before")
-	server := v.serve("--features", "EnableCSI")
-	v.available()
-	v.begin("b", nil)
-	require.Equal(t, velerov1.BackupPhaseCompleted, v.awaitEnd("b").Status.Phase, v.errors("b"))
-	require.NoError(t, v.client.Delete(t.Context(), class))
-	into := v.shop + "-copy"
-	v.must("restore", "create", "r", "--from-backup", "b", "--namespace-mappings", v.shop+":"+into)
-	what := "persistent volume claim " + into + "/data to be bound"
-	v.awaitWait("restore", "r", what)
-	server.awaitLine("waiting", what, "since=20", "restore="+v.namespace+"/r")
-	class.ResourceVersion = ""
-	require.NoError(t, v.client.Create(t.Context(), class))
-	require.Equal(t, velerov1.RestorePhaseCompleted, v.awaitEndOfRestore("r").Status.Phase)
-	require.Equal(t, "before", v.content(into, "data"))
-	v.requireNoWait("restore", "r")
-}
-
-func TestAcceptRestore_WaitForHooksIsExplained(t *testing.T) {
-	t.Parallel()
-	s := newHookSite(t)
-	s.pod("waits", postRestore+"command", shell("echo waited >> did"))
-	server := s.serve()
-	s.available()
-	s.backupPods()
-	ns := s.restorePods("r")
-	what := "the hooks of pod " + ns + "/waits, for which its containers must be up"
-	s.awaitWait("restore", "r", what)
-	server.awaitLine("waiting", what, "restore="+s.namespace+"/r")
-	s.start(ns, true, "waits")
-	s.awaitRestore("r", velerov1.RestorePhaseCompleted)
-	s.requireNoWait("restore", "r")
-}
-
-func TestAcceptBackup_WaitForHooksIsExplained(t *testing.T) {
-	t.Parallel()
-	const pre = "pre.hook.backup.velero.io/"
-	s := newHookSite(t)
-	s.pod("db", pre+"command", shell("while ! test -e go; do sleep 1; done"), pre+"timeout", "1h")
-	server := s.serve()
-	s.available()
-	s.beginBackup("b")
-	what := "the pre hooks of pod " + s.shop + "/db"
-	s.awaitWait("backup", "b", what)
-	server.awaitLine("waiting", what, "backup="+s.namespace+"/b")
-	require.NoError(t, os.WriteFile(filepath.Join(s.kubelet.Dir(s.shop, "db"), "go"), nil, 0o600))
-	s.awaitBackup("b", velerov1.BackupPhaseCompleted)
-	s.requireNoWait("backup", "b")
-}
-
-// TestAcceptQueue_WaitIsExplained has a backup wait for one, and then for another. The next server says again for which.
-func TestAcceptQueue_WaitIsExplained(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "cleat.dev/file")
-	s.inProgress("first", "one")
-	s.inProgress("second", "two")
-	server := s.serve("--concurrent-backups", "5")
-	s.available()
-	s.enqueue("b", 1, "one,two")
-	wait, err := velerov1.QueueWaitOf(s.backup("b"))
-	require.NoError(t, err)
-	first, second := wait.Blockers[0], "second"
-	if first == second {
-		second = "first"
-	}
-	server.awaitLine("backup waits", "backup="+s.namespace+"/b", "with "+first)
-	s.endBackup(first)
-	server.awaitLine("backup waits", "backup="+s.namespace+"/b", "with "+second)
-	server.kill()
-	server = s.serve("--concurrent-backups", "5")
-	server.awaitLine("backup waits", "backup="+s.namespace+"/b", "position=1", "with "+second, "since=20")
-	s.endBackup(second)
-	s.awaitEnd("b")
-}
-
-func TestAcceptOperations_TimeoutIsExplained(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "cleat.dev/file")
-	w := s.work()
-	s.serve(w.args...)
-	s.available()
-	s.beginWork("b", "keyed", 3*time.Second, "length", "1h")
-	b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
-	operations := s.operations(b)
-	require.Len(t, operations, 1)
-	require.Regexp(t, `^timed out after 3s; it had done \d+ of 1000 bytes, `, operations[0].Error)
-	require.NotContains(t, operations[0].Error, operations[0].ID)
-	require.Equal(t, 1, strings.Count(s.messages("b"), operations[0].ID), "the result of the backup names it once")
-	require.Regexp(t, `timed out after 3s; it had done \d+ of 1000 bytes, and nothing new for \d+s`,
-		s.must("backup", "describe", "b", "--details"))
-}
-
-// TestAcceptManifest_DryRunsOnScreen makes dry runs of a backup and a restore, which are not to look like failures.
-func TestAcceptManifest_DryRunsOnScreen(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "cleat.dev/file")
-	s.serve()
-	s.available()
-	s.shop = s.workload(2)
-	s.wholeBackup("")
-	dryRun := func(args ...string) string {
-		out, errs, err := s.run(append(args, "--dry-run")...)
-		require.NoError(t, err, errs)
-		return out + errs
-	}
-	for kind, screen := range map[string]string{
-		"backup":  dryRun("backup", "create", "b", "--include-namespaces", s.shop),
-		"restore": dryRun("restore", "create", "b", "--from-backup", "whole"),
-	} {
-		require.Contains(t, screen, "dry run b-dry-run: DryRunCompleted\n")
-		screen += s.must(kind, "get", "b-dry-run") + s.must(kind, "describe", "b-dry-run")
-		require.NotContains(t, screen, "FailedValidation")
-		require.NotContains(t, screen, "Validation errors")
-	}
-	_, errs, err := s.run("backup", "create", "wrong", "--storage-location", "none", "--dry-run")
-	require.Error(t, err)
-	require.Contains(t, errs, "dry run wrong-dry-run: DryRunFailed\n")
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -18,100 +17,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
-
-func zipped(t *testing.T, text string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	gz := gzip.NewWriter(&out)
-	_, err := gz.Write([]byte(text))
-	require.NoError(t, err)
-	require.NoError(t, gz.Close())
-	return out.Bytes()
-}
-
-// readJSON reads a compressed file of the bucket.
-func readJSON[T any](t *testing.T, s *site, elements ...string) (value T) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(append([]string{s.bucketDir}, elements...)...))
-	require.NoError(t, err)
-	gz, err := gzip.NewReader(bytes.NewReader(data))
-	require.NoError(t, err)
-	require.NoError(t, json.NewDecoder(gz).Decode(&value))
-	return value
-}
-
-// veleroMade writes a backup into the bucket, and its custom resource into the cluster, as Velero leaves them: with
-// claims, volumes and a pod whose data is in snapshots and file system backups. moved adds the DataUpload of the claim
-// "moved".
-func (s *site) veleroMade(name string, extra map[string]string, moved bool) {
-	s.t.Helper()
-	ns := s.namespace + "-" + name
-	var out bytes.Buffer
-	w, err := archive.NewWriter(&out, time.Unix(0, 0))
-	require.NoError(s.t, err)
-	add := func(resource, namespace, name, body string) {
-		body = strings.NewReplacer("NS", ns).Replace(body)
-		require.NoError(s.t, w.Item(schema.GroupResource{Resource: resource}, "v1", true, namespace, name, []byte(body)))
-	}
-	add("namespaces", "", ns, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"NS"}}`)
-	add("serviceaccounts", ns, "default",
-		`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":"NS"}}`)
-	for claim, policy := range map[string]string{"native": "Delete", "csi": "Delete", "moved": "Retain", "files": "Delete",
-		"plain": "Retain", "empty": "Delete"} {
-		add("persistentvolumes", "", ns+"-"+claim, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"NS-`+
-			claim+`"},"spec":{"capacity":{"storage":"1Gi"},
-			"accessModes":["ReadWriteOnce"],"persistentVolumeReclaimPolicy":"`+policy+`","csi":{"driver":"none.example.com","volumeHandle":"`+claim+`"},
-			"claimRef":{"kind":"PersistentVolumeClaim","namespace":"NS","name":"`+claim+`","uid":"u","resourceVersion":"3"}}}`)
-		upload := ""
-		if moved && claim == "moved" {
-			upload = `,"velero.io/data-upload-name":"velero/u"`
-		}
-		add("persistentvolumeclaims", ns, claim, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"`+
-			claim+`","namespace":"NS",
-			"annotations":{"pv.kubernetes.io/bind-completed":"yes"`+upload+`}},"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"NS-`+claim+`",
-			"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Bound"}}`)
-	}
-	add("pods", ns, "db", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db","namespace":"NS"},"spec":{"containers":[{"name":"c","image":"i"}],
-		"volumes":[{"name":"cache","emptyDir":{}}]}}`)
-	if moved {
-		add("datauploads.velero.io", s.namespace, "u",
-			`{"apiVersion":"velero.io/v2alpha1","kind":"DataUpload","metadata":{"name":"u","namespace":"`+s.namespace+`"},
-			"spec":{"datamover":"velero","sourceNamespace":"NS","sourcePVC":"moved"},"status":{"phase":"Completed","snapshotID":"m"}}`)
-	}
-	require.NoError(s.t, w.Close())
-
-	dir := filepath.Join(s.bucketDir, "backups", name)
-	require.NoError(s.t, os.MkdirAll(dir, 0o755))
-	write := func(file string, content []byte) {
-		require.NoError(s.t, os.WriteFile(filepath.Join(dir, file), content, 0o600))
-	}
-	made := &velerov1.Backup{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Backup"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{StorageLocation: "default", SnapshotMoveData: &moved},
-		Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, FormatVersion: "1.1.0"},
-	}
-	metadata, err := json.Marshal(made)
-	require.NoError(s.t, err)
-	write("velero-backup.json", metadata)
-	write(name+".tar.gz", out.Bytes())
-	for file, text := range extra {
-		write(name+file, zipped(s.t, strings.ReplaceAll(text, "NS", ns)))
-	}
-	require.NoError(s.t, s.client.Create(s.t.Context(), made))
-}
-
-// dropVolume deletes a persistent volume, which backups of other tests would contain.
-func (s *site) dropVolume(name string) {
-	_ = s.client.Delete(context.Background(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
-}
 
 // TestAcceptVolumes_BackupsOfVelero restores backups that Velero has made with the data of volumes, which this server
 // cannot bring back, or not without their snapshot location: each volume is an error, and the restore is
