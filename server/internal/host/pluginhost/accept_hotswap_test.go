@@ -25,7 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// TestAcceptPlugins_HotSwap changes the plugin directory of a host in use. A test in server/cmd/cleat does the same
+// TestAcceptPlugins_HotSwap changes the plugin directory of a host in use. A test in server/test/plugins does the same
 // with a whole server, backups and restores.
 func TestAcceptPlugins_HotSwap(t *testing.T) {
 	t.Parallel()

@@ -19,12 +19,12 @@ import (
 const gap = "(named in a warning)"
 
 const (
-	operations     = "server/cmd/cleat TestAcceptOperations_Timeouts"
+	operations     = "server/test/operations TestAcceptOperations_Timeouts"
 	backupFilters  = "server/internal/engine/backup TestAcceptBackup_Filters"
 	restoreFilters = "server/internal/engine/restore TestAcceptRestore_Filters"
-	snapshots      = "server/cmd/cleat TestAcceptVolumes_Snapshots"
+	snapshots      = "server/test/volumes TestAcceptVolumes_Snapshots"
 	files          = "server/test/nodeagent TestAcceptVolumes_FSBackup"
-	csi            = "server/cmd/cleat TestAcceptVolumes_CSISnapshots"
+	csi            = "server/test/volumes TestAcceptVolumes_CSISnapshots"
 	movement       = "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"
 	restoreHooks   = "plugins/itemactions/pods TestInitContainersOfHooksAreAdded"
 )
@@ -47,7 +47,7 @@ func backupFields() map[string]string {
 		"spec.itemOperationTimeout":   operations,
 		"spec.defaultVolumesToRestic": "server/internal/control/backups TestDefaultsAreWrittenIntoTheSpec",
 
-		"spec.ttl":             "server/cmd/cleat TestAcceptBackup_ExpiryAndSync",
+		"spec.ttl":             "server/test/backups TestAcceptBackup_ExpiryAndSync",
 		"spec.snapshotVolumes": snapshots, "spec.volumeSnapshotLocations": snapshots, "spec.volumeGroupSnapshotLabelKey": gap,
 		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement,
 		"spec.defaultVolumesToFsBackup": files,
@@ -118,7 +118,7 @@ func covered(table map[string]string, field string) string {
 // TestAcceptBackup_EverySpecField requires that each field of the specs of Backup, Restore and Schedule either has
 // an effect, which the table proves by naming what shows it, or is named in a warning. A new field fails it. The tables
 // of the server's flags are in package config. That the warnings reach the log, the results and the events of a real
-// run is shown in server/cmd/cleat.
+// run is shown in server/test/volumes.
 func TestAcceptBackup_EverySpecField(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, of reflect.Type, table map[string]string, listed []string) {
