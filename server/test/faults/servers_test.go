@@ -107,7 +107,7 @@ func TestAcceptFaults_FormerLeaderWritesNothing(t *testing.T) {
 			notes := s.WatchItems("150ms")
 			completions := watchCompletions(s)
 			serve := func() *site.Server {
-				return s.Serve(append(notes.Args, "--concurrent-backups", "2", "--leader-elect-lease-duration", "10s")...)
+				return s.Serve(append(notes.Args, "--concurrent-backups", "2", "--leader-elect-lease-duration", "20s")...)
 			}
 			zombie := serve()
 			zombie.AwaitLog("this server leads")
@@ -175,7 +175,7 @@ func wireToAPIServer(t *testing.T, kubeconfig string) (w *site.Wire, proxied str
 // again.
 func TestAcceptFaults_APIServerAway(t *testing.T) {
 	t.Parallel()
-	const lease, away = 9 * time.Second, 25 * time.Second
+	const lease, away = 20 * time.Second, 45 * time.Second
 	for how, cut := range map[string]struct{ begin, end func(*testing.T, *site.Wire) }{
 		"refuses connections": {
 			func(_ *testing.T, w *site.Wire) { w.Refuse() },

@@ -133,7 +133,7 @@ func TestAcceptOperations_TwoServers(t *testing.T) {
 	s := site.New(t, "cleat.dev/s3")
 	s.Several = true
 	w := s.Work()
-	args := slices.Concat(w.Args, []string{"--leader-elect-lease-duration", "10s"})
+	args := slices.Concat(w.Args, []string{"--leader-elect-lease-duration", "20s"})
 	zombie := s.Serve(args...)
 	zombie.AwaitLog("this server leads")
 	s.Available()

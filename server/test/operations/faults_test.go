@@ -105,13 +105,13 @@ func TestAcceptOperations_Timeouts(t *testing.T) {
 		messages []string
 		cancels  int
 	}{
-		"of the spec": {as: "", timeout: 3 * time.Second, messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
-		"of the server": {as: "", args: []string{"--default-item-operation-timeout", "3s"},
-			messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
+		"of the spec": {as: "", timeout: 15 * time.Second, messages: []string{"15s", "of 1000 bytes"}, cancels: 1},
+		"of the server": {as: "", args: []string{"--default-item-operation-timeout", "15s"},
+			messages: []string{"15s", "of 1000 bytes"}, cancels: 1},
 		"ceiling of the plugin": {as: "", timeout: time.Hour,
 			settings: "operations: {plugins: {example.io/worker: {timeout: 3s}}}", messages: []string{"3s"}, cancels: 1},
-		"no progress": {as: "silent", settings: "operations: {stallTimeout: 3s}",
-			messages: []string{"3s", "had done 7 of 1000 bytes"}, cancels: 1},
+		"no progress": {as: "silent", settings: "operations: {stallTimeout: 15s}",
+			messages: []string{"15s", "had done 7 of 1000 bytes"}, cancels: 1},
 		"ignores its cancellation": {as: "ignores Cancel", timeout: 2 * time.Second,
 			settings: "operations: {cancelGrace: 2s}", messages: []string{"did not end within 2s", "may go on"}, cancels: 1},
 		"cannot be cancelled": {as: "cannot be cancelled", timeout: 2 * time.Second,
@@ -247,13 +247,13 @@ func TestAcceptOperations_TimeoutIsExplained(t *testing.T) {
 	w := s.Work()
 	s.Serve(w.Args...)
 	s.Available()
-	s.BeginWork("b", "keyed", 3*time.Second, "length", "1h")
+	s.BeginWork("b", "keyed", 15*time.Second, "length", "1h")
 	b := s.AwaitBackup("b", velerov1.BackupPhasePartiallyFailed)
 	operations := s.Operations(b)
 	require.Len(t, operations, 1)
-	require.Regexp(t, `^timed out after 3s; it had done \d+ of 1000 bytes, `, operations[0].Error)
+	require.Regexp(t, `^timed out after 15s; it had done \d+ of 1000 bytes, `, operations[0].Error)
 	require.NotContains(t, operations[0].Error, operations[0].ID)
 	require.Equal(t, 1, strings.Count(s.Messages("b"), operations[0].ID), "the result of the backup names it once")
-	require.Regexp(t, `timed out after 3s; it had done \d+ of 1000 bytes, and nothing new for \d+s`,
+	require.Regexp(t, `timed out after 15s; it had done \d+ of 1000 bytes, and nothing new for \d+s`,
 		s.Must("backup", "describe", "b", "--details"))
 }

@@ -2,6 +2,8 @@ package operations_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,7 +58,7 @@ func TestAcceptOperations_Logs(t *testing.T) {
 		return strings.Count(logged, "worker: half way") > lines+1, nil
 	})
 	server.Kill()
-	s.Serve(w.Args...)
+	server = s.Serve(w.Args...)
 	s.Eventually("the next server goes on with the log", func(context.Context) (bool, error) {
 		now := awaitLogs(s, "backup", "blue")
 		return strings.HasPrefix(now, logged) && strings.Count(now, "worker: half way") > strings.Count(logged,
@@ -76,6 +78,11 @@ func TestAcceptOperations_Logs(t *testing.T) {
 	other := awaitLogs(s, "backup", "green", `msg="backup failed"`)
 	require.NotContains(t, other, blue)
 
+	// From here on the process works for two runs, so a line that names none may be of either.
+	red := s.Workload(1)
+	s.Item(red, "waits", "keyed", "as", "waits in Start", "in", "backup")
+	s.BeginBackupOf("red", red)
+	w.AwaitNote("waits backup/" + red + "/waits")
 	s.RestoreTo("back", "blue", blue, blue+"-copy")
 	s.AwaitRestore("back", velerov1.RestorePhaseWaitingForPluginOperations)
 	awaitLogs(s, "restore", "back", `msg="worker: half way"`)
@@ -83,7 +90,13 @@ func TestAcceptOperations_Logs(t *testing.T) {
 	s.AwaitRestore("back", velerov1.RestorePhasePartiallyFailed)
 	logged = awaitLogs(s, "restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="cancelling an operation"`,
 		`msg="operation ended"`, "was cancelled")
+	server.AwaitLine("printed: stopped restore/" + blue)
+	require.NotContains(t, logged, "printed: stopped")
 	require.NotContains(t, logged, green) // about whose stuck item the process is still asked
 	require.Equal(t, 1, strings.Count(logged, `msg="worker: stopped"`))
 	require.NotContains(t, logged, "backup/"+blue)
+	require.NotContains(t, logged, red)
+	require.NoError(t, os.WriteFile(filepath.Join(w.Dir, "go"), nil, 0o600))
+	s.AwaitBackup("red", velerov1.BackupPhaseCompleted)
+	require.NotContains(t, awaitLogs(s, "backup", "red", `msg="all operations have ended"`), "stopped")
 }

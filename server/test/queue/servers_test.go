@@ -138,7 +138,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	}
 	witness := watchBackups(s, limit)
 	serve := func() *site.Server {
-		return s.Serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "12s")
+		return s.Serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "20s")
 	}
 	one := serve()
 	s.Available()

@@ -475,7 +475,7 @@ func csiAsChosen(t *testing.T) {
 // csiFailures: a snapshot that is not made, or never ready, is an error, after which there is nothing of it.
 func csiFailures(t *testing.T) {
 	t.Parallel()
-	const patience = 30 * time.Second // in which the other snapshot is made and ready on a busy machine
+	const patience = time.Minute // in which the other snapshot is made and ready on a busy machine
 	v := newVolumes(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	v.claim("good", "")
@@ -486,7 +486,7 @@ func csiFailures(t *testing.T) {
 	v.begin("unmade", func(b *velerov1.Backup) { b.Spec.CSISnapshotTimeout.Duration = patience })
 	b := v.AwaitEnd("unmade")
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, b.Status.Phase)
-	require.Regexp(t, `VolumeSnapshot velero-unmade-.{5} has no snapshot handle after 30s: .*there is no file missing`,
+	require.Regexp(t, `VolumeSnapshot velero-unmade-.{5} has no snapshot handle after 1m0s: .*there is no file missing`,
 		v.errors("unmade"))
 	require.Equal(t, [3]int{1, 1, 1}, [3]int{b.Status.Errors, b.Status.CSIVolumeSnapshotsAttempted,
 		b.Status.CSIVolumeSnapshotsCompleted}, v.errors("unmade"))

@@ -160,6 +160,9 @@ func start(ctx context.Context, run, key string, item *unstructured.Unstructured
 	case "hangs in Start":
 		return "", hang(ctx)
 	case "waits in Start":
+		if err := note("waits", o.Item); err != nil {
+			return "", err
+		}
 		if err := await(ctx, "go"); err != nil {
 			return "", err
 		}
