@@ -373,8 +373,8 @@ func testHaltedHooks(t *testing.T) {
 	r := s.AwaitRestore("r", velerov1.RestorePhasePartiallyFailed)
 	require.Equal(t, &velerov1.HookStatus{HooksAttempted: 2, HooksFailed: 2}, r.Status.HookStatus)
 	require.Empty(t, s.did(ns, "waits"))
-	messages := strings.Join(site.Gzipped[results.Results](s.Site, "restores/r/restore-r-results.gz").Errors.Namespaces[ns],
-		"\n")
+	errs := site.Gzipped[results.Results](s.Site, "restores/r/restore-r-results.gz").Errors
+	messages := strings.Join(errs.Namespaces[ns], "\n")
 	require.Contains(t, messages, "/bad: exit code 5")
 	require.Contains(t, messages, "/waits: a hook with onError Fail has failed before")
 }
@@ -409,8 +409,8 @@ func testHooksOfAKilledServer(t *testing.T) {
 	for pod, line := range map[string]string{"ended": "ended", "failed": "failed", "runs": "runs", "waits": "waited"} {
 		require.Equal(t, []string{line}, s.did(ns, pod), pod)
 	}
-	messages := strings.Join(site.Gzipped[results.Results](s.Site, "restores/r/restore-r-results.gz").Errors.Namespaces[ns],
-		"\n")
+	errs := site.Gzipped[results.Results](s.Site, "restores/r/restore-r-results.gz").Errors
+	messages := strings.Join(errs.Namespaces[ns], "\n")
 	require.Contains(t, messages, "/failed: exit code 6")
 	require.Contains(t, messages, "/runs was running when the server was stopped")
 }

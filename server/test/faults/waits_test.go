@@ -23,8 +23,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptFaults_WaitsAreExplained has restores and backups wait for parts of the cluster and for the object store. Each
-// says for what, and since when. Waits for volumes, hooks and the queue have tests of their own.
+// TestAcceptFaults_WaitsAreExplained has restores and backups wait for parts of the cluster and for the object store.
+// Each says for what, and since when. Waits for volumes, hooks and the queue have tests of their own.
 func TestAcceptFaults_WaitsAreExplained(t *testing.T) {
 	t.Parallel()
 	t.Run("additional items", waitsForAdditionalItems)

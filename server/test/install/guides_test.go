@@ -45,8 +45,8 @@ func runGuide(s *site.Site, page, dir string) string {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(site.Program(s.T))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.Kubeconfig,
-		"HOME="+dir, "CHECKOUT="+root)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(site.Program(s.T))+":"+os.Getenv("PATH"),
+		"KUBECONFIG="+s.Kubeconfig, "HOME="+dir, "CHECKOUT="+root)
 	cmd.Env = append(cmd.Env, s.Environment...)
 	if s.Namespace != "velero" {
 		cmd.Env = append(cmd.Env, "VELERO_NAMESPACE="+s.Namespace)

@@ -124,8 +124,8 @@ func moveVolume(s *site.Site, shop string) {
 	require.NoError(s.T, os.WriteFile(filepath.Join(volume, "file"), []byte("content"), 0o600))
 
 	var log site.LogBuffer
-	agent := exec.Command(site.Program(s.T), "node-agent", "server", "--kubeconfig", s.KubeconfigOf("node-agent"), "--namespace",
-		s.Namespace, "--node-name", node.Name,
+	agent := exec.Command(site.Program(s.T), "node-agent", "server", "--kubeconfig", s.KubeconfigOf("node-agent"),
+		"--namespace", s.Namespace, "--node-name", node.Name,
 		"--host-pods", filepath.Join(dir, "pods"), "--plugin-dir", filepath.Join(dir, "plugins"), "--metrics-address", "0",
 		"--profiler-address", "",
 		"--scratch-dir", s.T.TempDir(), "--volume-namespaces", shop)

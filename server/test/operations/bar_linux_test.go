@@ -27,8 +27,8 @@ func TestAcceptOperations_ProgressBar(t *testing.T) {
 	s.Item(shop, "short", "keyed")
 
 	var out bytes.Buffer
-	cmd := exec.Command(site.Program(t), "backup", "create", "nightly", "--include-namespaces", shop, "--wait", "--kubeconfig",
-		s.Kubeconfig, "--namespace", s.Namespace)
+	cmd := exec.Command(site.Program(t), "backup", "create", "nightly", "--include-namespaces", shop, "--wait",
+		"--kubeconfig", s.Kubeconfig, "--namespace", s.Namespace)
 	cmd.Stdout, cmd.Stderr = &out, terminal
 	require.NoError(t, cmd.Start())
 	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill(); _ = terminal.Close() }) // limits the waiting

@@ -151,11 +151,11 @@ func TestAcceptOperations_Orphans(t *testing.T) {
 					&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "b"}}))
 			}},
 		"failed in its only attempt": {
-			worker: "keyed", args: []string{"--backup-attempts", "1"}, phase: velerov1.BackupPhaseInProgress, orphan: func(*site.Site,
-				string) {
-			}, end: velerov1.BackupPhaseFailed,
+			worker: "keyed", args: []string{"--backup-attempts", "1"}, phase: velerov1.BackupPhaseInProgress,
+			orphan: func(*site.Site, string) {}, end: velerov1.BackupPhaseFailed,
 		},
-		"of an attempt before": {worker: "keyed", phase: velerov1.BackupPhaseInProgress, orphan: func(s *site.Site, shop string) {
+		"of an attempt before": {worker: "keyed", phase: velerov1.BackupPhaseInProgress, orphan: func(s *site.Site,
+			shop string) {
 			for _, item := range []string{"first", "last"} {
 				require.NoError(s.T, s.Client.Delete(s.T.Context(),
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: item}}))
@@ -179,7 +179,7 @@ func TestAcceptOperations_Orphans(t *testing.T) {
 			s.AwaitBackup("b", test.phase)
 			if test.phase == velerov1.BackupPhaseInProgress {
 				s.Eventually("the start is recorded", func(ctx context.Context) (bool, error) {
-					return isRecorded(s, ctx, "first"),
+					return isRecorded(ctx, s, "first"),
 						nil
 				})
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // isRecorded reports whether a journal has an operation of an item.
-func isRecorded(s *site.Site, ctx context.Context, item string) bool {
+func isRecorded(ctx context.Context, s *site.Site, item string) bool {
 	return slices.ContainsFunc(s.Journals(ctx), func(page corev1.ConfigMap) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(page.Data)),
 			func(lines string) bool { return strings.Contains(lines, `"`+item+`"`) })

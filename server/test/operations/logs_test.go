@@ -88,8 +88,8 @@ func TestAcceptOperations_Logs(t *testing.T) {
 	awaitLogs(s, "restore", "back", `msg="worker: half way"`)
 	s.RequestCancel(&velerov1.Restore{}, "back")
 	s.AwaitRestore("back", velerov1.RestorePhasePartiallyFailed)
-	logged = awaitLogs(s, "restore", "back", `msg="restore done"`, `msg="worker: stopped"`, `msg="cancelling an operation"`,
-		`msg="operation ended"`, "was cancelled")
+	logged = awaitLogs(s, "restore", "back", `msg="restore done"`, `msg="worker: stopped"`,
+		`msg="cancelling an operation"`, `msg="operation ended"`, "was cancelled")
 	server.AwaitLine("printed: stopped restore/" + blue)
 	require.NotContains(t, logged, "printed: stopped")
 	require.NotContains(t, logged, green) // about whose stuck item the process is still asked

@@ -161,7 +161,7 @@ func TestAcceptOperations_FollowedDuringRun(t *testing.T) {
 		})
 		r.awaitCounts(1, 1, 0)
 		s.Eventually("the starts are recorded", func(ctx context.Context) (bool, error) {
-			return isRecorded(s, ctx, "held") && isRecorded(s, ctx, "short"), nil
+			return isRecorded(ctx, s, "held") && isRecorded(ctx, s, "short"), nil
 		})
 		server.Kill()
 		killed := time.Now()

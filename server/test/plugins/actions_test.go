@@ -121,7 +121,8 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 
 	inBackup := func(name, resource string) []string {
 		var names []string
-		for _, item := range site.Gzipped[map[string][]string](s, "backups/"+name+"/"+name+"-resource-list.json.gz")[resource] {
+		list := site.Gzipped[map[string][]string](s, "backups/"+name+"/"+name+"-resource-list.json.gz")
+		for _, item := range list[resource] {
 			if !strings.HasSuffix(item, "/kube-root-ca.crt") {
 				names = append(names, item)
 			}

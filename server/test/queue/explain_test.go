@@ -154,7 +154,8 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, stderr, `backups.velero.io "stranger" not found`)
 
-	simulate := exec.CommandContext(t.Context(), site.Program(t), "queue", "simulate", "-f", "-", "--concurrent-backups", "2")
+	simulate := exec.CommandContext(t.Context(), site.Program(t), "queue", "simulate", "-f", "-",
+		"--concurrent-backups", "2")
 	simulate.Stdin = strings.NewReader(s.Must("backup", "get", "-o", "yaml"))
 	simulated, err := simulate.CombinedOutput()
 	require.NoError(t, err, "%s", simulated)
@@ -209,7 +210,8 @@ func checkLive(s *site.Site) {
 		[]string{change.APIVersion, change.Kind, change.Name, change.Phase})
 }
 
-// TestAcceptQueue_WaitIsExplained has a backup wait for one, and then for another. The next server says again for which.
+// TestAcceptQueue_WaitIsExplained has a backup wait for one, and then for another. The next server says again for
+// which.
 func TestAcceptQueue_WaitIsExplained(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

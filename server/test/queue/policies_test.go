@@ -391,13 +391,13 @@ func theBuiltInStandsIn(t *testing.T) {
 func warnings(s *site.Site, name string) (count int) {
 	s.T.Helper()
 	s.Eventually("an event about "+name, func(ctx context.Context) (bool, error) {
-		count = countWarnings(s, ctx, name)
+		count = countWarnings(ctx, s, name)
 		return count > 0, nil
 	})
 	return count
 }
 
-func countWarnings(s *site.Site, ctx context.Context, name string) int {
+func countWarnings(ctx context.Context, s *site.Site, name string) int {
 	s.T.Helper()
 	var list eventsv1.EventList
 	require.NoError(s.T, s.Client.List(ctx, &list, client.InNamespace(s.Namespace)))

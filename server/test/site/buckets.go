@@ -38,6 +38,7 @@ func (s *Site) Expire(name string) {
 		[]byte(patch))))
 }
 
+// Named returns a Backup that has only a name.
 func (s *Site) Named(name string) *velerov1.Backup {
 	return &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 }
@@ -55,6 +56,7 @@ func (s *Site) BackupNames() []string {
 	return names
 }
 
+// AwaitNames waits until the cluster has the Backups of these names and no others.
 func (s *Site) AwaitNames(want ...string) {
 	s.T.Helper()
 	s.Eventually(fmt.Sprintf("the backups are %v", want), func(context.Context) (bool, error) {

@@ -96,6 +96,7 @@ func (s *Site) Artifacts(backup string) []string {
 	return others
 }
 
+// File returns the content of a file of a backup.
 func (s *Site) File(backup, name string) []byte {
 	s.T.Helper()
 	content, err := os.ReadFile(filepath.Join(s.BucketDir, "backups", backup, name))
@@ -203,8 +204,10 @@ func ByName(t *testing.T, r io.Reader) map[string]*unstructured.Unstructured {
 	}
 }
 
+// Update is the flag with which tests write their golden files anew.
 var Update = flag.Bool("update", false, "write the golden files anew")
 
+// Zipped returns text compressed with gzip.
 func Zipped(t *testing.T, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -28,6 +28,7 @@ import (
 // Moment says when a write is held.
 type Moment string
 
+// A gate holds a write at one of these moments.
 const (
 	Before Moment = "before" // the server never receives the write
 	After  Moment = "after"  // the write is done, but the client never receives the answer

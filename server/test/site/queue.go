@@ -56,6 +56,7 @@ type follower struct {
 	Shown []string // without times
 }
 
+// Follow starts a command that goes on until it is interrupted.
 func (s *Site) Follow(args ...string) *follower {
 	s.T.Helper()
 	cmd := exec.Command(Program(s.T), append(patiently(args), "-w", "--kubeconfig", s.Kubeconfig, "--namespace",

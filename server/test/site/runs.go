@@ -67,6 +67,7 @@ func (s *Site) RequestDeletion(backup string) *velerov1.DeleteBackupRequest {
 	return request
 }
 
+// Backup returns a backup as it is.
 func (s *Site) Backup(name string) *velerov1.Backup {
 	s.T.Helper()
 	var b velerov1.Backup
@@ -74,7 +75,7 @@ func (s *Site) Backup(name string) *velerov1.Backup {
 	return &b
 }
 
-// messagesOf returns the results of a backup as text.
+// ResultsOf returns the results of a backup as text.
 func (s *Site) ResultsOf(backup string) string {
 	s.T.Helper()
 	var all any
@@ -128,10 +129,12 @@ func (s *Site) Done(ctx context.Context, id, course string) (bool, error) {
 	}
 }
 
+// Key returns the key of an object in the namespace of the site.
 func (s *Site) Key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.Namespace, Name: name}
 }
 
+// BeginBackup creates a backup of the namespace Shop.
 func (s *Site) BeginBackup(name string) {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
@@ -139,6 +142,7 @@ func (s *Site) BeginBackup(name string) {
 	}))
 }
 
+// BeginRestore creates a restore of the backup "whole" into a namespace of its own.
 func (s *Site) BeginRestore(name string) {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
@@ -146,6 +150,7 @@ func (s *Site) BeginRestore(name string) {
 	}))
 }
 
+// BeginDeletion requests the deletion of a backup.
 func (s *Site) BeginDeletion(name string) {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.DeleteBackupRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
@@ -162,6 +167,7 @@ func (s *Site) WholeBackup(string) {
 	s.AwaitBackup("whole", velerov1.BackupPhaseCompleted)
 }
 
+// AwaitBackup waits until a backup is in a phase.
 func (s *Site) AwaitBackup(name string, want velerov1.BackupPhase) *velerov1.Backup {
 	s.T.Helper()
 	var b velerov1.Backup

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Leads reports whether the server has said that it leads.
 func Leads(v *Server) bool { return strings.Contains(v.Log.String(), "this server leads") }
 
 // AwaitLine waits until the server writes a line with all of these texts.
@@ -99,6 +100,7 @@ func (v *Server) Kill() {
 	_ = v.Wait()
 }
 
+// Wait waits until the server has ended.
 func (v *Server) Wait() error {
 	err := <-v.Done
 	v.Done <- err
@@ -130,6 +132,7 @@ func (l *LogBuffer) String() string {
 	return l.buf.String()
 }
 
+// Tail returns the last lines.
 func (l *LogBuffer) Tail() string {
 	text := l.String()
 	return text[max(0, len(text)-8<<10):]

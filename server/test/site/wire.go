@@ -74,6 +74,7 @@ func (w *Wire) Hush() {
 	w.flows = make(chan struct{})
 }
 
+// Speak lets everything pass again.
 func (w *Wire) Speak() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

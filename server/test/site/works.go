@@ -185,7 +185,7 @@ func (s *Site) AwaitEnd(name string) *velerov1.Backup {
 	return &b
 }
 
-// begin creates a backup of a namespace with one item for which the plugin starts an operation.
+// BeginWork creates a backup of a namespace with one item for which the plugin starts an operation.
 func (s *Site) BeginWork(name, worker string, timeout time.Duration, annotations ...string) (shop string) {
 	s.T.Helper()
 	shop = s.Workload(1)

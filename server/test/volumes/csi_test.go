@@ -290,7 +290,8 @@ func csiThereAndBack(t *testing.T) {
 	snapshots := site.ReadJSON[[]snapshotv1.VolumeSnapshot](t, v.Site, "backups", "b", "b-csi-volumesnapshots.json.gz")
 	contents := site.ReadJSON[[]snapshotv1.VolumeSnapshotContent](t, v.Site, "backups", "b",
 		"b-csi-volumesnapshotcontents.json.gz")
-	classes := site.ReadJSON[[]snapshotv1.VolumeSnapshotClass](t, v.Site, "backups", "b", "b-csi-volumesnapshotclasses.json.gz")
+	classes := site.ReadJSON[[]snapshotv1.VolumeSnapshotClass](t, v.Site, "backups", "b",
+		"b-csi-volumesnapshotclasses.json.gz")
 	require.Equal(t, [3]int{1, 1, 1}, [3]int{len(snapshots), len(contents), len(classes)})
 	require.Regexp(t, `^velero-data-.{5}$`, snapshots[0].Name)
 	require.Equal(t, map[string]string{"app": "data", "velero.io/backup-name": "b", "velero.io/backup-uid": string(b.UID)},

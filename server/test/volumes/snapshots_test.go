@@ -520,7 +520,8 @@ func volumesOfKilledServers(t *testing.T) {
 	var restored corev1.PersistentVolume
 	require.NoError(t, s.Client.Get(t.Context(), client.ObjectKey{Name: pv}, &restored))
 	require.Equal(t, d.list("disks"), []string{restored.Spec.CSI.VolumeHandle}, "one volume was made")
-	require.Equal(t, pv, site.ReadJSON[[]snapshot.RestoreVolumeInfo](t, s, "restores", "r", "r-volumeinfo.json.gz")[0].PVName)
+	infos := site.ReadJSON[[]snapshot.RestoreVolumeInfo](t, s, "restores", "r", "r-volumeinfo.json.gz")
+	require.Equal(t, pv, infos[0].PVName)
 	require.NoError(t, recorded(t.Context()))
 	require.Empty(t, records.Items)
 }

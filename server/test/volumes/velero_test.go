@@ -141,7 +141,8 @@ func TestAcceptVolumes_DataMovedByVelero(t *testing.T) {
 			err := s.Client.Get(ctx, s.Key(name), &done)
 			return done.Status.Phase.Terminal(), err
 		})
-		encoded, err := json.Marshal(site.ReadJSON[results.Results](t, s, "restores", name, "restore-"+name+"-results.gz").Errors)
+		all := site.ReadJSON[results.Results](t, s, "restores", name, "restore-"+name+"-results.gz")
+		encoded, err := json.Marshal(all.Errors)
 		require.NoError(t, err)
 		return done, string(encoded)
 	}
