@@ -61,6 +61,7 @@ release: ## build archives, SBOMs and checksums for PLATFORMS into bin/release (
 # Programs that are no Go modules, restic among them, are Debian packages that are unpacked, not installed.
 .PHONY: cluster
 cluster: ## build the control plane and the node of tests and demo (the first time takes some ten minutes)
+	@mkdir -p $(dir $(COMMON))
 	@cd server/test/localcluster && go run . build
 
 .PHONY: velero
@@ -93,15 +94,29 @@ TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
 COMMON  := $(CACHE)/common/$(subst /,-,$(CURDIR)).json
 SERVERS := $(CACHE)/common/$(subst /,-,$(CURDIR))-servers.json
 share    = go -C $(CURDIR)/server/test/localcluster run . run -record $(1) -- env -C $(CURDIR) $(2)=$(1)
-SHARING := mkdir -p $(dir $(COMMON)) && $(call share,$(COMMON),CLEAT_TEST_CLUSTER)
+SHARING := $(call share,$(COMMON),CLEAT_TEST_CLUSTER)
+SERVING := $(call share,$(SERVERS),CLEAT_TEST_SERVERS)
 # The packages whose tests run servers; server/test/site is their fixture.
 AREAS   := $(addprefix ./server/test/,faults operations volumes install queue backups plugins restores security manifests)
 LONGEST := ./server/test/nodeagent $(AREAS) ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
+
+# One round trip per kind of plugin: object stores, actions and data movers of authors, actions that start nothing, snapshots,
+# policies of the queue, writers of manifests, policies of loads.
+TRIPS      := ^TestAcceptBackup_RoundTrip$$|^TestAcceptPlugins_ItemBlockAndDeleteActions$$
+TRIPS      := $(TRIPS)|^TestAcceptVolumes_Snapshots$$/^there_and_back$$|^TestAcceptQueue_PolicyPlugins$$/^each_decides_in_its_way$$
+TRIPS      := $(TRIPS)|^TestAcceptManifest_Examples$$|^TestAcceptVolumes_Soothing$$/^External$$
+TRIP_ROOMS := $(addprefix ./server/test/,roundtrip volumes queue plugins manifests nodeagent)
+.PHONY: check
+check: cluster ## run what a change needs in some minutes: unit tests, and one round trip per kind of plugin
+	@echo "building and running unit tests and round trips"
+	@$(TEST) -short ./...
+	@$(SERVING) $(TEST) -run '$(TRIPS)' $(TRIP_ROOMS)
+
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
-	@$(SHARING) $(call share,$(SERVERS),CLEAT_TEST_SERVERS) $(TEST) $(LONGEST) ./...
+	@$(SHARING) $(SERVING) $(TEST) $(LONGEST) ./...
 	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
 
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
