@@ -44,7 +44,8 @@ func TestWaitsAreWrittenAndEndWithThePhase(t *testing.T) {
 	require.Eventually(t, func() bool { shown := annotated(); return len(shown.Oldest) == 1 }, 5*time.Minute,
 		50*time.Millisecond)
 	p.Set(1, 2)
-	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 5*time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 5*time.Minute,
+		50*time.Millisecond)
 	require.NotNil(t, annotated())
 	newest := p.End()
 	require.NoError(t, c.AdvanceBackup(context.Background(), newest, func(b *velerov1.Backup) error {
