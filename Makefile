@@ -61,6 +61,7 @@ release: ## build archives, SBOMs and checksums for PLATFORMS into bin/release (
 # Programs that are no Go modules, restic among them, are Debian packages that are unpacked, not installed.
 .PHONY: cluster
 cluster: ## build the control plane and the node of tests and demo (the first time takes some ten minutes)
+	@mkdir -p $(dir $(COMMON))
 	@cd server/test/localcluster && go run . build
 
 .PHONY: velero
@@ -88,22 +89,42 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 # Those that take longest begin first, so that none of them runs alone at the end. The linter vets the code. Nobody debugs these
 # binaries, and without a symbol table linking them takes two thirds of the time.
 TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
-# Packages whose tests need nothing but namespaces and buckets of their own share a control plane, which this file describes meanwhile.
+# Packages whose tests need nothing but namespaces and buckets of their own share a control plane, and those that run servers
+# another one. These files describe them meanwhile.
 COMMON  := $(CACHE)/common/$(subst /,-,$(CURDIR)).json
-SHARING := mkdir -p $(dir $(COMMON)) && go -C server/test/localcluster run . run -record $(COMMON) -- \
-	env -C $(CURDIR) CLEAT_TEST_CLUSTER=$(COMMON)
-LONGEST := ./server/test/nodeagent ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
+SERVERS := $(CACHE)/common/$(subst /,-,$(CURDIR))-servers.json
+share    = go -C $(CURDIR)/server/test/localcluster run . run -record $(1) -- env -C $(CURDIR) $(2)=$(1)
+SHARING := $(call share,$(COMMON),CLEAT_TEST_CLUSTER)
+SERVING := $(call share,$(SERVERS),CLEAT_TEST_SERVERS)
+# The packages whose tests run servers; server/test/site is their fixture.
+AREAS   := $(addprefix ./server/test/,faults operations volumes install queue backups plugins restores security manifests)
+LONGEST := ./server/test/nodeagent $(AREAS) ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
+
+# One round trip per kind of plugin: object stores, actions and data movers of authors, actions that start nothing, snapshots,
+# policies of the queue, writers of manifests, policies of loads.
+TRIPS      := ^TestAcceptBackup_RoundTrip$$|^TestAcceptPlugins_ItemBlockAndDeleteActions$$
+TRIPS      := $(TRIPS)|^TestAcceptVolumes_Snapshots$$/^there_and_back$$|^TestAcceptQueue_PolicyPlugins$$/^each_decides_in_its_way$$
+TRIPS      := $(TRIPS)|^TestAcceptManifest_Examples$$|^TestAcceptVolumes_Soothing$$/^External$$
+TRIP_ROOMS := $(addprefix ./server/test/,roundtrip volumes queue plugins manifests nodeagent)
+# Packages that are left out of it: they run all rules of conformance against many plugins, build a module of an author, restore with restic, or run servers.
+NO_UNITS   := /framework/conformance$$|/examples/|/plugins$$|/plugins/restic$$|/server/internal/setup/plugininit$$|/server/test/
+.PHONY: check
+check: cluster ## run what a change needs in some minutes: unit tests, and one round trip per kind of plugin
+	@echo "building and running unit tests and round trips"
+	@$(TEST) -short ./server/test/documents $$(go list ./... | grep -vE '$(NO_UNITS)')
+	@$(SERVING) $(TEST) -run '$(TRIPS)' $(TRIP_ROOMS)
+
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
-	@$(SHARING) $(TEST) $(LONGEST) ./...
+	@$(SHARING) $(SERVING) $(TEST) $(LONGEST) ./...
 	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
 
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
 # Left out are packages whose tests run programs that are built without the race detector, and pure functions.
 CONCURRENT := '^[[:space:]]*go [a-z]|\.Go\(|"sync[/"]|/sync/|make\(chan '
-APART      := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/internal/setup/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
+APART      := /server/test/(roundtrip|world|documents)$$|/server/internal/setup/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
 .PHONY: race
 race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
@@ -114,7 +135,7 @@ race: cluster ## run the tests of what runs concurrently under the race detector
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way
-	@$(TEST) -run '^TestAcceptAsync_Mover$$' -count=1 ./server/cmd/cleat
+	@$(TEST) -run '^TestAcceptVolumes_MoverOfVendor$$' -count=1 ./server/test/volumes
 
 ONLY ?=
 .PHONY: bench

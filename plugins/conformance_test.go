@@ -17,7 +17,7 @@ import (
 
 // The built-in plugins keep the same rules as any other plugin, in the server's process and in a process of their own.
 // The S3 store is tested against a real server in its own package.
-func TestAcceptKinds_ConformanceOfBuiltIns(t *testing.T) {
+func TestAcceptPlugins_BuiltInsConform(t *testing.T) {
 	t.Parallel()
 	cleat := programs.Build(t, "server/cmd/cleat")
 	for name, target := range map[string]conformance.Target{

@@ -27,9 +27,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// TestAcceptKinds_WireGolden compares all kinds and versions of Velero's wire with descriptors written by hand, the
+// TestAcceptPlugins_WireGolden compares all kinds and versions of Velero's wire with descriptors written by hand, the
 // way TestAcceptBackup_WireGolden compares its three kinds.
-func TestAcceptKinds_WireGolden(t *testing.T) {
+func TestAcceptPlugins_WireGolden(t *testing.T) {
 	t.Parallel()
 	v := newVelero(t, veleroMessages+veleroKindMessages, veleroMethods+veleroKindMethods)
 	t.Run("messages and services", func(t *testing.T) { t.Parallel(); requireSameDescriptors(t, v) })

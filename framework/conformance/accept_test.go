@@ -34,7 +34,7 @@ func broken(report *conformance.Report, outcomes ...conformance.Outcome) map[str
 	return found
 }
 
-func TestAcceptKinds_Conformance(t *testing.T) {
+func TestAcceptPlugins_Conformance(t *testing.T) {
 	t.Parallel()
 	t.Run("planted defects", plantedDefects)
 	t.Run("good plugins that are not built on framework", othersPlugins)

@@ -26,8 +26,8 @@ const longEnough = 10 * time.Minute
 
 func impatient(c *restic.Config) { c.LockWait = "0s" }
 
-// TestAcceptNodeAgent_Repositories proves what becomes of calls on repositories that are not as they should be.
-func TestAcceptNodeAgent_Repositories(t *testing.T) {
+// TestAcceptVolumes_ResticRepositories proves what becomes of calls on repositories that are not as they should be.
+func TestAcceptVolumes_ResticRepositories(t *testing.T) {
 	t.Parallel()
 	t.Run("locked", locked)
 	t.Run("a load is at work", loadAtWork)

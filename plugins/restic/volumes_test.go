@@ -250,9 +250,9 @@ func TestDeadResticIsReportedAndItsLockRemoved(t *testing.T) {
 	backup(t, mover(t), r, "k", volume)
 }
 
-// TestAcceptNodeAgent_ReadsVelero proves that the mover restores what the restic of Velero 1.16 to 1.18 has stored, and
-// that this restic restores what the mover has stored: the repositories, arguments and tags are those of Velero.
-func TestAcceptNodeAgent_ReadsVelero(t *testing.T) {
+// TestAcceptVolumes_ResticOfVelero proves that the mover restores what the restic of Velero 1.16 to 1.18 has stored,
+// and that this restic restores what the mover has stored: the repositories, arguments and tags are those of Velero.
+func TestAcceptVolumes_ResticOfVelero(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"1", "2"} { // of repositories: of the restic of older Veleros, and of newer ones
 		t.Run("repository version "+version, func(t *testing.T) {

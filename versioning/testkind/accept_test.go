@@ -24,9 +24,9 @@ import (
 // pluginsBuiltBefore names the directory of plugins that announce version 1, for tests on sources without that version.
 const pluginsBuiltBefore = "CLEAT_TEST_PLUGINS_BUILT_BEFORE"
 
-// TestAcceptKinds_TestKind runs plugins that announce every mix of the three versions of a kind in the real host, which
-// has no line about the kind. Then it deletes version 1 and runs the same plugins again.
-func TestAcceptKinds_TestKind(t *testing.T) {
+// TestAcceptPlugins_TestKind runs plugins that announce every mix of the three versions of a kind in the real host,
+// which has no line about the kind. Then it deletes version 1 and runs the same plugins again.
+func TestAcceptPlugins_TestKind(t *testing.T) {
 	t.Parallel()
 	dir := buildPlugins(t)
 	h := newHost(t, dir)
@@ -52,7 +52,7 @@ func TestAcceptKinds_TestKind(t *testing.T) {
 	})
 }
 
-// TestWithoutVersion1 is run by TestAcceptKinds_TestKind after it has deleted version 1.
+// TestWithoutVersion1 is run by TestAcceptPlugins_TestKind after it has deleted version 1.
 func TestWithoutVersion1(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(pluginsBuiltBefore)

@@ -18,6 +18,9 @@ type Shared struct {
 	// Common lets the tests share a cluster with other packages, where one is offered ("make test" does). They have to be
 	// content with namespaces and buckets of their own, the definitions of this module's custom resources, and no Options.
 	Common bool
+	// Servers lets the tests share another cluster, on which packages run servers that may create objects outside of
+	// namespaces under names of their own. The rest is as with Common.
+	Servers bool
 
 	once    sync.Once
 	cluster *Cluster
@@ -47,6 +50,17 @@ func (s *Shared) Stop() int {
 	return 0
 }
 
+// offered returns the environment variable that may name a cluster which the tests share with other packages.
+func (s *Shared) offered() string {
+	switch {
+	case s.Common:
+		return commonVariable
+	case s.Servers:
+		return serversVariable
+	}
+	return ""
+}
+
 // Get returns the package's cluster. It skips t under -short, and where a node that
 // Options want cannot run. It fails t if the cluster does not start.
 func (s *Shared) Get(t testing.TB) *Cluster {
@@ -66,8 +80,8 @@ func (s *Shared) Find(t testing.TB) (*Cluster, error) {
 		t.Skip("-short: needs a control plane")
 	}
 	s.once.Do(func() {
-		if s.Common {
-			if s.cluster, s.err = common(); s.cluster != nil || s.err != nil {
+		if variable := s.offered(); variable != "" {
+			if s.cluster, s.err = common(variable); s.cluster != nil || s.err != nil {
 				return
 			}
 		}

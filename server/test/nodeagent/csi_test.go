@@ -24,10 +24,10 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptNodeAgent_CSI moves the data of CSI snapshots to a restic repository and into another cluster, with real
-// kubelets and controllers of snapshots and volumes, and kills the exposers after each of their writes. Nothing of the
-// snapshots and exposed volumes is left, whatever happens.
-func TestAcceptNodeAgent_CSI(t *testing.T) {
+// TestAcceptVolumes_CSIDataMoved moves the data of CSI snapshots to a restic repository and into another cluster, with
+// real kubelets and controllers of snapshots and volumes, and kills the exposers after each of their writes. Nothing of
+// the snapshots and exposed volumes is left, whatever happens.
+func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", csiThereAndBack)
 	t.Run("deleted with their backups", csiDeletions)

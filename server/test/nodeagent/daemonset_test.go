@@ -20,10 +20,10 @@ import (
 // moverImage is the image of the data mover, as a release has it.
 const moverImage = "cleat.invalid/cleat-restic:v1"
 
-// TestAcceptNodeAgent_DaemonSet runs what "cleat install" installs, with no more than the rights of --rbac least:
+// TestAcceptVolumes_DaemonSet runs what "cleat install" installs, with no more than the rights of --rbac least:
 // server and agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of
 // their manifests. The agent backs up files of all sorts and restores them.
-func TestAcceptNodeAgent_DaemonSet(t *testing.T) {
+func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
 	credentials := filepath.Join(t.TempDir(), "credentials")

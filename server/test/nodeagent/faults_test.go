@@ -26,8 +26,8 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
-// TestAcceptNodeAgent_CancelEverywhere cancels loads of all kinds in each phase. All end Canceled, and others go on.
-func TestAcceptNodeAgent_CancelEverywhere(t *testing.T) {
+// TestAcceptVolumes_CancelEverywhere cancels loads of all kinds in each phase. All end Canceled, and others go on.
+func TestAcceptVolumes_CancelEverywhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
 	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
@@ -75,9 +75,9 @@ func TestAcceptNodeAgent_CancelEverywhere(t *testing.T) {
 	s.awaitPhase("PodVolumeBackup/after", velerov1.LoadPhaseCompleted)
 }
 
-// TestAcceptNodeAgent_Orphans has an agent end the loads of others that do not return, at once if their node is gone,
+// TestAcceptVolumes_Orphans has an agent end the loads of others that do not return, at once if their node is gone,
 // and leave alone those of which nobody knows that.
-func TestAcceptNodeAgent_Orphans(t *testing.T) {
+func TestAcceptVolumes_Orphans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	long := &metav1.Time{Time: time.Now().Add(-time.Hour)}
@@ -134,9 +134,9 @@ func TestAcceptNodeAgent_Orphans(t *testing.T) {
 	}
 }
 
-// TestAcceptNodeAgent_LostNode backs up a pod whose node is deleted before its agent has done anything. The backup ends
+// TestAcceptVolumes_LostNode backs up a pod whose node is deleted before its agent has done anything. The backup ends
 // soon, and says why.
-func TestAcceptNodeAgent_LostNode(t *testing.T) {
+func TestAcceptVolumes_LostNode(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 2)
 	shop, db := f.shop()
@@ -249,9 +249,9 @@ func (g *gate) wrote(what string) {
 	}
 }
 
-// TestAcceptNodeAgent_KillEverywhere kills an agent after each of its writes, before it knows that the write was
+// TestAcceptVolumes_KillEverywhere kills an agent after each of its writes, before it knows that the write was
 // stored. The next one takes every load to its end, and only one that was InProgress fails.
-func TestAcceptNodeAgent_KillEverywhere(t *testing.T) {
+func TestAcceptVolumes_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const all = 14 // more than the writes of the first load
 	s := newSite(t, 1)

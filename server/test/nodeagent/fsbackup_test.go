@@ -319,9 +319,9 @@ func (f *files) helper(pod *corev1.Pod, dir, limit string) (string, error) {
 	return string(out), err
 }
 
-// TestAcceptNodeAgent_FSBackup backs up the volumes of a pod from the file system, and restores them into another
+// TestAcceptVolumes_FSBackup backs up the volumes of a pod from the file system, and restores them into another
 // namespace.
-func TestAcceptNodeAgent_FSBackup(t *testing.T) {
+func TestAcceptVolumes_FSBackup(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
 	shop, db := f.shop()

@@ -12,9 +12,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptNodeAgent_PerNodeLimits moves as many loads at once on each node as its rules say: the lowest number that
+// TestAcceptVolumes_PerNodeLimits moves as many loads at once on each node as its rules say: the lowest number that
 // matches.
-func TestAcceptNodeAgent_PerNodeLimits(t *testing.T) {
+func TestAcceptVolumes_PerNodeLimits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
 	s.configure(`{"loadConcurrency": {"globalConfig": 1, "perNodeConfig": [
@@ -56,8 +56,8 @@ func TestAcceptNodeAgent_PerNodeLimits(t *testing.T) {
 	require.Equal(t, limits, s.most(moving))
 }
 
-// TestAcceptNodeAgent_Config starts agents whose ConfigMap or flags are wrong.
-func TestAcceptNodeAgent_Config(t *testing.T) {
+// TestAcceptVolumes_ConfigOfAgents starts agents whose ConfigMap or flags are wrong.
+func TestAcceptVolumes_ConfigOfAgents(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
 	fails := func(want, node string, args ...string) {
@@ -82,8 +82,8 @@ func TestAcceptNodeAgent_Config(t *testing.T) {
 	require.Contains(t, a.log.String(), `by=loadConcurrency.globalConfig`)
 }
 
-// TestAcceptNodeAgent_Moves moves the data of volumes of both sorts there and back, and refuses what it cannot move.
-func TestAcceptNodeAgent_Moves(t *testing.T) {
+// TestAcceptVolumes_Moves moves the data of volumes of both sorts there and back, and refuses what it cannot move.
+func TestAcceptVolumes_Moves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
 	node := s.nodes[0]

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptNodeAgent_Soothing has agents, which are processes, admit loads of all four kinds.
-func TestAcceptNodeAgent_Soothing(t *testing.T) {
+// TestAcceptVolumes_Soothing has agents, which are processes, admit loads of all four kinds.
+func TestAcceptVolumes_Soothing(t *testing.T) {
 	t.Parallel()
 	t.Run("Exact", testExact)
 	t.Run("Unconstrained", testUnconstrained)

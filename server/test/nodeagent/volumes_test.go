@@ -190,10 +190,10 @@ func (m *machine) stored() (size int64) {
 	return size
 }
 
-// TestAcceptNodeAgent_Volumes has a pod of a real kubelet write files of all sorts to an empty volume and one of a CSI
-// driver. They are backed up twice, the namespace is deleted, and both states are restored: all that the program sees
-// of its files is as before.
-func TestAcceptNodeAgent_Volumes(t *testing.T) {
+// TestAcceptVolumes_FilesOfPods has a pod of a real kubelet write files of all sorts to an empty volume and one of a
+// CSI driver. They are backed up twice, the namespace is deleted, and both states are restored: all that the program
+// sees of its files is as before.
+func TestAcceptVolumes_FilesOfPods(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.runAgent()

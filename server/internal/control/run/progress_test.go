@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,7 @@ func TestProgressIsWritten(t *testing.T) {
 	var there velerov1.Backup
 	require.Eventually(t, func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(b), &there) == nil && there.Status.Progress != nil
-	}, 30e9, 50e6)
+	}, 5*time.Minute, 50e6)
 	newest := p.End()
 	require.Equal(t, velerov1.BackupProgress{TotalItems: 10, ItemsBackedUp: 3}, *there.Status.Progress)
 	require.Equal(t, velerov1.BackupPhaseInProgress, there.Status.Phase)
@@ -63,7 +64,7 @@ func TestProgressCountsOperations(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var there velerov1.Backup
 		return c.Get(t.Context(), client.ObjectKeyFromObject(b), &there) == nil && run.OperationsOfBackup(&there) == want
-	}, 30e9, 50e6)
+	}, 5*time.Minute, 50e6)
 	require.Equal(t, want, run.OperationsOfBackup(ofBackup.End()))
 
 	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "r"},
@@ -75,7 +76,7 @@ func TestProgressCountsOperations(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var there velerov1.Restore
 		return c.Get(t.Context(), client.ObjectKeyFromObject(r), &there) == nil && run.OperationsOfRestore(&there) == want
-	}, 30e9, 50e6)
+	}, 5*time.Minute, 50e6)
 	require.Equal(t, want, run.OperationsOfRestore(ofRestore.End()))
 }
 
@@ -137,7 +138,7 @@ func TestProgressSurvivesEdits(t *testing.T) {
 	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(),
 		func(cause error) { t.Error(cause) })
 	p.Set(1, 2)
-	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 30e9, 50e6)
+	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 5*time.Minute, 50e6)
 	newest := p.End()
 	require.Equal(t, "yes", newest.Labels["edited"])
 	require.Equal(t, c.Backup(t, "b").ResourceVersion, newest.ResourceVersion)

@@ -55,9 +55,9 @@ func TestRecoveryFailsWhatNoControllerTakesUp(t *testing.T) {
 	require.Empty(t, waiting.Status.Phase)
 }
 
-// TestAcceptHardening_UnwritableAtStart has a backup that the API server refuses to write. The recovery goes on with
-// the others.
-func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
+// TestAcceptFaults_RecoveryPassesUnwritable has a backup that the API server refuses to write. The recovery goes on
+// with the others.
+func TestAcceptFaults_RecoveryPassesUnwritable(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -30,7 +30,7 @@ func TestWaitsAreWrittenAndEndWithThePhase(t *testing.T) {
 	began := time.Now().Add(-time.Second) // the annotation has whole seconds
 	first, second := waits.Begin(ctx, "the hooks of pod %s", "db"), waits.Begin(ctx, "webhook %q", "policy")
 	second.Because("connection refused")
-	require.Eventually(t, func() bool { return annotated() != nil }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return annotated() != nil }, 5*time.Minute, 50*time.Millisecond)
 	shown := annotated()
 	require.WithinRange(t, shown.Oldest[0].Since.Time, began, time.Now())
 	shown.Oldest[1].Since = shown.Oldest[0].Since
@@ -41,10 +41,11 @@ func TestWaitsAreWrittenAndEndWithThePhase(t *testing.T) {
 	require.Nil(t, c.Backup(t, "b").Status.Progress, "there is no progress to write")
 
 	first.End()
-	require.Eventually(t, func() bool { shown := annotated(); return len(shown.Oldest) == 1 }, time.Minute,
+	require.Eventually(t, func() bool { shown := annotated(); return len(shown.Oldest) == 1 }, 5*time.Minute,
 		50*time.Millisecond)
 	p.Set(1, 2)
-	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 5*time.Minute,
+		50*time.Millisecond)
 	require.NotNil(t, annotated())
 	newest := p.End()
 	require.NoError(t, c.AdvanceBackup(context.Background(), newest, func(b *velerov1.Backup) error {

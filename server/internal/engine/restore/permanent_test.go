@@ -33,9 +33,9 @@ func silentServer(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestAcceptHardening_PermanentFailures restores 200 objects that cannot be created because of one part of the cluster.
+// TestAcceptRestore_PermanentFailures restores 200 objects that cannot be created because of one part of the cluster.
 // The restore finds out with the first few of them. Objects that do not need that part are restored.
-func TestAcceptHardening_PermanentFailures(t *testing.T) {
+func TestAcceptRestore_PermanentFailures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	const n, workers = 200, 4
@@ -163,7 +163,7 @@ func manyWidgets(ns, group, version string, n int) []thing {
 }
 
 // A webhook that is away for a while, for example while its pods are replaced, fails no object.
-func TestAcceptHardening_PermanentFailures_NotTransientOnes(t *testing.T) {
+func TestAcceptRestore_PermanentFailures_NotTransientOnes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "away")
@@ -183,7 +183,7 @@ func TestAcceptHardening_PermanentFailures_NotTransientOnes(t *testing.T) {
 }
 
 // An existing object that an admission webhook without a service would refuse to create is found all the same.
-func TestAcceptHardening_PermanentFailures_ExistingObjects(t *testing.T) {
+func TestAcceptRestore_PermanentFailures_ExistingObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "there")

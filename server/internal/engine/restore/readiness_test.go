@@ -84,8 +84,8 @@ func waiting(ns, name, version, needs, timeout string) thing {
 	}})
 }
 
-// TestAcceptHardening_Readiness restores items whose actions, in the process of a plugin, wait for additional items.
-func TestAcceptHardening_Readiness(t *testing.T) {
+// TestAcceptRestore_Readiness restores items whose actions, in the process of a plugin, wait for additional items.
+func TestAcceptRestore_Readiness(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	host := newWaitsHost(t)

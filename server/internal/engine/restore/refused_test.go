@@ -75,8 +75,8 @@ func (c *cluster) awaitRefusal(one thing, text string) {
 	}, 5*time.Minute, 50*time.Millisecond, "%s is not refused", one.name)
 }
 
-// TestAcceptHardening_RefusedExisting restores objects that exist in a cluster which refuses to create any.
-func TestAcceptHardening_RefusedExisting(t *testing.T) {
+// TestAcceptRestore_RefusedExisting restores objects that exist in a cluster which refuses to create any.
+func TestAcceptRestore_RefusedExisting(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	for name, tt := range map[string]struct {

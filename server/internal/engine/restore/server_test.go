@@ -28,9 +28,9 @@ func ofServer(plural, kind, namespace, name string, extra obj) thing {
 	return in(plural+".velero.io", version, kind, namespace, name, extra)
 }
 
-// TestAcceptHardening_RestoreIntoItself restores a backup of the server's own namespace into that namespace, over what
+// TestAcceptRestore_IntoItself restores a backup of the server's own namespace into that namespace, over what
 // is there, with status.
-func TestAcceptHardening_RestoreIntoItself(t *testing.T) {
+func TestAcceptRestore_IntoItself(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	definitions, err := client.New(c.config, client.Options{})

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What processes without rights can do is tested with "cleat plugin add"; see server/cmd/cleat.
+// What processes without rights can do is tested with "cleat plugin add"; see server/test/plugins.
 
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()

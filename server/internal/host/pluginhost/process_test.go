@@ -182,7 +182,7 @@ func TestDeadlineOfKindReplacesDeadlineOfClass(t *testing.T) {
 	_, err := execute(t.Context(), h.behave(t), "hang")
 	require.EqualError(t, err, "BackupItemAction(example.io/behave): plugin example.io/behave ("+h.dir+
 		"/behave) did not answer Execute within 1s")
-	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
+	store, err := h.ObjectStore(calls.WithDeadline(t.Context(), longEnough), "default", "example.io/store", nil)
 	require.NoError(t, err)
 	_, err = store.ObjectExists(t.Context(), "b", "hang")
 	require.ErrorContains(t, err, "did not answer ObjectExists within 2s")
@@ -237,8 +237,8 @@ func TestStreamLimitCountsOnlyTimeOfPlugin(t *testing.T) {
 	err = store.PutObject(impatient, "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
 	require.ErrorAs(t, err, new(*calls.OverdueError))
 
-	slow := &slowReader{t: t, pauses: 1, pause: 5 * time.Second}
-	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 4*time.Second), "b", "k", slow),
+	slow := &slowReader{t: t, pauses: 1, pause: 21 * time.Second}
+	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 20*time.Second), "b", "k", slow),
 		"the time that the host takes does not count")
 }
 

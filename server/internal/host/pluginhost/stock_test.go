@@ -57,9 +57,9 @@ const (
 
 func stockItem(kind, name string) []byte { return fmt.Appendf(nil, stockObject, kind, name) }
 
-// TestAcceptKinds_StockPlugins runs plugins as vendors have shipped them for Velero over the years, unchanged, and
+// TestAcceptPlugins_OfVendors runs plugins as vendors have shipped them for Velero over the years, unchanged, and
 // calls every kind that they have.
-func TestAcceptKinds_StockPlugins(t *testing.T) {
+func TestAcceptPlugins_OfVendors(t *testing.T) {
 	t.Parallel()
 	dir, err := builtStockPlugins()
 	require.NoError(t, err)

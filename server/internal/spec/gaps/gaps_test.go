@@ -19,13 +19,13 @@ import (
 const gap = "(named in a warning)"
 
 const (
-	operations     = "server/cmd/cleat TestAcceptAsync_Timeouts"
+	operations     = "server/test/operations TestAcceptOperations_Timeouts"
 	backupFilters  = "server/internal/engine/backup TestAcceptBackup_Filters"
 	restoreFilters = "server/internal/engine/restore TestAcceptRestore_Filters"
-	snapshots      = "server/cmd/cleat TestAcceptOperate_Snapshots"
-	files          = "server/test/nodeagent TestAcceptNodeAgent_FSBackup"
-	csi            = "server/cmd/cleat TestAcceptOperate_CSI"
-	movement       = "server/test/nodeagent TestAcceptNodeAgent_CSI"
+	snapshots      = "server/test/volumes TestAcceptVolumes_Snapshots"
+	files          = "server/test/nodeagent TestAcceptVolumes_FSBackup"
+	csi            = "server/test/volumes TestAcceptVolumes_CSISnapshots"
+	movement       = "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"
 	restoreHooks   = "plugins/itemactions/pods TestInitContainersOfHooksAreAdded"
 )
 
@@ -47,7 +47,7 @@ func backupFields() map[string]string {
 		"spec.itemOperationTimeout":   operations,
 		"spec.defaultVolumesToRestic": "server/internal/control/backups TestDefaultsAreWrittenIntoTheSpec",
 
-		"spec.ttl":             "server/cmd/cleat TestAcceptOperate_GCAndSync",
+		"spec.ttl":             "server/test/backups TestAcceptBackup_ExpiryAndSync",
 		"spec.snapshotVolumes": snapshots, "spec.volumeSnapshotLocations": snapshots, "spec.volumeGroupSnapshotLabelKey": gap,
 		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement,
 		"spec.defaultVolumesToFsBackup": files,
@@ -115,11 +115,11 @@ func covered(table map[string]string, field string) string {
 	}
 }
 
-// TestAcceptHardening_EverySpecField requires that each field of the specs of Backup, Restore and Schedule either has
+// TestAcceptBackup_EverySpecField requires that each field of the specs of Backup, Restore and Schedule either has
 // an effect, which the table proves by naming what shows it, or is named in a warning. A new field fails it. The tables
 // of the server's flags are in package config. That the warnings reach the log, the results and the events of a real
-// run is shown in server/cmd/cleat.
-func TestAcceptHardening_EverySpecField(t *testing.T) {
+// run is shown in server/test/volumes.
+func TestAcceptBackup_EverySpecField(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, of reflect.Type, table map[string]string, listed []string) {
 		t.Helper()

@@ -1,0 +1,124 @@
+package install_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/test/site"
+)
+
+// veleroDeployment returns a Deployment of Velero's server.
+func veleroDeployment(s *site.Site, image string, args ...string) *appsv1.Deployment {
+	labels := map[string]string{"deploy": "velero", "component": "velero"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "velero", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(labels)},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: corev1.PodSpec{
+				InitContainers: []corev1.Container{{Name: "plugin", Image: "example.io/plugin:v1"}},
+				Containers:     []corev1.Container{{Name: "velero", Image: image, Command: []string{"/velero"}, Args: args}},
+			}},
+		},
+	}
+}
+
+// TestAcceptInstall_TakeOverCheck names everything in use that a take-over would miss, and then does not take over
+// unless it is forced to.
+func TestAcceptInstall_TakeOverCheck(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/file")
+	_, errs, err := s.Run("takeover", "check", "--timeout", "1ms")
+	require.Error(t, err)
+	require.Contains(t, errs, "no Deployment with the label component=velero has a container velero")
+
+	velero := veleroDeployment(s, "velero/velero:v1.99.0", "server", "--features=EnableAPIGroupVersions,Future",
+		"--uploader-type=kopia",
+		"--from-the-future=1", "--sparkle", "bright", "--log-level=debug", "-n", s.Namespace)
+	velero.Labels["app.kubernetes.io/managed-by"] = "Helm"
+	require.NoError(t, s.Client.Create(t.Context(), velero))
+	labels := map[string]string{"role": "node-agent"}
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.Namespace, Name: name} }
+	for _, object := range []client.Object{
+		&appsv1.DaemonSet{ObjectMeta: meta("node-agent"), Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: velero.Spec.Template.Spec.Containers}},
+		}},
+		&velerov1.BackupRepository{ObjectMeta: meta("shop-default-kopia"),
+			Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default",
+				RepositoryType: "kopia"}},
+		&velerov1.BackupRepository{ObjectMeta: meta("blog-default-restic"),
+			Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "blog", BackupStorageLocation: "default",
+				RepositoryType: "restic"}},
+		&velerov1.PodVolumeBackup{ObjectMeta: meta("open")},
+		&velerov1.PodVolumeBackup{ObjectMeta: meta("ended"),
+			Status: velerov1.PodVolumeBackupStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
+		&velerov2alpha1.DataUpload{ObjectMeta: meta("open")},
+		&velerov2alpha1.DataUpload{ObjectMeta: meta("ended"),
+			Status: velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
+		&velerov2alpha1.DataUpload{ObjectMeta: meta("vendor"), Spec: velerov2alpha1.DataUploadSpec{DataMover: "vendor"},
+			Status: velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseCompleted}}},
+		&velerov1.Schedule{ObjectMeta: meta("nightly"), Spec: velerov1.ScheduleSpec{Schedule: "@daily",
+			Template: velerov1.BackupSpec{DataMover: "vendor", VolumeGroupSnapshotLabelKey: "tier"}}},
+		&velerov1.Backup{ObjectMeta: meta("running"), Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress}},
+		&velerov1.Restore{ObjectMeta: meta("restoring"),
+			Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
+	} {
+		require.NoError(t, s.Client.Create(t.Context(), object))
+	}
+	answered := make(chan error, 1)
+	go func() {
+		answered <- s.AnswerAsVelero(t.Context(), "v1.99.0",
+			velerov1.PluginInfo{Name: "example.io/a", Kind: "BackupItemActionV2"}, velerov1.PluginInfo{Name: "example.io/b",
+				Kind: "BackupItemActionV99"})
+	}()
+	out, errs, err := s.Run("takeover", "check", "--timeout", "5m")
+	require.Error(t, err)
+	require.NoError(t, <-answered)
+	require.Contains(t, errs, "a take-over of namespace "+s.Namespace+" would miss 11 things")
+	require.Equal(t, `Cleat would miss:
+- Velero is v1.99.0; cleat does what Velero v1.18.3 does, and knows nothing newer
+- plugin example.io/b is of kind BackupItemActionV99, which cleat does not know
+- server flag --from-the-future=1 is unknown, and is left out
+- server flag --sparkle is unknown, and is left out
+- flag --features: Future is unknown and has no effect; known are EnableAPIGroupVersions and EnableCSI
+- daemonset node-agent is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of restic and data movers that are plugins, replace it by the DaemonSet that "cleat install --use-node-agent --dry-run -o yaml" prints
+- repository shop-default-kopia (kopia) of namespace shop: its data is in kopia's format, which cleat does not restore: back up these volumes anew, and until that is old enough, restore them after "cleat takeover back"
+- DataUploads of Velero's own data mover that backups need: 1; its data is in kopia's format, which cleat does not restore: back up these volumes anew, and until that is old enough, restore them after "cleat takeover back"
+- objects of kind PodVolumeBackup that have not ended: 1; nobody follows them after the take-over, so wait for their end
+- objects of kind DataUpload that have not ended: 1; nobody follows them after the take-over, so wait for their end
+- schedule nightly: spec.template.volumeGroupSnapshotLabelKey: it only keeps the volumes of a group in one item block, because group snapshots are not supported yet
+To know:
+- plugin image example.io/plugin:v1 runs unmodified
+- deployment velero is managed by Helm, which must not scale it up again while cleat runs
+- repository blog-default-restic (restic) of namespace blog moves over as it is: cleat's node agents restore from it and back up into it
+- the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, and whoever writes it can replace them; see "Password of repositories" in server/docs/node-agents.md for how to change it
+- backup running is in progress: Velero stops in the middle of it, and cleat takes it up
+- restore restoring is in progress: Velero stops in the middle of it, and cleat takes it up
+`, out)
+
+	_, errs, err = s.Run("takeover", "start", "--timeout", "1ms")
+	require.Error(t, err)
+	require.Contains(t, errs, "--force takes over nevertheless")
+	require.Equal(t, int32(1), *awaitReplicas(s, "velero", 1).Spec.Replicas)
+	_, errs, err = s.Run("takeover", "back")
+	require.Error(t, err)
+	require.Contains(t, errs, "in progress: backup running, restore restoring; Velero marks them as Failed")
+
+	s.Must("takeover", "start", "--timeout", "1ms", "--force", "--wait=false", "--image", "registry.example.io/cleat:v1")
+	awaitReplicas(s, "velero", 0)
+	require.Equal(t, strings.Fields("server --features=EnableAPIGroupVersions,Future --uploader-type=kopia "+
+		"--log-level=debug -n "+s.Namespace),
+		awaitReplicas(s, "cleat", 1).Spec.Template.Spec.Containers[0].Args)
+	s.Must("takeover", "back", "--force", "--wait=false")
+	awaitReplicas(s, "velero", 1)
+}
