@@ -2,7 +2,6 @@ package results
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -111,18 +110,4 @@ func (r Results) Encode(w io.Writer) error {
 		return fmt.Errorf("encode results: %w", err)
 	}
 	return nil
-}
-
-// Decode reads a file that Encode or Velero has written. It returns an error unless the file is exactly one JSON
-// object, and ignores unknown keys.
-func Decode(r io.Reader) (Results, error) {
-	var out Results
-	decoder := json.NewDecoder(r)
-	if err := decoder.Decode(&out); err != nil {
-		return Results{}, fmt.Errorf(`decode results (want {"errors": {...}, "warnings": {...}}): %w`, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Results{}, errors.New("decode results: unexpected data after the JSON object")
-	}
-	return out, nil
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,15 +86,6 @@ func ParsePriorities(text string) (Priorities, error) {
 		}
 	}
 	return p, nil
-}
-
-// String returns the form that ParsePriorities parses.
-func (p Priorities) String() string {
-	all := slices.Clone(p.High)
-	if len(p.Low) > 0 {
-		all = append(append(all, lowSeparator), p.Low...)
-	}
-	return strings.Join(all, ",")
 }
 
 // Order returns the resources of an archive, which are sorted by name, in the order of their restore. A resource
