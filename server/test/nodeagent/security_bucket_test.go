@@ -211,7 +211,7 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	f := newFiles(t, 1)
 	shop, _ := f.shop()
 	f.runAgent()
-	f.serve("--store-validation-frequency=1s")
+	server := f.serve("--store-validation-frequency=1s")
 	b := f.backUp("b", velerov1.BackupSpec{IncludedNamespaces: []string{shop}, StorageLocation: "objects"})
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, f.results("backups", "b"))
 	require.False(t, f.opens(shop, "static-passw0rd"), "the password of the repository is public")
@@ -220,9 +220,12 @@ func TestAcceptSecurity_Password(t *testing.T) {
 		&secret))
 	own := string(secret.Data["repository-password"])
 	require.True(t, f.opens(shop, own))
-	var location velerov1.BackupStorageLocation
-	require.NoError(t, f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "objects"}, &location))
-	require.Empty(t, location.Status.Message)
+	location := func() *velerov1.BackupStorageLocation {
+		l := &velerov1.BackupStorageLocation{}
+		require.NoError(t, f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "objects"}, l))
+		return l
+	}
+	require.Empty(t, location().Status.Message)
 
 	// Whoever writes to the bucket makes a repository before the agent does.
 	trap := "trap-" + f.namespace
@@ -253,4 +256,17 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(f.bucket, "restic", trap, "snapshots"))
 	require.NoError(t, err)
 	require.Empty(t, left, "a volume is stored in a repository that anybody can read")
+
+	// An installation with the public password says so.
+	server.kill()
+	f.change(&secret, func() { secret.Data["repository-password"] = []byte("static-passw0rd") })
+	again := f.serve("--store-validation-frequency=1s")
+	f.retry("the location says that the password is public", func(context.Context) error {
+		if l := location(); l.Status.Phase != velerov1.BackupStorageLocationPhaseAvailable ||
+			!strings.Contains(l.Status.Message, "which is public") {
+			return fmt.Errorf("it is %s: %s", l.Status.Phase, l.Status.Message)
+		}
+		return nil
+	})
+	require.Contains(t, again.log.String(), "which is public")
 }
