@@ -146,6 +146,14 @@ bench: cluster build ## measure (ONLY=NAME for one), lines "BENCH <name> <value>
 compare: cluster velero build ## have cleat and the real Velero do the same work, and print seconds, CPU and memory as a table
 	@go run ./server/bench -cleat $(BIN)/cleat -compare -only "$(ONLY)"
 
+FOR  ?= 10m
+SEED ?= $(shell date +%s)
+.PHONY: chaos
+chaos: cluster build ## kill, stop and cut off servers under load for FOR (10m), in an order that SEED decides, and check that nothing is lost
+	@go build -o $(BIN)/chaos-plugins/witness ./server/test/site/testdata/witness
+	@go build -o $(BIN)/chaos-plugins/worker ./server/test/site/testdata/worker
+	@go run ./server/test/chaos -cleat $(BIN)/cleat -plugins $(BIN)/chaos-plugins -for $(FOR) -seed $(SEED)
+
 # The linter remembers paths, also of other checkouts and of those that are gone: each has a memory of its own.
 lint: export GOLANGCI_LINT_CACHE = $(CACHE)/lint/$(subst /,-,$(CURDIR))
 .PHONY: lint
