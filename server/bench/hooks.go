@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -65,8 +66,8 @@ func hooksOverExec(ctx context.Context, s *site, report func(string, float64)) (
 			continue // warm-up
 		}
 		ratios = append(ratios, ours.Seconds()/bare.Seconds())
-		say("%v: backup %.3fs, bare calls %.3fs, ratio %.2f", done.Object["status"].(map[string]any)["hookStatus"],
-			ours.Seconds(), bare.Seconds(), ratios[run-1]) //nolint:forcetypeassert // of a completed backup
+		hooks, _, _ := unstructured.NestedFieldNoCopy(done.Object, "status", "hookStatus")
+		say("%v: backup %.3fs, bare calls %.3fs, ratio %.2f", hooks, ours.Seconds(), bare.Seconds(), ratios[run-1])
 	}
 	report("hooks_over_exec", median(ratios))
 	return nil

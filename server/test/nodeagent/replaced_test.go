@@ -96,7 +96,10 @@ func (s *site) usesCopiesOnly() {
 }
 
 // copied returns the name of the copy of a built-in.
-func copied(name string) string { return copies + name[strings.Index(name, "/"):] }
+func copied(name string) string {
+	_, own, _ := strings.Cut(name, "/")
+	return copies + "/" + own
+}
 
 // copiedBuiltIns returns the path of a program with a copy of each built-in under another name: it is built from their
 // sources, in which their names are others.

@@ -23,8 +23,8 @@ const MaxEdges = 10_000
 // manifest.More instead.
 func (t *Table) Of(group, resource, namespace string, raw []byte) ([]manifest.Edge, error) {
 	w := walker{raw: raw, namespace: namespace}
-	if !t.groups[group] {
-		w.edges = append(w.edges, definition(group, resource))
+	if edge := definition(group, resource); !t.groups[group] && isName(edge.To.Name) { // an archive may have any name
+		w.edges = append(w.edges, edge)
 	}
 	root := t.resources[schema.GroupResource{Group: group, Resource: resource}]
 	if root == nil {

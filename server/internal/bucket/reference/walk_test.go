@@ -329,6 +329,7 @@ func FuzzOf(f *testing.F) {
 		[]byte(`{"roleRef":{"kind":"Role","name":"a"},"subjects":[{"kind":"ServiceAccount","name":"\ud800"}]}`))
 	f.Add("cluster.x-k8s.io", "machines",
 		[]byte(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"c"}},"spec":{"bootstrap":{"configRef":{"kind":"K","name":"n"}}}}`))
+	f.Add("\f\xe7X", "pods", []byte(`{}`)) // no name of a definition
 	f.Fuzz(func(t *testing.T, group, resource string, raw []byte) {
 		_, err := item.ParseMeta(raw)
 		edges, failed := BuiltIn().Of(group, resource, "shop", raw)
