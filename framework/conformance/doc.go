@@ -39,6 +39,7 @@
 //	info-consistent             must    Process
 //	info-schema                 must    Process
 //	info-limits                 must    Process
+//	info-roles                  must    Process
 //	served                      must    any
 //	unknown-name                must    any
 //	action-applies-to           must    all actions

@@ -49,3 +49,12 @@ func ExampleRawExecutor() {
 	fmt.Println(string(output.UpdatedItem), err)
 	// Output: {"kind":"Secret","metadata":{"labels":{"example.io/seen":"true"},"name":"tls"}} <nil>
 }
+
+// An action that takes snapshots of claims declares so, and works in the place of the built-in one.
+func ExampleRegister_roles() {
+	newAction := func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return nil, nil }
+	registration := biav2.Register("example.io/snapshots", newAction,
+		framework.WithRoles(framework.RoleCSI, framework.RoleClaimSnapshots))
+	fmt.Println(registration.Kind(), registration.Name())
+	// Output: BackupItemActionV2 example.io/snapshots
+}

@@ -47,6 +47,12 @@ func processDefects() map[string]defect {
 			}
 		}}
 	}
+	onRoles := func(roles ...string) defect {
+		return onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			answer.Plugins[0].Roles = roles
+			return nil
+		})
+	}
 	onLimits := func(longest, stall time.Duration) defect {
 		return onAsync(func(plugin *plugininfov1.Plugin) {
 			for limit, to := range map[time.Duration]**durationpb.Duration{longest: &plugin.OperationTimeout,
@@ -221,6 +227,9 @@ func processDefects() map[string]defect {
 		"info-limits/invalid": onAsync(func(plugin *plugininfov1.Plugin) {
 			plugin.OperationTimeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
 		}),
+		"info-roles/unknown":         onRoles("later"),
+		"info-roles/of another kind": onRoles("node-files"),
+		"info-roles/twice":           onRoles("csi", "csi"),
 		"served": {plant: func(p *program) {
 			p.kinds, p.skip = []string{"BackupItemAction", "DeleteItemAction"}, "DeleteItemAction"
 		}},

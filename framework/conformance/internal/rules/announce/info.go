@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	"github.com/cleat-dev/cleat/framework/hostapi"
@@ -136,6 +137,25 @@ func checkLimits(_ context.Context, s *suite.Subject) error {
 		if longest != nil && stall != nil && stall.AsDuration() >= longest.AsDuration() {
 			return fmt.Errorf("stall_timeout of %s %s is %s, and operation_timeout %s", kind, plugin.GetName(),
 				stall.AsDuration(), longest.AsDuration())
+		}
+	}
+	return nil
+}
+
+func checkRoles(_ context.Context, s *suite.Subject) error {
+	if err := needsInfo(s); err != nil {
+		return err
+	}
+	for _, plugin := range s.Info.GetPlugins() {
+		for i, role := range plugin.GetRoles() {
+			switch kinds := framework.Role(role).Kinds(); {
+			case kinds == nil:
+				return fmt.Errorf("%s %s has role %q, which does not exist", plugin.GetKind(), plugin.GetName(), role)
+			case !slices.Contains(kinds, plugin.GetKind()):
+				return fmt.Errorf("%s %s has role %q, which is for %v", plugin.GetKind(), plugin.GetName(), role, kinds)
+			case slices.Contains(plugin.GetRoles()[:i], role):
+				return fmt.Errorf("%s %s has role %q twice", plugin.GetKind(), plugin.GetName(), role)
+			}
 		}
 	}
 	return nil

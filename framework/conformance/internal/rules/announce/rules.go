@@ -67,6 +67,11 @@ func announceRules() []suite.Rule {
 				"the one without progress is shorter than the other.",
 		},
 		{
+			ID: "info-roles", Kinds: whole, Check: checkRoles,
+			Text: "The roles in PluginInfo are those of framework.Role, each once, and the kind can have them. The server " +
+				"relies on the contract of each.",
+		},
+		{
 			ID: "served", Kinds: []string{suite.AnyKind}, Check: checkServed,
 			Text: "The service of each announced kind and version is served.",
 		},
