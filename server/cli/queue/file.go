@@ -252,7 +252,7 @@ func typeText(goType string) string {
 	case strings.HasPrefix(goType, "[]"):
 		return "a list"
 	case strings.HasPrefix(goType, "map["), strings.Contains(goType, "."):
-		return "keys and values"
+		return "a mapping"
 	case strings.HasPrefix(goType, "int"):
 		return "a whole number"
 	case goType == "bool":

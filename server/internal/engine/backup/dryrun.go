@@ -55,8 +55,8 @@ func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 	e.dry.leftOut[leftOut{gr, reason}]++
 }
 
-// countUnlisted begins to count the objects of resources of which no list of the backup holds all. A backup of
-// everything has hardly any. Each request counts, since the client of a server may send only so many a second.
+// countUnlisted begins to count the objects of resources that the backup does not list completely. A backup of
+// everything has hardly any. It sends one request at a time per counter, because the client of a server has a rate limit.
 func (e *engine) countUnlisted(ctx context.Context) {
 	turns := make(chan struct{}, countersAtOnce)
 	for res := range e.unlisted() {

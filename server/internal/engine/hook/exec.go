@@ -49,7 +49,7 @@ type call struct {
 	timeout                   time.Duration
 }
 
-// ran is what a command has left: the beginning and the end of its output.
+// ran holds the beginning and the end of the output of a command.
 type ran struct{ stdout, stderr output }
 
 // errTimeout means that a command was not done in time. It may go on in its container.

@@ -199,7 +199,7 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 		"no plugin name": {"plugins:\n  config:\n    stamp: {}\n",
 			[]string{`cleat.yaml:4: plugins.config.stamp: plugin name "stamp" must be "domain/name"`}},
 		"no config": {"plugins: {config: {a.io/b: }}\n",
-			[]string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want keys and values"}},
+			[]string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want a mapping"}},
 		"empty text": {"plugins: {lock: \"\"}\n",
 			[]string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
 		"no value": {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
@@ -230,8 +230,8 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 		}},
 		"no list": {"plugins: {order: a.io/b}\n",
 			[]string{`cleat.yaml:2: plugins.order: is the text "a.io/b", want a list`}},
-		"no mapping": {"plugins: []\n", []string{"cleat.yaml:2: plugins: is a list, want keys and values"}},
-		"no scalar":  {"tracing: {endpoint: {}}\n", []string{"cleat.yaml:2: tracing.endpoint: is keys and values"}},
+		"no mapping": {"plugins: []\n", []string{"cleat.yaml:2: plugins: is a list, want a mapping"}},
+		"no scalar":  {"tracing: {endpoint: {}}\n", []string{"cleat.yaml:2: tracing.endpoint: is a mapping"}},
 		"no URL": {"tracing: {endpoint: collector}\n",
 			[]string{`cleat.yaml:2: tracing.endpoint: endpoint "collector": want the URL of an OTLP receiver`}},
 		"no kind": {"plugins: {deadlines: {kinds: {Backups: 1s}}}\n",
@@ -246,7 +246,7 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 			[]string{"cleat.yaml:2: tracing.endpoint: has an anchor, alias or tag"}},
 		"a merge": {"plugins:\n  <<: {lock: x}\n", []string{"cleat.yaml:3: plugins: has a key that is"}},
 		"config no object": {"backups: {admission: {plugin: a.io/b, config: [1]}}\n",
-			[]string{"cleat.yaml:2: backups.admission.config: is a list, want keys and values"}},
+			[]string{"cleat.yaml:2: backups.admission.config: is a list, want a mapping"}},
 		"config twice": {"backups:\n  admission:\n    plugin: a.io/b\n    config:\n      a: 1\n      a: 2\n", []string{
 			"cleat.yaml:7: backups.admission.config.a: is set a second time, the first is in line 6",
 		}},
@@ -259,7 +259,7 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 			[]string{"cleat.yaml:2: there is a second document; want one"}},
 		"all at once": {"backups: {concurrent: 0}\nplugins: {lock: 5}\ntracing: 5\n", []string{
 			"cleat.yaml:2: backups.concurrent: ", "\ncleat.yaml:3: plugins.lock: ",
-			"\ncleat.yaml:4: tracing: is the number 5, want keys and values",
+			"\ncleat.yaml:4: tracing: is the number 5, want a mapping",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestParseRequiresTheVersion(t *testing.T) {
 		"# nothing\n":                "cleat.yaml: is empty, want at least apiVersion: cleat.dev/v1",
 		"backups: {}\n":              "cleat.yaml:1: apiVersion: is missing, want cleat.dev/v1",
 		"\napiVersion: v1\n":         `cleat.yaml:2: apiVersion: is the text "v1", want cleat.dev/v1`,
-		"just a text\n":              `cleat.yaml:1: is the text "just a text", want keys and values`,
+		"just a text\n":              `cleat.yaml:1: is the text "just a text", want a mapping`,
 		strings.Repeat("# x\n", 3e5): "cleat.yaml: is larger than 1048576 bytes",
 	} {
 		_, err := Parse("cleat.yaml", []byte(text))

@@ -91,7 +91,7 @@ func typeNames(types []string) string {
 		switch name {
 		case "null":
 		case "object":
-			names = append(names, "keys and values")
+			names = append(names, "a mapping")
 		case "array":
 			names = append(names, "a list")
 		case "string":

@@ -155,7 +155,7 @@ func describe(node *yaml.Node) string {
 	case node == nil:
 		return "empty"
 	case node.Kind == yaml.MappingNode:
-		return "keys and values"
+		return "a mapping"
 	case node.Kind == yaml.SequenceNode:
 		return "a list"
 	}
