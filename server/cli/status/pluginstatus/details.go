@@ -120,6 +120,9 @@ func printOffered(d *layout.Description, p *serverreport.Plugin) {
 			)
 		})
 	}
+	if len(p.Roles) > 0 {
+		d.Section("Roles", func() { d.Text(layout.OneLine(strings.Join(p.Roles, ", "))) })
+	}
 	if p.OperationTimeout != "" || p.StallTimeout != "" {
 		d.Section("Limits of operations, unless configured", func() {
 			d.Pairs(

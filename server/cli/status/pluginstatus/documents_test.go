@@ -38,7 +38,7 @@ func somePlugins() []serverreport.Plugin {
 
 func someDetails() *serverreport.Details {
 	return &serverreport.Details{
-		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(
+		SHA256: "e3b0c442", Locked: true, Roles: []string{"csi", "claim-snapshots"}, ConfigSchema: json.RawMessage(
 			`{"type":"object","properties":{"a":{"type":"string"}}}`,
 		), Problem: "one\ntwo",
 		AppliesTo: &serverreport.Selector{IncludedNamespaces: []string{"shop"},

@@ -179,7 +179,9 @@ type Details struct {
 	// durations: "4h0m0s".
 	OperationTimeout string `json:"operationTimeout,omitempty"`
 	StallTimeout     string `json:"stallTimeout,omitempty"`
-	Problem          string `json:"problem,omitempty"` // why some details are missing
+	// Roles are what the server knows of the plugin beyond its kind, as the constants of framework.Role are spelled.
+	Roles   []string `json:"roles,omitempty"`
+	Problem string   `json:"problem,omitempty"` // why some details are missing
 }
 
 // Selector selects the items of an action, as framework.ResourceSelector does.

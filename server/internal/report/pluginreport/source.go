@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
@@ -56,6 +57,7 @@ func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginR
 		p.Details = &serverreport.Details{
 			ConfigSchema:     entries[i].ConfigSchema,
 			OperationTimeout: declared(entries[i].OperationTimeout), StallTimeout: declared(entries[i].StallTimeout),
+			Roles: roles(entries[i].Roles),
 		}
 		s.addSum(r, p)
 		if ask := appliesTo[i]; ask != nil {
@@ -99,4 +101,12 @@ func addProblem(p *serverreport.Plugin, err error) {
 		p.Problem += "; "
 	}
 	p.Problem += err.Error()
+}
+
+// roles returns the roles of a plugin as text.
+func roles(all []framework.Role) (text []string) {
+	for _, role := range all {
+		text = append(text, string(role))
+	}
+	return text
 }
