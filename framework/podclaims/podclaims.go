@@ -1,5 +1,5 @@
-// Package podclaims says which PersistentVolumeClaim a volume of a pod has, and whether its data may be moved, for the
-// built-in actions and the server.
+// Package podclaims finds the PersistentVolumeClaim of a volume of a pod, and reports whether its data may be moved, for
+// item actions and the server.
 //
 // The package imports the API of the core group only.
 package podclaims
