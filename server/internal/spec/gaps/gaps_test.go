@@ -68,8 +68,8 @@ func restoreFields() map[string]string {
 		"spec.restoreStatus":          "server/internal/engine/restore TestStatusIsRestoredOnRequest",
 		"spec.preserveNodePorts":      "plugins/itemactions/services TestOnlyChosenNodePortsAreKept",
 		"spec.existingResourcePolicy": "server/internal/engine/restore TestExistingObjects",
-		"spec.resourceModifier":       "server/internal/control/restores TestResourceModifiersAreReadBeforeTheStart",
-		"spec.resourcePolicy":         "server/internal/control/restores TestResourcePolicyOfARestoreIsReadBeforeTheStart",
+		"spec.resourceModifier":       "server/internal/control/restores TestReferencesOfARestoreAreReadBeforeTheStart",
+		"spec.resourcePolicy":         "server/internal/control/restores TestReferencesOfARestoreAreReadBeforeTheStart",
 		"spec.itemOperationTimeout":   operations,
 
 		hooks + "name":               restoreHooks,
