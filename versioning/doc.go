@@ -1,9 +1,8 @@
-// Package versioning is the layer between the server and the wire. The server knows, per kind of plugin, one
-// hub interface in the newest shape of that kind (versioning/<kind>/hub.go). Each version of the kind on
-// the wire has one facade (versioning/<kind>/v1.go) that lifts it to the hub, maps its errors, and rejects
-// replies that break the contract (rules.go of the author's package, or versioning/<kind>/validate.go). Each version is
-// described once, by Kind of its package in framework and by V1 here. versioning/kinds is the one list of all
-// kinds and their versions.
+// Package versioning is the layer between the server and the wire. The server knows, per kind of plugin, one hub
+// interface in the newest shape of that kind (versioning/<kind>/hub.go). Each version of the kind on the wire has one
+// facade (versioning/<kind>/v1.go) that lifts it to the hub, maps its errors, and rejects replies that break the
+// contract (Validate of the package in framework, or versioning/<kind>/validate.go). Each version is described once, by
+// Kind of its package in framework and by V1 here. versioning/kinds is the one list of all kinds and their versions.
 //
 // A new version of a kind costs a proto, an author's interface with its glue in framework, one facade, one
 // test, and one line in versioning/kinds. To remove a version, delete these.
