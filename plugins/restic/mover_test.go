@@ -138,11 +138,14 @@ func TestRepositoryMustBeOneThatResticCanReach(t *testing.T) {
 	t.Parallel()
 	m := mover(t)
 	for want, change := range map[string]func(*dmv1.Repository){
-		`repository path "../other" must be relative`:        func(r *dmv1.Repository) { r.Path = "../other" },
-		`repository path "" must be relative`:                func(r *dmv1.Repository) { r.Path = "" },
-		"the location has no bucket":                         func(r *dmv1.Repository) { r.Config["bucket"] = "" },
-		`prefix "../.." leaves the location`:                 func(r *dmv1.Repository) { r.Config["prefix"] = "../.." },
-		"cleat.dev/restic can use locations of cleat.dev/s3": func(r *dmv1.Repository) { r.Provider = "velero.io/gcp" },
+		`repository path "../other" must be relative`: func(r *dmv1.Repository) { r.Path = "../other" },
+		`repository path "" must be relative`:         func(r *dmv1.Repository) { r.Path = "" },
+		"the location has no bucket":                  func(r *dmv1.Repository) { r.Config["bucket"] = "" },
+		`prefix "../.." leaves the location`:          func(r *dmv1.Repository) { r.Config["prefix"] = "../.." },
+		"cleat.dev/restic can use locations of cleat.dev/s3": func(r *dmv1.Repository) {
+			r.Provider = "velero.io/gcp"
+			delete(r.Config, "path")
+		},
 		"s3ForcePathStyle is \"perhaps\"": func(r *dmv1.Repository) {
 			r.Provider, r.Config["s3ForcePathStyle"] = "cleat.dev/s3", "perhaps"
 		},
