@@ -39,7 +39,7 @@ func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err err
 	e, gr := r.engine, r.object.resource.GroupResource()
 	id, sent := identify(r.object.resource, r.meta), r.raw
 	var chosen []podVolume
-	if e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) && gr == podsResource && !e.refreshing {
+	if gr == podsResource && !e.refreshing && e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) {
 		if chosen, sent, err = e.podVolumes(ctx, r.raw); err != nil || len(chosen) == 0 {
 			return err
 		}
@@ -85,7 +85,7 @@ func (r *itemRun) call(
 			return "", nil, err
 		}
 		defer done()
-		if e.deps.Roles.Has(a.Name(), framework.RoleClaimSnapshots) && e.req.Snapshots != nil && !e.refreshing {
+		if e.req.Snapshots != nil && !e.refreshing && e.deps.Roles.Has(a.Name(), framework.RoleClaimSnapshots) {
 			if err := e.req.Snapshots.BeginCSI(ctx); err != nil {
 				return "", nil, err
 			}

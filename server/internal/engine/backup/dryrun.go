@@ -56,7 +56,7 @@ func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 }
 
 // countUnlisted begins to count the objects of resources that the backup does not list completely. A backup of
-// everything has hardly any. It sends one request at a time per counter, because the client of a server has a rate limit.
+// everything has hardly any. Few requests are sent at once, because all requests of the client share a rate limit.
 func (e *engine) countUnlisted(ctx context.Context) {
 	turns := make(chan struct{}, countersAtOnce)
 	for res := range e.unlisted() {

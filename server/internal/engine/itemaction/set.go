@@ -25,6 +25,7 @@ type Action interface {
 // except with Resolve.
 type Set[A Action] struct {
 	members []member[A]
+	roles   operation.Roles
 }
 
 type member[A Action] struct {
@@ -39,7 +40,7 @@ type member[A Action] struct {
 func NewSet[A Action](
 	ctx context.Context, actions []A, csi bool, roles operation.Roles, log hclog.Logger,
 ) (*Set[A], error) {
-	set := &Set[A]{}
+	set := &Set[A]{roles: roles}
 	for _, action := range actions {
 		if !csi && roles.Has(action.Name(), framework.RoleCSI) {
 			log.Debug("action is not called because the feature EnableCSI is off", "action", action.Name())
@@ -70,8 +71,8 @@ func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
 func (s *Set[A]) Any() bool { return len(s.members) > 0 }
 
 // Has reports whether an action in the set has a role.
-func (s *Set[A]) Has(role framework.Role, roles operation.Roles) bool {
-	return slices.ContainsFunc(s.members, func(m member[A]) bool { return roles.Has(m.action.Name(), role) })
+func (s *Set[A]) Has(role framework.Role) bool {
+	return slices.ContainsFunc(s.members, func(m member[A]) bool { return s.roles.Has(m.action.Name(), role) })
 }
 
 // Each returns the actions that may apply to objects of a resource, in order.

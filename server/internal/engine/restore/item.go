@@ -220,7 +220,7 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 	case csiSnapshotsResource, csiContentsResource:
-		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(framework.RoleClaimRestores, r.engine.roles) {
+		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(framework.RoleClaimRestores) {
 			// the claim reports the data
 			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only")
 			return true, nil

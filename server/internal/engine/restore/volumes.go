@@ -48,7 +48,7 @@ func (r *itemRun) reportLostData() error {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	for _, v := range r.dataOf() {
 		lost := ""
-		if r.engine.actions.Has(v.Restorer, r.engine.roles) {
+		if r.engine.actions.Has(v.Restorer) {
 			if lost = r.notMoved(v); lost == "" {
 				continue
 			}

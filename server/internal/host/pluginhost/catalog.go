@@ -20,6 +20,7 @@ type catalog struct {
 	atOnce   map[string]int // Config.Concurrency
 	disabled []string       // Config.Disabled
 	rows     []row
+	used     map[string][]int // positions in rows of those that are used, by their names
 }
 
 // row is an entry with its source.
@@ -49,7 +50,12 @@ func newCatalog(
 	for to, from := range c.sorted(o, positions) {
 		rows[to] = c.rows[from]
 	}
-	c.rows = rows
+	c.rows, c.used = rows, map[string][]int{}
+	for at, r := range rows {
+		if r.Used {
+			c.used[r.Name] = append(c.used[r.Name], at)
+		}
+	}
 	return c
 }
 

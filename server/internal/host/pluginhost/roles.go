@@ -18,8 +18,9 @@ func (s *Session) HasRole(name string, role framework.Role) bool {
 
 func (c *catalog) hasRole(name string, role framework.Role) bool {
 	there := false
-	for _, r := range c.rows {
-		if r.Name != name || !r.Used || !slices.Contains(role.Kinds(), r.kind) {
+	for _, at := range c.used[name] {
+		r := &c.rows[at]
+		if !slices.Contains(role.Kinds(), r.kind) {
 			continue
 		}
 		if there = true; !slices.Contains(r.Roles, role) {
