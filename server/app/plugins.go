@@ -35,7 +35,7 @@ func NewHost(
 ) (*pluginhost.Host, error) {
 	settings := HostConfig(c)
 	settings.Metrics, settings.Tracer, settings.Changed = metrics, spans, changed
-	err := checkDisabled(settings.Disabled, settings.BuiltIns)
+	err := checkDisabled(c.File.Plugins.DisabledBuiltIns, settings.BuiltIns)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func implementations(host *pluginhost.Host) func(name string) ([]config.Implemen
 func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
-		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Disabled: p.DisabledBuiltIns,
+		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Disabled: p.Disables,
 		Features: c.Options.Features,
 		Isolate:  c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"), Logs: c.logs.Of,
 		Order: p.Order, Concurrency: p.Concurrency, Rescan: p.Rescan.Std(),

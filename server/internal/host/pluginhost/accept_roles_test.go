@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins"
+	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -70,7 +71,8 @@ func TestAcceptPlugins_RolesOfVelerosPlugins(t *testing.T) {
 func TestDisabledBuiltInsAreAsGoodAsAbsent(t *testing.T) {
 	t.Parallel()
 	for _, disabled := range [][]string{nil, {"velero.io/pod"}, {"*"}} {
-		host, err := New(t.Context(), Config{BuiltIns: plugins.All(), Disabled: disabled, Log: hclog.NewNullLogger()})
+		file := config.Plugins{DisabledBuiltIns: disabled}
+		host, err := New(t.Context(), Config{BuiltIns: plugins.All(), Disabled: file.Disables, Log: hclog.NewNullLogger()})
 		require.NoError(t, err)
 		t.Cleanup(host.Close)
 		_, err = host.Find("BackupItemAction", "velero.io/pod")

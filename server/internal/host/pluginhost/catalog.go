@@ -17,8 +17,8 @@ import (
 // catalog lists the plugins that the sources offer, in the order in which they run. It does not change.
 type catalog struct {
 	known    []versioning.WireKind
-	atOnce   map[string]int // Config.Concurrency
-	disabled []string       // Config.Disabled
+	atOnce   map[string]int    // Config.Concurrency
+	disabled func(string) bool // Config.Disabled
 	rows     []row
 	used     map[string][]int // positions in rows of those that are used, by their names
 }
@@ -35,7 +35,7 @@ type row struct {
 // newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at
 // the same version, the first one is used.
 func newCatalog(
-	known []versioning.WireKind, atOnce map[string]int, disabled []string, o order, sources []*source,
+	known []versioning.WireKind, atOnce map[string]int, disabled func(string) bool, o order, sources []*source,
 ) *catalog {
 	c := &catalog{known: known, atOnce: atOnce, disabled: disabled}
 	taken := map[versioning.Listed]string{}
@@ -87,7 +87,7 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		return
 	}
 	for _, offered := range from.offer.Plugins {
-		if from.builtIn && (slices.Contains(c.disabled, "*") || slices.Contains(c.disabled, offered.Name)) {
+		if from.builtIn && c.disabled(offered.Name) {
 			continue
 		}
 		r := row{Entry: common, source: from}

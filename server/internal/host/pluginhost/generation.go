@@ -21,8 +21,8 @@ type generation struct {
 type history struct {
 	log      hclog.Logger
 	kinds    []versioning.WireKind
-	atOnce   map[string]int // Config.Concurrency
-	disabled []string       // Config.Disabled
+	atOnce   map[string]int    // Config.Concurrency
+	disabled func(string) bool // Config.Disabled
 	order    order
 	changed  func()                     // called after each new generation
 	warned   map[versioning.Listed]bool // plugins whose deprecated version was logged

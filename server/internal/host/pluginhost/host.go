@@ -39,8 +39,8 @@ type Config struct {
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
-	// Disabled names built-ins that are as good as absent; "*" stands for all.
-	Disabled []string
+	// Disabled reports whether a built-in is as good as absent; nil is none.
+	Disabled func(name string) bool
 	// Features are the feature flags that the built-ins see; binaries read them from Args.
 	Features []string
 	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in
@@ -104,6 +104,9 @@ func (c Config) withDefaults() Config {
 	c.IdleAfter = cmp.Or(c.IdleAfter, 5*time.Minute)
 	if c.Kinds == nil {
 		c.Kinds = kinds.All()
+	}
+	if c.Disabled == nil {
+		c.Disabled = func(string) bool { return false }
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}
