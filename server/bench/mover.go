@@ -20,12 +20,15 @@ import (
 
 const (
 	moverRounds = 4
+	moverAgains = 3 // backups of unchanged files in a round
 	moverPlaces = 2
+	moverMemory = 10 << 30 // bytes that a round writes, with room to spare
 )
 
 // moverOverRestic measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a
 // node agent that is a process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare
-// restic with the same tree. The sides take turns, and the fastest round of each counts.
+// restic with the same tree. The sides take turns, each pair of calls has a ratio, and the median counts. All files are
+// in memory where that has room: the disk of a machine varies more than the limits allow.
 func moverOverRestic(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	restic, err := programs.FindRestic()
 	if err != nil {
@@ -36,38 +39,28 @@ func moverOverRestic(ctx context.Context, cleat string, report func(string, floa
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	m := &moverSite{site: s, restic: restic, pods: filepath.Join(s.WorkDir, "pods")}
+	m := &moverSite{site: s, restic: restic}
+	if m.dir, err = roomyDir(s.WorkDir, moverMemory); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(m.dir)) }()
+	m.pods = filepath.Join(m.dir, "pods")
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.end()) }()
-	var ours, bare moverTimes
+	upload, again, download := &moverPair{}, &moverPair{}, &moverPair{}
 	for round := range moverRounds {
-		source, err := m.pod(ctx, fmt.Sprint("source-", round))
-		if err != nil {
-			return err
-		}
-		if err := growTree(m.volume(source), uint64(round)); err != nil {
-			return err
-		}
-		sides := []func() error{
-			func() error { return bare.restic(ctx, restic, s.WorkDir, m.volume(source)) },
-			func() error { return m.round(ctx, &ours, source, fmt.Sprint("round-", round)) },
-		}
-		for i := range sides {
-			if err := sides[(i+round)%2](); err != nil { // no side is always first
-				return err
-			}
-		}
-		if err := os.RemoveAll(m.volume(source)); err != nil {
+		if err := m.round(ctx, round, upload, again, download); err != nil {
 			return err
 		}
 	}
-	say("restic: backup %v, again %v, restore %v", bare.backup, bare.again, bare.restore)
-	say("mover:  backup %v, again %v, restore %v", ours.backup, ours.again, ours.restore)
-	report("upload_over_restic", ours.backup.Seconds()/bare.backup.Seconds())
-	report("upload_again_over_restic", ours.again.Seconds()/bare.again.Seconds())
-	report("download_over_restic", ours.restore.Seconds()/bare.restore.Seconds())
+	for name, pair := range map[string]*moverPair{
+		"upload_over_restic": upload, "upload_again_over_restic": again, "download_over_restic": download,
+	} {
+		say("%s", pair)
+		report(name, pair.ratio())
+	}
 	return nil
 }
 
@@ -76,6 +69,7 @@ type moverSite struct {
 	*site
 	client  client.WithWatch
 	restic  string    // path of the program
+	dir     string    // all that is backed up and restored, and the repositories
 	pods    string    // the kubelet's directory of pods
 	running *exec.Cmd // the node agent
 	// The runs to which the loads belong.
@@ -104,7 +98,7 @@ func (m *moverSite) begin(ctx context.Context) (err error) {
 	}
 	m.running = m.agent(ctx, m.Kubeconfig, roundtrip.Namespace, m.pods, plugins)
 	m.running.Env = append(os.Environ(), "PATH="+filepath.Dir(m.restic)+":"+os.Getenv("PATH"), "CLEAT_STATE_DIR="+
-		filepath.Join(m.WorkDir, "state"))
+		filepath.Join(m.dir, "state"))
 	return m.running.Start()
 }
 
@@ -141,9 +135,53 @@ func (m *moverSite) volume(pod *corev1.Pod) string {
 	return filepath.Join(m.pods, string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data")
 }
 
-// round backs a volume up twice and restores it, with a location of its own whose repository exists before.
-func (m *moverSite) round(ctx context.Context, times *moverTimes, source *corev1.Pod, name string) error {
-	store := filepath.Join(m.WorkDir, name)
+// round has both sides back a volume up, again several times, and restore it, each into a repository of its own that
+// exists before.
+func (m *moverSite) round(ctx context.Context, round int, upload, again, download *moverPair) error {
+	name := fmt.Sprint("round-", round)
+	source, err := m.pod(ctx, "source-"+name)
+	if err != nil {
+		return err
+	}
+	target, err := m.pod(ctx, "target-"+name)
+	if err != nil {
+		return err
+	}
+	if err := growTree(m.volume(source), uint64(round)); err != nil { //nolint:gosec // it is a small number
+		return err
+	}
+	bare, err := newBareRestic(ctx, m.restic, m.dir, m.volume(source))
+	if err != nil {
+		return err
+	}
+	store, err := m.repository(ctx, name, target)
+	if err != nil {
+		return err
+	}
+	var snapshot string
+	backUp := func(call string) func() error {
+		return func() (err error) { snapshot, err = m.backUp(ctx, source, name, call); return err }
+	}
+	if err := upload.measure(func() error { return bare.backUp(ctx) }, backUp("first")); err != nil {
+		return err
+	}
+	for i := range moverAgains {
+		if err := again.measure(func() error { return bare.backUp(ctx) }, backUp(fmt.Sprint("again-", i))); err != nil {
+			return err
+		}
+	}
+	err = download.measure(
+		func() error { return bare.restore(ctx) }, func() error { return m.restore(ctx, target, name, snapshot) },
+	)
+	return errors.Join(
+		err, os.RemoveAll(m.volume(source)), os.RemoveAll(m.volume(target)), os.RemoveAll(store), os.RemoveAll(bare.dir),
+	)
+}
+
+// repository makes a location and a repository in it, by the backup of a small volume, which is empty afterwards. It
+// returns the directory of the location.
+func (m *moverSite) repository(ctx context.Context, name string, pod *corev1.Pod) (store string, err error) {
+	store = filepath.Join(m.dir, name)
 	location := &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: name},
 		Spec: velerov1.BackupStorageLocationSpec{
@@ -152,28 +190,16 @@ func (m *moverSite) round(ctx context.Context, times *moverTimes, source *corev1
 		},
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Join(store, "bucket"), 0o750), m.client.Create(ctx, location)); err != nil {
-		return err
+		return "", err
 	}
-	target, err := m.pod(ctx, "target-"+name)
-	if err != nil {
-		return err
+	file := filepath.Join(m.volume(pod), "file")
+	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
+		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(m.volume(target), "file"), []byte("content"), 0o600); err != nil {
-		return err
+	if _, err := m.backUp(ctx, pod, name, "small"); err != nil {
+		return "", err
 	}
-	if _, err := m.backUp(ctx, target, name, "small"); err != nil { // which makes the repository
-		return err
-	}
-	if err := os.Remove(filepath.Join(m.volume(target), "file")); err != nil {
-		return err
-	}
-	var snapshot string
-	return errors.Join(
-		took(&times.backup, func() (err error) { _, err = m.backUp(ctx, source, name, "first"); return err }),
-		took(&times.again, func() (err error) { snapshot, err = m.backUp(ctx, source, name, "second"); return err }),
-		took(&times.restore, func() error { return m.restore(ctx, target, name, snapshot) }),
-		os.RemoveAll(m.volume(target)), os.RemoveAll(store),
-	)
+	return store, os.Remove(file)
 }
 
 // backUp backs up the volume of a pod, and returns the snapshot.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -61,45 +63,82 @@ func growTree(dir string, seed uint64) error {
 	return nil
 }
 
-// moverTimes is how long one side took in its fastest rounds. The disk makes single rounds differ by a quarter.
-type moverTimes struct{ backup, again, restore time.Duration }
-
-// took lowers a time to the duration of work, unless that took longer. What was written before is on the disk then, so
-// that no side waits for the writes of another.
-func took(to *time.Duration, work func() error) error {
-	syscall.Sync()
-	began := time.Now()
-	err := work()
-	if d := time.Since(began); *to == 0 || d < *to {
-		*to = d
+// roomyDir makes a directory in memory if that has room for a number of bytes, or else below dir.
+func roomyDir(dir string, bytes uint64) (string, error) {
+	const memory = "/dev/shm"
+	var room syscall.Statfs_t
+	if syscall.Statfs(memory, &room) == nil && room.Bavail*uint64(room.Bsize) >= bytes { //nolint:gosec // it is positive
+		dir = memory
 	}
-	return err
+	return os.MkdirTemp(dir, "cleat-bench-")
 }
 
-// restic measures the bare program. It has a password, a cache and a parent, as the mover's has.
-func (m *moverTimes) restic(ctx context.Context, program, dir, volume string) error {
+// moverPair is how long the bare restic and the mover took for the same work, one call after the other.
+type moverPair struct{ bare, ours []time.Duration }
+
+// measure measures both sides once, by turns one or the other first. What was written before is on the disk then, so
+// that no side waits for the writes of another.
+func (p *moverPair) measure(bare, ours func() error) error {
+	took := func(to *[]time.Duration, work func() error) error {
+		syscall.Sync()
+		began := time.Now()
+		err := work()
+		*to = append(*to, time.Since(began))
+		return err
+	}
+	if len(p.bare)%2 == 1 {
+		return errors.Join(took(&p.ours, ours), took(&p.bare, bare))
+	}
+	return errors.Join(took(&p.bare, bare), took(&p.ours, ours))
+}
+
+// ratio returns the median of the ratios of all pairs.
+func (p *moverPair) ratio() float64 {
+	ratios := make([]float64, len(p.bare))
+	for i := range ratios {
+		ratios[i] = p.ours[i].Seconds() / p.bare[i].Seconds()
+	}
+	slices.Sort(ratios)
+	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
+}
+
+// String returns the seconds of each pair.
+func (p *moverPair) String() string {
+	var text strings.Builder
+	for i := range p.bare {
+		fmt.Fprintf(&text, "%.2f/%.2f ", p.ours[i].Seconds(), p.bare[i].Seconds())
+	}
+	return text.String()
+}
+
+// bareRestic is the bare program with a repository. It has a password, a cache and a parent, as the mover's has.
+type bareRestic struct{ program, dir, volume string }
+
+func newBareRestic(ctx context.Context, program, dir, volume string) (*bareRestic, error) {
 	side, err := os.MkdirTemp(dir, "bare-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	target := filepath.Join(side, "target")
-	if err := os.Mkdir(target, 0o750); err != nil {
-		return err
+	b := &bareRestic{program: program, dir: side, volume: volume}
+	return b, errors.Join(os.Mkdir(b.target(), 0o750), b.run(ctx, side, "init"))
+}
+
+func (b *bareRestic) target() string { return filepath.Join(b.dir, "target") }
+
+func (b *bareRestic) backUp(ctx context.Context) error {
+	return b.run(ctx, b.volume, "backup", ".", "--host=velero")
+}
+
+func (b *bareRestic) restore(ctx context.Context) error {
+	return b.run(ctx, b.target(), "restore", "latest", "--target=.")
+}
+
+func (b *bareRestic) run(ctx context.Context, in string, args ...string) error {
+	cmd := exec.CommandContext(ctx, b.program, append(args, "--repo="+filepath.Join(b.dir, "repository"), "--cache-dir="+
+		filepath.Join(b.dir, "cache"), "--json")...)
+	cmd.Dir, cmd.Env = in, append(os.Environ(), "RESTIC_PASSWORD=secret", "RESTIC_PROGRESS_FPS=1")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("restic %s: %w: %s", args[0], err, output[max(0, len(output)-500):])
 	}
-	run := func(in string, args ...string) error {
-		cmd := exec.CommandContext(ctx, program, append(args, "--repo="+filepath.Join(side, "repository"), "--cache-dir="+
-			filepath.Join(side, "cache"), "--json")...)
-		cmd.Dir, cmd.Env = in, append(os.Environ(), "RESTIC_PASSWORD=secret", "RESTIC_PROGRESS_FPS=1")
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("restic %s: %w: %s", args[0], err, output[max(0, len(output)-500):])
-		}
-		return nil
-	}
-	return errors.Join(
-		run(side, "init"),
-		took(&m.backup, func() error { return run(volume, "backup", ".", "--host=velero") }),
-		took(&m.again, func() error { return run(volume, "backup", ".", "--host=velero") }),
-		took(&m.restore, func() error { return run(target, "restore", "latest", "--target=.") }),
-		os.RemoveAll(side),
-	)
+	return nil
 }
