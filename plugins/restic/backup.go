@@ -184,7 +184,7 @@ func (b *backup) concurrency(settings map[string]string) {
 	}
 	switch {
 	case files == 0:
-	case b.program.Has("backup", "--read-concurrency"):
+	case b.program.AtLeast(0, 15):
 		b.args = append(b.args, fmt.Sprintf("--read-concurrency=%d", files))
 	default:
 		b.warn("restic %s cannot read %d files at once, which needs 0.15 or newer", b.program.Version(), files)

@@ -63,7 +63,7 @@ func (s *session) restoreSettings(settings map[string]string) []string {
 			switch {
 			case err != nil:
 				s.warn("the setting WriteSparseFiles is %q, want true or false; it has no effect", value)
-			case sparse && s.program.Has("restore", "--sparse"):
+			case sparse && s.program.AtLeast(0, 15):
 				flags = append(flags, "--sparse")
 			case sparse:
 				s.warn("restic %s writes the holes of sparse files, which needs 0.15 or newer to be otherwise", s.program.Version())

@@ -13,11 +13,10 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Program is a restic program, and what it can do.
+// Program is a restic program of a version.
 type Program struct {
 	path    string
 	version [3]int
-	help    map[string]string // of commands, by name
 }
 
 // oldest is the oldest version that works: it has repositories of version 2, which Velero makes.
@@ -33,7 +32,7 @@ func Find(ctx context.Context, name string) (*Program, error) {
 	if err != nil {
 		return nil, framework.Invalid("find the restic program: %w; %s", err, advice)
 	}
-	p := &Program{path: path, help: map[string]string{}}
+	p := &Program{path: path}
 	printed, err := p.print(ctx, "version")
 	if err != nil {
 		return nil, err
@@ -47,11 +46,6 @@ func Find(ctx context.Context, name string) (*Program, error) {
 	}
 	if !p.AtLeast(oldest[0], oldest[1]) {
 		return nil, framework.Invalid("%s is restic %s; %s", path, p.Version(), advice)
-	}
-	for _, command := range []string{"backup", "restore"} {
-		if p.help[command], err = p.print(ctx, command, "--help"); err != nil {
-			return nil, err
-		}
 	}
 	return p, nil
 }
@@ -89,11 +83,6 @@ func (p *Program) Version() string {
 // AtLeast reports whether the version is major.minor or newer.
 func (p *Program) AtLeast(major, minor int) bool {
 	return p.version[0] > major || p.version[0] == major && p.version[1] >= minor
-}
-
-// Has reports whether a command has a flag: Has("restore", "--sparse").
-func (p *Program) Has(command, flag string) bool {
-	return strings.Contains(p.help[command], " "+flag+" ")
 }
 
 func firstLine(text string) string {
