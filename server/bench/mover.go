@@ -170,8 +170,10 @@ func (m *moverSite) round(ctx context.Context, round int, upload, again, downloa
 			return err
 		}
 	}
+	// What a side has restored is removed before the other one begins: new pages of memory are slower than used ones.
 	err = download.measure(
 		func() error { return bare.restore(ctx) }, func() error { return m.restore(ctx, target, name, snapshot) },
+		bare.target(), m.volume(target),
 	)
 	return errors.Join(
 		err, os.RemoveAll(m.volume(source)), os.RemoveAll(m.volume(target)), os.RemoveAll(store), os.RemoveAll(bare.dir),

@@ -76,14 +76,17 @@ func roomyDir(dir string, bytes uint64) (string, error) {
 // moverPair is how long the bare restic and the mover took for the same work, one call after the other.
 type moverPair struct{ bare, ours []time.Duration }
 
-// measure measures both sides once, by turns one or the other first. What was written before is on the disk then, so
-// that no side waits for the writes of another.
-func (p *moverPair) measure(bare, ours func() error) error {
+// measure measures both sides once, by turns one or the other first, and empties directories after each side. What was
+// written before is on the disk then, so that no side waits for the writes of another.
+func (p *moverPair) measure(bare, ours func() error, results ...string) error {
 	took := func(to *[]time.Duration, work func() error) error {
 		syscall.Sync()
 		began := time.Now()
 		err := work()
 		*to = append(*to, time.Since(began))
+		for _, dir := range results {
+			err = errors.Join(err, os.RemoveAll(dir), os.Mkdir(dir, 0o750))
+		}
 		return err
 	}
 	if len(p.bare)%2 == 1 {
