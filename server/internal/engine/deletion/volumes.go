@@ -12,7 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // Repositories has the data of volumes.
@@ -64,7 +64,7 @@ func StoredByUploads(loads []velerov2alpha1.DataUpload) (all []Stored) {
 }
 
 // StoredByMovements returns what DataUploads have stored according to the file volumeinfo of a backup.
-func StoredByMovements(infos []snapshot.VolumeInfo) (all []Stored) {
+func StoredByMovements(infos []volumes.VolumeInfo) (all []Stored) {
 	for i := range infos {
 		if moved := infos[i].DataMovement; infos[i].SnapshotDataMoved && moved != nil {
 			all = append(all, storedOfClaim(moved.DataMover, infos[i].PVCNamespace, infos[i].PVCName, moved.SnapshotHandle))
