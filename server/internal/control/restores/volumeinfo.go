@@ -136,7 +136,7 @@ func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabel
 			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]),
 			RestoreMethod: volumes.CSI, SnapshotDataMoved: true,
 			DataMovement: &volumes.MovementInfo{
-				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: volumes.UploaderType(d.Spec.DataMover),
+				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: string(velerov1.EngineOf(d.Spec.DataMover)),
 				SnapshotHandle: d.Spec.SnapshotID,
 				OperationID:    d.Labels[velerov1.AsyncOperationIDLabel], Size: d.Spec.SnapshotSize,
 			},

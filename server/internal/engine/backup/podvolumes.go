@@ -69,7 +69,7 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 	if len(chosen) == 0 {
 		return nil, nil, nil
 	}
-	if e.deps.Uploader != string(velerov1.RepositoryTypeRestic) {
+	if velerov1.MoverOf(velerov1.RepositoryType(e.deps.Uploader)) == "" {
 		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover "+
 			"for restic; start the server with --uploader-type=restic, and have the plugin %s on the node agents",
 			names(chosen), e.deps.Uploader, velerov1.BuiltInDataMover)

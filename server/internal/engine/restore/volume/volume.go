@@ -102,7 +102,7 @@ func List(infos []volumes.VolumeInfo, snapshots []volumes.Snapshot, podVolumes [
 			Method: volumes.PodVolume, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
 			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID), SnapshotID: p.Status.SnapshotID,
 		}
-		if isRestic(p.Spec.UploaderType) {
+		if isReadable(p.Spec.UploaderType) {
 			v.Restorer = framework.RolePodVolumeRestores
 		} else {
 			v.OfVelero = true
@@ -143,7 +143,7 @@ func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 		v.Restorer = framework.RoleClaimRestores
 	case i.BackupMethod == volumes.PodVolume && i.Result == volumes.Unusable:
 		v.Failed = true
-	case i.PodVolume != nil && isRestic(i.PodVolume.UploaderType):
+	case i.PodVolume != nil && isReadable(i.PodVolume.UploaderType):
 		v.Restorer, v.Empty = framework.RolePodVolumeRestores, i.PodVolume.SnapshotHandle == ""
 	case i.PodVolume != nil:
 		v.OfVelero = true
@@ -151,9 +151,10 @@ func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 	return v
 }
 
-// isRestic reports whether an uploader is restic, the only one of old backups, which did not name it.
-func isRestic(uploader string) bool {
-	return cmp.Or(uploader, string(velerov1.RepositoryTypeRestic)) == string(velerov1.RepositoryTypeRestic)
+// isReadable reports whether there is a data mover for what an uploader has stored. Old backups had restic alone, and
+// did not name it.
+func isReadable(uploader string) bool {
+	return velerov1.MoverOf(cmp.Or(velerov1.RepositoryType(uploader), velerov1.RepositoryTypeRestic)) != ""
 }
 
 func fileSystemBackup(uploader, snapshot string) string {
