@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"time"
@@ -88,7 +89,7 @@ func podVolumeBackups() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: velerov1.MoverOf(s.UploaderType),
+				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType),
 				engine:   s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.Pod.Namespace, tags: s.Tags, settings: s.UploaderSettings,
 				namespace: s.Pod.Namespace,
@@ -118,7 +119,7 @@ func podVolumeRestores() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: velerov1.MoverOf(s.UploaderType), engine: s.UploaderType,
+				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.SourceNamespace, snapshotID: s.SnapshotID,
 				settings:  s.UploaderSettings,
 				namespace: s.Pod.Namespace, bytes: s.SnapshotSize,
@@ -191,6 +192,11 @@ func dataDownloads() *kind {
 			}
 		},
 	}
+}
+
+// moverOf returns the data mover for an uploader, whose default is kopia; "" if there is none.
+func moverOf(uploader velerov1.RepositoryType) string {
+	return velerov1.MoverOf(cmp.Or(uploader, velerov1.RepositoryTypeKopia))
 }
 
 // load is a custom resource of one of the four kinds.

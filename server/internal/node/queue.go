@@ -246,7 +246,7 @@ func engineOf(l *load) velerov1.RepositoryType {
 
 // foreign reports whether a load for which this agent has no mover belongs to another controller.
 func (q *admission) foreign(l *load) bool {
-	return l.podLabel != "" || l.spec.mover == "" && q.BesideVelero
+	return l.podLabel != "" || q.BesideVelero
 }
 
 // ask asks the policy about a load. ahead is the number of New loads that are older, and restores that of the New loads

@@ -70,9 +70,8 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 		return nil, nil, nil
 	}
 	if velerov1.MoverOf(velerov1.RepositoryType(e.deps.Uploader)) == "" {
-		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover "+
-			"for restic; start the server with --uploader-type=restic, and have the plugin %s on the node agents",
-			names(chosen), e.deps.Uploader, velerov1.BuiltInDataMover)
+		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: there are data movers "+
+			"for kopia and restic; start the server with --uploader-type=kopia", names(chosen), e.deps.Uploader)
 	}
 	var all []string
 	for _, v := range chosen {

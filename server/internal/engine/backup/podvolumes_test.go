@@ -73,8 +73,8 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 			warns: []string{"although annotation backup.velero.io/backup-volumes names it: its claim data or persistent " +
 				"volume has the label velero.io/exclude-from-backup=true"}},
 		"a shared claim": {in: "claim", pods: 2, want: "claim"},
-		"kopia": {in: "dir", uploader: "kopia",
-			fails: "volume dir cannot be backed up from the file system with uploader \"kopia\""},
+		"no data mover": {in: "dir", uploader: "tape",
+			fails: "volume dir cannot be backed up from the file system with uploader \"tape\""},
 	}
 	number := 0
 	for name, row := range rows {

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
@@ -57,7 +59,8 @@ type claimsOfPods struct {
 func newVolumeState(req Request, deps Deps) *volumeState {
 	wanted := req.Backup.Spec.SnapshotVolumes
 	return &volumeState{
-		infos:   volumes.Infos{DataMover: req.Backup.Spec.DataMover},
+		infos: volumes.Infos{DataMover: velerov1.DataMoverFor(req.Backup.Spec.DataMover,
+			velerov1.RepositoryType(cmp.Or(deps.Uploader, string(velerov1.RepositoryTypeRestic))))},
 		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
 		snapshot: wanted == nil || *wanted,
 		hasCSI: deps.CSI && slices.ContainsFunc(req.Actions,

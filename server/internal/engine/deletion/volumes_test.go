@@ -55,7 +55,7 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 	data := deletion.StoredByPods([]velerov1.PodVolumeBackup{
 		ofPod("shop", "a", "restic"), ofPod("locked", "b", "restic"), ofPod("web", "c", "restic"), ofPod("shop", "a",
 			"restic"), ofPod("shop", "", "restic"),
-		ofPod("shop", "stays", "kopia"), ofPod("shop", "stays-too", ""), old,
+		ofPod("shop", "k", "kopia"), ofPod("shop", "k-too", ""), old,
 	})
 	data = append(data, deletion.StoredByUploads([]velerov2alpha1.DataUpload{
 		ofClaim("shop", "d", velerov1.BuiltInDataMover), ofClaim("shop", "", velerov1.BuiltInDataMover), ofClaim("shop",
@@ -78,9 +78,11 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"cleat.dev/restic default/shop": {"a", "of-old-velero", "d"}, "cleat.dev/restic default/web": {"c"},
 		"cleat.dev/restic default/far":   {"g"},
+		"cleat.dev/kopia default/shop":   {"k", "k-too", "of-velero", "of-velero-too"},
+		"cleat.dev/kopia default/far":    {"h"},
 		"vendor.io/present default/shop": {"e"},
 	}, from.forgotten)
-	require.Equal(t, []string{"far/g", "shop/a", "shop/of-old-velero", "shop/d", "shop/e", "web/c"}, forgotten)
+	require.Equal(t, []string{"far/h", "far/g", "shop/k", "shop/k-too", "shop/of-velero", "shop/of-velero-too", "shop/a", "shop/of-old-velero", "shop/d", "shop/e", "web/c"}, forgotten)
 	failures, ok := errors.AsType[*deletion.Failures](err)
 	require.True(t, ok)
 	require.Equal(t, 1, failures.Count)

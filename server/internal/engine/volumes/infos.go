@@ -14,7 +14,7 @@ import (
 
 // Infos collects what a backup knows of the data of its persistent volumes. It is safe for concurrent use.
 type Infos struct {
-	// DataMover is spec.datamover of the backup.
+	// DataMover is the name of the data mover of the backup.
 	DataMover string
 
 	mu        sync.Mutex

@@ -25,7 +25,7 @@ func Movements(operations []operation.Operation, roles operation.Roles) []operat
 
 // infosOfMovements returns the entries of the volumes whose data is moved. The caller holds mu.
 func (i *Infos) infosOfMovements(operations []operation.Operation, roles operation.Roles) (infos []*VolumeInfo) {
-	byClaim, mover := i.byClaim(), velerov1.DataMoverFor(i.DataMover)
+	byClaim, mover := i.byClaim(), i.DataMover
 	for _, op := range Movements(operations, roles) {
 		info := &VolumeInfo{PVCNamespace: op.Item.Namespace, PVCName: op.Item.Name}
 		if known := byClaim[types.NamespacedName{Namespace: op.Item.Namespace, Name: op.Item.Name}]; known != nil {

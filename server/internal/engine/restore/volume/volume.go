@@ -49,7 +49,7 @@ type Volume struct {
 	Failed bool
 	// Moved says that a data mover has moved the data of a CSI snapshot.
 	Moved bool
-	// OfVelero says that only Velero can read the data, which is in a repository of kopia.
+	// OfVelero is set if only Velero can read the data, because there is no data mover for its engine.
 	OfVelero bool
 	// Snapshot is the one from which a new volume can be made; nil if there is none.
 	Snapshot *volumes.Snapshot
@@ -137,8 +137,6 @@ func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 		v.Snapshot = taken
 	case i.BackupMethod == volumes.CSI && i.Result == volumes.Unusable:
 		v.Failed = true
-	case i.SnapshotDataMoved && i.DataMovement != nil && velerov1.IsVeleroDataMover(i.DataMovement.DataMover):
-		v.OfVelero = true
 	case i.BackupMethod == volumes.CSI:
 		v.Restorer = framework.RoleClaimRestores
 	case i.BackupMethod == volumes.PodVolume && i.Result == volumes.Unusable:
