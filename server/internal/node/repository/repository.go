@@ -251,7 +251,7 @@ func isClaimedReady(known *velerov1.BackupRepository) bool {
 func (o *Opener) create(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository,
 ) error {
-	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true}, nil)
+	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true, Settings: known.Spec.RepositoryConfig}, nil)
 	before := known.DeepCopy()
 	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""
 	if failed != nil {
