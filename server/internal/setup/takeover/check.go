@@ -120,9 +120,8 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 			f.note("daemonset %s runs cleat's node agents, which go on", agent.Name)
 			continue
 		}
-		f.miss("daemonset %s is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of "+
-			"restic and data movers that are plugins, replace it by the DaemonSet that \"cleat install --use-node-agent "+
-			"--dry-run -o yaml\" prints", agent.Name)
+		f.miss("daemonset %s is Velero's node agent, which does not move the data of volumes for cleat: replace it by the "+
+			"DaemonSet that \"cleat install --use-node-agent --dry-run -o yaml\" prints", agent.Name)
 	}
 	return nil
 }
