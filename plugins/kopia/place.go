@@ -29,6 +29,8 @@ type place struct {
 	// reach returns an error unless the bucket can be reached. Its errors say what to check.
 	reach func(ctx context.Context) error
 	open  func(ctx context.Context, create bool) (blob.Storage, error)
+	// foreign reports whether there are files that are no blobs; nil if all files are.
+	foreign func() (bool, error)
 }
 
 // newPlace returns the place of a repository. It does not access it.
@@ -61,6 +63,7 @@ func newPlace(ctx context.Context, r dmv1.Repository) (*place, error) {
 		open: func(ctx context.Context, create bool) (blob.Storage, error) {
 			return storage.OpenDirectory(ctx, folder, create)
 		},
+		foreign: func() (bool, error) { return storage.HasOthers(folder) },
 	}, nil
 }
 

@@ -97,6 +97,12 @@ func (s *session) look(ctx context.Context, create bool) (blob.Storage, reposito
 		return nil, repository.Nothing, err
 	}
 	state, err := repository.Look(ctx, st)
+	if err == nil && state == repository.Nothing && s.place.foreign != nil {
+		var foreign bool
+		if foreign, err = s.place.foreign(); foreign {
+			state = repository.Foreign
+		}
+	}
 	if err != nil {
 		_ = st.Close(context.WithoutCancel(ctx)) // nothing was written
 		return nil, state, err

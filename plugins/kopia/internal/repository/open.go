@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/kopia/kopia/repo/blob"
 	"github.com/kopia/kopia/repo/blob/throttling"
 	"github.com/kopia/kopia/repo/content"
+	"github.com/kopia/kopia/repo/format"
 
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
 )
@@ -31,6 +33,8 @@ type Options struct {
 	CacheLimit int64
 	// UploadLimit and DownloadLimit are in bytes per second; 0 is none.
 	UploadLimit, DownloadLimit int64
+	// Now is the clock; nil for that of the system.
+	Now func() time.Time
 }
 
 // caching returns the caches, as Velero divides them: a fifth for metadata, and the rest for data. Beyond four fifths,
@@ -55,9 +59,6 @@ type Repository struct {
 	fatal atomic.Pointer[error]
 }
 
-// formatCacheDuration is for how long kopia may use the format of a repository from its cache.
-const formatCacheDuration = time.Nanosecond
-
 // Open opens the repository in a storage, and owns the storage from then on.
 func Open(ctx context.Context, st blob.Storage, options Options) (*Repository, error) {
 	registered := storage.Register(st)
@@ -77,7 +78,15 @@ func (r *Repository) open(ctx context.Context, st *storage.Registered, options O
 	if err != nil {
 		return err
 	}
+	if options.Cache != "" { // the repository may be another one of the same place
+		for _, name := range []string{format.KopiaRepositoryBlobID, format.KopiaBlobCfgBlobID} {
+			if err := os.Remove(filepath.Join(options.Cache, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
 	opened, err := repo.Open(ctx, file, options.Password, &repo.Options{
+		TimeNowFunc:          options.Now,
 		DisableRepositoryLog: true,
 		DoNotWaitForUpgrade:  true,
 		OnFatalError:         func(err error) { r.fatal.Store(&err) }, // the default ends the process
@@ -101,7 +110,6 @@ func (r *Repository) configure(st *storage.Registered, options Options) (file st
 		Caching: options.caching(),
 		ClientOptions: repo.ClientOptions{
 			Hostname: Client, Username: Client, ReadOnly: options.ReadOnly, Description: "cleat",
-			FormatBlobCacheDuration: formatCacheDuration,
 		},
 	}
 	if options.UploadLimit > 0 || options.DownloadLimit > 0 {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/kopia/kopia/fs"
 	"github.com/kopia/kopia/repo"
 	"github.com/kopia/kopia/repo/manifest"
 	"github.com/kopia/kopia/snapshot"
 	"github.com/kopia/kopia/snapshot/policy"
-	"github.com/kopia/kopia/snapshot/snapshotfs"
 	"github.com/kopia/kopia/snapshot/upload"
 )
 
@@ -162,14 +162,12 @@ func Store(ctx context.Context, w repo.RepositoryWriter, load *Load) (*snapshot.
 	uploader.Progress = load.Progress
 	uploader.DisableIgnoreRules = true
 	uploader.CheckpointLabels = load.Tags
-	stop := context.AfterFunc(ctx, uploader.Cancel)
-	defer stop()
+	lasting, release := lastingFor(ctx, uploader.Cancel)
+	defer release()
 	var previous []*snapshot.Manifest
 	if load.Parent != nil {
 		previous = append(previous, load.Parent)
 	}
-	// kopia ends an upload without errors if it is cancelled by itself, and not by the context
-	lasting := context.WithoutCancel(ctx)
 	stored, err := uploader.Upload(lasting, load.Root, policies, load.Source, previous...)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -199,6 +197,23 @@ func Store(ctx context.Context, w repo.RepositoryWriter, load *Load) (*snapshot.
 	return stored, nil
 }
 
+// grace is how long a load may work on after it was cancelled, to keep what was uploaded.
+const grace = 20 * time.Second
+
+// lastingFor calls cancel when ctx ends, and returns a context that ends some time later: kopia loses what it has
+// uploaded if its context ends, and not if its upload is cancelled.
+func lastingFor(ctx context.Context, cancel func()) (lasting context.Context, release func()) {
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		cancel()
+		time.AfterFunc(grace, end)
+	})
+	return lasting, func() {
+		stop()
+		end()
+	}
+}
+
 // dropCheckpoints removes the incomplete snapshots of a load, which kopia makes every 45 minutes.
 func dropCheckpoints(ctx context.Context, w repo.RepositoryWriter, key string) error {
 	found, err := find(ctx, w, map[string]string{manifest.TypeLabelKey: snapshot.ManifestType, KeyTag: key})
@@ -214,15 +229,6 @@ func dropCheckpoints(ctx context.Context, w repo.RepositoryWriter, key string) e
 		}
 	}
 	return nil
-}
-
-// Root returns the root directory of a snapshot.
-func Root(r repo.Repository, of *snapshot.Manifest) (fs.Directory, error) {
-	root, ok := snapshotfs.EntryFromDirEntry(r, of.RootEntry).(fs.Directory)
-	if !ok {
-		return nil, fmt.Errorf("the root of snapshot %s is not a directory", of.ID)
-	}
-	return root, nil
 }
 
 // Size returns the size of the files of a snapshot, and how many there are.

@@ -25,3 +25,14 @@ func OpenDirectory(ctx context.Context, path string, create bool) (blob.Storage,
 	}
 	return st, nil
 }
+
+// HasOthers reports whether a directory has files that are not those of a storage.
+func HasOthers(path string) (bool, error) {
+	entries, err := os.ReadDir(path)
+	for _, entry := range entries {
+		if entry.Name() != ".shards" {
+			return true, err
+		}
+	}
+	return false, err
+}
