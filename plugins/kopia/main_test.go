@@ -11,7 +11,12 @@ import (
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	"github.com/cleat-dev/cleat/framework/plugintest"
 	"github.com/cleat-dev/cleat/plugins/kopia"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
+
+var plane = controlplane.Shared{Common: true}
+
+func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
 // password is that of all repositories, Velero's default.
 const password = "static-passw0rd"
