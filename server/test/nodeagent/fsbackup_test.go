@@ -401,7 +401,7 @@ func TestAcceptVolumes_FSBackup(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseCompleted, f.ended("killed").Status.Phase, "whatever the first server was doing")
 	require.Len(t, f.loadsOf(t.Context(), "killed"), 2, "none is made twice")
 
-	f.restoreInto(t, "restored", "restored-"+f.namespace, db)
+	f.restoreInto(t, "b", "restored", "restored-"+f.namespace, db)
 	f.failRestores(t, shop)
 
 	snapshots := filepath.Join(f.bucket, "restic", shop, "snapshots")
@@ -479,13 +479,13 @@ func (f *files) loadsOf(ctx context.Context, backup string) []velerov1.PodVolume
 	return list.Items
 }
 
-// restoreInto restores backup b into another namespace and compares the volumes.
-func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod) {
+// restoreInto restores a backup into another namespace and compares the volumes.
+func (f *files) restoreInto(t *testing.T, backup, name, namespace string, db *corev1.Pod) {
 	t.Helper()
 	r := &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov1.RestoreSpec{
-			BackupName: "b", NamespaceMapping: map[string]string{db.Namespace: namespace},
+			BackupName: backup, NamespaceMapping: map[string]string{db.Namespace: namespace},
 			UploaderConfig: &velerov1.UploaderConfigForRestore{ParallelFilesDownload: 2},
 		},
 	}
@@ -535,5 +535,5 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 	}
 	described, err := f.cleat("restore", "describe", name, "--details")
 	require.NoError(t, err, described)
-	require.Contains(t, described, "restic Restores:")
+	require.Contains(t, described, string(loads.Items[0].Spec.UploaderType)+" Restores:")
 }
