@@ -152,7 +152,7 @@ func (s *session) end(ctx context.Context) {
 	if s.Repository == nil {
 		return
 	}
-	if err := s.Repository.Close(ctx); err != nil {
+	if err := s.Close(ctx); err != nil {
 		framework.Log(ctx).Warn("could not close the repository", "repository", s.of.String(), "error", s.clean(err.Error()))
 	}
 }

@@ -128,7 +128,7 @@ func trapLinks(t *testing.T) {
 	require.NoError(t, os.Symlink("elsewhere", filepath.Join(volume, "link")))
 	stored := backup(t, m, r, "k", volume)
 	write(t, outside, map[string]string{"file": "outside"})
-	// links at the places of a directory and a file, a directory at those of a file and a link, a file at one of a directory
+	// links are where a directory and a file will be, a directory where a link will be, a file where a directory will be
 	require.NoError(t, os.Symlink(outside, filepath.Join(target, "etc")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "file"), filepath.Join(target, "file")))
 	write(t, target, map[string]string{"link/x/y": "in the way", "dir": "in the way"})

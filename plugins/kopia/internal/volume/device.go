@@ -48,7 +48,8 @@ func Device(path string) (fs.Directory, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return virtualfs.NewStaticDirectory(deviceFile, []fs.Entry{&device{path: path, size: size, read: time.Now()}}), size, nil
+	content := &device{path: path, size: size, read: time.Now()}
+	return virtualfs.NewStaticDirectory(deviceFile, []fs.Entry{content}), size, nil
 }
 
 // device implements fs.File.

@@ -92,10 +92,10 @@ func (l *Losses) Warnings() []string {
 		renamed:   "names are not UTF-8, which kopia cannot store: the bytes that are not are stored as \\xff and the like",
 		special:   "FIFOs, sockets or devices, which kopia does not store: they are not in the snapshot",
 		hardLinks: "files have several names, which kopia stores as files of their own",
-		attributes: "objects have extended attributes, such as ACLs or capabilities, which kopia does not store: restore them " +
-			"by other means",
-		placeholders: "names end in " + placeholderSuffix + ": cleat.dev/kopia restores these files, but Velero and kopia take " +
-			"them for placeholders, and may delete them, or fail",
+		attributes: "objects have extended attributes, such as ACLs or capabilities, which kopia does not store: restore " +
+			"them by other means",
+		placeholders: "names end in " + placeholderSuffix + ": cleat.dev/kopia restores these files, but Velero and kopia " +
+			"take them for placeholders, and may delete them, or fail",
 	} {
 		if of := l.found[k]; of.count > 0 {
 			more := ""
