@@ -214,8 +214,8 @@ const (
 	waitsForPod
 )
 
-// settleClaim returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that
-// say where the volume is.
+// settleClaim returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels
+// that say where the volume is.
 func (h *Hub) settleClaim(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, former *PVInfo,
 ) (binding, error) {

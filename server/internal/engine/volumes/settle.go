@@ -71,17 +71,13 @@ func (h *Hub) Settle(
 	if ofPods {
 		settlePodVolumes(infos, loads)
 	}
-	taken, moved := settleSnapshots(infos, operations, h.Roles), settleMovements(infos, operations, uploads, h.Roles)
-	if !ofPods && !taken && !moved {
-		return nil
-	}
+	settleSnapshots(infos, operations, h.Roles)
+	settleMovements(infos, operations, uploads, h.Roles)
 	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
 }
 
-// settleSnapshots completes the entries of volumes whose snapshots were operations that have ended. It reports whether there are
-// such.
-func settleSnapshots(infos []VolumeInfo, operations []operation.Operation, roles operation.Roles) bool {
-	settled := false
+// settleSnapshots completes the entries of volumes whose snapshots were operations that have ended.
+func settleSnapshots(infos []VolumeInfo, operations []operation.Operation, roles operation.Roles) {
 	for i := range infos {
 		info := &infos[i]
 		if info.BackupMethod != CSI || info.SnapshotDataMoved || info.CSI == nil || info.CSI.OperationID == "" {
@@ -94,7 +90,7 @@ func settleSnapshots(infos []VolumeInfo, operations []operation.Operation, roles
 			continue
 		}
 		ready := operations[at].Phase == operation.Completed
-		info.CSI.ReadyToUse, info.Result, settled = &ready, Unusable, true
+		info.CSI.ReadyToUse, info.Result = &ready, Unusable
 		if ready {
 			info.Result = Succeeded
 		}
@@ -102,16 +98,14 @@ func settleSnapshots(infos []VolumeInfo, operations []operation.Operation, roles
 			info.CompletionTimestamp = &metav1.Time{Time: updated.Truncate(time.Second)}
 		}
 	}
-	return settled
 }
 
 // settleMovements completes the entries of volumes whose data was moved by operations that have ended. uploads are the
-// DataUploads of the backup by their operations. It reports whether there are such.
+// DataUploads of the backup by their operations.
 func settleMovements(
 	infos []VolumeInfo, operations []operation.Operation, uploads map[string]*velerov2alpha1.DataUpload,
 	roles operation.Roles,
-) bool {
-	settled := false
+) {
 	for i := range infos {
 		info := &infos[i]
 		if !info.SnapshotDataMoved || info.DataMovement == nil {
@@ -124,7 +118,7 @@ func settleMovements(
 		if at < 0 {
 			continue
 		}
-		info.Result, settled = Unusable, true
+		info.Result = Unusable
 		if operations[at].Phase == operation.Completed {
 			info.Result = Succeeded
 		}
@@ -153,7 +147,6 @@ func settleMovements(
 			info.CompletionTimestamp = status.CompletionTimestamp
 		}
 	}
-	return settled
 }
 
 // settlePodVolumes completes the entries of volumes of pods with their PodVolumeBackups, which have ended.
