@@ -200,7 +200,8 @@ func formerVolumes(ctx context.Context, of RestoreEnd) (map[types.NamespacedName
 			info.BackupMethod != CSI && info.BackupMethod != PodVolume {
 			continue
 		}
-		former[types.NamespacedName{Namespace: of.Restore.Spec.TargetNamespace(info.PVCNamespace), Name: info.PVCName}] = info.PV
+		namespace := of.Restore.Spec.TargetNamespace(info.PVCNamespace)
+		former[types.NamespacedName{Namespace: namespace, Name: info.PVCName}] = info.PV
 	}
 	return former, nil
 }

@@ -96,6 +96,10 @@ type disks struct {
 	deleted []string
 }
 
+func locationOfDisks() *velerov1.VolumeSnapshotLocation {
+	return &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "disks"}}
+}
+
 func (d *disks) OpenSnapshotter(
 	context.Context, *velerov1.VolumeSnapshotLocation,
 ) (volumesnapshotter.Snapshotter, error) {
@@ -152,7 +156,7 @@ func TestSettleCompletesTheFilesInOnePass(t *testing.T) {
 	upload := func(name, mover string) *velerov2alpha1.DataUpload {
 		load := &velerov2alpha1.DataUpload{ObjectMeta: meta(name)}
 		load.Spec.DataMover = mover
-		load.Status = velerov2alpha1.DataUploadStatus{LoadStatus: status(velerov1.LoadPhaseCompleted), SnapshotID: "of-" + name}
+		load.Status.LoadStatus, load.Status.SnapshotID = status(velerov1.LoadPhaseCompleted), "of-"+name
 		return load
 	}
 	whole, failed, forged := pod("whole", "data", velerov1.LoadPhaseCompleted), pod("failed", "logs",
@@ -166,7 +170,8 @@ func TestSettleCompletesTheFilesInOnePass(t *testing.T) {
 	}
 	b := newBucket()
 	ofPod := func(volume string) VolumeInfo {
-		return VolumeInfo{BackupMethod: PodVolume, PodVolume: &PodInfo{PodNamespace: "shop", PodName: "db", VolumeName: volume}}
+		pod := &PodInfo{PodNamespace: "shop", PodName: "db", VolumeName: volume}
+		return VolumeInfo{BackupMethod: PodVolume, PodVolume: pod}
 	}
 	ofUpload := func(id string) VolumeInfo {
 		return VolumeInfo{BackupMethod: CSI, SnapshotDataMoved: true, DataMovement: &MovementInfo{OperationID: id}}
@@ -244,7 +249,7 @@ func TestWhatABackupDoesNotHaveIsDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := apiServer(t, &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "disks"}})
+			c := apiServer(t, locationOfDisks())
 			system, csi, b := &disks{}, &csiSnapshots{}, newBucket()
 			hub := &Hub{
 				Live: c, Namespace: "velero", Snapshotters: system, CSI: csi,
@@ -305,12 +310,13 @@ func (d digest) Tags() map[string]string                                 { retur
 
 func TestRemoveDeletesWhatIsProven(t *testing.T) {
 	t.Parallel()
-	c := apiServer(t, &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "disks"}},
-		&velerov2alpha1.DataUpload{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "du", Labels: map[string]string{velerov1.BackupUIDLabel: "u"}},
-			Spec:       velerov2alpha1.DataUploadSpec{DataMover: velerov1.BuiltInDataMover, SourceNamespace: "shop"},
-			Status:     velerov2alpha1.DataUploadStatus{SnapshotID: "moved"},
-		})
+	c := apiServer(t, locationOfDisks(), &velerov2alpha1.DataUpload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "velero", Name: "du", Labels: map[string]string{velerov1.BackupUIDLabel: "u"},
+		},
+		Spec:   velerov2alpha1.DataUploadSpec{DataMover: velerov1.BuiltInDataMover, SourceNamespace: "shop"},
+		Status: velerov2alpha1.DataUploadStatus{SnapshotID: "moved"},
+	})
 	system, b, from := &disks{}, newBucket(), repositories{forgotten: map[string][]string{}}
 	var snapshots []Snapshot
 	for _, id := range []string{"snap-1", "held", "", "snap-2"} {

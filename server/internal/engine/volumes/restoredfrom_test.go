@@ -42,19 +42,23 @@ func TestRestoredFromNamesWhatVolumesWereMadeOf(t *testing.T) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pod"},
 		}}},
 	}}
-	c := apiServer(t, vs, claim("csi", taken("vs")), claim("broken", taken("none")), claim("moved", nil), claim("pod", nil),
-		claim("plain", nil), pod, &v2alpha1.DataDownload{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "dd", Labels: map[string]string{velerov1.RestoreNameLabel: "r",
-				velerov1.AsyncOperationIDLabel: "op"}},
+	named := func(name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
+	}
+	c := apiServer(t,
+		vs, pod, claim("csi", taken("vs")), claim("broken", taken("none")), claim("moved", nil), claim("pod", nil),
+		claim("plain", nil),
+		&v2alpha1.DataDownload{
+			ObjectMeta: named("dd", map[string]string{velerov1.RestoreNameLabel: "r", velerov1.AsyncOperationIDLabel: "op"}),
 			Spec: v2alpha1.DataDownloadSpec{TargetVolume: v2alpha1.TargetVolumeSpec{Namespace: namespace, PVC: "moved"},
 				SnapshotID: "repo"},
-		}, &v2alpha1.DataDownload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-another"}}, &velerov1.PodVolumeRestore{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pvr", Labels: labels},
-			Spec: velerov1.PodVolumeRestoreSpec{
-				Pod: velerov1.ObjectReference{Namespace: namespace, Name: "db"}, Volume: "files", UploaderType: "kopia",
-				SnapshotID: "files-id",
-			},
-		})
+		},
+		&v2alpha1.DataDownload{ObjectMeta: named("of-another", nil)},
+		&velerov1.PodVolumeRestore{ObjectMeta: named("pvr", labels), Spec: velerov1.PodVolumeRestoreSpec{
+			Pod: velerov1.ObjectReference{Namespace: namespace, Name: "db"}, Volume: "files", UploaderType: "kopia",
+			SnapshotID: "files-id",
+		}},
+	)
 	of := func(name string) string { return namespace + "/" + name + "(created)" }
 	found, err := (&Hub{Live: c, Namespace: namespace}).RestoredFrom(t.Context(),
 		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}},
