@@ -29,6 +29,8 @@ func (r repositories) Forget(
 		return nil, errors.New("the repository is locked")
 	case mover == "vendor.io/absent" || r.away:
 		return nil, fmt.Errorf("%w: %s", ErrNoMover, mover)
+	case mover == "vendor.io/present" && tags != nil:
+		return nil, errors.New("the mover of a vendor need not look at tags")
 	}
 	key := mover + " " + location + "/" + namespace
 	for _, id := range snapshots {
