@@ -17,7 +17,9 @@ import (
 )
 
 // exposing returns the claim and the pod that expose the volume of a load, when the load has a phase.
-func (v *volumeSite) exposing(kind, name string, phase velerov1.LoadPhase) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+func (v *volumeSite) exposing(
+	kind, name string, phase velerov1.LoadPhase,
+) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
 	v.t.Helper()
 	v.awaitPhase(kind+"/"+name, phase)
 	claim, pod := new(corev1.PersistentVolumeClaim), new(corev1.Pod)

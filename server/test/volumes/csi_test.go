@@ -202,7 +202,9 @@ func (v *volumeSite) leavesNothing() {
 }
 
 // restore restores a backup, into another namespace unless that is "", and returns the restore with its results.
-func (v *volumeSite) restore(name, backup, into string, change func(*velerov1.RestoreSpec)) (*velerov1.Restore, string) {
+func (v *volumeSite) restore(
+	name, backup, into string, change func(*velerov1.RestoreSpec),
+) (*velerov1.Restore, string) {
 	v.T.Helper()
 	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
 		Spec: velerov1.RestoreSpec{BackupName: backup}}

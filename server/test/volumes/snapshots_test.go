@@ -294,9 +294,9 @@ func snapshotsThereAndBack(t *testing.T) {
 	require.Empty(t, d.list("snapshots"))
 	require.Empty(t, s.Files("backups/b"))
 	audited := `audit: deletion of a backup: outcome=%s backup=b uid=` + string(b.UID) +
-		` why=requested .* requestManager=cleat\S* .* restores=\[%s\] snapshots=\["disks/` + taken[0]
-	awaitMatch(v, fmt.Sprintf(audited, "failed", `.*"copy".*`))
-	awaitMatch(v, fmt.Sprintf(audited, "deleted", "")) // the restores are gone by then
+		` why=requested .* requestManager=%s .* restores=\[%s\] snapshots=\["disks/` + taken[0]
+	awaitMatch(v, fmt.Sprintf(audited, "failed", filepath.Base(os.Args[0]), `.*"copy".*`)) // requested by the test
+	awaitMatch(v, fmt.Sprintf(audited, "deleted", "cleat", ""))                            // the restores are gone by then
 }
 
 func snapshotsAsTheSpecSays(t *testing.T) {
