@@ -17,11 +17,11 @@ type object struct {
 	included manifest.Inclusion
 
 	// Set if there are item block actions.
-	block           *block // that it is in, or for one of whose objects it was requested; nil if it is alone
+	block           *block // contains the object, or the one that requested it; nil if it is alone
 	assigned        bool   // to its block
 	key             key    // if assigned
 	namespace, name string // if it is in the block because of a relation
-	missing         bool   // the same, but it could not be read
+	missing         bool   // a related object that could not be read
 }
 
 // block is a group of objects that one worker backs up, one after the other.

@@ -92,13 +92,13 @@ func TestCommandsEndWithTheirContext(t *testing.T) {
 	require.ErrorIs(t, err, stopped)
 }
 
-// proxy returns the address of a proxy before the API server.
+// proxy returns the address of a proxy for the API server.
 func (s *site) proxy(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) *Executor {
 	t.Helper()
 	target, err := url.Parse(s.config.Host)
 	require.NoError(t, err)
 	config := rest.CopyConfig(s.config)
-	config.NextProtos = []string{"http/1.1"} // which can be upgraded
+	config.NextProtos = []string{"http/1.1"} // can be upgraded
 	transport, err := rest.TransportFor(config)
 	require.NoError(t, err)
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// starter is an action that starts operations as a version does.
+// starter is an action that starts operations like a given version.
 type starter versioning.Starts
 
 func (starter) Name() string { return "a.io/copy" }
