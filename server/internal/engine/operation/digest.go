@@ -22,7 +22,7 @@ func Digest(all []Operation) string {
 	sum := sha256.New()
 	encoder := json.NewEncoder(sum)
 	for _, o := range sorted {
-		_ = encoder.Encode(identity{o.Action, o.ID, o.Item, o.PostOperationItems}) // strings can always be encoded, and a hash has no errors
+		_ = encoder.Encode(identity{o.Action, o.ID, o.Item, o.PostOperationItems}) // cannot fail for strings and a hash
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -30,7 +30,7 @@ const (
 	slowing    = 20                     // the pace is the age divided by this number
 	stallPolls = 4                      // polls in the time that an operation may take without progress
 	concurrent = 4                      // calls of one action
-	gathering  = 5                      // a call may be early by the pace divided by this number, to share a request with others
+	gathering  = 5                      // a call may be early by the pace divided by this, to share a request
 	sweepEvery = time.Second            // time between two checks for timeouts
 )
 

@@ -45,7 +45,7 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 		if err != nil {
 			return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 		}
-		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is meant for the objects that the restore creates
+		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is for objects that the restore creates
 			r.obj.RemoveAnnotations(ephemeralAnnotation)
 			r.reset.RemoveAnnotations(ephemeralAnnotation)
 		}

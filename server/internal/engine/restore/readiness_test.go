@@ -193,7 +193,7 @@ func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	options.Workers = 2
 	options.PollInterval = 200 * time.Millisecond
 	options.ResourceTimeout = time.Hour
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // reached if some items wait for the slots of others
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // reached if items wait for the slots of others
 	defer cancel()
 	result, err := Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, c.config),
 		Options: options}, Request{

@@ -38,7 +38,7 @@ type state struct {
 	reported    map[string]bool               // keys of messages that are already in the results
 	gaps        []string
 	leftOut     map[schema.GroupResource]int // objects that were not restored because of a server
-	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated because the server depends on them
+	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated because the server needs them
 }
 
 func newState(progress func(done, total int)) state {

@@ -6,7 +6,7 @@
 //     the other, and each decision takes all earlier admissions into account.
 //   - A note permits one write only: it names the resource version of the New load, on which the write of Accepted
 //     is conditional. If the load is New in another version, the note is void.
-//   - A note is dropped when its load is InProgress, ended or deleted in the cache. A load never goes back to an earlier
+//   - A note is dropped when its load is InProgress, ended or deleted in the cache. A load never returns to an earlier
 //     phase, so an old cache only makes notes last too long: agents count too many loads, never too few.
 //
 // The ledger is never written only to drop notes: void notes are ignored until the next write drops them.

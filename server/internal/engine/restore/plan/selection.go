@@ -44,7 +44,7 @@ type Selection struct {
 	present    []string // namespaces of the backup
 	resources  filter.Names
 	status     filter.Names
-	unresolved []string // names of resources that the cluster does not serve, and globs that match none of its resources
+	unresolved []string // names of resources that the cluster does not serve, and globs that match none of them
 	namespaces filter.Namespaces
 	selectors  *filter.Selectors
 	policy     filter.RuleLists // rules of the resource policy; where they decide, the label selectors do not apply
