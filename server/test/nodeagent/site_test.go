@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an expected event.
 const patience = 10 * time.Minute
 
 // retry repeats a request until it succeeds.
@@ -84,7 +84,7 @@ type site struct {
 	history     *history
 	owner       types.UID // of a Restore
 	begun       map[bool]bool
-	// the Backup, and true is the Restore, to which loads that are created by hand belong
+	// The Backup (false) and the Restore (true) of loads that are created by hand.
 	runs map[bool]client.Object
 }
 
@@ -160,7 +160,7 @@ func newEmptySite(t *testing.T, p *plane) *site {
 	return s
 }
 
-// isRestore reports whether an object is a load, and whether it is one of a Restore.
+// isRestore reports whether an object is a load, and whether it belongs to a Restore.
 func isRestore(object client.Object) (restore, load bool) {
 	switch object.(type) {
 	case *velerov1.PodVolumeRestore, *velerov2alpha1.DataDownload:
@@ -171,8 +171,8 @@ func isRestore(object client.Object) (restore, load bool) {
 	return false, false
 }
 
-// sign signs a load as the action that creates it, and the agent that writes its status, would. It has no effect on
-// other objects.
+// sign signs a load as the action that creates it, and as the agent that writes its status. It has no effect on other
+// objects.
 func (s *site) sign(object client.Object) {
 	s.t.Helper()
 	restore, load := isRestore(object)
@@ -181,7 +181,7 @@ func (s *site) sign(object client.Object) {
 	}
 }
 
-// owning returns the Backup or Restore to which loads that are created by hand belong.
+// owning returns the Backup or Restore of loads that are created by hand.
 func (s *site) owning(restore bool) client.Object {
 	s.t.Helper()
 	known := s.runs[restore]
@@ -205,8 +205,8 @@ func (s *site) create(objects ...client.Object) {
 	}
 }
 
-// pod runs a pod on a node, as far as an agent can see: with the volumes "data", an emptyDir, and "claimed", and a
-// running init container restore-wait.
+// pod creates a pod on a node, in the form that an agent can use: with the volumes "data", an emptyDir, and "claimed",
+// and a running init container restore-wait.
 func (s *site) pod(name, node string, labels map[string]string) *corev1.Pod {
 	s.t.Helper()
 	pod, err := s.runPod(s.t.Context(), name, node, labels)
