@@ -256,7 +256,7 @@ func (s *site) data(node string) string {
 	return filepath.Join(s.root, node, string(s.pods[node].UID), "volumes/kubernetes.io~empty-dir/data")
 }
 
-// hold keeps the data mover from coming to the end of backups of a node; release lets it.
+// hold makes the data mover wait before the end of backups of a node; release ends the wait.
 func (s *site) hold(node string) {
 	s.t.Helper()
 	require.NoError(s.t, os.WriteFile(filepath.Join(s.data(node), "hold"), nil, 0o600))
@@ -316,8 +316,8 @@ func (s *site) download(name, snapshot string) *velerov2alpha1.DataDownload {
 	}
 }
 
-// expose runs a pod for each DataUpload and DataDownload that is Accepted, as whoever exposes CSI volumes does, until
-// the test ends.
+// expose runs a pod for each DataUpload and DataDownload that is Accepted, like a component that exposes CSI volumes,
+// until the test ends.
 func (s *site) expose() {
 	made := map[types.UID]bool{}
 	s.history.observe(func(o state) {
@@ -407,7 +407,7 @@ func (s *site) start(name string, args ...string) *agent {
 	return a
 }
 
-// kill sends SIGKILL to the agent and its plugins, as the end of its container does.
+// kill sends SIGKILL to the agent and its plugins, as at the end of its container.
 func (a *agent) kill() {
 	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
 	a.done <- <-a.done
@@ -494,7 +494,7 @@ func (h *history) observe(observer func(state)) {
 	h.observers = append(h.observers, observer)
 }
 
-// await waits until the last states of all loads are as wanted.
+// await waits until the last states of all loads satisfy ok.
 func (s *site) await(what string, ok func(last map[string]state) bool) {
 	s.t.Helper()
 	h := s.history
@@ -559,7 +559,7 @@ func (s *site) states() []state {
 	return states
 }
 
-// most returns the largest number of loads for which counts holds at once, over all states, by key.
+// most returns the maximum number of loads for which counts holds at the same time, over all states, by key.
 func (s *site) most(counts func(state) (key string, counted bool)) map[string]int {
 	in, now, most := map[types.UID]string{}, map[string]int{}, map[string]int{}
 	for _, o := range s.states() {
@@ -591,7 +591,7 @@ func (s *site) snapshot() string {
 	return b.Status.SnapshotID
 }
 
-// change changes an object, whatever its state is.
+// change changes an object in any state.
 func (s *site) change(object client.Object, change func()) {
 	s.t.Helper()
 	before, ok := object.DeepCopyObject().(client.Object)
