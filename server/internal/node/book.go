@@ -199,7 +199,7 @@ func (q *admission) expire(ctx context.Context, v *view, uid types.UID, note led
 		object := k.object()
 		err := q.Live.Get(ctx, client.ObjectKey{Namespace: q.Namespace, Name: note.Name}, object)
 		if err == nil && object.GetUID() == uid {
-			return fmt.Errorf("%s %s exists, and the cache does not know it yet", note.Kind, note.Name)
+			return fmt.Errorf("%s %s exists, but is not in the cache yet", note.Kind, note.Name)
 		}
 		return client.IgnoreNotFound(err)
 	}

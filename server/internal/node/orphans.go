@@ -53,7 +53,7 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 		return min(again, left), nil
 	}
 	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, "+
-		"did not do it within %s and is away", l.name, l.acceptedBy(), m.PrepareTimeout)))
+		"did not prepare it within %s and does not respond", l.name, l.acceptedBy(), m.PrepareTimeout)))
 	return 0, err
 }
 

@@ -22,7 +22,7 @@ const progressPeriod = 2 * time.Second
 var (
 	errCancelled  = errors.New("the load was canceled")
 	errDeleted    = errors.New("the load was deleted")
-	errChanged    = errors.New("somebody has changed what the load is")
+	errChanged    = errors.New("another client has changed the spec of the load")
 	errSuperseded = errors.New("another client has ended the load")
 )
 
@@ -119,7 +119,7 @@ func (a *Agent) restore(
 // warn logs the warnings of a mover for a load.
 func (a *Agent) warn(l *load, warnings []string) {
 	for _, warning := range warnings {
-		a.Log.Warn("a data mover warns", "kind", l.name, "name", l.GetName(), "warning", warning)
+		a.Log.Warn("warning of a data mover", "kind", l.name, "name", l.GetName(), "warning", warning)
 	}
 }
 
@@ -169,7 +169,7 @@ func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 func signalRestored(l *load, volume hostpath.Volume) error {
 	owner := metav1.GetControllerOf(l.Object)
 	if owner == nil {
-		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot learn that its volume is restored", l.name,
+		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot be notified that its volume is restored", l.name,
 			l.GetName())
 	}
 	return inside(volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
@@ -189,6 +189,6 @@ func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	defer func() { _ = volume.Close() }()
 	if err := inside(volume,
 		func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
-		a.Log.Warn("could not tell the pod that its volume is not restored", "name", l.GetName(), "error", err)
+		a.Log.Warn("could not notify the pod that its volume is not restored", "name", l.GetName(), "error", err)
 	}
 }

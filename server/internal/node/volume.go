@@ -29,8 +29,8 @@ func (q *admission) describe(ctx context.Context, l *load) {
 	if !done {
 		var err error
 		if known, err = q.readClaim(ctx, l); err != nil {
-			q.Log.Warn("the volume claim of a load could not be read, so its policy does not know its storage class and size "+
-				"yet", "kind", l.name, "name", l.GetName(), "error", err)
+			q.Log.Warn("the volume claim of a load could not be read, so the policy gets it without storage class and "+
+				"size", "kind", l.name, "name", l.GetName(), "error", err)
 			return
 		}
 		q.described[l.GetUID()] = known

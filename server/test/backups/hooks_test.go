@@ -146,7 +146,7 @@ func testBackupHooks(t *testing.T) {
 	messages := s.Messages("hooked")
 	for _, text := range []string{
 		"broken: exit code 3: no space left", "message: /not backed up, because of its pre hook", "lax: exit code 4",
-		"hangs: not done in time: it was given 2s",
+		"hangs: not done in time: the limit is 2s",
 		"forks: not done in time", `no container \"none\", only [\"app\" \"side\"]`,
 	} {
 		require.Contains(t, messages, text)
@@ -344,7 +344,7 @@ func testRestoreHooks(t *testing.T) {
 	for _, text := range []string{
 		"was not run in pod " + ns + "/never: its container was not running within 3s (waitTimeout)",
 		`the pod has no container "none", only ["app" "side"]`,
-		"failed in pod " + ns + "/hangs: not done in time: it was given 2s", "was not run in pod " + ns +
+		"failed in pod " + ns + "/hangs: not done in time: the limit is 2s", "was not run in pod " + ns +
 			"/deleted: the pod was deleted",
 	} {
 		require.Contains(t, messages, text)

@@ -110,7 +110,7 @@ func TestAcceptVolumes_Orphans(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"DataUpload/accepted": "timeout on preparing DataUpload: the agent of node " + s.nodes[1] +
-			", which has accepted it, did not do it within 30m0s and is away",
+			", which has accepted it, did not prepare it within 30m0s and does not respond",
 		"PodVolumeBackup/prepared": "node gone, which had its volume, does not exist any more",
 		"PodVolumeBackup/running":  "node gone, which had its volume, does not exist any more",
 	} {

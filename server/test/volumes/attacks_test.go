@@ -211,7 +211,7 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 		"Name": "of-nobody-else"}}
 	plant(s, file, "b", "itemoperations")
 	s.Serve(w.Args...).AwaitLine("the file of the operations cannot be used as it is",
-		"somebody else than the server has written it")
+		"it was not written to the bucket by the server")
 	w.Finish()
 	s.AwaitBackup("b", velerov1.BackupPhaseCompleted)
 	list := site.Gzipped[map[string][]string](s, "backups/b/b-resource-list.json.gz")

@@ -245,7 +245,7 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 		return from, fmt.Errorf("its name is not one of an object: %s", problems[0])
 	}
 	if !velerov1.LoadPhase(phase).Terminal() {
-		return from, fmt.Errorf("its phase is %q, want %s, %s or %s: nothing that a bucket has brought is carried out",
+		return from, fmt.Errorf("its phase is %q, want %s, %s or %s: loads from a bucket are not carried out",
 			shorten.Text(phase, maxShown), velerov1.LoadPhaseCompleted, velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled)
 	}
 	delete(spec, "cancel")

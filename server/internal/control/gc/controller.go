@@ -207,7 +207,7 @@ func (r *Controller) await(
 	case ctx.Err() != nil: // the server stops; the request stays
 		return nil
 	case wait.Interrupted(err):
-		log.Warn("the deletion of the expired backup takes long; others are not kept waiting for it any more", "request",
+		log.Warn("the deletion of the expired backup takes long; others no longer wait for it", "request",
 			request.Name)
 		return nil
 	}

@@ -37,7 +37,7 @@ type Starter interface {
 }
 
 // errLeftOver is the reason why leftover operations are cancelled.
-var errLeftOver = errors.New("nobody waits for it any more")
+var errLeftOver = errors.New("no backup or restore waits for it any more")
 
 // state is the state of the owner of a journal. It determines what happens to the operations.
 type state int
@@ -201,7 +201,7 @@ func (r *Leftovers) cancel(
 			return false, 0, err
 		}
 		if len(known) > 0 {
-			r.Log.Warn("cancelling operations that nobody waits for", owner.Kind, owner.Namespace+"/"+owner.Name, "operations",
+			r.Log.Warn("cancelling operations for which no backup or restore waits", owner.Kind, owner.Namespace+"/"+owner.Name, "operations",
 				len(known))
 		}
 		group = r.Monitor.Follow(leftOf(owner), known, 0) // even if there are none, so that they are not resolved again
@@ -215,7 +215,7 @@ func (r *Leftovers) cancel(
 		return false, writePause, nil
 	}
 	for _, o := range failures(all) {
-		r.Log.Info("an operation that nobody waits for has ended", owner.Kind, owner.Name, "plugin", o.Action, "item",
+		r.Log.Info("an operation for which no backup or restore waits has ended", owner.Kind, owner.Name, "plugin", o.Action, "item",
 			o.Item.String(), "operation", o.ID, "end", o.Error)
 	}
 	return true, 0, nil
@@ -233,7 +233,7 @@ func (r *Leftovers) resolve(
 			case err != nil && r.mayAskAgain(owner, err):
 				return nil, fmt.Errorf("ask for the operation that may have been started for %s: %w", l.Item, err)
 			case err != nil:
-				r.Log.Warn("the plugin does not say whether it has started an operation; give it up", owner.Kind, owner.Name,
+				r.Log.Warn("the plugin does not report whether it has started an operation; giving up", owner.Kind, owner.Name,
 					"plugin", l.Action, "item", l.Item.String(), "error", err)
 				continue
 			}

@@ -179,7 +179,7 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	}
 	if want := w.object.GetAnnotations()[velerov1.OperationsAnnotation]; err == nil && want != "" &&
 		want != operation.Digest(all) {
-		all, err = nil, errors.New("somebody else than the server has written it to the bucket")
+		all, err = nil, errors.New("it was not written to the bucket by the server")
 	}
 	if err != nil {
 		c.Log.Error("the file of the operations cannot be used as it is", w.owner.Kind, w.owner.Name, "error", err, "journal",

@@ -60,7 +60,7 @@ func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
 			err = kubeapi.Pause(ctx, backoff, err)
 		}
 		if err != nil {
-			return fmt.Errorf("list what a former server left in progress: %w", err)
+			return fmt.Errorf("list the runs that a former server left in progress: %w", err)
 		}
 	}
 }

@@ -279,7 +279,7 @@ func TestOperationOfTwoItemsIsAnErrorOfTheSecond(t *testing.T) {
 	})
 	require.Equal(t, 1, b.Errors)
 	require.Len(t, b.Operations, 1)
-	require.Contains(t, fmt.Sprint(b.Results.Errors.Namespaces), "answered with operation op-1, which it has started for ")
+	require.Contains(t, fmt.Sprint(b.Results.Errors.Namespaces), "returned operation op-1, which it has started for ")
 }
 
 func TestAdditionalItemsAreBackedUpOnceBeforeTheItem(t *testing.T) {

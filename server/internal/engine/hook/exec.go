@@ -97,7 +97,7 @@ func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	case ctx.Err() != nil:
 		return result, context.Cause(ctx)
 	case limited.Err() != nil:
-		return result, fmt.Errorf("%w: it was given %s; processes that it leaves behind must close its output", errTimeout,
+		return result, fmt.Errorf("%w: the limit is %s; processes that it leaves behind must close its output", errTimeout,
 			c.timeout)
 	}
 	if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {

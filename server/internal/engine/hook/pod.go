@@ -51,7 +51,7 @@ func (p *podRun) run() {
 		case ended:
 			p.end(w, errors.New(text))
 		case slices.Contains(found.Begun, w.index):
-			p.end(w, fmt.Errorf("%s in pod %s/%s was running when the server was stopped; nobody knows whether it was done, "+
+			p.end(w, fmt.Errorf("%s in pod %s/%s was running when the server was stopped; it is unknown whether it ended, "+
 				"and it is not run again",
 				w.command, p.pod.Namespace, p.pod.Name))
 		default:

@@ -155,7 +155,7 @@ func (r *Restore) missing(wanted int) {
 		r.counts.HooksAttempted += n
 		r.counts.HooksFailed += n
 		r.failures.AddVelero(fmt.Sprintf("%d hooks: their pods were deleted, or not marked yet, when the server was "+
-			"stopped; nobody knows whether they were run", n))
+			"stopped; it is unknown whether they were run", n))
 	}
 }
 

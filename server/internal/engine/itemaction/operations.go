@@ -157,7 +157,7 @@ func (o *Operations) add(
 	case known && first == on:
 		return nil
 	case known:
-		return fmt.Errorf("%s answered with operation %s, which it has started for %s; want an operation of its own for "+
+		return fmt.Errorf("%s returned operation %s, which it has started for %s; want an operation of its own for "+
 			"each item", action.Name(), id, first)
 	}
 	if o.ended {

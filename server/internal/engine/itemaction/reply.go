@@ -24,10 +24,10 @@ func CheckItem(name string, original item.Meta, returned []byte) (item.Meta, err
 	case err != nil:
 		return item.Meta{}, fmt.Errorf("item returned by %s: %w", name, err)
 	case meta.Name != original.Name || meta.Namespace != original.Namespace:
-		return item.Meta{}, fmt.Errorf("%s returned object %q of namespace %q, want the one it was called for", name,
+		return item.Meta{}, fmt.Errorf("%s returned object %q of namespace %q, want the item of the call", name,
 			meta.Name, meta.Namespace)
 	case typeOf(meta) != typeOf(original):
-		return item.Meta{}, fmt.Errorf("%s returned a %s, want a %s as it was called for", name, typeOf(meta),
+		return item.Meta{}, fmt.Errorf("%s returned a %s, want a %s like the item of the call", name, typeOf(meta),
 			typeOf(original))
 	}
 	return meta, nil

@@ -232,7 +232,7 @@ func (t *tracked) name() string {
 
 // unknown returns the error of an operation that its action does not know.
 func (t *tracked) unknown(err error) string {
-	return "it is not known to the plugin any more, so nobody knows how it ended: " + limited(err.Error(), maxError)
+	return "it is not known to the plugin any more, so its result is unknown: " + limited(err.Error(), maxError)
 }
 
 // notCancelled returns the error of an operation that its action cannot cancel.

@@ -225,7 +225,7 @@ func TestOperationEnds(t *testing.T) {
 				return working(1), nil
 			},
 			phase: operation.Failed, after: time.Second, accurate: 150 * time.Millisecond, outcome: "unknown",
-			text: "it is not known to the plugin any more, so nobody knows how it ended: no operation op-1: not found",
+			text: "it is not known to the plugin any more, so its result is unknown: no operation op-1: not found",
 		},
 		"errors are asked again": {
 			progress: func(age time.Duration) (progress, error) {
@@ -314,7 +314,7 @@ func TestOperationEnds(t *testing.T) {
 			cancel:   func(int) error { return versioning.ErrNotFound },
 			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "unknown",
 			cancels: 1,
-			text:    "it is not known to the plugin any more, so nobody knows how it ended: not found",
+			text:    "it is not known to the plugin any more, so its result is unknown: not found",
 		},
 		"cancelled by a user": {
 			progress: func(age time.Duration) (progress, error) {

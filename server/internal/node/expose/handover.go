@@ -93,7 +93,7 @@ func (d Downloads) begin(
 		return nil, err
 	}
 	if !exists || claim.Spec.VolumeName == "" {
-		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by somebody",
+		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by another client",
 			load.GetNamespace(), load.GetName())}
 	}
 	pv := new(corev1.PersistentVolume)

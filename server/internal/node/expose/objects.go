@@ -66,7 +66,7 @@ func (v *Volumes) read(ctx context.Context, o owner, object client.Object) (bool
 	case metav1.IsControlledBy(object, o.Object):
 		return true, nil
 	case object.GetDeletionTimestamp() != nil:
-		return false, node.Pending(fmt.Sprintf("%s %s, which a load of the same name has left, is being deleted",
+		return false, node.Pending(fmt.Sprintf("%s %s of a former load of the same name is being deleted",
 			nameOf(object), o.GetName()))
 	}
 	return false, &node.Final{Err: fmt.Errorf("%s %s/%s exists and does not belong to %s; rename or delete it",
@@ -80,7 +80,7 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	case err != nil:
 		return err
 	case exists && object.GetDeletionTimestamp() != nil:
-		return &node.Final{Err: fmt.Errorf("somebody has deleted %s %s, which exposes the volume", nameOf(object),
+		return &node.Final{Err: fmt.Errorf("%s %s, which exposes the volume, was deleted by another client", nameOf(object),
 			o.GetName())}
 	case exists:
 		return nil

@@ -146,9 +146,9 @@ func find(pods *os.File, at string, block bool) (Volume, error) {
 	switch {
 	case err != nil:
 	case block && info.Mode()&fs.ModeDevice == 0:
-		err = fmt.Errorf("%s is no block device", v.Path)
+		err = fmt.Errorf("%s is not a block device", v.Path)
 	case !block && !info.IsDir():
-		err = fmt.Errorf("%s is no directory", v.Path)
+		err = fmt.Errorf("%s is not a directory", v.Path)
 	default:
 		return v, nil
 	}

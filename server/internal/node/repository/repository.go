@@ -135,8 +135,8 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	if create {
 		password, created, err := repopassword.Ensure(ctx, o.Cluster.Client, o.Cluster.Live, o.Cluster.Namespace)
 		if created && o.Log != nil {
-			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which "+
-				"nobody can restore volumes elsewhere",
+			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, which is "+
+				"needed to restore volumes elsewhere",
 				"secret", repopassword.SecretName)
 		}
 		return password, err
