@@ -17,12 +17,12 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// archiveBytes is how much item JSON is archived.
+// archiveBytes is the size of the archived item JSON.
 const archiveBytes = 100 << 20
 
-// archiveOverGzip reports the time to write 100 MB of items to an archive (each under its two paths, as the format has
-// it), divided by the time that the same compressor needs at its default level for the bytes of both copies. The
-// archive uses a lower level; archive_size shows what that costs.
+// archiveOverGzip reports the time to write 100 MB of items to an archive (each under its two paths, as the format
+// requires), divided by the time of the same compressor at its default level for the bytes of both copies. The archive
+// uses a lower level; archive_size shows the cost of that.
 func archiveOverGzip(ctx context.Context, _ string, report func(string, float64)) error {
 	items, total, err := archiveItems()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
-// start100Plugins reports the time in seconds that a host needs to start 100 plugin binaries and to list what each
-// offers. The binaries are one file under 100 names, so that the benchmark measures processes and not the disk.
+// start100Plugins reports the time in seconds that a host needs to start 100 plugin binaries and to list their
+// actions. The binaries are one file under 100 names, so that the benchmark measures processes and not the disk.
 func start100Plugins(ctx context.Context, _ string, report func(string, float64)) error {
 	var seconds []float64
 	for range runs {
@@ -30,7 +30,7 @@ func start100Plugins(ctx context.Context, _ string, report func(string, float64)
 }
 
 // pluginRSSIdle reports the resident memory, in MB, of the process of a small plugin that has been started and has
-// listed what it offers. Memory that it shares with other processes of the same file counts in full.
+// listed its actions. Memory that it shares with other processes of the same file counts in full.
 func pluginRSSIdle(ctx context.Context, _ string, report func(string, float64)) error {
 	var megabytes []float64
 	for range runs {
@@ -48,7 +48,7 @@ func pluginRSSIdle(ctx context.Context, _ string, report func(string, float64)) 
 	return nil
 }
 
-// startPlugins returns how long a host needs to start n plugins, and the resident memory of the first.
+// startPlugins returns the time that a host needs to start n plugins, and the resident memory of the first.
 func startPlugins(ctx context.Context, n int) (took time.Duration, resident int64, err error) {
 	dir, err := os.MkdirTemp("", "cleat-bench-")
 	if err != nil {

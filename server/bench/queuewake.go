@@ -51,9 +51,9 @@ func (s *site) queueClient() (client.WithWatch, *rest.Config, error) {
 }
 
 // queueWakeOverBare reports the time from the end of a backup to ReadyToStart of the next, with 200 queued, divided by
-// that of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
-// percentile in milliseconds, and the number of requests for Backups that the queue makes for each admitted backup, not
-// counting one for each changed position.
+// the time of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
+// percentile in milliseconds, and the number of requests for Backups that the queue makes for each admitted backup,
+// not counting one for each changed position.
 func queueWakeOverBare(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	c, config, err := s.queueClient()
 	if err != nil {
@@ -99,7 +99,7 @@ func queueWakeOverBare(ctx context.Context, s *site, report func(string, float64
 	return nil
 }
 
-// wakeSite is a queue without a controller that runs backups; the benchmark takes its part.
+// wakeSite is a queue without a controller that runs backups; the benchmark replaces it.
 type wakeSite struct {
 	client client.WithWatch
 	config *rest.Config
@@ -219,8 +219,9 @@ func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, rea
 	}
 }
 
-// calls ends backups, each after the queue has handled the one before and the new one that keeps the length of the
-// queue. It returns the number of requests for each admitted backup, not counting one for each changed position.
+// calls ends backups, each after the queue has processed the previous one and the new one that keeps the length of the
+// queue constant. It returns the number of requests for each admitted backup, not counting one for each changed
+// position.
 func (w *wakeSite) calls(ctx context.Context) (float64, error) {
 	const ends = 20
 	positions, ready, err := w.settle(ctx)
@@ -255,8 +256,8 @@ func (w *wakeSite) calls(ctx context.Context) (float64, error) {
 	return float64(requests-moved) / ends, nil
 }
 
-// wakes ends backups one after another and returns how long each next one takes to be ready, in milliseconds. A new one
-// keeps the length of the queue. Positions are still being written when the next backup ends.
+// wakes ends backups one after another and returns the times until the next one is ready, in milliseconds. A new one
+// keeps the length of the queue constant. Positions are still being written when the next backup ends.
 func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 	watch, err := w.client.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(roundtrip.Namespace))
 	if err != nil {

@@ -31,8 +31,8 @@ func veleroDeployment(s *site.Site, image string, args ...string) *appsv1.Deploy
 	}
 }
 
-// TestAcceptInstall_TakeOverCheck names everything in use that a take-over would miss, and then does not take over
-// unless it is forced to.
+// TestAcceptInstall_TakeOverCheck reports everything in use that a take-over would miss. It then takes over only if
+// forced.
 func TestAcceptInstall_TakeOverCheck(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

@@ -12,8 +12,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptVolumes_PerNodeLimits moves as many loads at once on each node as its rules say: the lowest number that
-// matches.
+// TestAcceptVolumes_PerNodeLimits moves as many loads at once on each node as its rules permit: the lowest matching
+// number.
 func TestAcceptVolumes_PerNodeLimits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
@@ -82,7 +82,7 @@ func TestAcceptVolumes_ConfigOfAgents(t *testing.T) {
 	require.Contains(t, a.log.String(), `by=loadConcurrency.globalConfig`)
 }
 
-// TestAcceptVolumes_Moves moves the data of volumes of both sorts there and back, and refuses what it cannot move.
+// TestAcceptVolumes_Moves moves the data of volumes of both kinds there and back, and refuses what cannot be moved.
 func TestAcceptVolumes_Moves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)

@@ -2,8 +2,8 @@
 // one program, and its object store plugin for S3.
 //
 // The module in programs pins both and has no source. Build compiles them from the Go module proxy into the user's
-// cache, once for each content of that module; it needs minutes of CPU, so tests call Get, which skips them where that
-// has not been done ("make velero"). Start reading at programs.go; server.go runs a server.
+// cache, once for each content of that module. That needs minutes of CPU, so tests call Get, which skips them if the
+// programs have not been built ("make velero"). Start reading at programs.go; server.go runs a server.
 //
 // The package may only import the standard library, testify and package programs.
 package velero

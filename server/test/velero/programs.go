@@ -31,7 +31,7 @@ const linkFlags = "-s -w -X github.com/vmware-tanzu/velero/pkg/buildinfo.Version
 // Programs are the built programs.
 type Programs struct {
 	Velero    string // path of the server, which is the command line as well
-	PluginDir string // a directory with the object store plugin "aws" and nothing else
+	PluginDir string // a directory that contains only the object store plugin "aws"
 }
 
 // Get returns the programs. It skips t if they have not been built.
@@ -51,8 +51,8 @@ func Get(t testing.TB) *Programs {
 	return p
 }
 
-// Build returns the programs, and builds them if that has not been done. It writes what the compiler does to out. The
-// server is built last, because Get looks for it alone.
+// Build returns the programs, and builds them if necessary. It writes the output of the compiler to out. The server is
+// built last, because Get checks only for the server.
 func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	module, dir, err := locate()
 	if err != nil {
@@ -84,8 +84,8 @@ func programsIn(dir string) *Programs {
 	return &Programs{Velero: filepath.Join(dir, "velero"), PluginDir: filepath.Join(dir, "plugins")}
 }
 
-// locate returns the directory of the module of the programs, and that of the programs which are built from its present
-// content.
+// locate returns the directory of the module of the programs, and the directory of the programs that are built from
+// its present content.
 func locate() (module, built string, err error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -108,7 +108,7 @@ func locate() (module, built string, err error) {
 	return module, filepath.Join(cache, "cleat", "velero", Version+"-"+hex.EncodeToString(sum.Sum(nil)[:8])), nil
 }
 
-// moduleRoot returns the root of the main module, which the working directory is in.
+// moduleRoot returns the root of the main module, which contains the working directory.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {

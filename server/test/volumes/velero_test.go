@@ -25,10 +25,10 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptVolumes_BackupsOfVelero restores backups that Velero has made with the data of volumes, which this server
-// cannot bring back, or not without their snapshot location: each volume is an error, and the restore is
-// PartiallyFailed. Volumes without data are treated as by Velero: one that is retained is restored as it is, one that
-// was deleted with its claim is not.
+// TestAcceptVolumes_BackupsOfVelero restores backups of Velero with the data of volumes that this server cannot
+// restore, or not without their snapshot location: each volume is an error, and the restore is PartiallyFailed.
+// Volumes without data are treated as by Velero: a retained one is restored unchanged, one that was deleted with its
+// claim is not.
 func TestAcceptVolumes_BackupsOfVelero(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -120,8 +120,9 @@ func TestAcceptVolumes_BackupsOfVelero(t *testing.T) {
 	}
 }
 
-// TestAcceptVolumes_DataMovedByVelero restores a backup whose data Velero has moved with kopia. The data mover for kopia
-// gets the snapshot, and the claim waits for its volume. Without the data, the claim is restored at once.
+// TestAcceptVolumes_DataMovedByVelero restores a backup whose data Velero has moved with kopia, with a server that
+// restores moved data. The claim is not restored, and the error contains the solution; following it restores the
+// claim.
 func TestAcceptVolumes_DataMovedByVelero(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

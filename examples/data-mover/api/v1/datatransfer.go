@@ -54,13 +54,13 @@ type DataTransferList struct {
 	Items           []DataTransfer `json:"items"`
 }
 
-// New returns a DataTransfer to be created. Its name follows from the key: whoever creates it again finds that it
+// New returns a DataTransfer to be created. Its name follows from the key, so a second creation fails because it
 // exists.
 func New(namespace string, spec Spec) *DataTransfer {
 	return &DataTransfer{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: operations.ID(GroupVersion.Group, spec.Key),
-			Labels: map[string]string{"velero.io/exclude-from-backup": "true"}, // it is not part of anybody's data
+			Labels: map[string]string{"velero.io/exclude-from-backup": "true"}, // backups must not include it
 		},
 		Spec: spec,
 	}

@@ -1,9 +1,9 @@
-// Package repository opens the repositories in which the data of volumes is stored: one for each namespace, location and
-// engine, at the path, with the password and with the BackupRepository that Velero gives it, so that either can restore
-// what the other has stored.
+// Package repository opens the repositories in which the data of volumes is stored. There is one for each namespace and
+// location. Its path, password and BackupRepository are those of Velero's restic repositories, so that cleat and Velero
+// can restore each other's data.
 //
 // A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that
-// has not finished. Others wait for its phase Ready.
+// has not finished. Other agents wait for its phase Ready.
 //
 // The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Create.
 package repository
@@ -79,8 +79,8 @@ func (o *Opener) Create(
 	return r, nil
 }
 
-// Use implements node.Repositories. Nothing is stored in a repository with the public password unless the installation
-// has that: whoever writes to the bucket could have made it.
+// Use implements node.Repositories. If the installation has a password of its own, nothing is stored in a repository
+// with the public one: every client with write access to the bucket could have made it.
 func (o *Opener) Use(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error,
 ) error {
@@ -110,7 +110,7 @@ func check(ctx context.Context, mover datamover.Mover, r datamover.Repository) e
 	return err
 }
 
-// describe returns where a repository is and how it is opened.
+// describe returns the address of a repository and its credentials.
 func (o *Opener) describe(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string, create bool,
 ) (r datamover.Repository, err error) {
@@ -121,7 +121,7 @@ func (o *Opener) describe(
 	}()
 	for field, name := range map[string]string{"backup storage location": locationName, "namespace": namespace} {
 		if err := kubeapi.CheckName(field, name); err != nil {
-			return datamover.Repository{}, err // the path of the repository would be another one
+			return datamover.Repository{}, err // the path of the repository would be different
 		}
 	}
 	var of velerov1.BackupStorageLocation
@@ -140,15 +140,14 @@ func (o *Opener) describe(
 	}, err
 }
 
-// password returns the password of all repositories. If there is no Secret and create is set, it makes one. A
-// repository that is only read may have been made with the public password, before this installation had one of its
-// own.
+// password returns the password of all repositories. If there is no Secret and create is set, it creates one. A
+// repository that is only read may have the public password, from a time before this installation had its own.
 func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	if create {
 		password, created, err := repopassword.Ensure(ctx, o.Cluster.Client, o.Cluster.Live, o.Cluster.Namespace)
 		if created && o.Log != nil {
-			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which "+
-				"nobody can restore volumes elsewhere",
+			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, which is "+
+				"needed to restore volumes elsewhere",
 				"secret", repopassword.SecretName)
 		}
 		return password, err
@@ -160,7 +159,7 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	return password, err
 }
 
-// ensure returns when the repository exists.
+// ensure makes sure that the repository exists.
 func (o *Opener) ensure(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string,
 ) error {
@@ -220,14 +219,13 @@ func (o *Opener) ensure(
 	}
 }
 
-// distinctName returns the name of a BackupRepository whose usual name another one has: both parts of it may have
-// hyphens.
+// distinctName returns the name of a BackupRepository whose usual name is taken: both parts of it may have hyphens.
 func distinctName(usual, namespace, locationName string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + locationName))
 	return usual + "-" + hex.EncodeToString(sum[:4])
 }
 
-// claim returns the value of creatorAnnotation by which this process creates a repository from now on.
+// claim returns a value of creatorAnnotation: this process creates the repository from now on.
 func (o *Opener) claim() string { return o.Now().UTC().Format(time.RFC3339) + " " + o.Identity }
 
 // overdue reports whether the creation of a repository has failed, or takes longer than creationLimit.
@@ -239,15 +237,15 @@ func (o *Opener) overdue(known *velerov1.BackupRepository) bool {
 	_, _ = fmt.Sscan(known.Annotations[creatorAnnotation], &at, &by)
 	since, err := time.Parse(time.RFC3339, at)
 	age := o.Now().Sub(since)
-	return err != nil || age > creationLimit || age < -creationLimit // no clock is that wrong
+	return err != nil || age > creationLimit || age < -creationLimit // no clock is wrong by that much
 }
 
-// isClaimedReady reports whether a repository is Ready by the word of whoever has created the BackupRepository.
+// isClaimedReady reports whether a repository is Ready according to the creator of the BackupRepository.
 func isClaimedReady(known *velerov1.BackupRepository) bool {
 	return known.Status.Phase == velerov1.BackupRepositoryPhaseReady && velerov1.IsAsCreated(known)
 }
 
-// create creates a repository that does not exist, and notes the result.
+// create creates a repository that does not exist, and records the result.
 func (o *Opener) create(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository,
 ) error {

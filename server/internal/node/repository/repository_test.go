@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
 
-// creator is a mover that records the repositories which it is to create.
+// creator is a mover that records the repositories that it is called to create.
 type creator struct {
 	datamover.Mover
 	name    string
@@ -41,7 +41,7 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location,
 			namespace)
 	}
-	for range 2 { // those that exist are left alone
+	for range 2 { // existing repositories are not created again
 		require.NoError(t, ensure("a-b", "c"))
 		require.NoError(t, ensure("a", "b-c"))
 	}

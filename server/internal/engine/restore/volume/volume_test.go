@@ -69,7 +69,7 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	require.Empty(t, list(t, `[]`, `[]`, `null`))
 }
 
-// TestPodVolumesSayWhatBecameOfThem has what a backup may say of a volume of a pod.
+// TestPodVolumesSayWhatBecameOfThem has all that a backup may record about a volume of a pod.
 func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
