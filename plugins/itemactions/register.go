@@ -122,8 +122,7 @@ func Register(opts ...Option) []framework.Registration {
 			error) {
 			return replacements.NewStorageClass(settings, asked.StorageClassExists)
 		}, framework.WithRoles(framework.RoleDryRun)),
-		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster,
-			framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/dataupload", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return csi.NewRestoredUploads(asked)

@@ -46,8 +46,7 @@ func archiveOverGzip(ctx context.Context, _ string, report func(string, float64)
 			continue // warm-up
 		}
 		ratios = append(ratios, took.Seconds()/both.Seconds())
-		say("%d items, %d MiB: archive %.2fs, compressor alone %.2fs", len(items), total>>20, took.Seconds(),
-			both.Seconds())
+		say("%d items, %d MiB: archive %.2fs, compressor alone %.2fs", len(items), total>>20, took.Seconds(), both.Seconds())
 	}
 	report("archive_over_gzip", median(ratios))
 	return nil

@@ -24,8 +24,7 @@ import (
 // built from the Backups, the snapshot, the default policy called through the host, and the plan of what to write.
 // There are 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
 func queueDecideGrowth(ctx context.Context, _ string, report func(string, float64)) error {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil),
-		Log: hclog.NewNullLogger()})
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil), Log: hclog.NewNullLogger()})
 	if err != nil {
 		return err
 	}

@@ -124,8 +124,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // start runs the queue as the server does.
 func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil),
-		Log: hclog.NewNullLogger()})
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil), Log: hclog.NewNullLogger()})
 	if err != nil {
 		return nil, err
 	}

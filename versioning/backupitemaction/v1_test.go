@@ -97,8 +97,7 @@ func TestActionSeesAndChangesItem(t *testing.T) {
 func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*biav1.ExecuteOutput{nil, {}} {
-		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput,
-			error) {
+		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 			return output, nil
 		}})
 		odd := ` {"metadata":{"name":"web"}, "kind":"Pod", "apiVersion":"v1" } `

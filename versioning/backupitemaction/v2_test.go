@@ -161,8 +161,7 @@ func TestUnknownProgressHasNoTimes(t *testing.T) {
 func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
-		return nil,
-			errors.New("disk full")
+		return nil, errors.New("disk full")
 	}})
 	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
 	require.EqualError(t, err, "BackupItemAction(example.io/stamp): disk full")

@@ -95,8 +95,7 @@ func TestActionReturnsRelatedItems(t *testing.T) {
 func TestItemMayHaveNoRelatedItems(t *testing.T) {
 	t.Parallel()
 	related, err := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
-		return nil,
-			nil
+		return nil, nil
 	}).
 		GetRelatedItems(t.Context(), []byte(item), []byte(backup))
 	require.NoError(t, err)

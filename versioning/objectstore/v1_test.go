@@ -272,8 +272,7 @@ func TestStoreSeesInterruptedUpload(t *testing.T) {
 
 func TestEarlyStoreErrorEndsUpload(t *testing.T) {
 	t.Parallel()
-	store := author(t, tape{put: func(context.Context, string, string,
-		io.Reader) error {
+	store := author(t, tape{put: func(context.Context, string, string, io.Reader) error {
 		return errors.New("bucket is full")
 	}})
 	endless := readerFunc(func(p []byte) (int, error) { return len(p), nil })

@@ -141,8 +141,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 func TestActionErrorIsPrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-		return nil,
-			framework.Errorf("disk full")
+		return nil, framework.Errorf("disk full")
 	})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")
@@ -151,8 +150,7 @@ func TestActionErrorIsPrefixedOnce(t *testing.T) {
 func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-		return nil,
-			framework.Errorf("never called")
+		return nil, framework.Errorf("never called")
 	})
 	broken := input()
 	broken.ItemFromBackup = []byte(`{"apiVersion":"v1"}`)

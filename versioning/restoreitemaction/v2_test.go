@@ -210,8 +210,7 @@ func TestSkippedItemKeepsOnlyItsOperation(t *testing.T) {
 func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorV2(t, mover{execute: func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
-		return nil,
-			errors.New("disk full")
+		return nil, errors.New("disk full")
 	}})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")

@@ -155,8 +155,7 @@ func storedVolumes(
 	for i := range list.Items {
 		b := &list.Items[i]
 		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.Name == b.Spec.Volume &&
-				podclaims.NeverMoved(&v) == ""
+			return v.Name == b.Spec.Volume && podclaims.NeverMoved(&v) == ""
 		})
 		switch recorded := snapshots[b.Spec.Volume]; {
 		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" ||
@@ -169,8 +168,7 @@ func storedVolumes(
 		}
 	}
 	slices.SortFunc(found, func(a, b *velerov1.PodVolumeBackup) int {
-		return strings.Compare(a.Spec.Volume,
-			b.Spec.Volume)
+		return strings.Compare(a.Spec.Volume, b.Spec.Volume)
 	})
 	found = slices.CompactFunc(found, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume })
 	for _, volume := range slices.Sorted(maps.Keys(other)) {

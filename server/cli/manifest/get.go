@@ -111,8 +111,7 @@ func (doc *itemDocument) print(w io.Writer, referrers bool) error {
 	)
 	d.Gap()
 	printEdges(d, "Depends on", len(item.Edges), func(i int) (manifest.Edge, manifest.Ref) {
-		return item.Edges[i],
-			item.Edges[i].To
+		return item.Edges[i], item.Edges[i].To
 	})
 	if referrers {
 		printEdges(d, "Needed by", len(doc.Referrers),

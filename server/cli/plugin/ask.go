@@ -103,8 +103,7 @@ func (a *answer) check(files []pluginimage.File) ([]pluginlock.Plugin, error) {
 	}
 	for _, plugin := range a.Plugins {
 		if !slices.ContainsFunc(files, func(f pluginimage.File) bool {
-			return f.Name == plugin.Path &&
-				f.SHA256 == plugin.SHA256
+			return f.Name == plugin.Path && f.SHA256 == plugin.SHA256
 		}) {
 			return nil, fmt.Errorf("file %q was changed while it was asked what it provides", plugin.Path)
 		}

@@ -176,8 +176,7 @@ func expectations() map[string]expectation {
 				age,
 				{Name: "Paused", Type: "boolean", JSONPath: ".spec.paused"},
 			},
-			required: append([]string{".spec.schedule", ".spec.template"},
-				below(".spec.template", backupTemplateRequired)...),
+			required: append([]string{".spec.schedule", ".spec.template"}, below(".spec.template", backupTemplateRequired)...),
 			enums: map[string][]string{
 				".status.phase": {"New", "Enabled", "FailedValidation"},
 				".spec.template.hooks.resources[].pre[].exec.onError":  hookModes,

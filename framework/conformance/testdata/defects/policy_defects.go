@@ -178,8 +178,7 @@ func queueDefects() map[string]defect {
 		"queue-waits/missing": onQueue(nil, func(_ decideRequest, decided decideResponse) { decided.Waits = nil }),
 		"queue-waits/word":    eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) { wait.Reason = "no room" }),
 		"queue-waits/message": eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) { wait.Message = "" }),
-		"queue-blockers/self": eachWait(func(_ decideRequest,
-			wait *queueadmissionv1.Wait) {
+		"queue-blockers/self": eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) {
 			wait.Blockers = []string{wait.GetName()}
 		}),
 		"queue-blockers/namespace": eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) {

@@ -162,10 +162,7 @@ func snapshotterDefects() map[string]defect {
 		),
 		"snapshotter-foreign/taken": plant(func(s *san) { s.volumeID = onForeign(s.volumeID, "mine", nil) }),
 		"snapshotter-set-get/same": plant(func(s *san) {
-			s.set = func(raw []byte, _ string) ([]byte, error) {
-				return raw,
-					nil
-			}
+			s.set = func(raw []byte, _ string) ([]byte, error) { return raw, nil }
 		}),
 		"snapshotter-set-get/renamed": plant(func(s *san) {
 			good := s.set

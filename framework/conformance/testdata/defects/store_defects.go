@@ -222,10 +222,7 @@ func storeDefects() map[string]defect {
 			}
 		}),
 		"store-signed-url/relative": plant(func(s *store) {
-			s.url = func(_, key string) (string, error) {
-				return "/" + key,
-					nil
-			}
+			s.url = func(_, key string) (string, error) { return "/" + key, nil }
 		}),
 		"store-signed-url/other": plant(func(s *store) {
 			s.url = func(_, key string) (string, error) { return "file:///nowhere/" + key, nil }

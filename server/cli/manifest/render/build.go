@@ -156,8 +156,7 @@ func (g *Graph) Collapse(limit int) *Graph {
 		return g
 	}
 	collapsed := g.group(func(n Node) Node {
-		return Node{Resource: n.Resource, Namespace: n.Namespace,
-			Missing: n.Missing}
+		return Node{Resource: n.Resource, Namespace: n.Namespace, Missing: n.Missing}
 	})
 	by := "resource and namespace"
 	if len(collapsed.Nodes) > limit {

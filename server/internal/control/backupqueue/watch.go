@@ -36,8 +36,7 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 	if q.Locations != nil {
 		b = b.Watches(&velerov1.BackupStorageLocation{}, q.onLocation())
 	}
-	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent,
-		pending requests) {
+	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) {
 		q.wake(pending)
 	}}
 	if wake != nil {

@@ -56,8 +56,7 @@ func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPoli
 func RemovePlugin(deployment *appsv1.Deployment, nameOrImage string) (image string, err error) {
 	pod := &deployment.Spec.Template.Spec
 	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool {
-		return c.Name == nameOrImage ||
-			c.Image == nameOrImage
+		return c.Name == nameOrImage || c.Image == nameOrImage
 	})
 	if i < 0 {
 		there := make([]string, 0, len(pod.InitContainers))

@@ -138,8 +138,7 @@ func layerOf(headers []tar.Header, files contents) (v1.Layer, error) {
 		return nil, err
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(data.Bytes())),
-			nil
+		return io.NopCloser(bytes.NewReader(data.Bytes())), nil
 	}, tarball.WithMediaType(types.OCILayer))
 }
 

@@ -28,8 +28,7 @@ func (f *File) CheckActions(find func(name string) ([]Implementation, error)) (w
 			continue
 		}
 		configured := slices.DeleteFunc(slices.Clone(all), func(i Implementation) bool {
-			return !isConfigured(i.Kind) ||
-				len(i.Schema) == 0
+			return !isConfigured(i.Kind) || len(i.Schema) == 0
 		})
 		if len(configured) == 0 {
 			found.add(object.position, "%s", misplaced(all))

@@ -74,8 +74,7 @@ func Restore() []Gap[velerov1.RestoreSpec] {
 	return []Gap[velerov1.RestoreSpec]{
 		{"spec.hooks.resources[].postHooks[].init.timeout", func(s *velerov1.RestoreSpec) bool {
 			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool {
-				return h.Init != nil &&
-					h.Init.Timeout.Duration != 0
+				return h.Init != nil && h.Init.Timeout.Duration != 0
 			})
 		}, "the restore does not wait for init containers, as in Velero; the field has no effect"},
 		{"spec.hooks.resources[].includedResources", func(s *velerov1.RestoreSpec) bool {

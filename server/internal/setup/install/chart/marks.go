@@ -37,8 +37,7 @@ func (m *marked) value(expression string, path ...string) {
 
 // optional puts the YAML of an expression at a path, unless it is empty.
 func (m *marked) optional(expression string, path ...string) {
-	m.set(m.mark(code{block: "{{- with " + expression + " }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"}),
-		path...)
+	m.set(m.mark(code{block: "{{- with " + expression + "}}\nKEY\n  {{- toYaml . | nindent INDENT}}\n{{- end}}"}), path...)
 }
 
 // always puts the YAML of an expression at a path, also if it is empty.

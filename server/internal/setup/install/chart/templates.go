@@ -59,8 +59,7 @@ func (c *Chart) templates() map[string]func() (string, error) {
 				})
 		},
 		"backupstoragelocations.yaml": func() (string, error) {
-			return c.locations("BackupStorageLocation",
-				"backupStorageLocation", "true")
+			return c.locations("BackupStorageLocation", "backupStorageLocation", "true")
 		},
 		"volumesnapshotlocations.yaml": func() (string, error) {
 			return c.locations("VolumeSnapshotLocation", "volumeSnapshotLocation", "$.Values.snapshotsEnabled")
