@@ -75,7 +75,6 @@ func unknown(known []WireKind, wire string) string {
 	return fmt.Sprintf("this server knows %s of %s, %s %d", versions(numbers), kind, not, number)
 }
 
-// versions returns "version 1", "versions 1 and 2" or "versions 1, 2 and 3".
 func versions(numbers []int) string {
 	texts := make([]string, 0, len(numbers))
 	for _, number := range numbers {

@@ -69,7 +69,6 @@ func (c *controllers) backups() *backups.Controller {
 	}
 }
 
-// backupDryRuns returns the controller of dry runs of backups.
 func (c *controllers) backupDryRuns() *backups.DryRuns {
 	return &backups.DryRuns{
 		Controller: &backups.Controller{

@@ -48,7 +48,6 @@ func newScratch(base string, log hclog.Logger) (*scratch, error) {
 	return s, nil
 }
 
-// remove removes the directory.
 func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
 }

@@ -27,7 +27,6 @@ type agents struct {
 	away   map[string]time.Time // operations whose agent has no pod, and since when
 }
 
-// listAgents returns the pods of node agents.
 func listAgents(ctx context.Context, api client.Client, namespace string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := api.List(ctx, &list, client.InNamespace(namespace),

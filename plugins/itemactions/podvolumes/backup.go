@@ -93,7 +93,6 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 	return abiav1.NewStartOutput(nil).WithOperation(id), nil
 }
 
-// podOf decodes a pod.
 func podOf(item *unstructured.Unstructured) (*corev1.Pod, error) {
 	pod := new(corev1.Pod)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, pod); err != nil {

@@ -193,7 +193,6 @@ func failOpen(ctx context.Context, api client.Client, key loadproof.Key, loads [
 	return nil
 }
 
-// progressOf returns the progress of an operation.
 func progressOf(loads []load) framework.OperationProgress {
 	p := framework.OperationProgress{Completed: true, Units: "bytes", Updated: time.Now()}
 	var failed, waits []string

@@ -27,7 +27,6 @@ type bindings struct {
 	kept perrun.Memo[grants]
 }
 
-// of returns the grants for backup.
 func (b *bindings) of(ctx context.Context, backup *velerov1.Backup) (grants, error) {
 	return b.kept.Get(ctx, backup.Namespace+"/"+backup.Name+"/"+string(backup.UID), b.read)
 }

@@ -34,7 +34,6 @@ func newBundle(path string) (*bundle, error) {
 	return b, nil
 }
 
-// add adds a file.
 func (b *bundle) add(name string, content []byte) error {
 	if b.log != nil {
 		fmt.Fprintf(b.log, "%s, %s\n", name, layout.Bytes(int64(len(content))))

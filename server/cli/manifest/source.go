@@ -108,7 +108,6 @@ func (o *opener) open(ctx context.Context, name string) (*source, error) {
 	return s, nil
 }
 
-// openAll opens several sources.
 func (o *opener) openAll(ctx context.Context, names []string) (sources []*source, err error) {
 	stdin := 0
 	for _, name := range names {

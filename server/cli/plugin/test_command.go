@@ -216,7 +216,6 @@ func printSkipped(report *conformance.Report, w io.Writer) {
 	}
 }
 
-// printRules lists the rules.
 func printRules(a *command.App, output string) error {
 	rules := conformance.Rules()
 	switch output {

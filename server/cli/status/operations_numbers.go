@@ -15,7 +15,6 @@ import (
 // none stands for a number that is not known.
 const none = "-"
 
-// isBytes reports whether units are bytes.
 func isBytes(units string) bool {
 	switch strings.ToLower(strings.TrimSpace(units)) {
 	case "b", "byte", "bytes":

@@ -64,7 +64,6 @@ func (i *QueueItem) blockers() []string {
 	return i.Wait.Blockers
 }
 
-// position returns the text of the position.
 func (i *QueueItem) position() string {
 	if i.Position < 1 {
 		return "-"

@@ -93,7 +93,6 @@ var backupTemplateRequired = []string{
 	".resourcePolicy.name",
 }
 
-// below returns paths with a prefix.
 func below(prefix string, paths []string) []string {
 	var moved []string
 	for _, path := range paths {
@@ -287,7 +286,6 @@ func expectations() map[string]expectation {
 	}
 }
 
-// group returns the group and version of a kind.
 func (e expectation) group() string { return "velero.io/" + cmp.Or(e.version, "v1") }
 
 // readDefinitions returns the embedded definitions by kind.

@@ -121,7 +121,6 @@ func (s sanServer) DeleteSnapshot(
 	return &shared.Empty{}, s.san.remove(req.GetSnapshotID())
 }
 
-// snapshotterDefects returns defects of VolumeSnapshotters.
 func snapshotterDefects() map[string]defect {
 	plant := func(change func(*san)) defect {
 		return defect{kind: "VolumeSnapshotter", plant: func(p *program) { change(p.san) }}

@@ -298,7 +298,6 @@ func (a *arranger) drawAlone(p *picture) {
 	}
 }
 
-// boxWidth returns the width of a node.
 func boxWidth(n *Node) int {
 	return charWidth*max(utf8.RuneCountInString(short(safe(n.Resource), longestText)),
 		utf8.RuneCountInString(short(safe(n.label()), longestText))) + boxPadding

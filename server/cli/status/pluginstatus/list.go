@@ -190,7 +190,6 @@ func subject(p *serverreport.Plugin) string {
 	return fmt.Sprintf("%s %s of %s", wireKind(p), p.Name, fromText(p))
 }
 
-// statusText returns the text of a status.
 func statusText(status serverreport.PluginStatus) string {
 	switch status {
 	case serverreport.InUse:
@@ -206,7 +205,6 @@ func statusText(status serverreport.PluginStatus) string {
 	}
 }
 
-// fromText returns the origin of a plugin.
 func fromText(p *serverreport.Plugin) string {
 	if p.BuiltIn {
 		return "built-in"

@@ -59,7 +59,6 @@ type VerifiedFile struct {
 // FileState is the relation of a file to the lock.
 type FileState string
 
-// text returns the text of a state.
 func (s FileState) text() string {
 	switch s {
 	case FileOK:

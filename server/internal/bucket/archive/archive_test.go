@@ -27,7 +27,6 @@ type file struct {
 	kind       byte
 }
 
-// packTar returns a tar of the files.
 func packTar(t testing.TB, files ...file) []byte {
 	t.Helper()
 	var buf bytes.Buffer

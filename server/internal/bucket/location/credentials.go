@@ -46,7 +46,6 @@ func (c *credentials) locationDir(namespace, location string) string {
 	return filepath.Join(c.dir, namespace, location)
 }
 
-// remove removes all files of a location.
 func (c *credentials) remove(namespace, location string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

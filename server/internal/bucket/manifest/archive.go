@@ -47,7 +47,6 @@ func FromArchive(
 	return out.Close()
 }
 
-// archived returns the item of an object of an archive.
 func archived(o archive.Object, table *reference.Table) (*manifest.Item, error) {
 	of, meta, err := identify(o)
 	if err != nil {

@@ -21,7 +21,6 @@ func (s step) wildcard() bool { return s == eachElement || s == eachValue }
 // word is a key that stands in a path as it is.
 var word = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// parsePath splits a path into its steps.
 func parsePath(text string) ([]step, error) {
 	if text == "" {
 		return nil, errors.New("it is empty")

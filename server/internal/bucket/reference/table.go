@@ -106,7 +106,6 @@ func (e *expansion) resources() []string {
 	return slices.Compact(all)
 }
 
-// rules returns the rules of a resource.
 func (e *expansion) rules(resource string) ([]rule, error) {
 	if slices.Contains(e.open, resource) {
 		return nil, fmt.Errorf("leads in a circle: %s", strings.Join(append(e.open, resource), ", "))

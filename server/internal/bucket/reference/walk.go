@@ -89,7 +89,6 @@ func (w *walker) read(n *node) error {
 	return w.skip()
 }
 
-// object reads an object.
 func (w *walker) object(n *node) error {
 	if _, err := w.ReadToken(); err != nil {
 		return err
@@ -157,7 +156,6 @@ func (w *walker) member(n *node, base int) error {
 	return w.bare(child.bare, token.String())
 }
 
-// array reads an array.
 func (w *walker) array(n *node) error {
 	if _, err := w.ReadToken(); err != nil {
 		return err

@@ -244,7 +244,6 @@ func (s *Store) BackupUID(ctx context.Context, name string) (types.UID, error) {
 	return uid, nil
 }
 
-// uidOf returns the metadata.uid of a Backup.
 func uidOf(metadata []byte) (types.UID, error) {
 	var backup struct {
 		Metadata struct {

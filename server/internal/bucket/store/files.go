@@ -40,7 +40,6 @@ type File struct {
 	Artifact string
 }
 
-// key returns the key of a file.
 func (l layout) key(file File) (string, error) {
 	switch {
 	case file.Artifact == "":

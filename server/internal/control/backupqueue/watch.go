@@ -46,7 +46,6 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 	return b.WatchesRawSource(ctrlsource.Channel(q.slots.lost, onEvent))
 }
 
-// wake requests a decision.
 func (q *Controller) wake(pending requests) {
 	now := q.Now()
 	q.backlog.event.Store(&now)

@@ -45,7 +45,6 @@ type Marks struct {
 	Operation string
 }
 
-// on reports whether a VolumeSnapshot has the marks.
 func (m Marks) on(vs *snapshotv1.VolumeSnapshot) bool {
 	return m.Backup != "" && m.Operation != "" &&
 		vs.Labels[velerov1.BackupUIDLabel] == string(m.Backup) && vs.Labels[velerov1.AsyncOperationIDLabel] == m.Operation

@@ -173,7 +173,6 @@ func (e *Enclosure) detach(b *Binary, dir string) (trees []tree, links []link, e
 	return trees, links, errors.Join(failed...)
 }
 
-// flags returns the flags of a mount.
 func (m *Mount) flags() (flags uintptr) {
 	flags = unix.MS_NOSUID
 	for flag, set := range map[uintptr]bool{

@@ -65,7 +65,6 @@ func reapKilled(fds []int) {
 	}
 }
 
-// processes returns the ids of all processes.
 func processes() []int {
 	proc, err := os.Open("/proc")
 	if err != nil {
