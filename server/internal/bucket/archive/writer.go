@@ -140,8 +140,8 @@ func (a *Writer) Close() error {
 	return a.err
 }
 
-// Abort stops writing without the end of the archive, so that no reader takes what was written for a whole archive.
-// It does nothing after Close.
+// Abort stops writing without the end of the archive, so that no reader accepts the output as a whole archive. It does
+// nothing after Close.
 func (a *Writer) Abort() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

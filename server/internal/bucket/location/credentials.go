@@ -34,7 +34,7 @@ func (c *credentials) file(namespace, location string, content []byte) (string, 
 	}
 	err := os.MkdirAll(dir, 0o750)
 	if err == nil {
-		err = wholefile.Write(path, content, 0o640) // readable by the server's user and group, as in Velero, and nobody else
+		err = wholefile.Write(path, content, 0o640) // readable only by the server's user and group, as in Velero
 	}
 	if err != nil {
 		return "", fmt.Errorf("write the credentials file: %w", err)

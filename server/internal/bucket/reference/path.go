@@ -18,7 +18,7 @@ const (
 
 func (s step) wildcard() bool { return s == eachElement || s == eachValue }
 
-// word is a key that stands in a path as it is.
+// word is a key that needs no quotes in a path.
 var word = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func parsePath(text string) ([]step, error) {

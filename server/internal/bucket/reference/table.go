@@ -90,7 +90,7 @@ type rule struct {
 	row  *Row // that has To
 }
 
-// expansion replaces rows with As by the rows that they stand for.
+// expansion replaces rows with As by the rows of the part.
 type expansion struct {
 	rows []Row
 	open []string // resources whose rows are looked for
