@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// marked is an object with marks: strings that YAML prints as they are, for which template code is put in.
+// marked is an object with marks: strings that YAML prints unchanged, and that are replaced by template code.
 type marked struct {
 	object *unstructured.Unstructured
 	codes  []code
