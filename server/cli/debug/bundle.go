@@ -68,5 +68,5 @@ func (b *bundle) close() error {
 	return nil
 }
 
-// abort removes what was written, unless the file is complete.
+// abort removes the file, unless it is complete.
 func (b *bundle) abort() { b.file.Abort() }

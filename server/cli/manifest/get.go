@@ -73,7 +73,7 @@ type referrer struct {
 	Edge manifest.Edge `json:"edge"`
 }
 
-// referrersOf returns those of items that depend on wanted.
+// referrersOf returns the items that depend on wanted.
 func referrersOf(items iter.Seq2[*manifest.Item, error], wanted *manifest.Item) ([]referrer, error) {
 	target := manifest.New() // with one item, which decides what means it
 	copied := *wanted

@@ -46,7 +46,7 @@ type QueueItem struct {
 	Problem string              `json:"problem,omitempty"` // error while Wait was read
 }
 
-// why returns the sentence that says why a backup waits.
+// why returns the sentence with the reason why a backup waits.
 func (i *QueueItem) why() string {
 	switch {
 	case i.Wait != nil:

@@ -42,7 +42,7 @@ type vertex struct {
 	right  []int
 }
 
-// arranger puts nodes into columns, dependents to the left of what they depend on, in an order with few crossings.
+// arranger puts nodes into columns, dependents to the left of their dependencies, in an order with few crossings.
 type arranger struct {
 	graph    *Graph
 	vertices []vertex

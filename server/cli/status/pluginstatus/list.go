@@ -182,7 +182,7 @@ func PrintQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
 	})
 }
 
-// subject names what is quarantined: a file, or one plugin in it.
+// subject names the quarantined file, or the quarantined plugin in it.
 func subject(p *serverreport.Plugin) string {
 	if p.Name == "" && p.Kind == "" {
 		return fromText(p)
