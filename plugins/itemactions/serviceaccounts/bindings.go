@@ -18,7 +18,8 @@ type ListBindings func(ctx context.Context, visit func(*rbacv1.ClusterRoleBindin
 // account is a ServiceAccount.
 type account struct{ namespace, name string }
 
-// grants maps each ServiceAccount with cluster roles to what is backed up with it: bindings, then roles, each sorted.
+// grants maps each ServiceAccount with cluster roles to the objects that are backed up with it: bindings, then roles,
+// each sorted.
 type grants map[account][]framework.ResourceIdentifier
 
 // bindings reads the ClusterRoleBindings once per backup. It is safe for concurrent use.

@@ -106,7 +106,7 @@ func (r *PluginReport) Relative(file string) (string, bool) {
 	return filepath.ToSlash(relative), true
 }
 
-// PluginStatus tells how a server uses a plugin.
+// PluginStatus is the state of a plugin in a server.
 type PluginStatus string
 
 // The values of PluginStatus.
