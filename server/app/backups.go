@@ -67,7 +67,6 @@ func (c *controllers) backups() *backups.Controller {
 	}
 }
 
-// backupDryRuns returns the controller of dry runs of backups.
 func (c *controllers) backupDryRuns() *backups.DryRuns {
 	unrecorded := *c.volumes
 	unrecorded.Records = nil

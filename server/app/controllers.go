@@ -33,14 +33,14 @@ import (
 // lightWorkers is the number of requests that a controller without long work handles at once.
 const lightWorkers = 4
 
-// dryRunsAtOnce is the number of dry runs of backups, and of restores, that are at work at once.
+// dryRunsAtOnce is the number of concurrent dry runs of backups, and of restores.
 const dryRunsAtOnce = 2
 
-// services are what the controllers share.
+// services are shared by the controllers.
 type services struct {
 	identity       string          // of this process
 	lost           context.Context // ends when the lease is lost
-	signing        *signing.Keys   // of what the server writes
+	signing        *signing.Keys   // of the objects that the server writes
 	keys           *loadkey.Keys   // of runs
 	live           client.Reader   // reads from the API server, and waits for one that is away
 	host           *pluginhost.Host
@@ -53,7 +53,7 @@ type services struct {
 	downloads      *url.URL // at which users reach the server's own downloads; nil if they cannot
 }
 
-// controllers makes the controllers of a server, a method for each. They share what it has.
+// controllers makes the controllers of a server, a method for each. They share its fields.
 type controllers struct {
 	Config
 	services

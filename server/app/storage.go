@@ -71,7 +71,7 @@ func (c *controllers) garbageCollection() *gc.Controller {
 	}
 }
 
-// backupSync returns the controller that makes the backups in the cluster those of the object stores.
+// backupSync returns the controller that synchronises the backups in the cluster with the object stores.
 func (c *controllers) backupSync() (*backupsync.Controller, error) {
 	cached, err := storeOf(c.lost, c.mgr, &velerov1.Backup{})
 	if err != nil {

@@ -470,7 +470,6 @@ func (f *files) awaitFailed(r *velerov1.Restore, why string) {
 	require.Contains(f.t, f.results("restores", r.Name), why)
 }
 
-// loadsOf returns the PodVolumeBackups of a backup.
 func (f *files) loadsOf(ctx context.Context, backup string) []velerov1.PodVolumeBackup {
 	f.t.Helper()
 	var list velerov1.PodVolumeBackupList

@@ -142,7 +142,6 @@ func (v *volumeSite) ending(ctx context.Context, pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.DeletionTimestamp != nil)
 }
 
-// run runs one pod.
 func (v *volumeSite) run(ctx context.Context, pod *corev1.Pod) error {
 	node := v.nodes[len(pod.Name)%len(v.nodes)]
 	if wanted := pod.Spec.NodeSelector[corev1.LabelHostname]; wanted != "" {

@@ -22,10 +22,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// Findings are what a check has found.
+// Findings are the results of a check.
 type Findings struct {
-	Missed []string // what is in use and cleat does not serve
-	Notes  []string // what happens in a take-over, and what it cannot know
+	Missed []string // features in use that cleat lacks
+	Notes  []string // effects of a take-over, and open questions
 }
 
 func (f *Findings) miss(format string, args ...any) {
@@ -35,8 +35,8 @@ func (f *Findings) note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
-// Check looks for what a take-over would miss. It writes nothing. answer is what Velero's server says about itself, nil
-// if it does not answer.
+// Check looks for features in use that a take-over would lose. It writes nothing. answer is the status of Velero's
+// server, nil if it does not answer.
 func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusRequest) (*Findings, error) {
 	velero, err := t.velero(ctx)
 	if err != nil {
@@ -185,8 +185,8 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	return nil
 }
 
-// checkSpecs looks for what schedules and backups that have not started ask for. What needs EnableCSI needs it in
-// Velero, too.
+// checkSpecs checks the specs of schedules and of backups that have not started. Features that need EnableCSI need it
+// in Velero, too.
 func (t *Takeover) checkSpecs(ctx context.Context, f *Findings) error {
 	var schedules velerov1.ScheduleList
 	var backups velerov1.BackupList

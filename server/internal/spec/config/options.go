@@ -291,7 +291,7 @@ func (o *Options) Complete() error {
 // DownloadBase returns the URL of DownloadURL, or nil if it is empty.
 func (o *Options) DownloadBase() (*url.URL, error) {
 	if o.DownloadURL == "" {
-		return nil, nil //nolint:nilnil // there is none and that is right
+		return nil, nil //nolint:nilnil // no URL is a valid setting
 	}
 	base, err := url.Parse(o.DownloadURL)
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil ||
