@@ -295,8 +295,9 @@ func snapshotsThereAndBack(t *testing.T) {
 	require.Empty(t, s.Files("backups/b"))
 	audited := `audit: deletion of a backup: outcome=%s backup=b uid=` + string(b.UID) +
 		` why=requested .* requestManager=%s .* restores=\[%s\] snapshots=\["disks/` + taken[0]
-	awaitMatch(v, fmt.Sprintf(audited, "failed", filepath.Base(os.Args[0]), `.*"copy".*`)) // requested by the test
-	awaitMatch(v, fmt.Sprintf(audited, "deleted", "cleat", ""))                            // the restores are gone by then
+	// The server is the first of two managers that have written in the same second, because the API server sorts them.
+	awaitMatch(v, fmt.Sprintf(audited, "failed", "(cleat|"+filepath.Base(os.Args[0])+")", `.*"copy".*`))
+	awaitMatch(v, fmt.Sprintf(audited, "deleted", "cleat", "")) // the restores are gone by then
 }
 
 func snapshotsAsTheSpecSays(t *testing.T) {

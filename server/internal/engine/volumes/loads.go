@@ -3,8 +3,6 @@ package volumes
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,55 +13,28 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
-// podVolumeBackups returns the PodVolumeBackups of a backup, sorted by name.
-func (h *Hub) podVolumeBackups(
-	ctx context.Context, b *velerov1.Backup, log hclog.Logger,
-) ([]velerov1.PodVolumeBackup, error) {
-	var list velerov1.PodVolumeBackupList
-	if err := h.listOf(ctx, b, &list); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(list.Items, func(a, b velerov1.PodVolumeBackup) int { return strings.Compare(a.Name, b.Name) })
-	return written(ctx, h, b, list.Items, log)
-}
-
-// dataUploads returns the DataUploads of a backup.
-func (h *Hub) dataUploads(
-	ctx context.Context, b *velerov1.Backup, log hclog.Logger,
-) ([]velerov2alpha1.DataUpload, error) {
-	var list velerov2alpha1.DataUploadList
-	if err := h.listOf(ctx, b, &list); err != nil {
-		return nil, err
-	}
-	return written(ctx, h, b, list.Items, log)
-}
-
-// listOf lists the loads with the label of a backup.
-func (h *Hub) listOf(ctx context.Context, b *velerov1.Backup, list client.ObjectList) error {
-	err := h.Live.List(ctx, list, client.InNamespace(b.Namespace),
-		client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)})
-	if err != nil {
-		return fmt.Errorf("list the loads of the backup: %w", err)
-	}
-	return nil
-}
-
-// written returns those of some loads that the backup has created and whose status node agents have written. Whoever
-// may create a load could otherwise have it restored, and any snapshot removed.
+// written lists the loads of a kind that a backup has created and whose status node agents have written. Whoever may
+// create a load could otherwise have it restored, and any snapshot removed.
 func written[T any, P interface {
 	*T
 	metav1.Object
-}](ctx context.Context, h *Hub, b *velerov1.Backup, loads []T, log hclog.Logger) (proven []T, err error) {
-	for i := range loads {
-		load := P(&loads[i])
+}](ctx context.Context, h *Hub, b *velerov1.Backup, list client.ObjectList, items *[]T, log hclog.Logger) ([]T, error) {
+	err := h.Live.List(ctx, list, client.InNamespace(b.Namespace),
+		client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("list the loads of the backup: %w", err)
+	}
+	var proven []T
+	for _, one := range *items {
+		load := P(&one)
 		switch ok, err := h.Keys.Written(ctx, operation.OfBackup, b.UID, load); {
 		case err != nil:
 			return nil, err
 		case ok:
-			proven = append(proven, loads[i])
+			proven = append(proven, one)
 		default:
 			log.Warn("a load with the label of the backup is left out: it was not created by the backup, or no node agent has "+
-				"written its status", "kind", fmt.Sprintf("%T", loads[i]), "name", load.GetName())
+				"written its status", "kind", fmt.Sprintf("%T", one), "name", load.GetName())
 		}
 	}
 	return proven, nil

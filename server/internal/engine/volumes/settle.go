@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,20 +44,21 @@ func (h *Hub) Settle(
 	if !ofPods && !h.TakesCSI(operations) {
 		return nil
 	}
-	var loads []velerov1.PodVolumeBackup
+	var loads velerov1.PodVolumeBackupList
 	if ofPods {
 		var err error
-		if loads, err = h.podVolumeBackups(ctx, b, log); err != nil {
+		if loads.Items, err = written(ctx, h, b, &loads, &loads.Items, log); err != nil {
 			return err
 		}
-		for i := range loads {
-			load := &loads[i]
+		slices.SortFunc(loads.Items, func(a, b velerov1.PodVolumeBackup) int { return strings.Compare(a.Name, b.Name) })
+		for i := range loads.Items {
+			load := &loads.Items[i]
 			load.APIVersion, load.Kind, load.ManagedFields = velerov1.SchemeGroupVersion.String(), "PodVolumeBackup", nil
 			if load.Status.Phase != velerov1.LoadPhaseCompleted {
 				load.Status.SnapshotID = "" // of nothing
 			}
 		}
-		if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, loads); err != nil {
+		if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, loads.Items); err != nil {
 			return err
 		}
 	}
@@ -69,7 +71,7 @@ func (h *Hub) Settle(
 		return err
 	}
 	if ofPods {
-		settlePodVolumes(infos, loads)
+		settlePodVolumes(infos, loads.Items)
 	}
 	settleSnapshots(infos, operations, h.Roles)
 	settleMovements(infos, operations, uploads, h.Roles)
@@ -83,21 +85,29 @@ func settleSnapshots(infos []VolumeInfo, operations []operation.Operation, roles
 		if info.BackupMethod != CSI || info.SnapshotDataMoved || info.CSI == nil || info.CSI.OperationID == "" {
 			continue
 		}
-		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
-			return o.ID == info.CSI.OperationID && roles.Has(o.Action, framework.RoleSnapshotObjects)
-		})
-		if at < 0 {
-			continue
-		}
-		ready := operations[at].Phase == operation.Completed
-		info.CSI.ReadyToUse, info.Result = &ready, Unusable
-		if ready {
-			info.Result = Succeeded
-		}
-		if updated := operations[at].Updated; !updated.IsZero() {
-			info.CompletionTimestamp = &metav1.Time{Time: updated.Truncate(time.Second)}
+		if info.endBy(info.CSI.OperationID, framework.RoleSnapshotObjects, operations, roles) {
+			ready := info.Result == Succeeded
+			info.CSI.ReadyToUse = &ready
 		}
 	}
+}
+
+// endBy records the end of the operation with an id, whose action has a role. It reports whether there is one.
+func (i *VolumeInfo) endBy(
+	id string, role framework.Role, operations []operation.Operation, roles operation.Roles,
+) bool {
+	at := slices.IndexFunc(operations, func(o operation.Operation) bool { return o.ID == id && roles.Has(o.Action, role) })
+	if at < 0 {
+		return false
+	}
+	i.Result = Unusable
+	if operations[at].Phase == operation.Completed {
+		i.Result = Succeeded
+	}
+	if updated := operations[at].Updated; !updated.IsZero() {
+		i.CompletionTimestamp = &metav1.Time{Time: updated.Truncate(time.Second)}
+	}
+	return true
 }
 
 // settleMovements completes the entries of volumes whose data was moved by operations that have ended. uploads are the
@@ -108,22 +118,10 @@ func settleMovements(
 ) {
 	for i := range infos {
 		info := &infos[i]
-		if !info.SnapshotDataMoved || info.DataMovement == nil {
-			continue
-		}
 		moved := info.DataMovement
-		at := slices.IndexFunc(operations, func(o operation.Operation) bool {
-			return o.ID == moved.OperationID && roles.Has(o.Action, framework.RoleClaimSnapshots)
-		})
-		if at < 0 {
+		if !info.SnapshotDataMoved || moved == nil ||
+			!info.endBy(moved.OperationID, framework.RoleClaimSnapshots, operations, roles) {
 			continue
-		}
-		info.Result = Unusable
-		if operations[at].Phase == operation.Completed {
-			info.Result = Succeeded
-		}
-		if updated := operations[at].Updated; !updated.IsZero() {
-			info.CompletionTimestamp = &metav1.Time{Time: updated.Truncate(time.Second)}
 		}
 		upload := uploads[moved.OperationID]
 		if upload == nil { // it was deleted

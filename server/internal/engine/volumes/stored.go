@@ -57,16 +57,17 @@ func (h *Hub) storedBy(
 	if !loads {
 		return all, nil
 	}
-	ofPods, err := h.podVolumeBackups(ctx, b, log)
-	if err != nil {
+	var ofPods velerov1.PodVolumeBackupList
+	if ofPods.Items, err = written(ctx, h, b, &ofPods, &ofPods.Items, log); err != nil {
 		return nil, err
 	}
-	for i := range ofPods {
-		all = append(all, storedByPod(&ofPods[i]))
+	for i := range ofPods.Items {
+		all = append(all, storedByPod(&ofPods.Items[i]))
 	}
-	uploads, err := h.dataUploads(ctx, b, log)
-	for i := range uploads {
-		all = append(all, storedByUpload(&uploads[i]))
+	var uploads velerov2alpha1.DataUploadList
+	uploads.Items, err = written(ctx, h, b, &uploads, &uploads.Items, log)
+	for i := range uploads.Items {
+		all = append(all, storedByUpload(&uploads.Items[i]))
 	}
 	return all, err
 }
