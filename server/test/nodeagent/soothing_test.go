@@ -50,8 +50,8 @@ func testExact(t *testing.T) {
 	s.requireReason("2 loads are in preparation, and no more than 2 may be at once")
 }
 
-// testRestoresFirst has backups, which are older, and restores that wait for two slots. A backup is admitted only
-// while it leaves a slot for each waiting restore.
+// testRestoresFirst has backups, which are older, and restores that wait for two positions. A backup is admitted only
+// while it leaves a position for each waiting restore.
 func testRestoresFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -105,7 +105,7 @@ func testRestoresFirst(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// testPlacesForRestores has a slot that only restores may take.
+// testPlacesForRestores has a position that only restores may take.
 func testPlacesForRestores(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -165,7 +165,7 @@ func testUnconstrained(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 2 * loads}, s.ends())
 }
 
-// testDeletions deletes loads in every phase, and edits and deletes the ledger. The slots of deleted loads go to
+// testDeletions deletes loads in every phase, and edits and deletes the ledger. The positions of deleted loads go to
 // others.
 func testDeletions(t *testing.T) {
 	t.Parallel()
@@ -189,7 +189,7 @@ func testDeletions(t *testing.T) {
 		object.SetNamespace(s.namespace)
 		require.NoError(t, s.client.Delete(t.Context(), object))
 	}
-	s.awaitPhase("PodVolumeBackup/new-2", velerov1.LoadPhaseCompleted) // in the slot of "accepted"
+	s.awaitPhase("PodVolumeBackup/new-2", velerov1.LoadPhaseCompleted) // in the position of "accepted"
 
 	s.editLedger("not JSON")
 	s.create(s.upload("accepted-2"))

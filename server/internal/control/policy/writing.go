@@ -100,7 +100,7 @@ func (w *writing) keepOne(name string, content io.Reader) error {
 	return nil
 }
 
-// notKeptError says that an artifact could not be stored.
+// notKeptError is the error of an artifact that could not be stored.
 type notKeptError struct{ error }
 
 func (e *notKeptError) Unwrap() error { return e.error }

@@ -79,7 +79,7 @@ func (g *Group) Complete(operations []Operation) []Operation {
 	kept := slices.SortedFunc(slices.Values(operations), Operation.Compare)
 	g.all = slices.DeleteFunc(g.all, func(t *tracked) bool {
 		at, keep := slices.BinarySearchFunc(kept, t.Operation, Operation.Compare)
-		if keep { // what the run was told, with the current status
+		if keep { // the reply to the run, with the current status
 			kept[at].Status = t.Status
 			t.Operation = kept[at]
 		} else {
@@ -230,7 +230,7 @@ func (t *tracked) name() string {
 	return fmt.Sprintf("operation %s of %s for %s", t.ID, t.Action, t.Item)
 }
 
-// unknown returns the error of an operation that its action does not know.
+// unknown returns the error of an operation that its action does not find.
 func (t *tracked) unknown(err error) string {
 	return "it is not known to the plugin any more, so its result is unknown: " + limited(err.Error(), maxError)
 }

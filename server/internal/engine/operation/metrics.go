@@ -11,7 +11,7 @@ import (
 const (
 	outcomeCompleted = "completed"
 	outcomeFailed    = "failed"    // the plugin reported an error
-	outcomeUnknown   = "unknown"   // the plugin does not know it any more
+	outcomeUnknown   = "unknown"   // the plugin does not find it any more
 	outcomeTimedOut  = "timed-out" // took too long, and was cancelled
 	outcomeStalled   = "stalled"   // made no progress for too long, and was cancelled
 	outcomeCancelled = "cancelled" // by a user or a deletion
