@@ -51,7 +51,7 @@ func (i *AdmitInput) Preparing() int {
 	return total
 }
 
-// Load is what a policy knows of one load.
+// Load describes one load for a policy.
 type Load struct {
 	// Kind of its custom resource: "DataUpload".
 	Kind string
@@ -73,7 +73,7 @@ type Load struct {
 	Owner string
 }
 
-// Count is how many loads are under way that are equal in what it says of them.
+// Count is the number of loads under way with the same properties.
 type Count struct {
 	// Kind is "DataUpload", "DataDownload", "PodVolumeBackup" or "PodVolumeRestore".
 	Kind string
