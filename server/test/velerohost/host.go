@@ -16,7 +16,9 @@ import (
 // host is the host side of go-plugin. It dispenses the bare connection.
 type host struct{ plugin.NetRPCUnsupportedPlugin }
 
-func (host) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error { return errors.New("the host serves nothing") }
+func (host) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("the host serves nothing")
+}
 
 func (host) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
 	return conn, nil
