@@ -16,7 +16,7 @@ import (
 // returns its path there; it is called when a file that inputs match, patterns relative to the root of this module, has
 // changed since, or the text of version. Nobody may change the program.
 func cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}

@@ -75,7 +75,7 @@ func Write(t testing.TB, path string, content []byte) {
 // BuildModule returns the path of the program in the root of another module in this tree, a directory relative to the
 // root of this module. The rest is as with Build.
 func BuildModule(dir string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func BuildModule(dir string) (string, error) {
 
 // Link is Build for callers without a test.
 func Link(pkg string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -153,9 +153,9 @@ func lockDir(dir string) (lock *os.File, err error) {
 	return lock, nil
 }
 
-// moduleRoot returns the nearest directory that is the root of the module of the project, from the working directory
+// Root returns the nearest directory that is the root of the module of the project, from the working directory
 // upwards. Modules inside of it are passed.
-func moduleRoot() (string, error) {
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
