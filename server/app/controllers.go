@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/csisnapshots"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
@@ -68,8 +68,8 @@ type controllers struct {
 	restoreRuns     *run.Runs
 	journals        *operation.Journals
 	following       *operations.Common
-	records         *snapshot.Records
-	volumeSnapshots snapshot.VolumeSnapshots
+	records         *volumes.Records
+	volumeSnapshots volumes.VolumeSnapshots
 }
 
 func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error) {
@@ -92,7 +92,7 @@ func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error
 		metrics:         collected,
 		runLogs:         run.LogOptions{Dir: s.scratch, JSON: c.Options.LogFormat == "json"},
 		journals:        operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("operations")),
-		records:         snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("snapshots")),
+		records:         volumes.NewRecords(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("snapshots")),
 		volumeSnapshots: csisnapshots.New(c.REST, s.live, mgr.GetClient(), c.Namespace),
 	}
 	all.backupRuns = all.newRuns("backup", c.Options.BackupAttempts)

@@ -59,7 +59,7 @@ func TestWhatARealKindCosts(t *testing.T) {
 		kind              string
 		own, lines, limit int
 	}{
-		{kind: "LoadSoothing", own: 8, lines: 470, limit: 11},
+		{kind: "LoadSoothing", own: 8, lines: 490, limit: 11},
 		{kind: "QueueAdmission", own: 12, lines: 735, limit: 19},
 		{kind: "DataMover", own: 14, lines: 1365, limit: 19},
 	} {

@@ -66,6 +66,8 @@ func EncodeInput(plugin string, config []byte, input *AdmitInput) *loadsoothingv
 			Namespace:    input.Load.Namespace,
 			Bytes:        input.Load.Bytes,
 			Owner:        input.Load.Owner,
+
+			RestoresWaiting: wire.Int32(input.Load.RestoresWaiting),
 		},
 	}
 	for _, count := range input.Counts {
@@ -92,6 +94,8 @@ func decodeInput(req *loadsoothingv1.AdmitRequest) *AdmitInput {
 			Namespace:    req.GetLoad().GetNamespace(),
 			Bytes:        req.GetLoad().GetBytes(),
 			Owner:        req.GetLoad().GetOwner(),
+
+			RestoresWaiting: int(req.GetLoad().GetRestoresWaiting()),
 		},
 	}
 	for _, count := range req.GetCounts() {

@@ -51,6 +51,17 @@ func (i *AdmitInput) Preparing() int {
 	return total
 }
 
+// PreparingRestores returns how many loads of restores are Accepted or Prepared, on all nodes.
+func (i *AdmitInput) PreparingRestores() int {
+	total := 0
+	for _, count := range i.Counts {
+		if restores(count.Kind) {
+			total += count.Accepted + count.Prepared
+		}
+	}
+	return total
+}
+
 // Load is what a policy knows of one load.
 type Load struct {
 	// Kind of its custom resource: "DataUpload".
@@ -71,7 +82,15 @@ type Load struct {
 	Bytes int64
 	// Owner is the name of the Backup or Restore that the load belongs to; empty when there is none.
 	Owner string
+	// RestoresWaiting is how many New loads of restores, of all nodes, wait beside this one, older or newer. A user waits
+	// for a restore, and schedules wait for backups.
+	RestoresWaiting int
 }
+
+// Restores reports whether the load is one of a restore.
+func (l *Load) Restores() bool { return restores(l.Kind) }
+
+func restores(kind string) bool { return kind == "DataDownload" || kind == "PodVolumeRestore" }
 
 // Count is how many loads are under way that are equal in what it says of them.
 type Count struct {

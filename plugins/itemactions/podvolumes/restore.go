@@ -160,7 +160,7 @@ func storedVolumes(
 		})
 		switch recorded := snapshots[b.Spec.Volume]; {
 		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" ||
-			!isRestic(&b.Spec):
+			b.Spec.Engine() != velerov1.RepositoryTypeRestic:
 		case b.Status.SnapshotID == recorded && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation:
 			found = append(found, b)
 		default:
@@ -181,11 +181,6 @@ func storedVolumes(
 		}
 	}
 	return found, nil
-}
-
-// isRestic reports whether restic has the data. The first servers of Velero had no other engine and did not name it.
-func isRestic(spec *velerov1.PodVolumeBackupSpec) bool {
-	return spec.UploaderType == velerov1.RepositoryTypeRestic || spec.UploaderType == "" && spec.RepoIdentifier != ""
 }
 
 // newRestore returns the PodVolumeRestore of a volume.

@@ -44,7 +44,42 @@ func TestLoadsInPreparationDoNotExceedLimit(t *testing.T) {
 	}
 	_, err := plugin.LoadSoothingV1(preparequeue.Name, plugintest.WithConfig(map[string]int{"load": 1})).Admit(t.Context(),
 		&loadsoothing.AdmitInput{})
-	require.ErrorContains(t, err, `unknown key "load", want one of loads`)
+	require.ErrorContains(t, err, `unknown key "load", want one of loads, placesForRestores`)
 	require.ErrorContains(t, plugin.ValidateConfig("LoadSoothing", preparequeue.Name, map[string]int{"loads": 0}),
 		"minimum")
+}
+
+func TestLoadsOfRestoresGoFirst(t *testing.T) {
+	t.Parallel()
+	plugin := plugintest.Run(t, preparequeue.Register())
+	for name, test := range map[string]struct {
+		config                    any
+		kind                      string
+		waiting, backups, restore int
+		want                      string
+	}{
+		"a backup leaves places for those that wait": {
+			kind: "DataUpload", waiting: 2, backups: 2, want: "2 loads of restores go first, and 2 of 4 places are free"},
+		"a place is left for a backup":   {kind: "PodVolumeBackup", waiting: 1, backups: 2},
+		"a restore leaves no place":      {kind: "DataDownload", waiting: 9, backups: 3},
+		"a restore keeps to the limit":   {kind: "PodVolumeRestore", backups: 4, want: "4 loads are in preparation, and no more than 4 may be at once"},
+		"places are kept":                {config: map[string]int{"placesForRestores": 2}, kind: "DataUpload", backups: 2, want: "2 of 4 places are free, and 2 are kept for restores"},
+		"a restore takes a kept one":     {config: map[string]int{"placesForRestores": 2}, kind: "DataDownload", backups: 2},
+		"a used place is not kept twice": {config: map[string]int{"placesForRestores": 2}, kind: "DataUpload", backups: 1, restore: 1},
+		"a place is left for backups":    {config: map[string]int{"placesForRestores": 9}, kind: "DataUpload"},
+		"and only one":                   {config: map[string]int{"placesForRestores": 9}, kind: "DataUpload", backups: 1, want: "3 of 4 places are free, and 3 are kept for restores"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			decision, err := plugin.LoadSoothingV1(preparequeue.Name, plugintest.WithConfig(test.config)).Admit(t.Context(),
+				&loadsoothing.AdmitInput{
+					Limit: 4, Load: loadsoothing.Load{Kind: test.kind, RestoresWaiting: test.waiting},
+					Counts: []loadsoothing.Count{
+						{Kind: "DataUpload", Accepted: test.backups}, {Kind: "DataDownload", Prepared: test.restore},
+					},
+				})
+			require.NoError(t, err)
+			require.Equal(t, &loadsoothing.AdmitOutput{Admitted: test.want == "", Reason: test.want}, decision)
+		})
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // NewCommand returns the command "restore".
@@ -65,7 +65,7 @@ func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, fi
 	description.Results, description.Resources, description.Problems = files.Load(ctx, run,
 		velerov1.DownloadTargetKindRestoreResults, velerov1.DownloadTargetKindRestoreResourceList, location)
 	var problems []string
-	description.Volumes, problems = runs.LoadVolumes[[]snapshot.RestoreVolumeInfo](ctx, files, run,
+	description.Volumes, problems = runs.LoadVolumes[[]volumes.RestoreVolumeInfo](ctx, files, run,
 		velerov1.DownloadTargetKindRestoreVolumeInfo, location)
 	description.Problems = append(description.Problems, problems...)
 	var loads velerov1.PodVolumeRestoreList

@@ -90,7 +90,7 @@ func podVolumeBackups() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType),
+				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: velerov1.MoverOf(s.UploaderType),
 				engine:   s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.Pod.Namespace, tags: s.Tags, settings: s.UploaderSettings,
 				namespace: s.Pod.Namespace,
@@ -124,7 +124,7 @@ func podVolumeRestores() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
+				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: velerov1.MoverOf(s.UploaderType), engine: s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.SourceNamespace, snapshotID: s.SnapshotID,
 				settings:  s.UploaderSettings,
 				namespace: s.Pod.Namespace, bytes: s.SnapshotSize,
@@ -201,14 +201,6 @@ func dataDownloads() *kind {
 			}
 		},
 	}
-}
-
-// moverOf returns the name of the plugin for an engine, or "" if there is none.
-func moverOf(engine velerov1.RepositoryType) string {
-	if engine == velerov1.RepositoryTypeRestic {
-		return velerov1.BuiltInDataMover
-	}
-	return ""
 }
 
 // load is a custom resource of one of the four kinds.

@@ -46,7 +46,7 @@ type admission struct {
 // waiting is a New load that the policy has not admitted.
 type waiting struct {
 	reason  string
-	counts  string    // for which the policy has decided
+	counts  string    // for which the policy has decided, and the number of restores that wait
 	again   time.Time // to ask, even if the counts are the same
 	written time.Time // the reason
 }
@@ -146,6 +146,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 			next = t
 		}
 	}
+	restores := q.restoresWaiting(ctx, v)
 	var held error // by the failure policy
 	var tell []*load
 	for i, l := range v.fresh {
@@ -168,9 +169,9 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 			q.finish(ctx, l)
 			continue
 		}
-		w := q.waits(l)
-		if held == nil && (w.counts != v.counts.key() || !v.now.Before(w.again)) {
-			decision, err := q.ask(ctx, v, l, i)
+		w, beside := q.waits(l), restores.beside(l)
+		if known := v.key(beside); held == nil && (w.counts != known || !v.now.Before(w.again)) {
+			decision, err := q.ask(ctx, v, l, i, beside)
 			var hold *policy.HeldError
 			switch {
 			case errors.As(err, &hold):
@@ -191,7 +192,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 				soon(v.now.Add(yieldFor))
 				continue
 			default:
-				w.reason, w.counts, w.again = decision.Reason, v.counts.key(), v.now.Add(retryAfter(decision))
+				w.reason, w.counts, w.again = decision.Reason, known, v.now.Add(retryAfter(decision))
 			}
 		}
 		if held != nil {
@@ -248,14 +249,16 @@ func (q *admission) foreign(l *load) bool {
 	return l.podLabel != "" || l.spec.mover == "" && q.BesideVelero
 }
 
-// ask asks the policy about a load. ahead is the number of New loads that are older.
-func (q *admission) ask(ctx context.Context, v *view, l *load, ahead int) (*loadsoothing.Decision, error) {
+// ask asks the policy about a load. ahead is the number of New loads that are older, and restores that of the New loads
+// of restores beside it.
+func (q *admission) ask(ctx context.Context, v *view, l *load, ahead, restores int) (*loadsoothing.Decision, error) {
 	about := l.counted(l.node())
 	outcome, err := q.Soothing.Admit(ctx, &loadsoothing.Request{Input: loadsoothing.Input{
 		Now: v.now, Limit: q.QueueLength, Counts: v.counts.list(),
 		Load: loadsoothing.Load{
 			Kind: l.name, Name: l.GetName(), Node: about.Node, Created: l.GetCreationTimestamp().Time, Ahead: ahead,
 			StorageClass: about.StorageClass, Namespace: about.Namespace, Bytes: l.spec.bytes, Owner: about.Owner,
+			RestoresWaiting: restores,
 		},
 	}})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -365,12 +365,12 @@ func TestAcceptVolumes_FSBackup(t *testing.T) {
 	f.read(&stored, "backups", "b", "b-podvolumebackups.json.gz")
 	require.Len(t, stored, 2)
 	require.NotEmpty(t, stored[0].Status.SnapshotID)
-	var infos []snapshot.VolumeInfo
+	var infos []volumes.VolumeInfo
 	f.read(&infos, "backups", "b", "b-volumeinfo.json.gz")
 	require.Len(t, infos, 2)
 	for _, info := range infos {
-		require.Equal(t, snapshot.PodVolume, info.BackupMethod)
-		require.Equal(t, snapshot.Succeeded, info.Result)
+		require.Equal(t, volumes.PodVolume, info.BackupMethod)
+		require.Equal(t, volumes.Succeeded, info.Result)
 		require.Equal(t, "restic", info.PodVolume.UploaderType)
 		require.Equal(t, f.nodes[0], info.PodVolume.NodeName)
 		require.NotZero(t, info.PodVolume.Size)

@@ -60,7 +60,7 @@ func TestAcceptPlugins_EveryBuiltInReplaced(t *testing.T) {
 	})
 	t.Run("snapshots", func(t *testing.T) {
 		t.Parallel()
-		csiOnDirectories(t, func(v *volumes) { v.useCopies("default", "file") }).usesCopiesOnly()
+		csiOnDirectories(t, func(v *volumeSite) { v.useCopies("default", "file") }).usesCopiesOnly()
 	})
 }
 

@@ -550,15 +550,19 @@ func (s *site) ends() map[velerov1.LoadPhase]int {
 	return ends
 }
 
-// most returns the largest number of loads for which counts holds at once, over all states in the order in which the
-// API server stored them, by key.
-func (s *site) most(counts func(state) (key string, counted bool)) map[string]int {
+// states returns all states of all loads in the order in which the API server stored them.
+func (s *site) states() []state {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	states := slices.Clone(s.history.states)
 	slices.SortFunc(states, func(a, b state) int { return cmp.Compare(a.version, b.version) })
+	return states
+}
+
+// most returns the largest number of loads for which counts holds at once, over all states, by key.
+func (s *site) most(counts func(state) (key string, counted bool)) map[string]int {
 	in, now, most := map[types.UID]string{}, map[string]int{}, map[string]int{}
-	for _, o := range states {
+	for _, o := range s.states() {
 		if key, counted := in[o.uid]; counted {
 			now[key]--
 			delete(in, o.uid)

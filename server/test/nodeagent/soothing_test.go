@@ -24,6 +24,8 @@ func TestAcceptVolumes_Soothing(t *testing.T) {
 	t.Run("Deletions", testDeletions)
 	t.Run("External", testExternalPolicy)
 	t.Run("Broken", testBrokenPolicy)
+	t.Run("RestoresFirst", testRestoresFirst)
+	t.Run("PlacesForRestores", testPlacesForRestores)
 }
 
 // testExact moves 200 loads with three agents. Never more than two are Accepted or Prepared.
@@ -46,6 +48,87 @@ func testExact(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 4*each + 1}, s.ends())
 	require.Equal(t, map[string]int{"": 2}, s.most(preparing))
 	s.requireReason("2 loads are in preparation, and no more than 2 may be at once")
+}
+
+// testRestoresFirst has backups, which are older, and restores wait for the places of two loads. A backup is admitted
+// only while it leaves a place for each restore that waits.
+func testRestoresFirst(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
+	s.expose()
+	s.agents()
+	snapshot := s.snapshot()
+	first, second := s.nodes[0], s.nodes[1]
+	s.hold(first)
+	s.create(s.backup("runs", first))
+	s.awaitPhase("PodVolumeBackup/runs", velerov1.LoadPhaseInProgress)
+	s.create(s.backup("prepared-1", first), s.backup("prepared-2", first))
+	s.awaitPhase("PodVolumeBackup/prepared-1", velerov1.LoadPhasePrepared)
+	s.awaitPhase("PodVolumeBackup/prepared-2", velerov1.LoadPhasePrepared)
+	const each = 4
+	for i := range each {
+		s.create(s.backup(fmt.Sprintf("b-%d", i), second), s.upload(fmt.Sprintf("u-%d", i)))
+	}
+	for i := range each {
+		s.create(s.restore(fmt.Sprintf("r-%d", i), s.nodes[i%2], snapshot), s.download(fmt.Sprintf("d-%d", i), snapshot))
+	}
+	s.await("all wait", func(last map[string]state) bool {
+		for i := range each {
+			for _, key := range []string{"PodVolumeBackup/b-", "DataUpload/u-", "PodVolumeRestore/r-", "DataDownload/d-"} {
+				if last[key+strconv.Itoa(i)].message == "" {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	s.release(first)
+	s.awaitEnd(4*each + 4)
+	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 4*each + 4}, s.ends())
+	require.Equal(t, map[string]int{"": 2}, s.most(preparing))
+
+	left := map[string]bool{} // restores that wait
+	for i := range each {
+		left["PodVolumeRestore/r-"+strconv.Itoa(i)], left["DataDownload/d-"+strconv.Itoa(i)] = true, true
+	}
+	for _, o := range s.states() {
+		key := o.kind + "/" + o.name
+		if o.phase == velerov1.LoadPhaseNew || o.phase == "" {
+			continue
+		}
+		delete(left, key)
+		if strings.HasPrefix(key, "PodVolumeBackup/b-") || strings.HasPrefix(key, "DataUpload/u-") {
+			require.Less(t, len(left), 2, "%s is %s before %v", key, o.phase, left)
+		}
+	}
+	require.Empty(t, left)
+}
+
+// testPlacesForRestores has a place that only restores may take.
+func testPlacesForRestores(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	node := s.nodes[0]
+	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
+	s.config = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: cleat.dev/prepare-queue, config: " +
+		"{placesForRestores: 1}}}\n"
+	s.agents()
+	snapshot := s.snapshot()
+	s.hold(node)
+	s.create(s.backup("runs", node))
+	s.awaitPhase("PodVolumeBackup/runs", velerov1.LoadPhaseInProgress)
+	s.create(s.backup("prepared", node))
+	s.awaitPhase("PodVolumeBackup/prepared", velerov1.LoadPhasePrepared)
+	s.create(s.backup("waits", node))
+	s.await("a backup waits", func(last map[string]state) bool {
+		return last["PodVolumeBackup/waits"].message == "1 of 2 places are free, and 1 are kept for restores"
+	})
+	s.create(s.restore("restored", node, snapshot))
+	s.awaitPhase("PodVolumeRestore/restored", velerov1.LoadPhasePrepared)
+	s.release(node)
+	s.awaitEnd(5)
+	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 5}, s.ends())
 }
 
 // testUnconstrained has no or a negative prepareQueueLength: all loads are prepared at once.

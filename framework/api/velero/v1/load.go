@@ -138,19 +138,3 @@ func (c *UploaderConfigForBackup) MoverSettings() map[string]string {
 	}
 	return map[string]string{"ParallelFilesUpload": strconv.Itoa(c.ParallelFilesUpload)}
 }
-
-// BuiltInDataMover is the data mover of backups that name none, and of those that name Velero's own. A DataUpload never
-// names that, because Velero's agents would move the data, too.
-const BuiltInDataMover = "cleat.dev/restic"
-
-// IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
-// mover.
-func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
-
-// DataMoverFor returns the name of the data mover that moves the data of a backup whose spec.datamover is name.
-func DataMoverFor(name string) string {
-	if IsVeleroDataMover(name) {
-		return BuiltInDataMover
-	}
-	return name
-}

@@ -136,9 +136,11 @@ type Load struct {
 	// Size of the volume in bytes; 0 if not known.
 	Bytes int64 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Name of the Backup or Restore that the load belongs to; empty if there is none.
-	Owner         string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Owner string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Number of New loads of restores (DataDownload, PodVolumeRestore) that wait beside this one, older or newer.
+	RestoresWaiting int32 `protobuf:"varint,10,opt,name=restores_waiting,json=restoresWaiting,proto3" json:"restores_waiting,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Load) Reset() {
@@ -232,6 +234,13 @@ func (x *Load) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *Load) GetRestoresWaiting() int32 {
+	if x != nil {
+		return x.RestoresWaiting
+	}
+	return 0
 }
 
 // Count is the number of loads in progress that are equal in what it says of them.
@@ -419,7 +428,7 @@ const file_cleat_loadsoothing_v1_loadsoothing_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12/\n" +
 	"\x04load\x18\x05 \x01(\v2\x1b.cleat.loadsoothing.v1.LoadR\x04load\x124\n" +
-	"\x06counts\x18\x06 \x03(\v2\x1c.cleat.loadsoothing.v1.CountR\x06counts\"\xfd\x01\n" +
+	"\x06counts\x18\x06 \x03(\v2\x1c.cleat.loadsoothing.v1.CountR\x06counts\"\xa8\x02\n" +
 	"\x04Load\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -429,7 +438,9 @@ const file_cleat_loadsoothing_v1_loadsoothing_proto_rawDesc = "" +
 	"\rstorage_class\x18\x06 \x01(\tR\fstorageClass\x12\x1c\n" +
 	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05bytes\x18\b \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05owner\x18\t \x01(\tR\x05owner\"\xd6\x01\n" +
+	"\x05owner\x18\t \x01(\tR\x05owner\x12)\n" +
+	"\x10restores_waiting\x18\n" +
+	" \x01(\x05R\x0frestoresWaiting\"\xd6\x01\n" +
 	"\x05Count\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1a\n" +

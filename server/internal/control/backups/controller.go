@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
@@ -53,9 +53,9 @@ type Controller struct {
 	Journals     *operation.Journals // nil for none
 	Monitor      *operation.Monitor  // nil in dry runs
 	Snapshotters run.Snapshotters
-	Records      *snapshot.Records // nil for none
+	Records      *volumes.Records // nil for none
 	// VolumeSnapshots removes what an attempt before has left; nil only without Records.
-	VolumeSnapshots snapshot.VolumeSnapshots
+	VolumeSnapshots volumes.VolumeSnapshots
 	Engine          Engine
 	Admissions      Admissions // nil if the queue is disabled
 	ServerVersion   ServerVersion

@@ -24,7 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
@@ -42,7 +42,7 @@ type Finalizer struct {
 	// Roles are those of the actions.
 	Roles operation.Roles
 	// VolumeSnapshots keeps the CSI snapshots of a backup that is complete.
-	VolumeSnapshots snapshot.VolumeSnapshots
+	VolumeSnapshots volumes.VolumeSnapshots
 	// Manifests describe a backup again that has changed after its operations, with what References finds.
 	Manifests  *policy.Manifests
 	References *reference.Table
@@ -229,11 +229,11 @@ func (r *Finalizer) settle(
 	if err != nil {
 		return err
 	}
-	status.CSIVolumeSnapshotsCompleted = snapshot.CompletedCSI(operations, r.Roles)
+	status.CSIVolumeSnapshotsCompleted = volumes.CompletedCSI(operations, r.Roles)
 	if err := r.settlePodVolumes(ctx, b, objects, operations, log); err != nil {
 		return err
 	}
-	csi := snapshot.TakesCSI(operations, r.Roles)
+	csi := volumes.TakesCSI(operations, r.Roles)
 	if csi {
 		switch done, err := stored(ctx, b, objects); {
 		case err != nil:
@@ -278,7 +278,7 @@ func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*vel
 func (r *Finalizer) settleVolumes(
 	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
 ) error {
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
 		b.Name)
 	if err != nil {
 		return err
@@ -287,8 +287,8 @@ func (r *Finalizer) settleVolumes(
 	if err != nil {
 		return err
 	}
-	taken := snapshot.Settle(infos, operations, r.Roles)
-	moved := snapshot.SettleMovements(infos, operations, uploads, r.Roles)
+	taken := volumes.Settle(infos, operations, r.Roles)
+	moved := volumes.SettleMovements(infos, operations, uploads, r.Roles)
 	if !taken && !moved {
 		return nil
 	}
@@ -300,7 +300,7 @@ func (r *Finalizer) settleVolumes(
 func (r *Finalizer) settlePodVolumes(
 	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
 ) error {
-	if !snapshot.BacksUpPodVolumes(operations, r.Roles) {
+	if !volumes.BacksUpPodVolumes(operations, r.Roles) {
 		return nil
 	}
 	var list velerov1.PodVolumeBackupList
@@ -332,12 +332,12 @@ func (r *Finalizer) settlePodVolumes(
 	if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, list.Items); err != nil {
 		return err
 	}
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
 		b.Name)
 	if err != nil {
 		return err
 	}
-	snapshot.SettlePodVolumes(infos, list.Items)
+	volumes.SettlePodVolumes(infos, list.Items)
 	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
 }
 
@@ -346,7 +346,7 @@ func (r *Finalizer) uploads(
 	ctx context.Context, b *velerov1.Backup, operations []operation.Operation, log hclog.Logger,
 ) (map[string]*velerov2alpha1.DataUpload, error) {
 	uploads := map[string]*velerov2alpha1.DataUpload{}
-	for _, op := range snapshot.Movements(operations, r.Roles) {
+	for _, op := range volumes.Movements(operations, r.Roles) {
 		for _, item := range op.PostOperationItems {
 			if item.Resource != "datauploads" {
 				continue

@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
@@ -122,7 +122,7 @@ func (w *work) removeSnapshots() error {
 		return nil
 	}
 	records, _, err := w.Records.Of(w.run.Ctx, w.backup.UID)
-	if err != nil || !slices.ContainsFunc(records, func(r *snapshot.Record) bool { return r.CSI }) {
+	if err != nil || !slices.ContainsFunc(records, func(r *volumes.Record) bool { return r.CSI }) {
 		return err
 	}
 	return w.VolumeSnapshots.Remove(w.run.Ctx, w.backup.UID)
@@ -164,7 +164,7 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 		Concurrency:  pluginhost.Concurrency(session, kinds.BackupItemActions()...),
 		BlockActions: pluginhost.All(session, kinds.ItemBlockAction()),
 		Policy:       w.policy,
-		Snapshots: &snapshot.Taker{
+		Snapshots: &volumes.Taker{
 			Backup: w.backup.DeepCopy(), Locations: w.backup.Spec.VolumeSnapshotLocations,
 			Open:    w.OpenSnapshotter(w.Snapshotters),
 			Records: w.Records, Log: w.log.Logger(),
@@ -202,7 +202,7 @@ func endOfRun(result *backup.Result, now time.Time) func(*velerov1.Backup) {
 		b.Status.HookStatus = &result.Hooks
 		b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted = len(result.Snapshots), 0
 		for _, s := range result.Snapshots {
-			if s.Status.Phase == snapshot.Completed {
+			if s.Status.Phase == volumes.Completed {
 				b.Status.VolumeSnapshotsCompleted++
 			}
 		}

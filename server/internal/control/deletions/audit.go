@@ -11,7 +11,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
@@ -46,7 +46,7 @@ func (a *audit) restore(name string) {
 	a.restores = append(a.restores, name)
 }
 
-func (a *audit) addSnapshots(all []*snapshot.Snapshot) {
+func (a *audit) addSnapshots(all []*volumes.Snapshot) {
 	for _, s := range all {
 		if s.Status.ProviderSnapshotID != "" {
 			a.snapshots = append(a.snapshots, s.Spec.Location+"/"+s.Status.ProviderSnapshotID)

@@ -14,7 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // TestDeletionsAreAudited has the line in the log and the event of each request.
@@ -114,9 +114,9 @@ func auditLine(t *testing.T, log string) (found map[string]any) {
 func TestAuditNamesSnapshots(t *testing.T) {
 	t.Parallel()
 	var a audit
-	a.addSnapshots([]*snapshot.Snapshot{
-		{Spec: snapshot.Spec{Location: "disks"}, Status: snapshot.Status{ProviderSnapshotID: "snap-1"}},
-		{Spec: snapshot.Spec{Location: "disks"}},
+	a.addSnapshots([]*volumes.Snapshot{
+		{Spec: volumes.Spec{Location: "disks"}, Status: volumes.Status{ProviderSnapshotID: "snap-1"}},
+		{Spec: volumes.Spec{Location: "disks"}},
 	})
 	a.restore("r")
 	a.restore("r")

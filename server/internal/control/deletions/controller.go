@@ -27,7 +27,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
@@ -476,7 +476,7 @@ func (r *Controller) deleteSnapshots(
 	ctx context.Context, record *audit, objects *store.Store, proof proof, log hclog.Logger,
 ) error {
 	const kind = velerov1.DownloadTargetKindBackupVolumeSnapshots
-	snapshots, digest, err := store.DecodeHashedList[[]*snapshot.Snapshot](ctx, objects, kind, record.backup.Name)
+	snapshots, digest, err := store.DecodeHashedList[[]*volumes.Snapshot](ctx, objects, kind, record.backup.Name)
 	if err != nil {
 		return fmt.Errorf("read which snapshots have to be deleted: %w", err)
 	}
@@ -523,7 +523,7 @@ func (r *Controller) stored(
 		}
 		inFiles = append(inFiles, deletion.StoredByPods([]velerov1.PodVolumeBackup{one})...)
 	}
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
 		b.Name)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 )
 
@@ -42,7 +42,7 @@ type Controller struct {
 	Journals             *operation.Journals // nil for none
 	Monitor              *operation.Monitor  // nil in dry runs
 	Snapshotters         run.Snapshotters
-	Records              *snapshot.Records
+	Records              *volumes.Records
 	Engine               Engine
 	Keys                 *loadkey.Keys  // of loads; nil trusts all
 	Hooks                *hook.Restores // nil for dry runs

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
@@ -30,7 +30,7 @@ type Finalizer struct {
 	Stores run.Stores
 	Hooks  *hook.Restores
 	// VolumeSnapshots are those of CSI volumes; nil if the server does not restore them.
-	VolumeSnapshots snapshot.VolumeSnapshots
+	VolumeSnapshots volumes.VolumeSnapshots
 	// ResourceTimeout bounds the wait for volumes.
 	ResourceTimeout time.Duration
 	// LogOptions are for the hooks that a former server has left.

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
@@ -184,12 +184,12 @@ func (w *work) recordScope(scope restore.Scope) {
 // volumes reads what the backup says about the data of volumes.
 func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
 	name := w.source.backup.Name
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+	infos, err := store.DecodeList[[]volumes.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
 		name)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := store.DecodeList[[]snapshot.Snapshot](w.run.Ctx, objects,
+	snapshots, err := store.DecodeList[[]volumes.Snapshot](w.run.Ctx, objects,
 		velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
 	if err != nil {
 		return nil, err

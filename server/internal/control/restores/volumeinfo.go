@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // csiSnapshot is the kind of the snapshots of CSI drivers.
@@ -27,10 +27,10 @@ var csiSnapshot = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Vers
 
 // volumeInfo returns the content of the file volumeinfo: of what the volumes of the restore were made, sorted. It is
 // never nil. What cannot be found out becomes a warning of the result.
-func (w *work) volumeInfo(result *restore.Result) []snapshot.RestoreVolumeInfo {
+func (w *work) volumeInfo(result *restore.Result) []volumes.RestoreVolumeInfo {
 	v := volumeInfos{ctx: w.run.Final, reader: w.Live, signed: func(load client.Object) (bool, error) {
 		return w.Keys.Signed(w.run.Final, operation.OfRestore, w.object.UID, load)
-	}, all: append([]snapshot.RestoreVolumeInfo{}, result.FromSnapshots...)}
+	}, all: append([]volumes.RestoreVolumeInfo{}, result.FromSnapshots...)}
 	labels := client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(w.object.Name)}
 	err := errors.Join(
 		v.readClaims(result.ResourceList["v1/PersistentVolumeClaim"], labels),
@@ -40,7 +40,7 @@ func (w *work) volumeInfo(result *restore.Result) []snapshot.RestoreVolumeInfo {
 	if err != nil {
 		result.Results.Warnings.AddVelero("not known of what all volumes were made: " + err.Error())
 	}
-	slices.SortFunc(v.all, func(a, b snapshot.RestoreVolumeInfo) int {
+	slices.SortFunc(v.all, func(a, b volumes.RestoreVolumeInfo) int {
 		return cmp.Or(cmp.Compare(a.PVCNamespace, b.PVCNamespace), cmp.Compare(a.PVCName, b.PVCName),
 			cmp.Compare(a.PVName, b.PVName))
 	})
@@ -52,7 +52,7 @@ type volumeInfos struct {
 	ctx    context.Context
 	reader client.Reader
 	signed func(load client.Object) (bool, error) // whether the restore has created a load
-	all    []snapshot.RestoreVolumeInfo
+	all    []volumes.RestoreVolumeInfo
 	bound  map[string]string // persistent volumes by "namespace/claim"
 }
 
@@ -96,9 +96,9 @@ func (v *volumeInfos) addSnapshot(claim *corev1.PersistentVolumeClaim) error {
 	}
 	content, _, _ := unstructured.NestedString(taken.Object, "spec", "source", "volumeSnapshotContentName")
 	annotations := taken.GetAnnotations()
-	v.all = append(v.all, snapshot.RestoreVolumeInfo{
-		PVCNamespace: claim.Namespace, PVCName: claim.Name, PVName: claim.Spec.VolumeName, RestoreMethod: snapshot.CSI,
-		CSI: &snapshot.CSIInfo{
+	v.all = append(v.all, volumes.RestoreVolumeInfo{
+		PVCNamespace: claim.Namespace, PVCName: claim.Name, PVName: claim.Spec.VolumeName, RestoreMethod: volumes.CSI,
+		CSI: &volumes.CSIInfo{
 			SnapshotHandle: annotations[velerov1.VolumeSnapshotHandleAnnotation],
 			Driver:         annotations[velerov1.DriverNameAnnotation], VSCName: content,
 			Size: restoreSize(taken),
@@ -132,11 +132,11 @@ func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabel
 			continue
 		}
 		to := d.Spec.TargetVolume
-		v.all = append(v.all, snapshot.RestoreVolumeInfo{
+		v.all = append(v.all, volumes.RestoreVolumeInfo{
 			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]),
-			RestoreMethod: snapshot.CSI, SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{
-				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: snapshot.UploaderType(d.Spec.DataMover),
+			RestoreMethod: volumes.CSI, SnapshotDataMoved: true,
+			DataMovement: &volumes.MovementInfo{
+				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: string(velerov1.EngineOf(d.Spec.DataMover)),
 				SnapshotHandle: d.Spec.SnapshotID,
 				OperationID:    d.Labels[velerov1.AsyncOperationIDLabel], Size: d.Spec.SnapshotSize,
 			},
@@ -170,10 +170,10 @@ func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabe
 			if of.Name != s.Volume || claim == "" {
 				continue
 			}
-			v.all = append(v.all, snapshot.RestoreVolumeInfo{
+			v.all = append(v.all, volumes.RestoreVolumeInfo{
 				PVCNamespace: s.Pod.Namespace, PVCName: claim, PVName: v.bound[s.Pod.Namespace+"/"+claim],
-				RestoreMethod: snapshot.PodVolumeRestore,
-				PodVolume: &snapshot.PodInfo{
+				RestoreMethod: volumes.PodVolumeRestore,
+				PodVolume: &volumes.PodInfo{
 					SnapshotHandle: s.SnapshotID, UploaderType: string(s.UploaderType), VolumeName: s.Volume, PodName: s.Pod.Name,
 					PodNamespace: s.Pod.Namespace,
 				},

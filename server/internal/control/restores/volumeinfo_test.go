@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // TestVolumeInfoNamesWhatVolumesWereMadeOf has a claim of a CSI snapshot, one whose data is moved, one of a pod, and
@@ -77,24 +77,24 @@ func TestVolumeInfoNamesWhatVolumesWereMadeOf(t *testing.T) {
 	result := &restore.Result{
 		ResourceList: map[string][]string{"v1/PersistentVolumeClaim": {of("csi"), of("broken"), of("moved"), of("pod"),
 			of("plain"), "elsewhere/kept(skipped)"}},
-		FromSnapshots: []snapshot.RestoreVolumeInfo{{PVName: "pv-1", RestoreMethod: snapshot.Native,
-			Native: &snapshot.NativeInfo{SnapshotHandle: "s"}}},
+		FromSnapshots: []volumes.RestoreVolumeInfo{{PVName: "pv-1", RestoreMethod: volumes.Native,
+			Native: &volumes.NativeInfo{SnapshotHandle: "s"}}},
 	}
-	require.Equal(t, []snapshot.RestoreVolumeInfo{
-		{PVName: "pv-1", RestoreMethod: snapshot.Native, Native: &snapshot.NativeInfo{SnapshotHandle: "s"}},
+	require.Equal(t, []volumes.RestoreVolumeInfo{
+		{PVName: "pv-1", RestoreMethod: volumes.Native, Native: &volumes.NativeInfo{SnapshotHandle: "s"}},
 		{
-			PVCNamespace: c.Namespace, PVCName: "csi", PVName: "pv-of-csi", RestoreMethod: snapshot.CSI,
-			CSI: &snapshot.CSIInfo{SnapshotHandle: "handle", Size: 1024, Driver: "csi.example.com", VSCName: "content"},
+			PVCNamespace: c.Namespace, PVCName: "csi", PVName: "pv-of-csi", RestoreMethod: volumes.CSI,
+			CSI: &volumes.CSIInfo{SnapshotHandle: "handle", Size: 1024, Driver: "csi.example.com", VSCName: "content"},
 		},
 		{
-			PVCNamespace: c.Namespace, PVCName: "moved", PVName: "pv-of-moved", RestoreMethod: snapshot.CSI,
+			PVCNamespace: c.Namespace, PVCName: "moved", PVName: "pv-of-moved", RestoreMethod: volumes.CSI,
 			SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{DataMover: "velero", UploaderType: "kopia", SnapshotHandle: "repo",
+			DataMovement: &volumes.MovementInfo{DataMover: "velero", UploaderType: "kopia", SnapshotHandle: "repo",
 				OperationID: "op"},
 		},
 		{
-			PVCNamespace: c.Namespace, PVCName: "pod", PVName: "pv-of-pod", RestoreMethod: snapshot.PodVolumeRestore,
-			PodVolume: &snapshot.PodInfo{SnapshotHandle: "files-id", UploaderType: "kopia", VolumeName: "files", PodName: "db",
+			PVCNamespace: c.Namespace, PVCName: "pod", PVName: "pv-of-pod", RestoreMethod: volumes.PodVolumeRestore,
+			PodVolume: &volumes.PodInfo{SnapshotHandle: "files-id", UploaderType: "kopia", VolumeName: "files", PodName: "db",
 				PodNamespace: c.Namespace},
 		},
 	}, w.volumeInfo(result))

@@ -20,7 +20,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -51,7 +51,7 @@ func (r *Finalizer) settleVolumes(
 			return false, failed, err
 		}
 	}
-	var former map[types.NamespacedName]*snapshot.PVInfo
+	var former map[types.NamespacedName]*volumes.PVInfo
 	if moved, err := r.hasMovedData(ctx, restore); err != nil {
 		return false, failed, err
 	} else if moved || len(left) > 0 {
@@ -143,7 +143,7 @@ func snapshotOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
 // restoredClaims returns the claims that the restore has created whose volumes have data in the backup or are made of
 // snapshots.
 func (r *Finalizer) restoredClaims(
-	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*snapshot.PVInfo,
+	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*volumes.PVInfo,
 	snapshots []types.NamespacedName,
 ) (claims []corev1.PersistentVolumeClaim, err error) {
 	namespaces, left := map[string]bool{}, map[types.NamespacedName]bool{}
@@ -178,21 +178,21 @@ func (r *Finalizer) restoredClaims(
 // not, or from file systems. A volume of a native snapshot comes back as the object that it was.
 func (r *Finalizer) formerVolumes(
 	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
-) (map[types.NamespacedName]*snapshot.PVInfo, error) {
+) (map[types.NamespacedName]*volumes.PVInfo, error) {
 	objects, err := r.files(ctx, restore, log)
 	if err != nil || objects == nil {
 		return nil, err
 	}
-	infos, err := store.DecodeList[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
 		restore.Spec.BackupName)
 	if err != nil {
 		return nil, err
 	}
-	former := map[types.NamespacedName]*snapshot.PVInfo{}
+	former := map[types.NamespacedName]*volumes.PVInfo{}
 	for i := range infos {
 		info := &infos[i]
 		if info.Skipped || info.PVCName == "" ||
-			info.BackupMethod != snapshot.CSI && info.BackupMethod != snapshot.PodVolume {
+			info.BackupMethod != volumes.CSI && info.BackupMethod != volumes.PodVolume {
 			continue
 		}
 		former[types.NamespacedName{Namespace: restore.Spec.TargetNamespace(info.PVCNamespace), Name: info.PVCName}] = info.PV
@@ -212,7 +212,7 @@ const (
 // settle returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that
 // say where the volume is.
 func (r *Finalizer) settle(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, former *snapshot.PVInfo,
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, former *volumes.PVInfo,
 ) (binding, error) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		if claim.Spec.StorageClassName == nil {
@@ -248,7 +248,7 @@ func (r *Finalizer) settle(
 }
 
 // makeLike gives a new volume the labels and the reclaim policy of the former one.
-func makeLike(pv *corev1.PersistentVolume, former *snapshot.PVInfo) {
+func makeLike(pv *corev1.PersistentVolume, former *volumes.PVInfo) {
 	for key, value := range former.Labels {
 		if !saysWhere(key) && !isOfProvisioner(key, pv) {
 			metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 func TestNewVolumeIsLikeTheFormerOneInAnotherPlace(t *testing.T) {
@@ -35,10 +35,10 @@ func TestNewVolumeIsLikeTheFormerOneInAnotherPlace(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: row.fresh}}
 			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com"}
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-			makeLike(pv, &snapshot.PVInfo{Labels: row.former, ReclaimPolicy: "Retain"})
+			makeLike(pv, &volumes.PVInfo{Labels: row.former, ReclaimPolicy: "Retain"})
 			require.Equal(t, row.want, pv.Labels)
 			require.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
-			makeLike(pv, &snapshot.PVInfo{})
+			makeLike(pv, &volumes.PVInfo{})
 			require.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy,
 				"the backup does not say which")
 		})

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
@@ -18,7 +18,7 @@ type Snapshotters interface {
 }
 
 // OpenSnapshotter returns a function that opens the plugin of a VolumeSnapshotLocation by name.
-func (c *Cluster) OpenSnapshotter(snapshotters Snapshotters) snapshot.Open {
+func (c *Cluster) OpenSnapshotter(snapshotters Snapshotters) volumes.Open {
 	return func(ctx context.Context, name string) (volumesnapshotter.Snapshotter, error) {
 		var location velerov1.VolumeSnapshotLocation
 		err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)

@@ -18,7 +18,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // Controller deletes the snapshots that a run has taken and its backup does not have, and the records of all snapshots
@@ -27,16 +27,16 @@ type Controller struct {
 	*run.Cluster
 	Stores       run.Stores
 	Snapshotters run.Snapshotters
-	Records      *snapshot.Records
+	Records      *volumes.Records
 	// VolumeSnapshots are those of CSI volumes.
-	VolumeSnapshots snapshot.VolumeSnapshots
+	VolumeSnapshots volumes.VolumeSnapshots
 	Log             hclog.Logger
 }
 
 // Setup adds the watches of the controller to b: of records, and of the backups that they belong to.
 func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	ofRecord := func(_ context.Context, object client.Object) []ctrl.Request {
-		return request(object.GetLabels()[snapshot.OwnerLabel])
+		return request(object.GetLabels()[volumes.OwnerLabel])
 	}
 	ofBackup := func(_ context.Context, object client.Object) []ctrl.Request { return request(string(object.GetUID())) }
 	return b.WatchesMetadata(metadata("ConfigMap"), handler.EnqueueRequestsFromMapFunc(ofRecord)).
@@ -78,7 +78,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || phase == velerov1.BackupPhaseInProgress {
 		return ctrl.Result{}, err
 	}
-	csi := slices.IndexFunc(records, func(r *snapshot.Record) bool { return r.CSI })
+	csi := slices.IndexFunc(records, func(r *volumes.Record) bool { return r.CSI })
 	var failed []error
 	if csi >= 0 {
 		if phase == "" || phase.Terminal() { // otherwise they are waited for, and kept by the finalizer
@@ -102,7 +102,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Controller) hasRecords(ctx context.Context, uid types.UID) (bool, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	err := r.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{snapshot.OwnerLabel: string(uid)})
+	err := r.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{volumes.OwnerLabel: string(uid)})
 	return len(list.Items) > 0, err
 }
 
@@ -124,7 +124,7 @@ func (r *Controller) phase(
 
 // settleCSI removes the CSI snapshots of a backup that has ended. If the backup was completed, only the objects that
 // its finalizer may have left are deleted, and the snapshots stay. settleCSI then drops the record.
-func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid types.UID) error {
+func (r *Controller) settleCSI(ctx context.Context, record *volumes.Record, uid types.UID) error {
 	objects, err := r.open(ctx, record, uid)
 	if err != nil {
 		return err
@@ -151,12 +151,12 @@ func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid
 }
 
 // open opens the storage location of a backup.
-func (r *Controller) open(ctx context.Context, record *snapshot.Record, uid types.UID) (*store.Store, error) {
+func (r *Controller) open(ctx context.Context, record *volumes.Record, uid types.UID) (*store.Store, error) {
 	location, err := r.GetLocation(ctx, record.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
 		return nil, fmt.Errorf("whether backup %s has snapshots that its run has left is not known: %w; create the "+
 			"location again, or delete the ConfigMaps with the label %s=%s",
-			record.Backup.Name, err, snapshot.OwnerLabel, uid)
+			record.Backup.Name, err, volumes.OwnerLabel, uid)
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (r *Controller) open(ctx context.Context, record *snapshot.Record, uid type
 }
 
 // stored returns the ids of the snapshots that the stored backup has.
-func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid types.UID) (map[string]bool, error) {
+func (r *Controller) stored(ctx context.Context, record *volumes.Record, uid types.UID) (map[string]bool, error) {
 	objects, err := r.open(ctx, record, uid)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid ty
 	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged file may be that of the backup
 		return nil, err
 	}
-	list, err := store.DecodeList[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots,
+	list, err := store.DecodeList[[]*volumes.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots,
 		name)
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (r *Controller) stored(ctx context.Context, record *snapshot.Record, uid ty
 }
 
 // settle deletes the snapshot of a record, unless the backup has it, and then the record.
-func (r *Controller) settle(ctx context.Context, record *snapshot.Record, stored map[string]bool) error {
+func (r *Controller) settle(ctx context.Context, record *volumes.Record, stored map[string]bool) error {
 	s := &record.Snapshot
 	id := s.Status.ProviderSnapshotID
 	log := r.Log.With("backup", record.Backup.Name, "persistentVolume", s.Spec.PersistentVolumeName, "location",

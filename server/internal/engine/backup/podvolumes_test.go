@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -150,7 +150,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 			}
 			var recorded []string
 			for _, info := range b.Volumes {
-				require.Equal(t, snapshot.PodVolume, info.BackupMethod)
+				require.Equal(t, volumes.PodVolume, info.BackupMethod)
 				recorded = append(recorded, info.PodVolume.VolumeName)
 			}
 			require.ElementsMatch(t, strings.FieldsFunc(row.want, func(r rune) bool { return r == ',' }), recorded)

@@ -50,7 +50,7 @@ type engine struct {
 	seen       seen
 	buffers    bufferPool
 	record     *record
-	volumes    *volumes
+	volumes    *volumeState
 }
 
 // itemWriter takes the objects of a run.

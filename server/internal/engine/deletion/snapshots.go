@@ -6,13 +6,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // DeleteSnapshots deletes the snapshots of a backup, one after the other. One that cannot be deleted does not keep the
 // others. DeleteSnapshots returns Failures if there are such. A deletion that did not succeed is repeated from the
 // start.
-func DeleteSnapshots(ctx context.Context, open snapshot.Open, snapshots []*snapshot.Snapshot, log hclog.Logger) error {
+func DeleteSnapshots(ctx context.Context, open volumes.Open, snapshots []*volumes.Snapshot, log hclog.Logger) error {
 	var failures Failures
 	for _, s := range snapshots {
 		id := s.Status.ProviderSnapshotID

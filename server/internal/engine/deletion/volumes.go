@@ -12,7 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // Repositories has the data of volumes.
@@ -40,14 +40,10 @@ type Stored struct {
 func StoredByPods(loads []velerov1.PodVolumeBackup) (all []Stored) {
 	for i := range loads {
 		spec := &loads[i].Spec
-		s := Stored{
-			Namespace: spec.Pod.Namespace, ID: loads[i].Status.SnapshotID,
+		all = append(all, Stored{
+			Mover: velerov1.MoverOf(spec.Engine()), Namespace: spec.Pod.Namespace, ID: loads[i].Status.SnapshotID,
 			Of: fmt.Sprintf("volume %s of pod %s/%s", spec.Volume, spec.Pod.Namespace, spec.Pod.Name),
-		}
-		if spec.UploaderType == velerov1.RepositoryTypeRestic || spec.UploaderType == "" && spec.RepoIdentifier != "" {
-			s.Mover = velerov1.BuiltInDataMover
-		}
-		all = append(all, s)
+		})
 	}
 	return all
 }
@@ -64,7 +60,7 @@ func StoredByUploads(loads []velerov2alpha1.DataUpload) (all []Stored) {
 }
 
 // StoredByMovements returns what DataUploads have stored according to the file volumeinfo of a backup.
-func StoredByMovements(infos []snapshot.VolumeInfo) (all []Stored) {
+func StoredByMovements(infos []volumes.VolumeInfo) (all []Stored) {
 	for i := range infos {
 		if moved := infos[i].DataMovement; infos[i].SnapshotDataMoved && moved != nil {
 			all = append(all, storedOfClaim(moved.DataMover, infos[i].PVCNamespace, infos[i].PVCName, moved.SnapshotHandle))
@@ -74,8 +70,8 @@ func StoredByMovements(infos []snapshot.VolumeInfo) (all []Stored) {
 }
 
 func storedOfClaim(mover, namespace, claim, id string) Stored {
-	if velerov1.IsVeleroDataMover(mover) {
-		mover = ""
+	if engine := velerov1.EngineOf(mover); engine != "" {
+		mover = velerov1.MoverOf(engine)
 	}
 	return Stored{Mover: mover, Namespace: namespace, ID: id, Of: fmt.Sprintf("volume claim %s/%s", namespace, claim)}
 }
@@ -116,7 +112,7 @@ func ForgetVolumes(
 			log.Warn("a snapshot of kopia stays in its repository, because there is no data mover for it; remove it with the "+
 				"program kopia",
 				"snapshot", s.ID, "namespace", s.Namespace, "of", s.Of)
-		case tags != nil && s.Mover != velerov1.BuiltInDataMover && !slices.Contains(proven[at], s.ID):
+		case tags != nil && !velerov1.IsBuiltInMover(s.Mover) && !slices.Contains(proven[at], s.ID):
 			kept = append(kept, describeStored(at, s.ID))
 		default:
 			byPlace[at] = append(byPlace[at], s.ID)
@@ -130,7 +126,7 @@ func ForgetVolumes(
 		ids := byPlace[at]
 		log := log.With("mover", at.mover, "namespace", at.namespace, "snapshots", ids)
 		required := tags
-		if at.mover != velerov1.BuiltInDataMover {
+		if !velerov1.IsBuiltInMover(at.mover) {
 			required = nil
 		}
 		others, err := from.Forget(ctx, at.mover, location, at.namespace, ids, required)
@@ -144,7 +140,7 @@ func ForgetVolumes(
 					forgotten = append(forgotten, at.namespace+"/"+id)
 				}
 			}
-		case errors.Is(err, ErrNoMover) && at.mover != velerov1.BuiltInDataMover:
+		case errors.Is(err, ErrNoMover) && !velerov1.IsBuiltInMover(at.mover):
 			log.Warn("snapshots are left to the vendor of their data mover, which the server does not have; its "+
 				"DeleteItemAction removes them, or add its plugin to the server", "error", err)
 		default:

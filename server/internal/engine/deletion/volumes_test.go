@@ -12,7 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // repositories notes what is forgotten, by mover, location and namespace. That of namespace "locked" cannot be opened,
@@ -62,16 +62,16 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 			"of-velero", "velero"), ofClaim("shop", "of-velero-too", ""),
 		ofClaim("shop", "e", "vendor.io/present"), ofClaim("shop", "f", "vendor.io/absent"),
 	})...)
-	data = append(data, deletion.StoredByMovements([]snapshot.VolumeInfo{
+	data = append(data, deletion.StoredByMovements([]volumes.VolumeInfo{
 		{PVCNamespace: "shop", SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: "d"}},
+			DataMovement: &volumes.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: "d"}},
 		{PVCNamespace: "far", SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: "g"}},
-		{PVCNamespace: "far", SnapshotDataMoved: true, DataMovement: &snapshot.MovementInfo{DataMover: "velero",
+			DataMovement: &volumes.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: "g"}},
+		{PVCNamespace: "far", SnapshotDataMoved: true, DataMovement: &volumes.MovementInfo{DataMover: "velero",
 			UploaderType: "kopia", SnapshotHandle: "h"}},
 		{PVCNamespace: "far", SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{DataMover: velerov1.BuiltInDataMover}},
-		{PVCNamespace: "far", CSI: &snapshot.CSIInfo{SnapshotHandle: "of the storage system"}},
+			DataMovement: &volumes.MovementInfo{DataMover: velerov1.BuiltInDataMover}},
+		{PVCNamespace: "far", CSI: &volumes.CSIInfo{SnapshotHandle: "of the storage system"}},
 	})...)
 	from := repositories{forgotten: map[string][]string{}}
 	forgotten, _, err := deletion.ForgetVolumes(t.Context(), from, "default", data, nil, hclog.NewNullLogger())

@@ -62,7 +62,15 @@ func (s *policy) loads(config []byte) []*loadsoothingv1.AdmitRequest {
 		request(1, 1000, 3, 500, "node-7"),
 		movedLoad(request(10, 2, 1, 0, "node-1"), 12*time.Hour),
 		movedLoad(request(10, 2, 1, 0, "node-1"), 60*time.Hour),
+		behindRestores(request(10, 2, 1, 3, "node-1"), 4),
+		behindRestores(request(2, 1, 1, 0, ""), 500),
 	}
+}
+
+// behindRestores returns a request about a load beside which loads of restores wait.
+func behindRestores(request *loadsoothingv1.AdmitRequest, waiting int32) *loadsoothingv1.AdmitRequest {
+	request.Load.RestoresWaiting = waiting
+	return request
 }
 
 func soothingPolicy() calls {

@@ -1,4 +1,4 @@
-package snapshot
+package volumes
 
 import (
 	"slices"
@@ -15,17 +15,6 @@ import (
 
 // unknown is what Velero writes for a CSI snapshot whose data is moved, because the snapshot is deleted afterwards.
 const unknown = "unknown"
-
-// UploaderType returns the engine of a data mover, as Velero's files name it; "" if it is not known.
-func UploaderType(mover string) string {
-	switch {
-	case mover == velerov1.BuiltInDataMover:
-		return string(velerov1.RepositoryTypeRestic)
-	case velerov1.IsVeleroDataMover(mover):
-		return string(velerov1.RepositoryTypeKopia)
-	}
-	return ""
-}
 
 // Movements returns the operations that move the data of CSI snapshots.
 func Movements(operations []operation.Operation, roles operation.Roles) []operation.Operation {
@@ -44,7 +33,7 @@ func (i *Infos) infosOfMovements(operations []operation.Operation, roles operati
 		}
 		info.BackupMethod, info.SnapshotDataMoved = CSI, true
 		info.CSI = &CSIInfo{SnapshotHandle: unknown, VSCName: unknown, OperationID: unknown}
-		info.DataMovement = &MovementInfo{DataMover: mover, UploaderType: UploaderType(mover), OperationID: op.ID}
+		info.DataMovement = &MovementInfo{DataMover: mover, UploaderType: string(velerov1.EngineOf(mover)), OperationID: op.ID}
 		infos = append(infos, info)
 	}
 	return infos
@@ -81,7 +70,7 @@ func SettleMovements(
 			continue
 		}
 		status := &upload.Status
-		moved.DataMover, moved.UploaderType = upload.Spec.DataMover, UploaderType(upload.Spec.DataMover)
+		moved.DataMover, moved.UploaderType = upload.Spec.DataMover, string(velerov1.EngineOf(upload.Spec.DataMover))
 		moved.SnapshotHandle, moved.Size, moved.IncrementalSize, moved.Phase = status.SnapshotID, status.Progress.TotalBytes,
 			status.IncrementalBytes, status.Phase
 		if status.Phase.Terminal() && status.Phase != velerov1.LoadPhaseCompleted {

@@ -1,4 +1,4 @@
-package snapshot
+package volumes
 
 // RestoreVolumeInfo is an entry of the file volumeinfo of a restore: from what a volume was restored.
 type RestoreVolumeInfo struct {
