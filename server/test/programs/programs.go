@@ -153,8 +153,8 @@ func lockDir(dir string) (lock *os.File, err error) {
 	return lock, nil
 }
 
-// Root returns the nearest directory that is the root of the module of the project, from the working directory
-// upwards. Modules inside of it are passed.
+// Root returns the root of the module that the working directory is in. For the modules inside of this project, it is
+// that of the project.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -162,7 +162,7 @@ func Root() (string, error) {
 	}
 	for {
 		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.HasPrefix(text, []byte("module github.com/cleat-dev/cleat\n")) {
+		if err == nil && !bytes.HasPrefix(text, []byte("module github.com/cleat-dev/cleat/")) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
