@@ -1,6 +1,6 @@
 // Command labeller is the plugin of the benchmarks: it sets a label on every item, at both versions of
-// BackupItemAction, and once more without decoding the item. It is written as any author would write it, but for its
-// names, which are those of its file, so that there can be many of it.
+// BackupItemAction, and once more without decoding the item. It is written in the usual way of authors, except that
+// the names of its actions contain the name of its file, so that there can be many copies.
 package main
 
 import (
@@ -20,16 +20,13 @@ func main() {
 	name := "bench.cleat.dev/" + filepath.Base(os.Args[0])
 	framework.Serve(
 		biav1.Register(name+"-v1", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
-			return v1{},
-				nil
+			return v1{}, nil
 		}),
 		biav2.Register(name+"-raw", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return raw{},
-				nil
+			return raw{}, nil
 		}),
 		biav2.Register(name+"-v2", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return v2{},
-				nil
+			return v2{}, nil
 		}),
 	)
 }

@@ -19,7 +19,7 @@ func newDescribeCommand(a *command.App) *cobra.Command {
 		"is in them", getter(), load)
 }
 
-// load composes the description of a backup. It mentions what it cannot find out.
+// load composes the description of a backup. Problems list the missing parts.
 func load(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, files runs.Files) runs.Description {
 	description := status.NewBackupDescription(b)
 	description.Details = files.Details()

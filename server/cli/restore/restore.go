@@ -57,7 +57,7 @@ func newDescribeCommand(a *command.App) *cobra.Command {
 		"what became of each object", getter(), load)
 }
 
-// load composes the description of a restore. It mentions what it cannot find out.
+// load composes the description of a restore. Problems list the missing parts.
 func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, files runs.Files) runs.Description {
 	description := &status.RestoreDescription{Restore: r, Details: files.Details()}
 	run := status.RestoreRun(r)

@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
-// backupDocument is what "backup describe -o json" prints. The keys, with their misspellings, and the texts in place of
-// values that are missing are those of Velero's command. Keys that Velero does not have come after the others.
+// backupDocument is the output of "backup describe -o json". The keys, with their misspellings, and the texts for
+// missing values are the same as in Velero's command. Keys that Velero does not have come after the others.
 type backupDocument struct {
 	Metadata         metadataDocument   `json:"metadata"`
 	Phase            string             `json:"phase"`
@@ -261,8 +261,8 @@ func (doc *BackupDescription) statusDocument() statusDocument {
 	return out
 }
 
-// volumesDocument is how the data of volumes was backed up. Each field of Velero's is a map, or a text that says that
-// there are none.
+// volumesDocument describes how the data of volumes was backed up. Each field of Velero's is a map, or a text that says
+// that there are none.
 type volumesDocument struct {
 	Native any `json:"nativeSnapshots"` // by persistent volume
 	CSI    any `json:"csiSnapshots"`    // by claim
@@ -279,7 +279,7 @@ type nativeDocument struct {
 	Result volumes.Result `json:"result"`
 }
 
-// csiDocument has for each part its details, or a text that asks for --details.
+// csiDocument has for each part its details, or a text that refers to --details.
 type csiDocument struct {
 	Snapshot any `json:"snapshot,omitempty"`
 	Movement any `json:"dataMovement,omitempty"`

@@ -33,7 +33,7 @@ func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	return t
 }
 
-// RestoreDescription is what "restore describe" prints, also as JSON, for which Velero has no shape.
+// RestoreDescription is the output of "restore describe", also as JSON, which Velero does not have.
 type RestoreDescription struct {
 	Restore   *velerov1.Restore   `json:"restore"`
 	Results   *results.Results    `json:"results,omitempty"`

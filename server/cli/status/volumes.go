@@ -93,7 +93,7 @@ func printCSI(d *layout.Description, v *volumes.VolumeInfo) {
 	})
 }
 
-// printVolumes writes from what the volumes were restored, as Velero does.
+// printVolumes writes the sources of the volumes of a restore, as Velero does.
 func (doc *RestoreDescription) printVolumes(d *layout.Description) {
 	if len(doc.PodVolumes) > 0 {
 		d.Gap()
@@ -148,7 +148,7 @@ func restoredName(v *volumes.RestoreVolumeInfo) string {
 	return fmt.Sprintf("%s/%s", v.PVCNamespace, v.PVCName)
 }
 
-// restoredLines returns what is known of that from which a volume was restored.
+// restoredLines describes the source of a restored volume.
 func restoredLines(v *volumes.RestoreVolumeInfo) (head string, lines [][2]string) {
 	switch {
 	case v.DataMovement != nil:

@@ -19,8 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptBackup_LocationCommands works with locations of both kinds as people do who know Velero's command
-// line.
+// TestAcceptBackup_LocationCommands works with locations of both kinds like users of Velero's command line.
 func TestAcceptBackup_LocationCommands(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -161,7 +160,7 @@ func TestAcceptBackup_Commands(t *testing.T) {
 		s.Must("delete", "backup", "b", "--confirm", "--wait"))
 }
 
-// secretive creates objects with secrets where people write them.
+// secretive creates objects with secrets in the usual fields.
 func secretive(s *site.Site) {
 	s.T.Helper()
 	labels := map[string]string{"app": "x"}
@@ -177,12 +176,11 @@ func secretive(s *site.Site) {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.VolumeSnapshotLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "disks",
 			Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "hunter2"}},
-		Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "x",
-			Config: map[string]string{"storagePassword": "hunter2"}},
+		Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "x", Config: map[string]string{"storagePassword": "hunter2"}},
 	}))
 }
 
-// TestAcceptInstall_ClientConfig changes the configuration file that Velero's client has as well.
+// TestAcceptInstall_ClientConfig changes the configuration file that Velero's client also uses.
 func TestAcceptInstall_ClientConfig(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

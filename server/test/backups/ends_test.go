@@ -51,7 +51,8 @@ func TestDeletedBackupStopsAndLeavesNoFiles(t *testing.T) {
 	s.AwaitBackup("next", velerov1.BackupPhaseCompleted)
 }
 
-// A backup that is deleted while it is Finalizing has stored all its files, and leaves none, as during its run.
+// A backup that is deleted while it is Finalizing has stored all its files, and leaves none, like a backup that is
+// deleted during its run.
 func TestBackupDeletedWhileFinalizingLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	s, g := site.NewGated(t)
@@ -67,8 +68,7 @@ func TestBackupDeletedWhileFinalizingLeavesNoFiles(t *testing.T) {
 	require.NoError(t, s.Client.Delete(t.Context(), s.AwaitBackup("gone", velerov1.BackupPhaseFinalizing)))
 	g.Disarm()
 	s.Eventually("the files are gone", func(context.Context) (bool, error) {
-		return len(s.Files("backups/gone")) == 0,
-			nil
+		return len(s.Files("backups/gone")) == 0, nil
 	})
 
 	// The name is free, and the deletion of a finished backup keeps the files.

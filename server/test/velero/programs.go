@@ -34,7 +34,7 @@ const linkFlags = "-s -w -X github.com/vmware-tanzu/velero/pkg/buildinfo.Version
 // Programs are the built programs.
 type Programs struct {
 	Velero    string // path of the server, which is the command line as well
-	PluginDir string // a directory with the object store plugin "aws" and nothing else
+	PluginDir string // a directory that contains only the object store plugin "aws"
 	Uploader  string // path of the program in programs/uploader
 }
 
@@ -58,7 +58,7 @@ func Get(t testing.TB) *Programs {
 	return p
 }
 
-// Build returns the programs, and builds those that are not there. It writes what the compiler does to out.
+// Build returns the programs, and builds those that are not there. It writes the output of the compiler to out.
 func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	module, dir, err := locate()
 	if err != nil {
@@ -113,8 +113,8 @@ func (p *Programs) built() bool {
 	return true
 }
 
-// locate returns the directory of the module of the programs, and that of the programs which are built from its present
-// content.
+// locate returns the directory of the module of the programs, and the directory of the programs that are built from
+// its present content.
 func locate() (module, built string, err error) {
 	root, err := programs.Root()
 	if err != nil {

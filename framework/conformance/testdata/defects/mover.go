@@ -33,7 +33,6 @@ type moverServer struct {
 	m *mover
 }
 
-// has reports whether the mover has a flaw.
 func (m *mover) has(flaw string) bool { return m.flaw == flaw }
 
 // folder returns the directory of a repository.
@@ -352,7 +351,6 @@ func (s moverServer) Maintain(
 	})
 }
 
-// moverDefects returns defects of DataMovers.
 func moverDefects() map[string]defect {
 	all := map[string]defect{}
 	for flaw, along := range map[string][]string{

@@ -72,8 +72,8 @@ func (s set) ids() []string {
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
-// everything returns the objects of a backup without filters: all but those that are labelled for exclusion or in a
-// namespace that is.
+// everything returns the objects of a backup without filters: all except those that are labelled for exclusion, or in
+// such a namespace.
 func everything() set {
 	all := set(fixture())
 	return all.without(all.labelled("velero.io/exclude-from-backup", "true"), all.in("hidden"))
@@ -107,18 +107,16 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		spec     spec
 		action   *testAction
 		want     set
-		errors   []string // parts of the errors that are expected, in any order
+		errors   []string // parts of the expected errors, in any order
 		warnings []string
 	}{
 		// Namespaces.
 		"no filter includes all objects": {want: all},
 		"star is all namespaces":         {spec: spec{IncludedNamespaces: []string{"*"}}, want: all},
-		"one namespace and its objects": {spec: spec{IncludedNamespaces: []string{"shop-prod"}},
-			want: shopProd},
+		"one namespace and its objects":  {spec: spec{IncludedNamespaces: []string{"shop-prod"}}, want: shopProd},
 		"two namespaces": {spec: spec{IncludedNamespaces: []string{"bank1", "bank2"}},
 			want: namespace("bank1", "bank2")},
-		"a namespace that holds nothing": {spec: spec{IncludedNamespaces: []string{"empty"}},
-			want: namespace("empty")},
+		"a namespace that holds nothing": {spec: spec{IncludedNamespaces: []string{"empty"}}, want: namespace("empty")},
 		"star in a pattern matches any characters": {spec: spec{IncludedNamespaces: []string{"bank1*"}},
 			want: namespace("bank1", "bank10")},
 		"star at the front of a pattern": {spec: spec{IncludedNamespaces: []string{"*-prod"}},
@@ -192,8 +190,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			warnings: []string{"spec.includedResources: unicorns is not a resource of this cluster"}},
 		"an unknown excluded resource": {spec: spec{ExcludedResources: []string{"unicorns"}}, want: all,
 			warnings: []string{"spec.excludedResources: unicorns"}},
-		"an excluded resource": {spec: spec{ExcludedResources: []string{"secrets"}},
-			want: all.without(all.kinds("Secret"))},
+		"an excluded resource": {spec: spec{ExcludedResources: []string{"secrets"}}, want: all.without(all.kinds("Secret"))},
 		"two excluded resources": {spec: spec{ExcludedResources: []string{"secrets", "clusterroles"}},
 			want: all.without(all.kinds("Secret", "ClusterRole"))},
 		"an excluded wildcard is ignored": {spec: spec{ExcludedResources: []string{"*"}}, want: all},
@@ -372,7 +369,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			var warnings []string
 			for _, namespace := range append(slices.Concat(b.Results.Warnings.Velero, b.Results.Warnings.Cluster),
 				b.Results.Warnings.Namespaces["bank-leaving"]...) {
-				// All filters that include all namespaces include the one that is terminating.
+				// All filters that include all namespaces also include the terminating one.
 				if len(row.warnings) > 0 && strings.Contains(row.warnings[0], "bank-leaving") ||
 					!strings.Contains(namespace, "bank-leaving") {
 					warnings = append(warnings, namespace)

@@ -85,7 +85,7 @@ func TestHooksOfARestoreAreSelected(t *testing.T) {
 	}
 }
 
-// begin begins the hooks of a restore, with pods that have its label.
+// begin begins the hooks of a restore. Its pods have the restore's label.
 func (s *site) begin(t *testing.T, all *Restores, restore *velerov1.Restore, pods ...*corev1.Pod) *Restore {
 	t.Helper()
 	r, err := all.Begin(restore, func() (*runlog.Log, error) {
@@ -136,7 +136,7 @@ func TestManyPodsHaveOneWatch(t *testing.T) {
 	}
 }
 
-// What a server leaves when it stops is what the next one does.
+// The next server continues the hooks that a stopped server has left.
 func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -10,7 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Product is what has an image: the server, or a plugin with what it needs.
+// Product has an image: the server, or a plugin with the programs that it needs.
 type Product struct {
 	Name    string
 	Example bool // has no archive
