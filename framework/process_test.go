@@ -2,9 +2,7 @@ package framework_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,20 +15,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework/hostapi"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/server/test/velerohost"
 )
-
-// connection gives access to go-plugin's gRPC connection on the host's side.
-type connection struct{ plugin.NetRPCUnsupportedPlugin }
-
-func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("the host serves nothing")
-}
-
-func (connection) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	return conn, nil
-}
 
 // lines forwards each line that a logger writes.
 type lines chan string
@@ -40,29 +27,13 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start starts a plugin as a host does; configure adjusts what hosts configure differently.
+// start starts a plugin as Velero does; configure adjusts what hosts configure differently.
 func start(t *testing.T, binary string, args []string, configure func(*plugin.ClientConfig)) (*grpc.ClientConn, error) {
 	t.Helper()
-	config := &plugin.ClientConfig{
-		HandshakeConfig:  hostapi.Handshake(),
-		Plugins:          plugin.PluginSet{"connection": connection{}},
-		Cmd:              exec.Command(binary, args...),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		Logger:           hclog.NewNullLogger(),
-	}
+	config := velerohost.Config(exec.Command(binary, args...))
 	config.Cmd.Env = []string{"TMPDIR=" + t.TempDir()} // a killed plugin leaves its socket there
 	configure(config)
-	client := plugin.NewClient(config)
-	t.Cleanup(client.Kill)
-	protocol, err := client.Client()
-	if err != nil {
-		return nil, err
-	}
-	dispensed, err := protocol.Dispense("connection")
-	require.NoError(t, err)
-	conn, ok := dispensed.(*grpc.ClientConn)
-	require.True(t, ok)
-	return conn, nil
+	return velerohost.Start(t, config)
 }
 
 func TestHandshakeLineMatchesVeleros(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Ask makes a call for a facade. convert returns the hub's result for the reply, or an error if the reply breaks the
-// contract; Ask wraps that error in ErrInvalidReply. A connection that records metrics calls Judge to learn whether the
+// contract; Ask wraps that error in ErrInvalidReply. For a connection that records metrics, Judge reports whether the
 // reply was valid.
 func Ask[Q, A, R any](
 	ctx context.Context, p Plugin, call func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,

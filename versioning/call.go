@@ -7,7 +7,7 @@ const (
 	// Execute calls work on an item or a stream. Plugins block in them for as long as a snapshot takes. An undeclared
 	// method is of this class.
 	Execute Class = iota
-	// Query calls need no work: they ask what the plugin applies to, or how far an operation is, or set something up.
+	// Query calls do no work: they return a selector or the progress of an operation, or set something up.
 	Query
 	// Decision calls ask a policy. They are as fast as Query calls.
 	Decision
@@ -15,8 +15,8 @@ const (
 	Transfer
 )
 
-// Call declares what the server has to know about a method before calling it. The zero value holds for a method that is
-// not declared: it gets the longest deadline and is never repeated.
+// Call declares the properties of a method. The zero value applies to a method that is not declared: it gets the
+// longest deadline and is never repeated.
 type Call struct {
 	Class Class
 	// Repeatable calls may be made again when the process dies during them.
@@ -25,8 +25,7 @@ type Call struct {
 	Constant bool
 	// Alone is set for a call that a process serves only once at a time.
 	Alone bool
-	// Init is set for a call that configures the process. The host makes it after each start, before other calls, and
-	// nobody else does.
+	// Init is set for a call that configures the process. Only the host makes it, after each start, before other calls.
 	Init bool
 	// GivesAway is set for a stream whose messages the caller makes anew and never uses after it has sent them, so that a
 	// plugin in the same process gets them without a copy. Maps in them may be shared: such a plugin does not change them.

@@ -19,7 +19,7 @@ import (
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 )
 
-// Description is what a plugin process reports about itself.
+// Description is the report of a plugin process about itself.
 type Description struct {
 	// PluginVersion is the plugin's version, in its author's format; empty when it is not reported.
 	PluginVersion string
@@ -27,7 +27,7 @@ type Description struct {
 	FrameworkVersion string
 	// Informed is set if the process serves PluginInfo. Plugins built for stock Velero, or without the framework, do not.
 	Informed bool
-	// Plugins are all implementations: those of its list, in its order, and then those that only PluginInfo reports.
+	// Plugins are all implementations: first the list in its order, and then the ones that only PluginInfo reports.
 	Plugins []Described
 }
 
@@ -36,7 +36,7 @@ type Described struct {
 	Listed
 	// ConfigSchema is the JSON Schema of its config, a JSON object; nil when it announces none.
 	ConfigSchema []byte
-	// AdapterOf is the kind that the implementation adapts for hosts that do not know that kind; empty for all others.
+	// AdapterOf is the kind that the implementation adapts for hosts without that kind; empty for all others.
 	AdapterOf string
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
 	Objects []string
@@ -44,7 +44,7 @@ type Described struct {
 	// progress. Zero means that the author declares none.
 	OperationTimeout time.Duration
 	StallTimeout     time.Duration
-	// Roles are what the author declares that the server must know of the implementation beyond its kind.
+	// Roles are the roles that the author declares.
 	Roles []framework.Role
 }
 
@@ -57,7 +57,7 @@ func (d Description) Listed() []Listed {
 	return listed
 }
 
-// Describe asks the process behind conn what it serves, by Velero's PluginLister and by our PluginInfo, and merges
+// Describe lists the plugins of the process behind conn, by Velero's PluginLister and by our PluginInfo, and merges
 // both. A process without PluginInfo is described by its list. Kinds and versions may be unknown to the server, and
 // names are as the plugin wrote them: none of them is checked.
 func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, error) {
@@ -173,7 +173,7 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 	return Listed{Kind: wire, Name: plugin.GetName()}, nil
 }
 
-// validateRoles checks the roles of an implementation. Those that this server does not know are ignored.
+// validateRoles checks the roles of an implementation. Unknown roles are ignored.
 func validateRoles(wire string, plugin *plugininfov1.Plugin) error {
 	for i, role := range plugin.GetRoles() {
 		if err := hostapi.Line("roles of "+wire+" "+plugin.GetName(), role); err != nil {

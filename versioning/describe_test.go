@@ -125,12 +125,10 @@ func TestInvalidPluginInfoIsRejected(t *testing.T) {
 	}
 	fine := &plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c"}
 	for want, info := range map[string]*plugininfov1.GetPluginInfoResponse{
-		`plugins[1]: "a.b/c" has no kind`: plugins(fine,
-			&plugininfov1.Plugin{Version: 1, Name: "a.b/c"}),
+		`plugins[1]: "a.b/c" has no kind`: plugins(fine, &plugininfov1.Plugin{Version: 1, Name: "a.b/c"}),
 		"plugins[0]: QueueAdmission a.b/c has version 0, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
 			Name: "a.b/c"}),
-		"has version -3, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission",
-			Version: -3, Name: "a.b/c"}),
+		"has version -3, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: -3, Name: "a.b/c"}),
 		`kind "QueueAdmissionV2" of a.b/c must be without its version`: plugins(
 			&plugininfov1.Plugin{Kind: "QueueAdmissionV2", Version: 1, Name: "a.b/c"},
 		),

@@ -1,4 +1,4 @@
-// Package versioning is the layer between the server and the wire. The server knows, per kind of plugin, one hub
+// Package versioning is the layer between the server and the wire. The server uses, per kind of plugin, one hub
 // interface in the newest shape of that kind (versioning/<kind>/hub.go). Each version of the kind on the wire has one
 // facade (versioning/<kind>/v1.go) that lifts it to the hub, maps its errors, and rejects replies that break the
 // contract (Validate of the package in framework, or versioning/<kind>/validate.go). Each version is described once, by

@@ -38,7 +38,7 @@ var (
 // Error is the error of a call to a plugin. errors.Is finds context.Canceled and context.DeadlineExceeded in it
 // if they ended the call; errors.As finds the error that the connection returned.
 type Error struct {
-	Kind   string // "BackupItemAction", whatever the version
+	Kind   string // "BackupItemAction", without the version
 	Plugin string // "example.io/stamp"
 	// Frames are the positions in the plugin's source where the error was made, innermost first; empty when the plugin
 	// does not report them.

@@ -22,8 +22,8 @@ type Kind[H any] struct {
 	// Configured kinds get their configuration by PluginInfo's Configure, because their calls carry none.
 	Configured bool
 	// Provider is set for kinds whose processes serve one location each, because their plugins are configured once per
-	// process. It says in errors what a location names: "object store provider". Processes of other kinds are shared by
-	// all callers.
+	// process. It is the word of errors for the name in a location: "object store provider". Processes of other kinds are
+	// shared by all callers.
 	Provider string
 	// Versions are all versions that the server speaks, in any order.
 	Versions []Version[H]
@@ -53,7 +53,7 @@ type Version[H any] struct {
 	// Calls declares the methods of the version. A method that is not declared gets the longest deadline and is never
 	// repeated.
 	Calls Calls
-	// Deprecated says what to use instead if the version is going to be removed; empty otherwise.
+	// Deprecated names the replacement if the version is going to be removed; empty otherwise.
 	Deprecated string
 
 	policy, configured bool // as in Kind
@@ -89,7 +89,7 @@ func (k Kind[H]) Version(wire string) (Version[H], bool) {
 	return Version[H]{}, false
 }
 
-// WireKind describes one version of a kind without its hub. Its fields are those of Kind and Version.
+// WireKind describes one version of a kind without its hub. Its fields are the same as in Kind and Version.
 type WireKind struct {
 	Kind       string // whatever the version
 	Late       bool

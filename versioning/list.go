@@ -16,7 +16,7 @@ type Listed struct {
 	Name string
 }
 
-// List returns what the process that conn reaches serves, in its own order. It checks neither kinds, which may be
+// List returns the list of the process that conn reaches, in its own order. It checks neither kinds, which may be
 // unknown, nor names.
 func List(ctx context.Context, conn grpc.ClientConnInterface) ([]Listed, error) {
 	answer, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(ctx, &shared.Empty{})

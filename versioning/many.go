@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// OneByOne is part of actions that are asked for the progress of one operation at a time.
+// OneByOne is part of actions that return the progress of one operation per call.
 type OneByOne struct{}
 
 // AtOnce returns 0.
@@ -24,11 +24,11 @@ func (OneByOne) ProgressOfMany(context.Context, []string, []byte) (map[string]fr
 	return nil, nil
 }
 
-// Many is part of actions that may be asked for the progress of many operations at a time. It remembers if the plugin
-// does not know that call, which is optional.
+// Many is part of actions that may return the progress of many operations per call. It records if the plugin lacks that
+// call, which is optional.
 type Many struct{ unknown atomic.Bool }
 
-// AtOnce returns how many operations a call may ask for; 0 if the plugin does not know the call.
+// AtOnce returns the maximum number of operations of a call; 0 if the plugin lacks the call.
 func (m *Many) AtOnce() int {
 	if m.unknown.Load() {
 		return 0
@@ -44,8 +44,8 @@ func (m *Many) Answered(err error) error {
 	return err
 }
 
-// ManyProgress converts the reply to a ProgressOfMany call. It leaves out what Progress would refuse, for which the
-// caller asks again and learns why.
+// ManyProgress converts the reply to a ProgressOfMany call. It leaves out invalid elements; the caller gets the error
+// from Progress.
 func ManyProgress[A interface {
 	GetProgress() map[string]*shared.OperationProgress
 	GetLastLines() map[string]string

@@ -15,13 +15,13 @@ type Outcome struct {
 	Version WireKind
 	// Used reports whether the name is used at this version.
 	Used bool
-	// Choice says why it is used or not, for people.
+	// Choice is the reason why it is used or not, in words.
 	Choice string
 }
 
-// Negotiate selects, for each name of each kind, the newest version that both sides know: listed is what plugins offer,
-// known what the server knows. A name is used once, and of two equal lines the first. There is an outcome for each
-// line.
+// Negotiate selects, for each name of each kind, the newest version that both sides support: listed are the plugins,
+// known the versions of the server. A name is used once; of two equal lines the first one is used. There is an outcome
+// for each line.
 func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	outcomes := make([]Outcome, len(listed))
 	newest := map[Listed]int{} // by name and kind without version: the line that is used
@@ -55,7 +55,7 @@ func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	return outcomes
 }
 
-// unknown returns a text that says what the server knows instead of wire.
+// unknown returns a text with the versions that the server supports instead of wire.
 func unknown(known []WireKind, wire string) string {
 	kind, number := hostapi.SplitWireKind(wire)
 	var numbers []int
@@ -75,7 +75,6 @@ func unknown(known []WireKind, wire string) string {
 	return fmt.Sprintf("this server knows %s of %s, %s %d", versions(numbers), kind, not, number)
 }
 
-// versions returns "version 1", "versions 1 and 2" or "versions 1, 2 and 3".
 func versions(numbers []int) string {
 	texts := make([]string, 0, len(numbers))
 	for _, number := range numbers {

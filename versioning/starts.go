@@ -1,6 +1,6 @@
 package versioning
 
-// Starts says whether a version of an item action can start operations that go on after its call.
+// Starts declares whether a version of an item action can start operations that outlast its call.
 type Starts int
 
 const (

@@ -99,7 +99,6 @@ func (r *Report) add(kind, name string, result Result) {
 	r.Plugins[at].Results = append(r.Plugins[at].Results, result)
 }
 
-// newResult returns the result of a check.
 func newResult(rule suite.Rule, checked suite.Result) Result {
 	result := Result{Rule: rule.ID, Severity: severity(rule), Text: rule.Text, Outcome: Passed,
 		Seconds: checked.Took.Seconds()}

@@ -60,7 +60,6 @@ func (r *run) next(one suite.Planned) {
 	r.done++
 }
 
-// check performs one check.
 func (r *run) check(ctx context.Context, one suite.Planned) Result {
 	r.next(one)
 	return newResult(one.Rule, r.suite.Check(ctx, one))

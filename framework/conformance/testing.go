@@ -33,7 +33,6 @@ func Test(t *testing.T, target Target, opts ...Option) {
 	}
 }
 
-// tell reports the result to t.
 func (r Result) tell(t *testing.T) {
 	t.Helper()
 	switch r.Outcome {

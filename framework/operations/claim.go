@@ -120,7 +120,6 @@ func (c *claim) replace(content []byte) error {
 	return c.dir.sync()
 }
 
-// release ends the claim.
 func (c *claim) release() {
 	if !c.renamed {
 		_ = os.Remove(c.dir.part(c.id))

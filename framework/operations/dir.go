@@ -133,7 +133,6 @@ func (d *Dir) read(id string) (*Operation, error) {
 	return operation, nil
 }
 
-// decodeFile decodes the content of the file of an operation.
 func decodeFile(id string, content []byte) (*Operation, error) {
 	var v versioned
 	if err := json.Unmarshal(content, &v); err != nil {

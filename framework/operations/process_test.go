@@ -12,7 +12,6 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
-	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/plugintest"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -133,62 +132,4 @@ func TestConcurrentStartsStartOneOperation(t *testing.T) {
 		require.Equal(t, "disk full", s.await(action, id, completed).Err)
 	}
 	require.Equal(t, 1, s.begun("data"))
-}
-
-func TestCancelFromAnotherProcess(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	_, first := s.start(3 * time.Second)
-	_, second := s.start(3 * time.Second)
-	started, err := first.Start(t.Context(), s.input("data"))
-	require.NoError(t, err)
-	require.NoError(t, second.Cancel(t.Context(), &abiav1.CancelInput{OperationID: started.OperationID,
-		Backup: plugintest.Backup("nightly")}))
-	for _, action := range []abiav1.AsyncBackupItemAction{second, first} {
-		require.Equal(t, "the operation was cancelled", s.await(action, started.OperationID, completed).Err)
-	}
-}
-
-func TestDamagedStateIsReported(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	_, action := s.start(time.Hour)
-	started, err := action.Start(t.Context(), s.input("data"))
-	require.NoError(t, err)
-	s.release("data", "")
-	s.await(action, started.OperationID, completed)
-	file := filepath.Join(s.state, "operations", started.OperationID+".json")
-	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
-	progress, err := action.Progress(t.Context(), &abiav1.ProgressInput{OperationID: started.OperationID,
-		Backup: plugintest.Backup("nightly")})
-	require.NoError(t, err)
-	require.True(t, progress.Completed)
-	require.Contains(t, progress.Err, file)
-	_, err = action.Start(t.Context(), s.input("data"))
-	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/mover): start an operation: it was started before")
-}
-
-func TestKeyServesKindsWithoutKeys(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	plugin, _ := s.start(time.Hour)
-	action := plugin.BackupItemActionV2("example.io/mover-v2")
-	input := &biav2.ExecuteInput{Item: s.input("data").Item, Backup: plugintest.Backup("nightly")}
-	started, err := action.Execute(t.Context(), input)
-	require.NoError(t, err)
-	again, err := action.Execute(t.Context(), input)
-	require.NoError(t, err)
-	require.Equal(t, started.OperationID, again.OperationID)
-	input.Backup = plugintest.Backup("weekly")
-	other, err := action.Execute(t.Context(), input)
-	require.NoError(t, err)
-	require.NotEqual(t, started.OperationID, other.OperationID)
-	require.NoError(t, action.Cancel(t.Context(), &biav2.CancelInput{OperationID: started.OperationID,
-		Backup: input.Backup}))
-	s.release("data", "")
-	require.Eventually(t, func() bool {
-		progress, err := action.Progress(t.Context(), &biav2.ProgressInput{OperationID: started.OperationID,
-			Backup: input.Backup})
-		return err == nil && progress.Completed
-	}, 5*time.Minute, 20*time.Millisecond)
 }

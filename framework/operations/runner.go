@@ -186,7 +186,6 @@ func (r *Runner[In]) Close() {
 	r.active.Wait()
 }
 
-// get reads an operation of this runner.
 func (r *Runner[In]) get(ctx context.Context, id string) (*Operation, error) {
 	operation, err := r.store.Get(ctx, id)
 	if err == nil && operation.Runner != r.name {

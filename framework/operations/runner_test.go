@@ -394,8 +394,7 @@ func TestUnavailableStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := newResources()
 			store.fault = only("create")
-			p := newProcess(store, func(context.Context, volume,
-				*operations.Run) error {
+			p := newProcess(store, func(context.Context, volume, *operations.Run) error {
 				t.Error("the work was called")
 				return nil
 			})

@@ -64,7 +64,6 @@ func (p *Plugin) location(config any) map[string]string {
 	return values
 }
 
-// chosen returns the combined options.
 func chosen(all []Option) options {
 	var o options
 	for _, option := range all {

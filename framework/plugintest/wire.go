@@ -35,7 +35,6 @@ func (t target) item(answer interface{ GetItem() []byte }, err error) (*unstruct
 	return item, t.wrap(err)
 }
 
-// progress returns the answer of Progress.
 func (t target) progress(answer interface {
 	GetProgress() *shared.OperationProgress
 }, err error,

@@ -18,7 +18,7 @@ type Config struct {
 	CredentialsFile string `json:"credentialsFile,omitempty"`
 }
 
-// Validate checks what the schema cannot.
+// Validate checks the rules that a schema cannot express.
 func (c Config) Validate() error {
 	if c.CredentialsFile != "" {
 		return errors.New("a file store takes no credentials: remove spec.credential from the location")

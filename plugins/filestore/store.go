@@ -146,7 +146,7 @@ func (s *store) open(_ context.Context, bucket string) (*blob.Bucket, error) {
 	return dir, nil
 }
 
-// failed returns an error that says which operation failed, where, and what to check.
+// failed returns an error with the operation, the place, and the remedy.
 func failed(action, bucket, key string, err error) error {
 	hint, missing := "", gcerrors.Code(err) == gcerrors.NotFound
 	switch {

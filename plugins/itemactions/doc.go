@@ -2,8 +2,8 @@
 // that they have in Velero. They are plugins like any other and built on framework only.
 //
 // register.go lists all actions; each family of resources has a folder. An action that changes nothing returns a nil
-// item, so that the item is not encoded again. No action loses fields that it does not know.
+// item, so that the item is not encoded again. No action loses unknown fields.
 //
-// Velero has more actions, which belong to the data of snapshots: dataupload. register_test.go accounts for each. Those
-// of csi are called only with the feature EnableCSI.
+// Velero has further actions for the data of snapshots: dataupload. register_test.go accounts for each. Those of csi
+// are called only with the feature EnableCSI.
 package itemactions

@@ -48,7 +48,7 @@ func WithConfig(config func() (*rest.Config, error)) Option {
 }
 
 // WithNamespace sets the namespace of the server, which holds the ConfigMaps that configure actions. namespace is
-// called when they are read. The default is that of VELERO_NAMESPACE, or else velero.
+// called when they are read. The default is the value of VELERO_NAMESPACE, or else velero.
 func WithNamespace(namespace func() (string, error)) Option {
 	return func(o *options) { o.namespace = namespace }
 }
@@ -122,8 +122,7 @@ func Register(opts ...Option) []framework.Registration {
 			error) {
 			return replacements.NewStorageClass(settings, asked.StorageClassExists)
 		}, framework.WithRoles(framework.RoleDryRun)),
-		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster,
-			framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/dataupload", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return csi.NewRestoredUploads(asked)

@@ -100,8 +100,7 @@ func TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData(t *testing.T) {
 func TestActionsNameTheirResourcesWithoutCluster(t *testing.T) {
 	t.Parallel()
 	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) {
-		return nil,
-			errors.New("there is no cluster")
+		return nil, errors.New("there is no cluster")
 	}))
 	for _, registration := range itemactions.Register() {
 		var selector framework.ResourceSelector

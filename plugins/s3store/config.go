@@ -32,7 +32,7 @@ type Config struct {
 // Defaults returns the values of keys that a location does not set.
 func Defaults() Config { return Config{ChecksumAlgorithm: string(types.ChecksumAlgorithmCrc32)} }
 
-// Validate checks what the schema cannot.
+// Validate checks the rules that a schema cannot express.
 func (c Config) Validate() error {
 	return errors.Join(
 		framework.InvalidKey("s3Url", checkURL(c.S3URL)),
@@ -71,7 +71,7 @@ func checkOneOf[T ~string](value string, known []T) error {
 	return nil
 }
 
-// roots returns the system's certificates and those of CACert, or nil if there is no CACert.
+// roots returns the certificates of the system and of CACert, or nil if there is no CACert.
 func (c Config) roots() (*x509.CertPool, error) {
 	if c.CACert == "" {
 		return nil, nil //nolint:nilnil // nil stands for the system's certificates

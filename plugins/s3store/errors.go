@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// failed returns an error that says which operation failed, where, what S3 answered, and what to check.
+// failed returns an error with the operation, the place, the reply of S3, and the remedy.
 func (s *store) failed(action, bucket, key string, err error) error {
 	endpoint := cmp.Or(s.config.S3URL, "Amazon S3 in region "+s.config.Region)
 	hint := s.hint(bucket, endpoint, err)
@@ -42,7 +42,7 @@ func isConditionFailed(err error) bool {
 	return hasCode(err, "PreconditionFailed", "ConditionalRequestConflict")
 }
 
-// isUnsupported reports whether the server does not know the header of a condition.
+// isUnsupported reports whether the server does not support the header of a condition.
 func isUnsupported(err error) bool { return hasCode(err, "NotImplemented") }
 
 func hasCode(err error, codes ...string) bool {

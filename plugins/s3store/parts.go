@@ -47,8 +47,8 @@ func readHead(body io.Reader) ([]byte, error) {
 	}
 }
 
-// putParts uploads a large object, of which head is the first part. The Go CDK would use buffers of five times the
-// size. The object appears when it is complete; a failure or the end of ctx aborts the upload.
+// putParts uploads a large object. head is its first part. The Go CDK would use buffers of five times the size. The
+// object appears when it is complete; a failure or the end of ctx aborts the upload.
 func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader, ifAbsent bool) error {
 	algorithm := types.ChecksumAlgorithm(s.config.ChecksumAlgorithm)
 	create := &s3.CreateMultipartUploadInput{

@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 )
 
-// BuiltIns returns the plugins that are part of the server, the only ones that it knows by their code. They use the
-// cluster and the namespace that the functions return when a plugin needs them.
+// BuiltIns returns the plugins that are linked into the server. They use the cluster and the namespace that the
+// functions return when a plugin needs them.
 func BuiltIns(cluster func() (*rest.Config, error), namespace func() (string, error)) []framework.Registration {
 	return plugins.All(itemactions.WithConfig(cluster), itemactions.WithNamespace(namespace))
 }

@@ -25,7 +25,7 @@ var errHeld = errors.New("another server holds the lease")
 
 // leadership elects the one server of a namespace that runs the controllers.
 //
-// A server that cannot renew its lease does not give up: while nobody reaches the API server, nobody can take over. Its
+// A server that cannot renew its lease keeps trying: in an outage of the API server, no other server can take over. Its
 // fence closes meanwhile, and opens again when the lease is renewed. It has lost the lease when it reads that another
 // server has it.
 type leadership struct {

@@ -41,8 +41,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newManager returns a manager whose cache has the objects of the server's namespace, or those that objects selects of
-// a kind. When it is stopped, its controllers have grace to end.
+// newManager returns a manager whose cache has the objects of the server's namespace or, for some kinds, the objects
+// that objects selects. When it is stopped, its controllers have grace to end.
 func newManager(c Config, grace time.Duration, objects map[client.Object]cache.ByObject) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -76,7 +76,7 @@ func newManager(c Config, grace time.Duration, objects map[client.Object]cache.B
 	return mgr, nil
 }
 
-// leaveOut returns what is done about an object that a list leaves out.
+// leaveOut returns the function that is called for an object that a list leaves out.
 func leaveOut(log hclog.Logger) func(error) {
 	return func(err error) {
 		log.Error("an object is left out of all that the server does; correct or delete it with kubectl", "error", err)

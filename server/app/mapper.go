@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper remembers how kinds are mapped to resources, which does not change for those that controllers read. A cache of
-// one namespace looks that up at each read, and the search costs several times what the read does.
+// mapper caches the mapping of kinds to resources, which is constant for the kinds that controllers read. A cache of
+// one namespace looks it up at each read, and the lookup costs several times as much as the read.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // of versionedKind to *meta.RESTMapping

@@ -34,8 +34,8 @@ const (
 	cacheKey = "cacheDirectory"
 )
 
-// enclosedMovers finds the data movers of a node agent. Each call of theirs has a process of its own, which sees of the
-// node's files only what it needs.
+// enclosedMovers finds the data movers of a node agent. Each of their calls has a process of its own, which sees only
+// the files of the node that it needs.
 type enclosedMovers struct {
 	host    *pluginhost.Host
 	state   string            // directory
@@ -141,7 +141,7 @@ func enclosed[R any](
 	return result, err
 }
 
-// files are those that a call of a mover sees of the node.
+// files are the files of the node that a call of a mover sees.
 type files struct {
 	repository *datamover.Repository
 	create     bool             // the repository
@@ -210,8 +210,9 @@ func (f *files) addState(path, at string) error {
 	return f.mount(process.Mount{Path: at, File: file, Writable: true, Links: true, Programs: true}, err)
 }
 
-// addRepository adds the repository, if it is on a file system, but nothing else of its location. The bucket stays away
-// if it is, so that the mover can tell; no repository is created then, since it would be gone with the process.
+// addRepository adds the repository, if it is on a file system, but nothing else of its location. A missing bucket
+// stays missing, so that the mover can report it; no repository is created then, since it would vanish with the
+// process.
 func (f *files) addRepository(onNode bool) error {
 	of := f.repository
 	if !onNode {
@@ -246,8 +247,8 @@ func (f *files) addRepository(onNode bool) error {
 	return f.mount(process.Mount{Path: filepath.Join(bucket, below), File: file, Writable: !of.ReadOnly}, err)
 }
 
-// addConfigured adds what the configuration of a mover names by absolute paths: a directory that it may write to, of
-// which it gets its own part, and others to read.
+// addConfigured adds the absolute paths in the configuration of a mover: its own part of a directory that it may write
+// to, and others to read.
 func (f *files) addConfigured(config []byte, own string) error {
 	var values map[string]any
 	if len(config) == 0 || json.Unmarshal(config, &values) != nil {
@@ -297,7 +298,7 @@ func (f *files) addReadable(path string, m process.Mount) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
-		return nil //nolint:nilerr // the mover explains what it misses
+		return nil //nolint:nilerr // the mover reports the missing files
 	}
 	if slices.ContainsFunc(f.mounts, func(other process.Mount) bool { return other.Path == m.Path }) {
 		return nil

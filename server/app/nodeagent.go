@@ -33,13 +33,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// NodeAgent is what the configuration of a node agent has beyond that of a server.
+// NodeAgent has the settings that a node agent has in addition to a server.
 type NodeAgent struct {
 	Node           string
 	ConfigMap      string   // name; empty for none
 	Namespaces     []string // whose volumes may be opened; empty means all
 	HostPods       string   // the kubelet's directory of pods
-	Pod            string   // name of the pod in which the agent runs, for those that expose volumes
+	Pod            string   // name of the pod in which the agent runs, for the exposure of volumes
 	PrepareTimeout time.Duration
 	BesideVelero   bool
 }

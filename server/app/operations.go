@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and
-// restores.
+// addOperations adds the monitor of asynchronous operations, and the controllers that follow the operations of backups
+// and restores.
 func (c *controllers) addOperations(r *registrar) (err error) {
 	common, wakes := c.following, new(operations.Wakes)
 	c.logs.OnLate(wakes.Wake)

@@ -82,7 +82,7 @@ func ValidateWith(
 	}
 }
 
-// implementations returns a function that returns the implementations with a name, also those that refuse their
+// implementations returns a function that returns the implementations with a name, even if they refuse their
 // configuration.
 func implementations(host *pluginhost.Host) func(name string) ([]config.Implementation, error) {
 	return func(name string) ([]config.Implementation, error) {
@@ -155,8 +155,8 @@ func kindDeadlines(configured map[string]config.Duration) map[string]time.Durati
 	return deadlines
 }
 
-// lock reads the lock file that the configuration names, or else that of the plugin directory. It returns nil if there
-// is none.
+// lock reads the lock file that the configuration names, or else the lock file of the plugin directory. It returns nil
+// if there is none.
 func lock(c Config) (*pluginlock.Lock, error) {
 	named := c.File.Plugins.Lock
 	read, err := pluginlock.Read(lockPath(c))
@@ -228,7 +228,7 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 	return slices.Compact(list)
 }
 
-// reportPlugins returns a function that reports on all plugins or, with details, on those that match.
+// reportPlugins returns a function that reports on all plugins or, with details, on the plugins that match.
 func reportPlugins(
 	c Config, host *pluginhost.Host,
 ) func(ctx context.Context, details string) *serverreport.PluginReport {

@@ -23,14 +23,15 @@ func scratchBase(configured string) string {
 	return cmp.Or(configured, os.Getenv("VELERO_SCRATCH_DIR"), os.TempDir())
 }
 
-// scratch is the directory of a server's temporary files. A lock beside it tells other servers that it is in use: the
-// kernel releases the lock when the process ends in whatever way.
+// scratch is the directory of a server's temporary files. A lock beside it marks it as in use: the kernel releases the
+// lock when the process ends.
 type scratch struct {
 	dir  string
 	lock *os.File
 }
 
-// newScratch makes a directory in base, which it creates if necessary. It removes those of servers that were killed.
+// newScratch makes a directory in base, which it creates if necessary. It removes the directories of servers that were
+// killed.
 func newScratch(base string, log hclog.Logger) (*scratch, error) {
 	if err := os.MkdirAll(base, 0o750); err != nil {
 		return nil, fmt.Errorf("create the directory of temporary files, see --scratch-dir: %w", err)
@@ -48,7 +49,6 @@ func newScratch(base string, log hclog.Logger) (*scratch, error) {
 	return s, nil
 }
 
-// remove removes the directory.
 func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
 }

@@ -45,7 +45,7 @@ type Config struct {
 	logs *run.Logs // of backups and restores; nil without a server
 }
 
-// Serve runs the server until ctx ends; backups and restores at work then get their grace period. It checks the
+// Serve runs the server until ctx ends; running backups and restores then get their grace period. It checks the
 // namespace and the resource definitions, finds the plugins, waits until it leads, and starts the controllers, which
 // take up the backups and restores that a former server left in progress.
 func Serve(ctx context.Context, c Config) error {

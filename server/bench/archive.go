@@ -5,53 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"runtime"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/pgzip"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// archiveBytes is the size of the archived item JSON.
+// archiveBytes is how much item JSON is archived.
 const archiveBytes = 100 << 20
-
-// archiveOverGzip reports the time to write 100 MB of items to an archive (each under its two paths, as the format
-// requires), divided by the time of the same compressor at its default level for the bytes of both copies. The archive
-// uses a lower level; archive_size shows the cost of that.
-func archiveOverGzip(ctx context.Context, _ string, report func(string, float64)) error {
-	items, total, err := archiveItems()
-	if err != nil {
-		return err
-	}
-	var ratios []float64
-	for run := range runs + 1 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		both, err := compressTwice(items)
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		if _, err := writeArchive(items); err != nil {
-			return err
-		}
-		took := time.Since(began)
-		if run == 0 {
-			continue // warm-up
-		}
-		ratios = append(ratios, took.Seconds()/both.Seconds())
-		say("%d items, %d MiB: archive %.2fs, compressor alone %.2fs", len(items), total>>20, took.Seconds(),
-			both.Seconds())
-	}
-	report("archive_over_gzip", median(ratios))
-	return nil
-}
 
 // archiveSize reports the size of an archive of 100 MB of items, divided by the size of a plain tar.gz of the same
 // entries by the same library (klauspost/compress) at its default level. The sizes are the same in every run.
@@ -153,22 +117,4 @@ type counter int64
 func (c *counter) Write(p []byte) (int, error) {
 	*c += counter(len(p))
 	return len(p), nil
-}
-
-// compressTwice compresses each item twice, as an archive has it.
-func compressTwice(items [][]byte) (time.Duration, error) {
-	began := time.Now()
-	w := pgzip.NewWriter(io.Discard)
-	if err := w.SetConcurrency(256<<10, min(4, 1+runtime.GOMAXPROCS(0))); err != nil {
-		return 0, err
-	}
-	for _, raw := range items {
-		for range 2 {
-			if _, err := w.Write(raw); err != nil {
-				return 0, err
-			}
-		}
-	}
-	err := w.Close()
-	return time.Since(began), err
 }

@@ -73,7 +73,6 @@ func hooksOverExec(ctx context.Context, s *site, report func(string, float64)) (
 	return nil
 }
 
-// createHooked creates the pods.
 func createHooked(ctx context.Context, client kubernetes.Interface, node *kubelet.Kubelet) error {
 	if _, err := client.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hookNamespace}}, metav1.CreateOptions{}); err != nil {

@@ -30,19 +30,15 @@ type bench struct {
 
 // benches lists the benchmarks in the order in which they run.
 var benches = []bench{
-	{"archive_over_gzip", "time to archive 100 MB of items / time of the compressor alone for the same bytes",
-		archiveOverGzip},
 	{"archive_size", "size of an archive of 100 MB of items / size of a plain tar.gz of the same entries", archiveSize},
 	{"backup_over_limit", "time of a backup of 6,900 objects / time to page and gzip the same lists",
 		onPopulatedSite(backupOverLimit)},
 	{"restore_over_limit", "time of a restore of 6,000 objects / time to create them with the best number of workers",
 		onSite(restoreOverLimit)},
-	{"calls_per_restored_item", "requests of a restore to the API server / restored items", callsPerRestoredItem},
 	{"backup_rss_growth", "peak memory of a server that backs up 60,000 objects / that of one that backs up 6,000",
 		onSite(backupRSSGrowth)},
 	{"rpc_over_bare", "time of an action that labels items as JSON / time of a bare gRPC echo of the items", rpcOverBare},
 	{"lift_over_direct", "time of a plugin of version 1 / time of the same plugin at the hub's version", liftOverDirect},
-	{"start_100_plugins", "seconds to start 100 plugin binaries", start100Plugins},
 	{"plugin_rss_idle", "resident memory of an idle plugin in MB", pluginRSSIdle},
 	{"queue_decide_growth", "time of a decision with 4,000 queued backups / with 1,000", queueDecideGrowth},
 	{"queue_wake_over_bare", "time from the end of a backup to the next / time of a bare program that watches and writes",
@@ -70,7 +66,6 @@ var benches = []bench{
 // limits returns the maximum of each figure; a figure above it fails the run. Figures without a limit are informative.
 func limits() map[string]float64 {
 	return map[string]float64{
-		"archive_over_gzip":        1.2,
 		"upload_over_restic":       1.1,
 		"upload_again_over_restic": 1.2, // of 2.4 s in memory, the constant cost of a load is a tenth
 		"download_over_restic":     1.1,
@@ -78,13 +73,11 @@ func limits() map[string]float64 {
 		"archive_size":             1.02,
 		"backup_over_limit":        1,
 		"restore_over_limit":       2.5,
-		"calls_per_restored_item":  1.2,
 		"backup_rss_growth":        1.3,
 		"rpc_over_bare":            1.15,
 		"lift_over_direct":         1.02,
 		"queue_decide_growth":      5,
 		"queue_wake_over_bare":     3,
-		"queue_calls_per_backup":   3,
 		"async_start_over_bare":    1.3,
 		"operations_over_work":     1.1,
 		"poll_cost_10k":            3,

@@ -95,7 +95,6 @@ func (p *moverPair) measure(bare, ours func() error, results ...string) error {
 	return errors.Join(took(&p.bare, bare), took(&p.ours, ours))
 }
 
-// ratio returns the median of the ratios of all pairs.
 func (p *moverPair) ratio() float64 {
 	ratios := make([]float64, len(p.bare))
 	for i := range ratios {

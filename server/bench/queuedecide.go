@@ -24,8 +24,7 @@ import (
 // decision builds the queue from the Backups, makes the snapshot, calls the default policy through the host, and plans
 // the writes. There are 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
 func queueDecideGrowth(ctx context.Context, _ string, report func(string, float64)) error {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil),
-		Log: hclog.NewNullLogger()})
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil), Log: hclog.NewNullLogger()})
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,9 +47,8 @@ func (s *site) queueClient() (client.WithWatch, *rest.Config, error) {
 }
 
 // queueWakeOverBare reports the time from the end of a backup to ReadyToStart of the next, with 200 queued, divided by
-// the time of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
-// percentile in milliseconds, and the number of requests for Backups that the queue makes for each admitted backup,
-// not counting one for each changed position.
+// that of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th
+// percentile in milliseconds.
 func queueWakeOverBare(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	c, config, err := s.queueClient()
 	if err != nil {
@@ -91,41 +86,19 @@ func queueWakeOverBare(ctx context.Context, s *site, report func(string, float64
 	slices.Sort(all)
 	report("queue_wake_over_bare", median(ratios))
 	report("queue_wake_ms_p99", all[len(all)*99/100])
-	calls, err := w.calls(ctx)
-	if err != nil {
-		return err
-	}
-	report("queue_calls_per_backup", calls)
 	return nil
 }
 
-// wakeSite is a queue without a controller that runs backups; the benchmark replaces it.
+// wakeSite is a queue without a controller that runs backups; the benchmark takes its part.
 type wakeSite struct {
 	client client.WithWatch
 	config *rest.Config
 	count  int
-
-	requests atomic.Int64 // of the queue for Backups, except for watches
 }
-
-// wrap counts the requests for Backups, both reads and writes.
-func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Query().Get("watch") == "" && strings.Contains(r.URL.Path, "/backups") {
-			w.requests.Add(1)
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // start runs the queue as the server does.
 func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
-	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil),
-		Log: hclog.NewNullLogger()})
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil), Log: hclog.NewNullLogger()})
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +106,12 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := rest.CopyConfig(w.config)
-	config.Wrap(w.wrap)
 	scheme, err := app.Scheme()
 	if err != nil {
 		return nil, err
 	}
 	ctrl.SetLogger(app.NewLogr(hclog.NewNullLogger()))
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	mgr, err := ctrl.NewManager(w.config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{roundtrip.Namespace: {}}},
 	})
@@ -184,80 +155,28 @@ func (w *wakeSite) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	_, _, err := w.settle(ctx)
-	return err
-}
-
-// settle waits until one backup is ready and all others are in the queue. It returns the positions and the ready
-// backup.
-func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, ready *velerov1.Backup, err error) {
 	for {
 		var list velerov1.BackupList
 		if err := w.client.List(ctx, &list, client.InNamespace(roundtrip.Namespace)); err != nil {
-			return nil, nil, err
+			return err
 		}
-		others := 0
-		positions = map[types.UID]int{}
+		phases := map[velerov1.BackupPhase]int{}
 		for i := range list.Items {
-			switch b := &list.Items[i]; b.Status.Phase {
-			case velerov1.BackupPhaseQueued:
-				positions[b.UID] = b.Status.QueuePosition
-			case velerov1.BackupPhaseCompleted:
-			default:
-				others++
-				ready = b
-			}
+			phases[list.Items[i].Status.Phase]++
 		}
-		if len(positions) == wakeQueued && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
-			return positions, ready, nil
+		if phases[velerov1.BackupPhaseQueued] == wakeQueued && phases[velerov1.BackupPhaseReadyToStart] == 1 {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// calls ends backups, each after the queue has processed the previous one and the new one that keeps the length of the
-// queue constant. It returns the number of requests for each admitted backup, not counting one for each changed
-// position.
-func (w *wakeSite) calls(ctx context.Context) (float64, error) {
-	const ends = 20
-	positions, ready, err := w.settle(ctx)
-	if err != nil {
-		return 0, err
-	}
-	before, moved := w.requests.Load(), 0
-	for range ends {
-		running, err := w.move(ctx, ready, velerov1.BackupPhaseInProgress)
-		if err != nil {
-			return 0, err
-		}
-		if _, err := w.move(ctx, running, velerov1.BackupPhaseCompleted); err != nil {
-			return 0, err
-		}
-		if _, err := w.create(ctx); err != nil {
-			return 0, err
-		}
-		was := positions
-		if positions, ready, err = w.settle(ctx); err != nil {
-			return 0, err
-		}
-		for uid, position := range positions {
-			if was[uid] != 0 && was[uid] != position {
-				moved++
-			}
-		}
-	}
-	requests := int(w.requests.Load() - before)
-	say("the queue has made %d requests for %d backups that it admitted and %d positions that changed", requests, ends,
-		moved)
-	return float64(requests-moved) / ends, nil
-}
-
-// wakes ends backups one after another and returns the times until the next one is ready, in milliseconds. A new one
-// keeps the length of the queue constant. Positions are still being written when the next backup ends.
+// wakes ends backups one after another and returns how long each next one takes to be ready, in milliseconds. A new one
+// keeps the length of the queue. Positions are still being written when the next backup ends.
 func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 	watch, err := w.client.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(roundtrip.Namespace))
 	if err != nil {

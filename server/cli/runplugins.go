@@ -21,7 +21,7 @@ func newRunPluginsCommand(a *command.App) *cobra.Command {
 			if err := a.Cluster.Parse(args); err != nil {
 				return err
 			}
-			signal.Reset(syscall.SIGTERM) // main turns it into the end of the context, which Serve does not know
+			signal.Reset(syscall.SIGTERM) // main ends the context on it, which Serve does not get
 			framework.Serve(a.BuiltIns()...)
 			return nil
 		},

@@ -21,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// serverFlagsOf returns the flags of "cleat server", with those that all commands have, and the options that they set.
+// serverFlagsOf returns the flags of "cleat server", with the flags of all commands, and the options that they set.
 func serverFlagsOf() (*pflag.FlagSet, *config.Options) {
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -154,7 +154,7 @@ func limitGarbage() {
 	}
 }
 
-// pluginArgs returns the arguments of plugins: those of the server without the command's name.
+// pluginArgs returns the arguments of plugins: the arguments of the server without the command's name.
 func pluginArgs(a *command.App) []string {
 	args := slices.Clone(a.Args)
 	for _, name := range []string{"node-agent", "server"} {

@@ -22,7 +22,7 @@ func AsyncV1() versioning.Version[Action] {
 			Repeatable: true},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Progress_FullMethodName: {Class: versioning.Query,
 			Repeatable: true},
-		// What it does not answer is asked for by Progress.
+		// Progress is called for operations without an answer.
 		asyncbackupitemactionv1.AsyncBackupItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
 	})

@@ -128,6 +128,7 @@ func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	result, err := action.Execute(t.Context(), []byte(item), []byte(`{"metadata":{"name":"nightly","uid":"u-1"}}`))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly"}},"extra":12345678901234567}`, string(result.Item))
+	require.Contains(t, string(result.Item), "12345678901234567", "a number keeps all its digits")
 	require.Equal(t, "u-1/Pod/shop/web", result.OperationID, "the key arrives, and the operation's id comes back")
 	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}},
 		result.AdditionalItems)

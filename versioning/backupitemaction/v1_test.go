@@ -24,13 +24,11 @@ const (
 	backup = `{"metadata":{"name":"nightly"},"spec":{"includedNamespaces":["shop"]}}`
 )
 
-// stamp is an author's action.
+// stamp is an author's action. The calls of the kind with all their fields are in TestAcceptBackup_WireGolden.
 type stamp struct {
-	selector framework.ResourceSelector
-	execute  func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)
+	biav1.BackupItemAction
+	execute func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)
 }
-
-func (s stamp) AppliesTo(context.Context) (framework.ResourceSelector, error) { return s.selector, nil }
 
 func (s stamp) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 	return s.execute(ctx, input)
@@ -69,36 +67,10 @@ func (r raw) hub(t *testing.T) backupitemaction.Action {
 	}), name)
 }
 
-func TestActionSeesAndChangesItem(t *testing.T) {
-	t.Parallel()
-	action := author(t, stamp{
-		selector: framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"},
-		execute: func(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
-			input.Item.SetLabels(map[string]string{"by": input.Backup.Name, "of": input.Backup.Spec.IncludedNamespaces[0]})
-			return biav1.NewExecuteOutput(input.Item).WithItems(
-				framework.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}), nil
-		},
-	})
-	require.Equal(t, name, action.Name())
-	selector, err := action.AppliesTo(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"}, selector)
-
-	result, err := action.Execute(t.Context(), []byte(item), []byte(backup))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly","of":"shop"}},"extra":12345678901234567}`, string(result.Item))
-	require.Contains(t, string(result.Item), "12345678901234567", "a number keeps all its digits")
-	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop",
-		Name: "web"}}, result.AdditionalItems)
-	require.Empty(t, result.OperationID)
-	require.Empty(t, result.PostOperationItems)
-}
-
 func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*biav1.ExecuteOutput{nil, {}} {
-		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput,
-			error) {
+		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 			return output, nil
 		}})
 		odd := ` {"metadata":{"name":"web"}, "kind":"Pod", "apiVersion":"v1" } `

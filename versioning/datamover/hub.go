@@ -7,8 +7,8 @@ import (
 )
 
 // Mover is the hub of the kind DataMover, in its newest shape. It is safe for concurrent use. Errors are prefixed once
-// with "DataMover(name): "; versioning.ErrNotFound, ErrUnavailable and ErrInvalid in them say what the caller can do,
-// as documented in package framework/datamover/v1.
+// with "DataMover(name): "; versioning.ErrNotFound, ErrUnavailable and ErrInvalid in them tell cases apart for the
+// caller, as documented in package framework/datamover/v1.
 //
 // Calls last as long as their work, and end when ctx does. report is called with the progress, one call at a time,
 // before the call returns; it may be nil. A call whose plugin is silent for longer than the deadline of its kind
@@ -20,11 +20,11 @@ type Mover interface {
 	Backup(ctx context.Context, backup Backup, report func(Progress)) (Snapshot, error)
 	// Restore writes the content of a snapshot to a volume. The caller may repeat it.
 	Restore(ctx context.Context, restore Restore, report func(Progress)) (Restored, error)
-	// Forget removes snapshots; those that do not exist are not an error, and those that lack a tag stay.
+	// Forget removes snapshots. It is no error if one does not exist. A snapshot without the tags stays.
 	Forget(ctx context.Context, forget Forget, report func(Progress)) (Forgotten, error)
 	// Maintain frees the space that no snapshot needs.
 	Maintain(ctx context.Context, maintain Maintain, report func(Progress)) (Maintained, error)
-	// Check checks a repository, or creates it. The caller makes sure that nobody else creates the same repository
+	// Check checks a repository, or creates it. The caller makes sure that no other call creates the same repository
 	// meanwhile.
 	Check(ctx context.Context, check Check, report func(Progress)) (Checked, error)
 }
@@ -35,11 +35,12 @@ type (
 	Repository = dmv1.Repository
 	// Volume is a volume to read or to write.
 	Volume = dmv1.Volume
+	// Source is what the volume of a Backup belongs to.
+	Source = dmv1.Source
 	// Progress is how far a call is. Numbers are not negative, do not decrease from one report to the next, and the done
 	// ones do not exceed a total that is known.
 	Progress = dmv1.Progress
-	// Backup is a volume to store. Again costs some time; the caller sets it unless it knows that this is the first
-	// attempt.
+	// Backup is a volume to store. Again costs some time; the caller sets it unless this is certainly the first attempt.
 	Backup = dmv1.BackupInput
 	// Snapshot is a snapshot that is complete and durable.
 	Snapshot = dmv1.BackupOutput
@@ -49,7 +50,7 @@ type (
 	Restored = dmv1.RestoreOutput
 	// Forget names snapshots to remove.
 	Forget = dmv1.ForgetInput
-	// Forgotten says that snapshots are removed.
+	// Forgotten means that snapshots are removed.
 	Forgotten = dmv1.ForgetOutput
 	// Maintain names a repository to maintain.
 	Maintain = dmv1.MaintainInput
@@ -57,10 +58,16 @@ type (
 	Maintained = dmv1.MaintainOutput
 	// Check names a repository to check.
 	Check = dmv1.CheckInput
-	// Checked says that a repository can be used.
+	// Checked means that a repository can be used.
 	Checked = dmv1.CheckOutput
 	// Depth is how thoroughly a repository is checked.
 	Depth = dmv1.Depth
+)
+
+// The requesters of backups.
+const (
+	PodVolume  = dmv1.PodVolume
+	DataUpload = dmv1.DataUpload
 )
 
 // The depths, from the cheapest.

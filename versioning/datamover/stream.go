@@ -51,7 +51,7 @@ func follow[Q, A, R, H any, M message[A, R]](
 		}
 		if err != nil {
 			err = p.Reject(err)
-			cancel(err) // a connection that records metrics learns here that the reply is invalid
+			cancel(err) // for a connection that records metrics: the reply is invalid
 			return none, err
 		}
 	}
@@ -88,7 +88,7 @@ func (r *replies[R]) take(progress *datamoverv1.Progress, result *R) error {
 // shown is the progress that the host shows.
 type shown Progress
 
-// advance takes over what a plugin reports, as far as it can be true.
+// advance takes over the reported progress, as far as it is plausible.
 func (s *shown) advance(sent *datamoverv1.Progress) error {
 	reported := dmv1.DecodeProgress(sent)
 	if err := reported.Validate(); err != nil {

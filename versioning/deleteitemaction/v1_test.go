@@ -23,11 +23,12 @@ const (
 	backup = `{"metadata":{"name":"nightly"}}`
 )
 
-// forget is an author's action, a function for its Execute.
+// forget is an author's action, a function for its Execute. The calls of the kind with all their fields are in
+// TestAcceptPlugins_WireGolden.
 type forget func(*diav1.ExecuteInput) error
 
 func (forget) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"}, nil
+	return framework.ResourceSelector{}, nil
 }
 
 func (f forget) Execute(_ context.Context, input *diav1.ExecuteInput) error { return f(input) }
@@ -58,21 +59,6 @@ func (r raw) hub(t *testing.T) deleteitemaction.Action {
 	return deleteitemaction.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		deleteitemactionv1.RegisterDeleteItemActionServer(server, r)
 	}), name)
-}
-
-func TestActionSeesItemAndBackup(t *testing.T) {
-	t.Parallel()
-	seen := make(chan string, 1)
-	action := author(t, func(input *diav1.ExecuteInput) error {
-		seen <- input.Item.GetNamespace() + "/" + input.Item.GetName() + " of " + input.Backup.Name
-		return nil
-	})
-	require.Equal(t, name, action.Name())
-	selector, err := action.AppliesTo(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"}, selector)
-	require.NoError(t, action.Execute(t.Context(), []byte(item), []byte(backup)))
-	require.Equal(t, "shop/web of nightly", <-seen)
 }
 
 func TestActionErrorIsPrefixedOnceAndHasPosition(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 type Action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// GetRelatedItems returns the items that this action wants in one block with item. They
-	// are well-formed identifiers; the objects may not exist.
+	// GetRelatedItems returns the items that belong in one block with item. They are well-formed identifiers; the objects
+	// may not exist.
 	GetRelatedItems(ctx context.Context, item, backup []byte) ([]framework.ResourceIdentifier, error)
 }

@@ -1,3 +1,3 @@
-// Package kinds lists the kinds of plugins that the server knows, and their versions on the
-// wire: kinds.go, where a version is one line. It imports the facades and is imported by the server.
+// Package kinds lists the kinds of plugins that the server supports, and their versions on the wire: kinds.go, where a
+// version is one line. It imports the facades and is imported by the server.
 package kinds

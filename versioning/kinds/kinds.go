@@ -114,5 +114,5 @@ func All() []versioning.WireKind {
 	)
 }
 
-// Lookup returns the version with the name wire in a plugin's list, or false if the server does not know it.
+// Lookup returns the version with the name wire in a plugin's list, or false if the server does not support it.
 func Lookup(wire string) (versioning.WireKind, bool) { return versioning.Lookup(All(), wire) }

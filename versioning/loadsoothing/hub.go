@@ -23,7 +23,7 @@ type Request struct {
 
 // The types of the newest version.
 type (
-	// Input is what a policy knows.
+	// Input is the input of a policy.
 	Input = lsv1.AdmitInput
 	// Load is a load to decide about.
 	Load = lsv1.Load

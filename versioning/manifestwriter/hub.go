@@ -40,7 +40,7 @@ type Input struct {
 	Backup []byte // the Backup, as JSON
 }
 
-// Item identifies one object of a backup, with what writers select by.
+// Item identifies one object of a backup, with the properties by which writers select.
 type Item struct {
 	Group     string // API group, empty for core
 	Version   string
@@ -54,7 +54,7 @@ type Item struct {
 	Annotations map[string]string
 	Owners      []Owner
 	Related     []framework.ResourceIdentifier // tied to it by an action
-	References  []manifest.Edge                // what it depends on beside its owners
+	References  []manifest.Edge                // its dependencies beside its owners
 	Included    manifest.Inclusion
 	Object      []byte // JSON, for a writer that has announced the resource; nil for others
 }

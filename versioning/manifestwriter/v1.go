@@ -42,7 +42,7 @@ func (w v1) Begin(ctx context.Context, input Input, keep Keep) (Manifest, error)
 	go func() {
 		defer close(m.ended)
 		m.err = m.receive(keep)
-		cancel(m.err) // a connection that records metrics learns here that the reply was invalid
+		cancel(m.err) // for a connection that records metrics: the reply was invalid
 	}()
 	begin := &manifestwriterv1.Begin{Plugin: w.Name(), Config: reply.Config(input.Config), Backup: input.Backup}
 	err = m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: begin}})
@@ -103,7 +103,7 @@ func (m *manifestV1) Add(items ...*Item) error {
 	})
 }
 
-// fill makes an item into what is sent, which shares the item's maps.
+// fill converts an item to its message, which shares the item's maps.
 func fill(sent *manifestwriterv1.Item, item *Item) {
 	sent.Group, sent.Version, sent.Resource, sent.Kind = item.Group, item.Version, item.Resource, item.Kind
 	sent.Namespace, sent.Name, sent.Uid = item.Namespace, item.Name, item.UID

@@ -284,8 +284,7 @@ func TestUnknownWriterFailsManifest(t *testing.T) {
 	t.Parallel()
 	conn := plugintest.Serve(t,
 		mwv1.Register("example.io/other", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
-			return nil,
-				nil
+			return nil, nil
 		}))
 	manifest, err := manifestwriter.V1().Bind(conn, name).Begin(t.Context(), input(), kept{}.keep)
 	if err == nil {

@@ -39,8 +39,7 @@ func TestDecisionMustMatchQueue(t *testing.T) {
 		want    []string // the waiting backups, in order; nil if the decision is rejected
 		refused string
 	}{
-		"admit one": {qav1.DecideOutput{Admit: []string{"c"}, Waits: waits("b", "d", "e")}, []string{"b", "d", "e"},
-			""},
+		"admit one":  {qav1.DecideOutput{Admit: []string{"c"}, Waits: waits("b", "d", "e")}, []string{"b", "d", "e"}, ""},
 		"admit none": {qav1.DecideOutput{Waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
 		"a new order": {qav1.DecideOutput{Admit: []string{"e"}, Order: []string{"d", "b", "c"},
 			Waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},

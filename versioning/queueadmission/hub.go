@@ -17,7 +17,7 @@ type Policy interface {
 	Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error)
 }
 
-// Snapshot is all that a policy may know about the queue at one moment.
+// Snapshot is the state of the queue that a policy gets.
 type Snapshot struct {
 	Config []byte // JSON of an object, as configured for the policy; nil when nothing is
 	Input
@@ -29,7 +29,7 @@ type (
 	Input = qav1.DecideInput
 	// Backup is one backup of a snapshot. Names are unique.
 	Backup = qav1.Backup
-	// ClusterScope says which cluster-scoped objects a backup takes.
+	// ClusterScope selects the cluster-scoped objects of a backup.
 	ClusterScope = qav1.ClusterScope
 	// Waiting is a queued backup that waits, and why.
 	Waiting = qav1.Wait

@@ -22,7 +22,7 @@ func AsyncV1() versioning.Version[Action] {
 			Repeatable: true},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Progress_FullMethodName: {Class: versioning.Query,
 			Repeatable: true},
-		// What it does not answer is asked for by Progress.
+		// Progress is called for operations without an answer.
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
 	})

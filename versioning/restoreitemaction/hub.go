@@ -14,17 +14,17 @@ import (
 type Action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// Starts says whether Execute can start an operation, and whether it may be called again for the same item and restore
-	// to learn which.
+	// Starts returns whether Execute can start an operation, and whether a repeated call for the same item and restore
+	// returns the same operation.
 	Starts() versioning.Starts
-	// Execute lets the action look at one item that is about to be restored and change it, skip it, or
-	// ask for others to be restored before it. It is never retried, except as Starts allows.
+	// Execute calls the action for one item that is about to be restored. The action may change the item, skip it, or
+	// request other items to be restored before it. It is never retried, except as Starts allows.
 	Execute(ctx context.Context, input Input) (*Result, error)
 	Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error)
 	// AtOnce returns how many operations ProgressOfMany may be called for at once; 0 if the plugin has no such call.
 	AtOnce() int
-	// ProgressOfMany returns the progress of operations that Execute started for one restore, by their ids. An operation
-	// that is not in the result has to be asked for by Progress.
+	// ProgressOfMany returns the progress of operations that Execute started for one restore, by their ids. For an
+	// operation that is not in the result, call Progress.
 	ProgressOfMany(ctx context.Context, operationIDs []string, restore []byte) (map[string]framework.OperationProgress,
 		error)
 	Cancel(ctx context.Context, operationID string, restore []byte) error

@@ -26,7 +26,7 @@ func input() restoreitemaction.Input {
 	}
 }
 
-// unstamp is an author's action.
+// unstamp is an author's action. The calls of the kind with all their fields are in TestAcceptBackup_WireGolden.
 type unstamp func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)
 
 func (unstamp) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -63,28 +63,6 @@ func (r raw) hub(t *testing.T) restoreitemaction.Action {
 	return restoreitemaction.V1().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		restoreitemactionv1.RegisterRestoreItemActionServer(server, r)
 	}), name)
-}
-
-func TestActionSeesBothItemsAndChangesOne(t *testing.T) {
-	t.Parallel()
-	action := author(t, func(input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-		input.Item.SetLabels(map[string]string{
-			"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name, "of": input.Restore.Spec.BackupName,
-		})
-		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets",
-			Namespace: "old", Name: "s"}), nil
-	})
-	require.Equal(t, name, action.Name())
-	selector, err := action.AppliesTo(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"new"}, selector.IncludedNamespaces)
-
-	result, err := action.Execute(t.Context(), input())
-	require.NoError(t, err)
-	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web","labels":{"from":"old","by":"monday","of":"nightly"}}}`, string(result.Item))
-	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "s"}},
-		result.AdditionalItems)
-	require.False(t, result.SkipRestore)
 }
 
 func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
@@ -141,8 +119,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 func TestActionErrorIsPrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-		return nil,
-			framework.Errorf("disk full")
+		return nil, framework.Errorf("disk full")
 	})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")
@@ -151,8 +128,7 @@ func TestActionErrorIsPrefixedOnce(t *testing.T) {
 func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-		return nil,
-			framework.Errorf("never called")
+		return nil, framework.Errorf("never called")
 	})
 	broken := input()
 	broken.ItemFromBackup = []byte(`{"apiVersion":"v1"}`)

@@ -19,11 +19,9 @@ func V2() versioning.Version[Action] {
 		restoreitemactionv2.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true,
 			Constant: true},
 		// Velero restores one item after the other, and plugins made for it may rely on that.
-		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName: {Class: versioning.Execute,
-			Alone: true},
-		restoreitemactionv2.RestoreItemAction_Progress_FullMethodName: {Class: versioning.Query,
-			Repeatable: true},
-		restoreitemactionv2.RestoreItemAction_Cancel_FullMethodName: {Class: versioning.Query},
+		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:  {Class: versioning.Execute, Alone: true},
+		restoreitemactionv2.RestoreItemAction_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		restoreitemactionv2.RestoreItemAction_Cancel_FullMethodName:   {Class: versioning.Query},
 		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Class: versioning.Query,
 			Repeatable: true},
 	})

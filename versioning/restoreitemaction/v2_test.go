@@ -20,37 +20,24 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// mover is an author's action that starts operations and makes the host wait.
+// mover is an author's action that makes the host wait. The calls of the kind with all their fields are in
+// TestAcceptPlugins_WireGolden.
 type mover struct {
-	execute   func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error)
-	progress  framework.OperationProgress
-	cancelled chan<- string
-	ready     func([]framework.ResourceIdentifier, *velerov1.Restore) (bool, error)
-}
-
-func (mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
-	return framework.ResourceSelector{IncludedNamespaces: []string{"new"}}, nil
+	riav2.RestoreItemAction
+	execute func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error)
+	ready   func([]framework.ResourceIdentifier, *velerov1.Restore) (bool, error)
 }
 
 func (m mover) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
 	return m.execute(input)
 }
 
-func (m mover) Progress(_ context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
-	if input.OperationID == "" {
-		return framework.OperationProgress{}, errors.New("asked after nothing")
-	}
-	progress := m.progress
-	progress.Description += " " + input.OperationID + " of " + input.Restore.Name
-	return progress, nil
+func (mover) Progress(context.Context, *riav2.ProgressInput) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, errors.New("asked after nothing")
 }
 
-func (m mover) Cancel(_ context.Context, input *riav2.CancelInput) error {
-	if m.cancelled == nil {
-		return errors.New("cannot stop " + input.OperationID)
-	}
-	m.cancelled <- input.OperationID + " of " + input.Restore.Name
-	return nil
+func (mover) Cancel(_ context.Context, input *riav2.CancelInput) error {
+	return errors.New("cannot stop " + input.OperationID)
 }
 
 func (m mover) AreAdditionalItemsReady(
@@ -100,41 +87,6 @@ func (r rawV2) hub(t *testing.T) restoreitemaction.Action {
 	return restoreitemaction.V2().Bind(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		restoreitemactionv2.RegisterRestoreItemActionServer(server, r)
 	}), name)
-}
-
-func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	cancelled := make(chan string, 1)
-	action := authorV2(t, mover{
-		execute: func(input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
-			input.Item.SetLabels(map[string]string{"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name})
-			return riav2.NewExecuteOutput(input.Item).WithOperation("copy-1"), nil
-		},
-		progress: framework.OperationProgress{NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying", Started: at,
-			Updated: at.Add(time.Second)},
-		cancelled: cancelled,
-	})
-	require.Equal(t, name, action.Name())
-	selector, err := action.AppliesTo(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"new"}, selector.IncludedNamespaces)
-
-	result, err := action.Execute(t.Context(), input())
-	require.NoError(t, err)
-	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web","labels":{"from":"old","by":"monday"}}}`, string(result.Item))
-	require.Equal(t, "copy-1", result.OperationID)
-	require.False(t, result.WaitForAdditionalItems)
-
-	progress, err := action.Progress(t.Context(), "copy-1", input().Restore)
-	require.NoError(t, err)
-	require.Equal(t, framework.OperationProgress{
-		NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of monday", Started: at,
-		Updated: at.Add(time.Second),
-	}, progress)
-
-	require.NoError(t, action.Cancel(t.Context(), "copy-1", input().Restore))
-	require.Equal(t, "copy-1 of monday", <-cancelled)
 }
 
 func TestActionMakesHostWaitForAdditionalItems(t *testing.T) {
@@ -210,8 +162,7 @@ func TestSkippedItemKeepsOnlyItsOperation(t *testing.T) {
 func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorV2(t, mover{execute: func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
-		return nil,
-			errors.New("disk full")
+		return nil, errors.New("disk full")
 	}})
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")

@@ -167,8 +167,7 @@ func (h host) requireServes(t *testing.T, announced string, used int) {
 	require.Equal(t, want, weights)
 	line := fmt.Sprintf("version=%d", used)
 	require.Eventually(t, func() bool {
-		return log.count("weighed", line,
-			fmt.Sprintf("items=%d", itemsPerCall)) >= calls
+		return log.count("weighed", line, fmt.Sprintf("items=%d", itemsPerCall)) >= calls
 	},
 		waitTime, pollTime, "the plugin's lines in %q", log)
 	require.Equal(t, calls, log.count("weighed", ""), log.String())

@@ -1,5 +1,5 @@
-// Package testkind is a kind of plugin that only tests know, ItemWeigher in three versions. It is built as the real
-// kinds are, in folders with the same names:
+// Package testkind is a kind of plugin for tests, ItemWeigher in three versions. It is built as the real kinds are, in
+// folders with the same names:
 //
 //	proto/itemweigher/v1       the wire                           proto/cleat/<kind>/v1
 //	framework/itemweigher/v1   what an author implements          framework/<kind>/v1

@@ -89,7 +89,6 @@ func (t transfers) start(ctx context.Context, spec v1.Spec) (id string, err erro
 	return id, nil
 }
 
-// get returns the transfer of an operation.
 func (t transfers) get(ctx context.Context, id string) (*v1.DataTransfer, error) {
 	namespace, name, found := strings.Cut(id, "/")
 	if !found || namespace == "" || name == "" || strings.ContainsAny(name, "/%") {
@@ -103,7 +102,6 @@ func (t transfers) get(ctx context.Context, id string) (*v1.DataTransfer, error)
 	return &transfer, err
 }
 
-// progress returns the progress of an operation.
 func (t transfers) progress(ctx context.Context, id string) (framework.OperationProgress, error) {
 	transfer, err := t.get(ctx, id)
 	if err != nil {

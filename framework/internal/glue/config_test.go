@@ -101,15 +101,12 @@ func TestConfigIsDecodedWithDefaults(t *testing.T) {
 		"limit":{"type":"object","properties":{"Max":{"type":"integer","default":5}},"additionalProperties":false}
 	}}`, string(config.Schema()))
 	for raw, want := range map[string]opening{
-		"": {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute},
-			Limit: struct{ Max int }{5}},
-		"null": {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute},
-			Limit: struct{ Max int }{5}},
+		"":     {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
+		"null": {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
 		`{"zone":"CET","size":3}`: {Zone: "CET", Size: 3, Every: metav1.Duration{Duration: time.Minute},
 			Limit: struct{ Max int }{5}},
 		`{"zone":"","limit":{}}`: {Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{5}},
-		`{"limit":{"Max":7}}`: {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute},
-			Limit: struct{ Max int }{7}},
+		`{"limit":{"Max":7}}`:    {Zone: "UTC", Every: metav1.Duration{Duration: time.Minute}, Limit: struct{ Max int }{7}},
 		`{"every":"1h","deep":true}`: {Zone: "UTC", Every: metav1.Duration{Duration: time.Hour}, Deep: true,
 			Limit: struct{ Max int }{5}},
 	} {

@@ -29,8 +29,7 @@ func newLister(c *catalog) *lister {
 			continue
 		}
 		for _, name := range service.names() {
-			l.plugins = append(l.plugins,
-				&pluginlisterv1.PluginIdentifier{Command: os.Args[0], Kind: kind.Wire, Name: name})
+			l.plugins = append(l.plugins, &pluginlisterv1.PluginIdentifier{Command: os.Args[0], Kind: kind.Wire, Name: name})
 		}
 	}
 	return l

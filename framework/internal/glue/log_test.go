@@ -18,8 +18,7 @@ func TestLogLineIsJSONObjectForGoPlugin(t *testing.T) {
 	}{
 		"plain":  {func(l hclog.Logger) { l.Info("m") }, map[string]any{"@message": "m", "@level": "info"}},
 		"by Log": {func(l hclog.Logger) { l.Log(hclog.Warn, "m") }, map[string]any{"@message": "m", "@level": "warn"}},
-		"fields": {func(l hclog.Logger) { l.Info("m", "a", 1) }, map[string]any{"@message": "m", "@level": "info",
-			"a": 1.0}},
+		"fields": {func(l hclog.Logger) { l.Info("m", "a", 1) }, map[string]any{"@message": "m", "@level": "info", "a": 1.0}},
 		"With": {func(l hclog.Logger) { l.With("a", "b").Info("m") },
 			map[string]any{"@message": "m", "@level": "info", "a": "b"}},
 		"Named": {func(l hclog.Logger) { l.Named("n").Info("m") }, map[string]any{"@message": "m", "@level": "info",

@@ -23,46 +23,36 @@ import (
 func main() {
 	framework.Serve(
 		framework.WithVersion("1.2.3"),
-		biav1.Register("example.io/mover", func(context.Context, *framework.Setup) (biav1.BackupItemAction,
-			error) {
+		biav1.Register("example.io/mover", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return oldMover{}, nil
 		}),
-		biav2.Register("example.io/mover", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
-			error) {
+		biav2.Register("example.io/mover", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return mover{}, nil
 		}),
-		riav2.Register("example.io/fetcher", func(context.Context, *framework.Setup) (riav2.RestoreItemAction,
-			error) {
+		riav2.Register("example.io/fetcher", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 			return fetcher{}, nil
 		}),
-		diav1.Register("example.io/forget", func(context.Context, *framework.Setup) (diav1.DeleteItemAction,
-			error) {
+		diav1.Register("example.io/forget", func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
 			return forget{}, nil
 		}),
-		ibav1.Register("example.io/shards", func(context.Context, *framework.Setup) (ibav1.ItemBlockAction,
-			error) {
+		ibav1.Register("example.io/shards", func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
 			return shards{}, nil
 		}),
 		vsv1.Register("example.io/san", newSAN, framework.WithConfig(location{})),
-		abiav1.Register("example.io/copier", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction,
-			error) {
+		abiav1.Register("example.io/copier", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
 			return copier{}, nil
 		}),
-		ariav1.Register("example.io/copier", func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction,
-			error) {
+		ariav1.Register("example.io/copier", func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
 			return recopier{}, nil
 		}),
 		qav1.Register("example.io/first-come", newFirstCome, framework.WithConfig(admission{})),
 		lsv1.Register("example.io/limit", func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
-			return limit{},
-				nil
+			return limit{}, nil
 		}),
 		dmv1.Register("example.io/shelf", func(context.Context, *framework.Setup) (dmv1.DataMover, error) {
-			return shelf{},
-				nil
+			return shelf{}, nil
 		}),
-		mwv1.Register("example.io/inventory", func(context.Context, *framework.Setup) (mwv1.ManifestWriter,
-			error) {
+		mwv1.Register("example.io/inventory", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
 			return inventory{}, nil
 		}),
 	)

@@ -18,7 +18,7 @@ import (
 type Calls struct {
 	// Open opens a bucket. Each call opens it again.
 	Open func(ctx context.Context, bucket string) (*blob.Bucket, error)
-	// Failed returns an error that says which action failed, where, and what to check.
+	// Failed returns an error with the action, the place, and the remedy.
 	Failed func(action, bucket, key string, err error) error
 	// ListTries is how often a list is attempted when objects disappear while it is read.
 	ListTries int

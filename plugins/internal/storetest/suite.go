@@ -1,5 +1,5 @@
 // Package storetest tests what the server requires of the built-in object stores beyond the contract of the kind:
-// errors say what is missing and what to do, and a failed upload leaves nothing behind. Run also checks the contract
+// errors name the missing thing and the remedy, and a failed upload leaves no object. Run also checks the contract
 // itself, with framework/conformance.
 //
 // It may import framework and testify. Start with Run.
@@ -117,7 +117,7 @@ func createOnce(t *testing.T, f Fixture) {
 		for piece, err := range hostapi.Pieces(content) {
 			require.NoError(t, err)
 			if stream.Send(&wirev1.PutObjectRequest{Plugin: name, Bucket: config["bucket"], Key: key, Body: piece}) != nil {
-				break // the reply says why
+				break // the reply has the reason
 			}
 		}
 		_, err = stream.CloseAndRecv()

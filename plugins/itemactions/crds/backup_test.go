@@ -70,8 +70,7 @@ func TestDefinitionStaysV1WhereV1beta1IsNotServed(t *testing.T) {
 	t.Parallel()
 	item := crd(`{"preserveUnknownFields":true}`)
 	action, err := crds.NewBackup(nil, func(context.Context, string) (*unstructured.Unstructured, error) {
-		return nil,
-			nil
+		return nil, nil
 	})
 	require.NoError(t, err)
 	output, err := execute(t, action, item)
@@ -79,8 +78,7 @@ func TestDefinitionStaysV1WhereV1beta1IsNotServed(t *testing.T) {
 	require.Nil(t, output)
 
 	action, err = crds.NewBackup(nil, func(context.Context, string) (*unstructured.Unstructured, error) {
-		return nil,
-			errors.New("no reply")
+		return nil, errors.New("no reply")
 	})
 	require.NoError(t, err)
 	_, err = execute(t, action, item)

@@ -32,9 +32,9 @@ const (
 // waitContainer is the init container that waits for the data of the pod's volumes. It stays the first one.
 const waitContainer = "restore-wait"
 
-// NewInitHooks returns velero.io/init-restore-hook. It puts the init containers of a pod's annotations before those of
-// the pod or, if there are none, those of the restore's hooks that select the pod. Hooks select by the namespace that
-// is restored into.
+// NewInitHooks returns velero.io/init-restore-hook. It puts the init containers of a pod's annotations before the init
+// containers of the pod. Without annotations, it uses the init containers of the restore's hooks that select the pod.
+// Hooks select by the target namespace.
 func NewInitHooks(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &initHooks{}, nil
 }

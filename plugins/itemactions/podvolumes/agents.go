@@ -19,7 +19,7 @@ const agentDelay = time.Minute
 // listAge is for how long a list of the pods of agents is used to check open operations.
 const listAge = 5 * time.Second
 
-// agents is what the pods of the node agents say about them. It is safe for concurrent use.
+// agents has the states of the node agents, by their pods. It is safe for concurrent use.
 type agents struct {
 	mu     sync.Mutex
 	listed time.Time
@@ -27,7 +27,6 @@ type agents struct {
 	away   map[string]time.Time // operations whose agent has no pod, and since when
 }
 
-// listAgents returns the pods of node agents.
 func listAgents(ctx context.Context, api client.Client, namespace string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := api.List(ctx, &list, client.InNamespace(namespace),
@@ -37,8 +36,8 @@ func listAgents(ctx context.Context, api client.Client, namespace string) ([]cor
 	return list.Items, nil
 }
 
-// checkAgent returns an error that says what to do, unless the node agent of a node is at work. Any agent counts if
-// node is empty.
+// checkAgent returns an error with the remedy, unless the node agent of a node is ready. Any agent counts if node is
+// empty.
 func checkAgent(ctx context.Context, api client.Client, namespace, node string) error {
 	pods, err := listAgents(ctx, api, namespace)
 	if err != nil {
@@ -50,8 +49,8 @@ func checkAgent(ctx context.Context, api client.Client, namespace, node string) 
 	return nil
 }
 
-// missed checks the agent of the node of an open operation. why says what to do if the agent is not at work; long
-// reports whether it has had no pod for so long that the operation should end.
+// missed checks the agent of the node of an open operation. why has the remedy if the agent is not ready; long reports
+// whether it has had no pod for so long that the operation should end.
 func (a *agents) missed(
 	ctx context.Context, api client.Client, namespace, node, operation string,
 ) (why string, long bool, err error) {
@@ -86,8 +85,8 @@ func (a *agents) ended(operation string) {
 	delete(a.away, operation)
 }
 
-// state returns what to do about the node agent of a node, "" if it is at work. Any agent counts if node is empty.
-// found reports whether the agent has a pod there, or is being replaced.
+// state returns the remedy for the node agent of a node, "" if it is ready. Any agent counts if node is empty. found
+// reports whether the agent has a pod there, or is being replaced.
 func state(agents []corev1.Pod, namespace, node string) (why string, found bool) {
 	if len(agents) == 0 {
 		why = fmt.Sprintf("namespace %s has no node agents, which move the data of volumes; install them with cleat "+

@@ -19,7 +19,6 @@ import (
 
 const operation = "op-0123456789abcdef0123456789abcdef"
 
-// agentPod returns the pod of the agent of a node.
 func agentPod(node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "agent-of-" + node,

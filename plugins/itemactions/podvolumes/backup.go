@@ -93,7 +93,6 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 	return abiav1.NewStartOutput(nil).WithOperation(id), nil
 }
 
-// podOf decodes a pod.
 func podOf(item *unstructured.Unstructured) (*corev1.Pod, error) {
 	pod := new(corev1.Pod)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, pod); err != nil {
@@ -130,7 +129,7 @@ func newBackup(
 		Spec: velerov1.PodVolumeBackupSpec{
 			Node: pod.Spec.NodeName, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
 				UID: pod.UID}, Volume: v.Name,
-			BackupStorageLocation: b.Spec.StorageLocation, UploaderType: velerov1.RepositoryTypeRestic,
+			BackupStorageLocation: b.Spec.StorageLocation, UploaderType: velerov1.UploaderOf(b),
 			UploaderSettings: b.Spec.UploaderConfig.MoverSettings(),
 			Tags: map[string]string{
 				"backup": b.Name, "backup-uid": string(b.UID), "pod": pod.Name, "pod-uid": string(pod.UID), "ns": pod.Namespace,
@@ -204,12 +203,12 @@ func (a *backups) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
 	return cancelOpen(ctx, api, loads)
 }
 
-// loads returns the PodVolumeBackups of an operation, of which there are some.
+// loads returns the PodVolumeBackups of an operation, at least one.
 func (a *backups) loads(ctx context.Context, b *velerov1.Backup, id string) (client.Client, []load, error) {
 	return a.deps.loads(ctx, loadproof.KeyOf(b), id, "PodVolumeBackups", findBackups)
 }
 
-// loads returns the loads of an operation, of which there are some.
+// loads returns the loads of an operation, at least one.
 func (d Deps) loads(
 	ctx context.Context, key loadproof.Key, id, kind string, find func(ctx context.Context, api client.Client,
 		key loadproof.Key, namespace, id string) ([]load, error),

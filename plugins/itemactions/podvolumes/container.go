@@ -31,7 +31,7 @@ const (
 	oldContainer  = "restic-wait"
 	// waitProgram is the program in it, in the images of this server and of Velero.
 	waitProgram = "/velero-restore-helper"
-	// waitLimit is the variable with the time after which the program gives up. Velero's does not know it.
+	// waitLimit is the variable with the time after which the program gives up. Velero's program ignores it.
 	waitLimit = "CLEAT_RESTORE_TIMEOUT"
 	// defaultLimit is the timeout of operations of a restore without itemOperationTimeout, and moreTime is how much longer
 	// the program waits.
@@ -141,8 +141,8 @@ func wrongSetting(err error) error {
 		RestoreName, err)
 }
 
-// imageFor returns the image of the init container: that of the settings if it names a registry, as in Velero, or that
-// of the server. An image without a tag gets the server's.
+// imageFor returns the image of the init container: the image of the settings if it names a registry, as in Velero, or
+// the image of the server. An image without a tag gets the server's.
 func imageFor(ctx context.Context, api client.Client, namespace, configured string) (string, error) {
 	named := strings.Contains(configured, "/")
 	if named && strings.ContainsAny(path.Base(configured), ":@") {
@@ -202,9 +202,9 @@ func resourcesFor(settings map[string]string) (corev1.ResourceRequirements, erro
 	return r, nil
 }
 
-// securityFor returns the security context of the init container: that of the settings, or else that of the container
-// that uses the volumes, or else one that every namespace admits. Its user is that of the container or the pod, who can
-// read what is in the volumes.
+// securityFor returns the security context of the init container: the one of the settings, or else of the container
+// that uses the volumes, or else one that every namespace admits. It has the user of the container or the pod, who can
+// read the volumes.
 func securityFor(
 	settings map[string]string, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup,
 ) (*corev1.SecurityContext, error) {

@@ -26,7 +26,7 @@ import (
 // cleanUpTimeout bounds the cancellation of loads whose call has failed.
 const cleanUpTimeout = time.Minute
 
-// Deps are what the actions need.
+// Deps are the dependencies of the actions.
 type Deps struct {
 	Objects   func() (client.Client, error)
 	Namespace func() (string, error) // of the server
@@ -116,7 +116,7 @@ func nameFor(owner, id, volume string) string {
 	return base + "-" + hex.EncodeToString(sum[:6])
 }
 
-// createAll signs and creates loads. If one fails, those that exist are cancelled.
+// createAll signs and creates loads. If one fails, the existing ones are cancelled.
 func createAll(ctx context.Context, api client.Client, key loadproof.Key, loads []client.Object) error {
 	for i, object := range loads {
 		err := key.Sign(object)
@@ -193,7 +193,6 @@ func failOpen(ctx context.Context, api client.Client, key loadproof.Key, loads [
 	return nil
 }
 
-// progressOf returns the progress of an operation.
 func progressOf(loads []load) framework.OperationProgress {
 	p := framework.OperationProgress{Completed: true, Units: "bytes", Updated: time.Now()}
 	var failed, waits []string

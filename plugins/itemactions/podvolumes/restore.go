@@ -130,9 +130,8 @@ func podExists(ctx context.Context, api client.Client, pod *corev1.Pod) (bool, e
 	return true, nil
 }
 
-// storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: those of a backup that
-// have a snapshot in a repository of restic, and that the backup has recorded in the bucket. source is the pod in the
-// backup.
+// storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: they belong to the
+// backup, have a snapshot in a repository of restic, and are recorded in the bucket. source is the pod in the backup.
 func storedVolumes(
 	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, source types.NamespacedName,
 	pod *corev1.Pod,
@@ -151,16 +150,15 @@ func storedVolumes(
 		return nil, fmt.Errorf("list the PodVolumeBackups of backup %s: %w", backup.Name, err)
 	}
 	var found []*velerov1.PodVolumeBackup
-	other := map[string]string{} // PodVolumeBackups that do not say what the backup has recorded, by volume
+	other := map[string]string{} // PodVolumeBackups that differ from the record of the backup, by volume
 	for i := range list.Items {
 		b := &list.Items[i]
 		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.Name == b.Spec.Volume &&
-				podclaims.NeverMoved(&v) == ""
+			return v.Name == b.Spec.Volume && podclaims.NeverMoved(&v) == ""
 		})
 		switch recorded := snapshots[b.Spec.Volume]; {
 		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" ||
-			!isRestic(&b.Spec):
+			velerov1.MoverOf(b.Spec.Engine()) == "":
 		case b.Status.SnapshotID == recorded && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation:
 			found = append(found, b)
 		default:
@@ -169,8 +167,7 @@ func storedVolumes(
 		}
 	}
 	slices.SortFunc(found, func(a, b *velerov1.PodVolumeBackup) int {
-		return strings.Compare(a.Spec.Volume,
-			b.Spec.Volume)
+		return strings.Compare(a.Spec.Volume, b.Spec.Volume)
 	})
 	found = slices.CompactFunc(found, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume })
 	for _, volume := range slices.Sorted(maps.Keys(other)) {
@@ -181,11 +178,6 @@ func storedVolumes(
 		}
 	}
 	return found, nil
-}
-
-// isRestic reports whether restic has the data. The first servers of Velero had no other engine and did not name it.
-func isRestic(spec *velerov1.PodVolumeBackupSpec) bool {
-	return spec.UploaderType == velerov1.RepositoryTypeRestic || spec.UploaderType == "" && spec.RepoIdentifier != ""
 }
 
 // newRestore returns the PodVolumeRestore of a volume.
@@ -210,7 +202,7 @@ func newRestore(
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Volume: b.Spec.Volume,
 			BackupStorageLocation: b.Spec.BackupStorageLocation, RepoIdentifier: b.Spec.RepoIdentifier,
-			UploaderType: velerov1.RepositoryTypeRestic,
+			UploaderType: b.Spec.Engine(),
 			SnapshotID:   b.Status.SnapshotID, SnapshotSize: b.Status.Progress.TotalBytes, SourceNamespace: b.Spec.Pod.Namespace,
 			UploaderSettings: settingsOf(r.Spec.UploaderConfig),
 		},
@@ -235,7 +227,7 @@ func newRestore(
 	return made, nil
 }
 
-// settingsOf returns the settings of the mover that a restore asks for.
+// settingsOf returns the settings of the mover in a restore.
 func settingsOf(config *velerov1.UploaderConfigForRestore) map[string]string {
 	if config == nil {
 		return nil
@@ -251,8 +243,8 @@ func settingsOf(config *velerov1.UploaderConfigForRestore) map[string]string {
 }
 
 // Progress implements ariav1.AsyncRestoreItemAction. It is called when the run of the restore has ended, so a pod that
-// does not exist will not be created any more. The operation ends when the pod has gone past its init container, or
-// when it will not.
+// does not exist will not be created any more. The operation ends when the init container of the pod has ended, or can
+// no longer end.
 func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
 	api, loads, err := a.loads(ctx, input.Restore, input.OperationID)
 	if err != nil {
@@ -336,7 +328,7 @@ func (a *restores) Cancel(ctx context.Context, input *ariav1.CancelInput) error 
 	return cancelOpen(ctx, api, loads)
 }
 
-// loads returns the PodVolumeRestores of an operation, of which there are some.
+// loads returns the PodVolumeRestores of an operation, at least one.
 func (a *restores) loads(ctx context.Context, r *velerov1.Restore, id string) (client.Client, []load, error) {
 	return a.deps.loads(ctx, loadproof.KeyOf(r), id, "PodVolumeRestores", findRestores)
 }

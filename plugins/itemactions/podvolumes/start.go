@@ -13,12 +13,12 @@ import (
 const (
 	// startLimit is how long after the end of its loads a pod may still wait for its volumes.
 	startLimit = 5 * time.Minute
-	// longestReason bounds what a container has said last.
+	// longestReason bounds the last output of a container.
 	longestReason = 300
 )
 
-// hasStarted reports whether a pod has gone past the init container in which it waits for its volumes, whose loads have
-// ended. Otherwise, it returns what the pod waits for, or why it will not start.
+// hasStarted reports whether the init container in which a pod waits for its volumes has ended. The loads have ended.
+// Otherwise, it returns the reason why the pod waits, or why it cannot start.
 func hasStarted(pod *corev1.Pod, loads []load, now time.Time) (started bool, waits, failed string) {
 	wait := statusOf(pod)
 	switch {
@@ -65,7 +65,7 @@ func statusOf(pod *corev1.Pod) *corev1.ContainerStatus {
 	return &pod.Status.InitContainerStatuses[at]
 }
 
-// stateOf returns how far a pod is that has not gone past the init container, for messages.
+// stateOf describes the state of a pod whose init container has not ended, for messages.
 func stateOf(pod *corev1.Pod) string {
 	if wait := statusOf(pod); wait != nil {
 		text := "init container " + waitContainer + " runs"

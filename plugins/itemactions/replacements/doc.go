@@ -1,4 +1,4 @@
-// Package replacements holds the built-in actions that replace names in restored objects as a ConfigMap says:
+// Package replacements holds the built-in actions that replace names in restored objects according to a ConfigMap:
 // StorageClasses (storageclass.go) and images (image.go).
 //
 // The ConfigMap is in the server's namespace and has the labels velero.io/plugin-config, with any value, and the name

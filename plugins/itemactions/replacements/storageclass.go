@@ -18,7 +18,7 @@ const StorageClassName = "velero.io/change-storage-class"
 type ClassExists func(ctx context.Context, name string) (bool, error)
 
 // NewStorageClass returns velero.io/change-storage-class. The keys of its ConfigMap are the names of StorageClasses in
-// the backup, the values those that PersistentVolumes, their claims and the claim templates of StatefulSets get
+// the backup, the values the names that PersistentVolumes, their claims and the claim templates of StatefulSets get
 // instead. An object whose new class does not exist is not restored.
 func NewStorageClass(read ReadSettings, exists ClassExists) (riav1.RestoreItemAction, error) {
 	return &storageClass{classes: settings{action: StorageClassName, read: read}, exists: exists}, nil

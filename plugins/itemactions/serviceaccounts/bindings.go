@@ -18,7 +18,8 @@ type ListBindings func(ctx context.Context, visit func(*rbacv1.ClusterRoleBindin
 // account is a ServiceAccount.
 type account struct{ namespace, name string }
 
-// grants maps each ServiceAccount with cluster roles to what is backed up with it: bindings, then roles, each sorted.
+// grants maps each ServiceAccount with cluster roles to the objects that are backed up with it: bindings, then roles,
+// each sorted.
 type grants map[account][]framework.ResourceIdentifier
 
 // bindings reads the ClusterRoleBindings once per backup. It is safe for concurrent use.
@@ -27,7 +28,6 @@ type bindings struct {
 	kept perrun.Memo[grants]
 }
 
-// of returns the grants for backup.
 func (b *bindings) of(ctx context.Context, backup *velerov1.Backup) (grants, error) {
 	return b.kept.Get(ctx, backup.Namespace+"/"+backup.Name+"/"+string(backup.UID), b.read)
 }

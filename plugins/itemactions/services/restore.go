@@ -11,7 +11,7 @@ import (
 
 // NewRestore returns velero.io/service. It removes the cluster addresses of a Service, unless it is headless, and the
 // assigned node ports, because they may be in use in the target cluster. Node ports that the user chose are kept; with
-// the restore's preserveNodePorts all are.
+// the restore's preserveNodePorts, all node ports are kept.
 //
 // A node port counts as chosen if kubectl's last applied configuration contains it or, without that annotation, if a
 // field manager owns it. A health check node port counts as chosen in either case.

@@ -79,8 +79,7 @@ func TestAbandonedBackupIsAnError(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the backup was given up")
 	var items iter.Seq2[*manifestwriter.Item, error] = func(yield func(*manifestwriter.Item, error) bool) {
-		yield(nil,
-			gone)
+		yield(nil, gone)
 	}
 	written := plugintest.Artifacts{}
 	err := writer{defaults()}.Write(t.Context(), &manifestwriter.WriteInput{Backup: plugintest.Backup("nightly"),

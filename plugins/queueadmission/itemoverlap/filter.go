@@ -9,7 +9,7 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// filter is what a backup includes, except for its namespaces.
+// filter has the filters of a backup, except for its namespaces.
 type filter struct {
 	// key is equal for filters that include the same objects.
 	key string

@@ -22,7 +22,7 @@ func selectorsApart(a, b []metav1.LabelSelector) bool {
 	return true
 }
 
-// requirement is what a selector requires of one label: a value in the list in, no value in the list out, or with
+// requirement is the requirement of a selector for one label: a value in the list in, no value in the list out, or with
 // absent that the label does not exist.
 type requirement struct {
 	key    string

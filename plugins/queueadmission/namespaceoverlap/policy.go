@@ -14,8 +14,7 @@ const Name = "cleat.dev/namespace-overlap"
 // Register returns the policy's registration.
 func Register() framework.Registration {
 	return qav1.Register(Name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
-		return policy{},
-			nil
+		return policy{}, nil
 	},
 		framework.WithConfig(struct{}{}))
 }

@@ -69,7 +69,7 @@ func (r rule) fits(backup *qav1.Backup) bool {
 	return true
 }
 
-// Validate checks what the schema cannot.
+// Validate checks the rules that a schema cannot express.
 func (c config) Validate() error {
 	_, err := c.age()
 	return framework.InvalidKey("age", err)

@@ -2,10 +2,10 @@
 // priority of waiting backups increases with time, so that none starves. Overlapping backups never run at the same
 // time.
 //
-// The priority of a backup is a whole number: its annotation cleat.dev/priority, or else that of the first matching
-// rule of the config, or else 0. Each interval of waiting (15 minutes unless the config sets another) adds 1. The queue
-// is ordered by priority, then by its previous order; in this order the rule of cleat.dev/namespace-overlap decides
-// which backups may start.
+// The priority of a backup is a whole number: its annotation cleat.dev/priority, or else the priority of the first
+// matching rule of the config, or else 0. Each interval of waiting (15 minutes unless the config sets another) adds 1.
+// The queue is ordered by priority, then by its previous order; in this order the rule of cleat.dev/namespace-overlap
+// decides which backups may start.
 //
 //	rules:
 //	- {schedule: hourly-orders, priority: 10}

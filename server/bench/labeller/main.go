@@ -20,16 +20,13 @@ func main() {
 	name := "bench.cleat.dev/" + filepath.Base(os.Args[0])
 	framework.Serve(
 		biav1.Register(name+"-v1", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
-			return v1{},
-				nil
+			return v1{}, nil
 		}),
 		biav2.Register(name+"-raw", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return raw{},
-				nil
+			return raw{}, nil
 		}),
 		biav2.Register(name+"-v2", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return v2{},
-				nil
+			return v2{}, nil
 		}),
 	)
 }

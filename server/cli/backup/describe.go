@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 func newDescribeCommand(a *command.App) *cobra.Command {
@@ -19,7 +19,7 @@ func newDescribeCommand(a *command.App) *cobra.Command {
 		"is in them", getter(), load)
 }
 
-// load composes the description of a backup. It mentions what it cannot find out.
+// load composes the description of a backup. Problems list the missing parts.
 func load(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, files runs.Files) runs.Description {
 	description := status.NewBackupDescription(b)
 	description.Details = files.Details()
@@ -35,7 +35,7 @@ func load(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, fil
 		velerov1.DownloadTargetKindBackupResults, velerov1.DownloadTargetKindBackupResourceList, b.Spec.StorageLocation)
 	description.Results, description.Resources = found, resources
 	description.Problems = append(description.Problems, problems...)
-	description.Volumes, problems = runs.LoadVolumes[[]snapshot.VolumeInfo](ctx, files, run,
+	description.Volumes, problems = runs.LoadVolumes[[]volumes.VolumeInfo](ctx, files, run,
 		velerov1.DownloadTargetKindBackupVolumeInfos, b.Spec.StorageLocation)
 	description.Problems = append(description.Problems, problems...)
 	description.Operations, problems = files.LoadOperations(ctx, run, b.UID, b.Spec.StorageLocation)

@@ -47,7 +47,7 @@ func NewCommand(a *command.App) *cobra.Command {
 	}
 }
 
-// versions returns those of the server and of the cluster, or why they are not known.
+// versions returns the versions of the server and of the cluster, or why they are unknown.
 func versions(ctx context.Context, a *command.App) (server, kubernetes string) {
 	cluster, err := a.Cluster.Connect()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// Version is that of the program in the tests.
+// Version is the version of the program in the tests.
 const Version = "v1.2.3"
 
 // Execute runs "cleat" with the arguments and returns all that it prints. newCommand makes the one command below it.
@@ -31,7 +31,7 @@ func Execute(t *testing.T, newCommand func(*command.App) *cobra.Command, args ..
 const (
 	KindsPlugin     = "framework/testdata/kinds"                           // one of each kind
 	FirstPlugin     = "examples/first-plugin"                              // a good one
-	MisbehavePlugin = "server/internal/host/pluginhost/testdata/misbehave" // its file name says what it does
+	MisbehavePlugin = "server/internal/host/pluginhost/testdata/misbehave" // its file name selects its behavior
 	PolicyPlugin    = "server/internal/control/policy/testdata/policy"     // a configurable policy
 	BrokenPlugin    = "framework/testdata/plugin"                          // one of its actions panics
 )

@@ -11,8 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
-// ClientConfig is the configuration file of the client, which Velero's client reads as well. A key that cleat does not
-// know stays in it.
+// ClientConfig is the configuration file of the client, which Velero's client reads as well. Unknown keys stay in it.
 type ClientConfig struct {
 	path   string // "" without a home directory
 	Values map[string]any

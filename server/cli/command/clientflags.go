@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// addClientFlags adds the flags that all commands of Velero's client have beside those that name the cluster, hidden:
-// scripts may set them. Those of klog change what the Kubernetes client logs.
+// addClientFlags adds the hidden flags that all commands of Velero's client have, in addition to the flags that name
+// the cluster: scripts may set them. The flags of klog change the log of the Kubernetes client.
 func addClientFlags(flags *pflag.FlagSet) {
 	klogs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(klogs)
@@ -24,8 +24,7 @@ func addClientFlags(flags *pflag.FlagSet) {
 	})
 }
 
-// noteClientFlags says which of the flags were set that a client ignores. A command that has a flag of the same name
-// acts on it.
+// noteClientFlags prints which ignored flags were set. A command that has a flag of the same name acts on it.
 func noteClientFlags(a *App, cmd *cobra.Command) {
 	inherited := cmd.InheritedFlags()
 	if f := inherited.Lookup("features"); f != nil && f.Changed && f.Value.String() != "[]" {

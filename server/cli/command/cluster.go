@@ -104,7 +104,7 @@ type Cluster struct {
 	Namespace string
 }
 
-// List lists objects of the cluster. It names those that cannot be read, and leaves them out.
+// List lists objects of the cluster. It names objects that cannot be decoded, and leaves them out.
 func (s *Cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	return readable.List(ctx, s.WithWatch, s.Scheme(), list, func(err error) { fmt.Fprintln(os.Stderr, "Left out:", err) },
 		options...)

@@ -67,7 +67,8 @@ func (o once) String() string {
 
 func (o once) Type() string { return "string" }
 
-// AddOnce adds a flag that has one value and may not be given with two. instead says what to do for several.
+// AddOnce adds a flag that has one value and may not be given with two. instead describes the alternative for several
+// values.
 func AddOnce(flags *pflag.FlagSet, target *string, name, usage, instead string) {
 	flags.Var(once{target, func(string, string) string { return instead }}, name, usage)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 )
 
-// Print writes value as JSON or YAML if form says so; otherwise it calls text. forms are the names of the forms that
-// text handles.
+// Print writes value as JSON or YAML if form is one of these; otherwise it calls text. forms are the names of the forms
+// that text handles.
 func (a *App) Print(form string, forms []string, value any, text func() error) error {
 	if err := CheckForm(form, forms...); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (a *App) Print(form string, forms []string, value any, text func() error) e
 	}
 }
 
-// CheckForm returns an error if Print does not know a form. Commands that act before they print call it first.
+// CheckForm returns an error if Print does not support a form. Commands that act before they print call it first.
 func CheckForm(form string, forms ...string) error {
 	if form == "json" || form == "yaml" || slices.Contains(forms, form) {
 		return nil

@@ -16,7 +16,7 @@ type State struct {
 	Phase       string
 	Detail      string // more about the phase; may be empty
 	Waiting     string // what the work waits for; may be empty
-	What        string // what is counted, "items"
+	What        string // the counted things, "items"
 	Done, Total int    // Total is 0 while it is not known
 }
 
@@ -28,7 +28,7 @@ type Progress interface {
 }
 
 // NewProgress returns a Progress that draws a bar if w is a terminal, and otherwise prints a line for each phase and
-// for what the work waits for. what names the work.
+// for each wait of the work. what names the work.
 func NewProgress(w io.Writer, what string) Progress {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return &Bar{w: w, what: what}
@@ -36,8 +36,8 @@ func NewProgress(w io.Writer, what string) Progress {
 	return &lines{w: w, what: what}
 }
 
-// NewBytesBar returns a bar that counts what is written to it, if w is a terminal. size is what there is to count, -1
-// if it is not known.
+// NewBytesBar returns a bar that counts the bytes that are written to it, if w is a terminal. size is their number, -1
+// if it is unknown.
 func NewBytesBar(w io.Writer, what string, size int64) *progressbar.ProgressBar {
 	file, ok := w.(*os.File)
 	return progressbar.NewOptions64(size,
@@ -74,7 +74,7 @@ type Bar struct {
 	w      io.Writer
 	what   string
 	bar    *progressbar.ProgressBar // nil while nothing is drawn
-	counts string                   // what bar counts, once it knows their number
+	counts string                   // the things that bar counts, once their number is known
 }
 
 // State draws the bar.

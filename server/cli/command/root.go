@@ -39,7 +39,7 @@ func NewParent(use, short string, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// explainArgs makes errors about the arguments of cmd, and of the commands below it, say what would be right.
+// explainArgs adds the usage to errors about the arguments of cmd, and of the commands below it.
 func explainArgs(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		explainArgs(child)

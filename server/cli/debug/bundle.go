@@ -34,7 +34,6 @@ func newBundle(path string) (*bundle, error) {
 	return b, nil
 }
 
-// add adds a file.
 func (b *bundle) add(name string, content []byte) error {
 	if b.log != nil {
 		fmt.Fprintf(b.log, "%s, %s\n", name, layout.Bytes(int64(len(content))))
@@ -69,5 +68,5 @@ func (b *bundle) close() error {
 	return nil
 }
 
-// abort removes what was written, unless the file is complete.
+// abort removes the file, unless it is complete.
 func (b *bundle) abort() { b.file.Abort() }

@@ -29,7 +29,7 @@ const (
 	maxLines = 50_000
 )
 
-// collector adds to a bundle what it finds. What it cannot find out is a problem of the bundle, not an error.
+// collector adds files to a bundle. If it cannot get one, it adds a problem to the bundle, and returns no error.
 type collector struct {
 	*bundle
 	cluster *command.Cluster
@@ -141,7 +141,7 @@ func redactedYAML(object any) ([]byte, error) {
 	return yaml.Marshal(redactTree(tree))
 }
 
-// logs adds the logs of the containers of pods, and of those that ran before them.
+// logs adds the logs of the containers of pods, and of their previous instances.
 func (c *collector) logs(ctx context.Context, pods kubernetes.Interface, all []corev1.Pod) {
 	limit, lines := int64(maxLog), int64(maxLines)
 	for _, pod := range all {

@@ -1,3 +1,3 @@
-// Package debug has the command that collects what is needed to find out why something does not work. Start reading at
-// debug.go; bundle.go is the file, collect.go what is in it, redact.go what is left out.
+// Package debug has the command that collects information for the analysis of a problem. Start reading at debug.go;
+// bundle.go has the file, collect.go its contents, redact.go the removal of secrets.
 package debug

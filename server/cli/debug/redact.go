@@ -9,7 +9,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// redacted stands for a value that is left out. It is one word, so that what was redacted stays the same.
+// redacted replaces a value that is left out. It is one word, so that redacting twice has no effect.
 const redacted = "(left-out)"
 
 // words are parts of the names of what holds secrets.
@@ -44,8 +44,8 @@ func redactText(text string) string {
 	return text
 }
 
-// redactTree leaves out what looks like a secret of decoded JSON: values by the names of their fields, arguments by the
-// flags before them, and parts of texts. It returns what is left.
+// redactTree removes likely secrets from decoded JSON: values by the names of their fields, arguments by the flags
+// before them, and parts of texts. It returns the rest.
 func redactTree(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -75,8 +75,8 @@ func redactTree(value any) any {
 	return value
 }
 
-// redactObject leaves out what is a secret, or may be one, whatever it looks like: signed URLs, and the values of
-// variables and headers.
+// redactObject removes values that are or may be secrets, whatever their form: signed URLs, and the values of variables
+// and headers.
 func redactObject(object any) {
 	if o, ok := object.(*velerov1.DownloadRequest); ok && o.Status.DownloadURL != "" {
 		o.Status.DownloadURL = redacted

@@ -1,5 +1,5 @@
 // Package installation has the commands that install the server into a cluster and remove it.
 //
-// It makes the options of server/internal/setup/install from flags, which are those of Velero's client where Velero has
-// them. Start reading at install.go.
+// It makes the options of server/internal/setup/install from flags, with the names of Velero's client where it has the
+// flag. Start reading at install.go.
 package installation

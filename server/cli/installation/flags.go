@@ -47,7 +47,7 @@ type flags struct {
 	nodeAgent                    nodeAgentFlags
 
 	server      config.Options
-	serverFlags *pflag.FlagSet // those of "cleat server"
+	serverFlags *pflag.FlagSet // the flags of "cleat server"
 }
 
 func newFlags(a *command.App) *flags {
@@ -176,7 +176,7 @@ func (f *flags) options(cmd *cobra.Command, a *command.App) (*install.Options, e
 	return o, nil
 }
 
-// setServerArgs sets the flags of the server: those of this command that the server has.
+// setServerArgs sets the flags of the server: the flags of this command that the server has.
 func (f *flags) setServerArgs(cmd *cobra.Command, a *command.App) error {
 	f.serverFlags.VisitAll(func(flag *pflag.Flag) {
 		if !flag.Changed {

@@ -104,7 +104,7 @@ func (f *flags) installDefinitions(ctx context.Context, a *command.App) error {
 		func(name, action string) { f.reporter(a)("customresourcedefinition/"+name, action) })
 }
 
-// writeChart writes the Helm chart, whose values stand for the other flags.
+// writeChart writes the Helm chart, whose values replace the other flags.
 func (f *flags) writeChart(a *command.App) error {
 	f.nodeAgent.use = true
 	agent, err := f.nodeAgent.options(a)

@@ -21,8 +21,8 @@ type nodeAgentFlags struct {
 	resources podResources
 
 	installed *pflag.FlagSet // about their pods
-	agent     *pflag.FlagSet // those of "cleat node-agent server", most of which are those of the server, too
-	own       *pflag.FlagSet // those that the server does not have
+	agent     *pflag.FlagSet // the flags of "cleat node-agent server"; the server has most of them, too
+	own       *pflag.FlagSet // the flags that the server lacks
 }
 
 func newNodeAgentFlags(a *command.App, server *pflag.FlagSet) nodeAgentFlags {

@@ -59,7 +59,7 @@ func NewUninstall(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// uninstallQuestion returns the question, which says what is lost.
+// uninstallQuestion returns the question, with the objects that will be lost.
 func uninstallQuestion(ctx context.Context, cluster *command.Cluster) (string, error) {
 	var backups velerov1.BackupList
 	var restores velerov1.RestoreList

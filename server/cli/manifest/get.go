@@ -73,7 +73,7 @@ type referrer struct {
 	Edge manifest.Edge `json:"edge"`
 }
 
-// referrersOf returns those of items that depend on wanted.
+// referrersOf returns the items that depend on wanted.
 func referrersOf(items iter.Seq2[*manifest.Item, error], wanted *manifest.Item) ([]referrer, error) {
 	target := manifest.New() // with one item, which decides what means it
 	copied := *wanted
@@ -111,8 +111,7 @@ func (doc *itemDocument) print(w io.Writer, referrers bool) error {
 	)
 	d.Gap()
 	printEdges(d, "Depends on", len(item.Edges), func(i int) (manifest.Edge, manifest.Ref) {
-		return item.Edges[i],
-			item.Edges[i].To
+		return item.Edges[i], item.Edges[i].To
 	})
 	if referrers {
 		printEdges(d, "Needed by", len(doc.Referrers),

@@ -80,7 +80,7 @@ type graphFlags struct {
 	referrers    bool
 }
 
-// load reads the graph of a manifest, and leaves out what the user does not want to see.
+// load reads the graph of a manifest, with the items and edges that the flags select.
 func (g *graphFlags) load(ctx context.Context, s *source, selection *selection) (*render.Graph, error) {
 	if g.depth < 0 || g.limit < 0 {
 		return nil, errors.New("--depth and --limit: want a number that is not negative")
@@ -147,8 +147,8 @@ func (g *graphFlags) print(w io.Writer, form string, graph *render.Graph) error 
 	}
 }
 
-// reach returns an item and what it depends on, directly or not, or what depends on it. depth limits how far away that
-// is, unless it is 0.
+// reach returns an item with its direct and indirect dependencies, or with its dependents. depth limits the distance,
+// unless it is 0.
 func reach(graph *manifest.Graph, item *manifest.Item, depth int, referrers bool) []*manifest.Item {
 	found, seen := []*manifest.Item{item}, map[*manifest.Item]bool{item: true}
 	for begin, level := 0, 0; begin < len(found) && (depth == 0 || level < depth); level++ {

@@ -119,7 +119,7 @@ func first(items []*manifest.Item) *manifest.Item {
 // nameOf returns the name of an item for people and for the commands: "deployments.apps/shop/web".
 func nameOf(item *manifest.Item) string { return nameOfRef(item.Ref()) }
 
-// nameOfRef returns the name of what a reference means, as far as it is known.
+// nameOfRef returns the name of the target of a reference, as far as it is known.
 func nameOfRef(ref manifest.Ref) string {
 	var parts []string
 	for _, part := range []string{resourceOfRef(ref), ref.Namespace, ref.Name} {

@@ -30,7 +30,7 @@ func NewCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// flags are those that all commands have.
+// flags are the flags of all commands.
 type flags struct {
 	downloads runs.Downloads
 	output    string

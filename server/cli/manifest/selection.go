@@ -71,7 +71,7 @@ func (f *selectionFlags) Build() (*selection, error) {
 	return s, err
 }
 
-// selection selects items as a backup does with the same filters. It sees the items in the order of a manifest.
+// selection selects items as a backup does with the same filters. It gets the items in the order of a manifest.
 //
 // A name of a resource without a group is one of Kubernetes' own resources, or else stands for all custom resources of
 // that name.

@@ -77,7 +77,7 @@ func (s *source) Of(ctx context.Context, ref manifest.Ref) iter.Seq2[*manifest.I
 	}
 }
 
-// failed says which manifest an error is about.
+// failed adds the name of the manifest to an error.
 func (s *source) failed(err error) error {
 	if err == nil {
 		return nil
@@ -93,7 +93,7 @@ type opener struct {
 	cluster   *command.Cluster // nil until it is needed
 }
 
-// open opens what the user has named. It closes nothing that it has opened before.
+// open opens the manifest that the user has named. It does not close other manifests.
 func (o *opener) open(ctx context.Context, name string) (*source, error) {
 	s := &source{name: name}
 	var err error
@@ -108,7 +108,6 @@ func (o *opener) open(ctx context.Context, name string) (*source, error) {
 	return s, nil
 }
 
-// openAll opens several sources.
 func (o *opener) openAll(ctx context.Context, names []string) (sources []*source, err error) {
 	stdin := 0
 	for _, name := range names {
@@ -199,7 +198,7 @@ func (o *opener) openBackup(ctx context.Context, s *source) (err error) {
 	case !errors.Is(err, runs.ErrNoFile):
 		return err
 	}
-	if err == nil && s.indexed == nil { // a server that does not know the annotation sends another file
+	if err == nil && s.indexed == nil { // a server that ignores the annotation sends another file
 		var start []byte
 		if start, err = beginning(ctx, s.file); err == nil && !isManifest(start) {
 			err = errors.Join(runs.ErrNoFile, s.Close())

@@ -65,7 +65,7 @@ func NewCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// query is what a user wants to see.
+// query is the selection of the user.
 type query struct {
 	cluster           *command.Cluster
 	downloads         runs.Downloads
@@ -99,7 +99,7 @@ func (q *query) check(ctx context.Context) error {
 	return nil
 }
 
-// ask returns the operations as the server follows them. If it does not say, ask returns what it has stored.
+// ask returns the operations that the server follows. If it does not answer, ask returns the stored ones.
 func (q *query) ask(ctx context.Context) (status.Operations, error) {
 	report, problem := q.cluster.Operations(ctx, q.downloads.Timeout(), q.keys()...)
 	if problem == nil {
@@ -118,7 +118,7 @@ func (q *query) ask(ctx context.Context) (status.Operations, error) {
 // fetchers is how many files are downloaded at once.
 const fetchers = 8
 
-// stored returns what is stored of the operations of the backups and restores that wait for some, or start some.
+// stored returns the stored operations of the backups and restores that wait for operations, or start them.
 func (q *query) stored(ctx context.Context) (*serverreport.Operations, error) {
 	var backups velerov1.BackupList
 	var restores velerov1.RestoreList
@@ -155,7 +155,7 @@ func (q *query) stored(ctx context.Context) (*serverreport.Operations, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what is wrong with one is in it
+	_ = group.Wait() // problems of an operation are in it
 	return serverreport.NewOperations(time.Now(), owners), ctx.Err()
 }
 

@@ -152,8 +152,8 @@ func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
 	return nil
 }
 
-// checkFiles compares the files in the directory stage with the lock. Only then it starts them, to see that they are
-// plugins, and updates the lock if the user wants that.
+// checkFiles compares the files in the directory stage with the lock. Then it starts them, to check that they are
+// plugins, and updates the lock if that was requested.
 func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginimage.File) error {
 	lock, err := c.directory.ReadLock()
 	if err != nil {
@@ -176,8 +176,8 @@ func (c *adding) checkFiles(ctx context.Context, stage string, files []pluginima
 	return lock.With(found).Write(c.directory.LockPath())
 }
 
-// checkLocked returns an error unless the lock has all files. It names plugins only, and other files may be what a
-// plugin reads or starts.
+// checkLocked returns an error unless the lock has all files. It lists plugins only; other files may be read or started
+// by a plugin.
 func checkLocked(lock *pluginlock.Lock, files []pluginimage.File) error {
 	var problems error
 	for _, file := range files {

@@ -25,22 +25,22 @@ import (
 const (
 	askName   = "ask"
 	askWithin = 5 * time.Minute
-	// mostAnswer is how much the process without rights may print, in bytes: many times what the files of an image
-	// provide.
+	// mostAnswer is how much the process without rights may print, in bytes: many times the list of a real image.
 	mostAnswer = 4 << 20
 	mostNotes  = 10
-	mostReason = 4 << 10 // bytes of what is printed about a file
+	mostReason = 4 << 10 // bytes of the output about a file
 )
 
-// answer is what the process without rights prints. The programs that it starts may have changed it.
+// answer is the output of the process without rights. It is untrusted, because the programs that it starts may have
+// changed it.
 type answer struct {
-	Notes   []string // what the kernel has refused
+	Notes   []string // confinement that the kernel has refused
 	Plugins []pluginlock.Plugin
 	Broken  []pluginstatus.FileProblem
 }
 
-// newAskCommand returns the command that gives up its rights, and then starts the files of a directory and prints what
-// they provide.
+// newAskCommand returns the command that gives up its rights, and then starts the files of a directory and prints their
+// plugins.
 func newAskCommand(a *command.App) *cobra.Command {
 	var f plugindir.Flags
 	cmd := &cobra.Command{
@@ -69,7 +69,7 @@ func newAskCommand(a *command.App) *cobra.Command {
 }
 
 // ask starts the executable files of an image, which are in dir, without rights, environment and network, and returns
-// what they provide. note is called for what the kernel refuses.
+// their plugins. note is called for each confinement that the kernel refuses.
 func ask(
 	ctx context.Context, dir string, files []pluginimage.File, verbose io.Writer, note func(string),
 ) ([]pluginlock.Plugin, error) {
@@ -93,7 +93,7 @@ func ask(
 	return got.check(files)
 }
 
-// check returns what the programs provide, if there is an answer for each of the files, and for nothing else.
+// check returns the plugins of the programs, if there is an answer for each of the files, and no other answer.
 func (a *answer) check(files []pluginimage.File) ([]pluginlock.Plugin, error) {
 	var problems error
 	for _, broken := range a.Broken {
@@ -103,8 +103,7 @@ func (a *answer) check(files []pluginimage.File) ([]pluginlock.Plugin, error) {
 	}
 	for _, plugin := range a.Plugins {
 		if !slices.ContainsFunc(files, func(f pluginimage.File) bool {
-			return f.Name == plugin.Path &&
-				f.SHA256 == plugin.SHA256
+			return f.Name == plugin.Path && f.SHA256 == plugin.SHA256
 		}) {
 			return nil, fmt.Errorf("file %q was changed while it was asked what it provides", plugin.Path)
 		}

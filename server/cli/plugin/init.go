@@ -92,8 +92,8 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 	return cmd
 }
 
-// defaultFramework returns what a project is built on by default: the release that this program is, or the source tree
-// that a development build is in. It returns "" for the latest release when there is neither.
+// defaultFramework returns the framework of a project by default: the release of this program, or the source tree of a
+// development build. It returns "" for the latest release if there is neither.
 func defaultFramework(version string) string {
 	if isRelease(version) {
 		return version

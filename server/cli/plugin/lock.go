@@ -136,7 +136,7 @@ func visit(
 	return nil
 }
 
-// lockable returns what a lock records about the plugins of a file, or an error if the file cannot be in a lock.
+// lockable returns the plugins of a file in the form of a lock, or an error if the file cannot be in a lock.
 func lockable(file plugindir.File) ([]pluginlock.Provided, error) {
 	if file.Problem != "" {
 		return nil, errors.New(file.Problem)

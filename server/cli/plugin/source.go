@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
-// pluginFlags select the plugins of a running server, or those of a directory.
+// pluginFlags select the plugins of a running server or of a directory.
 type pluginFlags struct {
 	directory plugindir.Flags
 	timeout   time.Duration

@@ -32,7 +32,7 @@ type pluginTest struct {
 	operationWait time.Duration
 }
 
-// options returns the options that the flags ask for.
+// options returns the options of the flags.
 func (f *pluginTest) options() ([]conformance.Option, error) {
 	options := []conformance.Option{
 		conformance.WithTimeout(f.timeout), conformance.WithOperationWait(f.operationWait),
@@ -167,7 +167,8 @@ func newTestCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// printTestReport is a report for people: a line for each plugin, then what is wrong, and what was not seen.
+// printTestReport prints a report for users: a line for each plugin, then the broken rules, and the rules that were not
+// tested.
 func printTestReport(report *conformance.Report, w io.Writer) error {
 	t := layout.Table{Head: []string{"KIND", "NAME", "PASSED", "FAILED", "WARNINGS", "SKIPPED"}}
 	for _, plugin := range report.Plugins {
@@ -196,7 +197,7 @@ func printTestReport(report *conformance.Report, w io.Writer) error {
 	return err
 }
 
-// printSkipped lists what was not checked, by plugin and reason.
+// printSkipped lists the rules that were not checked, by plugin and reason.
 func printSkipped(report *conformance.Report, w io.Writer) {
 	for _, plugin := range report.Plugins {
 		rules := map[string][]string{}
@@ -216,7 +217,6 @@ func printSkipped(report *conformance.Report, w io.Writer) {
 	}
 }
 
-// printRules lists the rules.
 func printRules(a *command.App, output string) error {
 	rules := conformance.Rules()
 	switch output {

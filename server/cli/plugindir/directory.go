@@ -79,7 +79,7 @@ func (f *Flags) Complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// Verbose returns w if the user wants to see what plugins log, and nil otherwise.
+// Verbose returns w if the flags request the logs of plugins, and nil otherwise.
 func (f *Flags) Verbose(w io.Writer) io.Writer {
 	if !f.verbose {
 		return nil
@@ -107,7 +107,7 @@ func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock)
 	return f.open(ctx, a, lock, false)
 }
 
-// open is Open. With named, everything runs, whoever can change it.
+// open is Open. With named, a file may run although others can change it.
 func (f *Flags) open(
 	ctx context.Context, a *command.App, lock *pluginlock.Lock, named bool,
 ) (*pluginreport.Source, error) {

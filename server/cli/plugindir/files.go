@@ -14,7 +14,7 @@ type File struct {
 	Path    string
 	Listed  []versioning.Listed // by its process
 	Problem string              // why the whole file is unusable; empty if it is not
-	Partial []string            // what is wrong with some of its plugins
+	Partial []string            // problems of some of its plugins
 }
 
 // Files returns the files that a host found, in its order.

@@ -32,9 +32,9 @@ const maxBackupsFile = 256 << 20
 
 // readBackups reads Backups from a file, or from stdin if path is "-": YAML documents or JSON, Backups or lists of
 // them, as kubectl prints them. It keeps their order. Backups without a creation time are created now, one after the
-// other. Backups that are not in the queue any more are left out, whatever is in them. So are those that a server would
-// not read; problems has them, with file, line and what would be right. An error means that the file has no Backup, or
-// cannot be read to its end.
+// other. Backups that are not in the queue any more are left out, even if they are invalid. Backups that a server would
+// not read are left out too; problems has them, with file, line and the right form. An error means that the file has no
+// Backup, or cannot be read to its end.
 func readBackups(
 	path string, stdin io.Reader, now time.Time,
 ) (backups []*velerov1.Backup, problems []error, err error) {

@@ -90,7 +90,7 @@ func (s *simulation) ask(
 	}
 }
 
-// carryOut applies a decision to the backups and starts those that are ready.
+// carryOut applies a decision to the backups and starts the ready ones.
 func (s *simulation) carryOut(line queue.Line, decision *queueadmission.Decision, starts []string) error {
 	plan := queue.NewPlan(line, decision, "", queue.DefaultExact(), s.now)
 	for _, b := range plan.Admit {

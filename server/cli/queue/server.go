@@ -33,7 +33,7 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 		Unwritable: report.Unwritable}
 }
 
-// askBlockers asks the server for all backups for which a backup waits. It returns nil if the server does not say.
+// askBlockers asks the server for all backups for which a backup waits. It returns nil if the server does not answer.
 func askBlockers(
 	ctx context.Context, cluster *command.Cluster, backup string, timeout time.Duration,
 ) *serverreport.Blockers {

@@ -37,7 +37,7 @@ type simulateFlags struct {
 	limit      int
 	namespaces []string
 	output     string
-	leftOut    []string // what is wrong with backups that are not simulated
+	leftOut    []string // problems of backups that are not simulated
 }
 
 func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
@@ -84,7 +84,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	return play(cmd.Context(), a, &document, s, f.output)
 }
 
-// backups reads the backups of the file. It sets the namespaces of the cluster, and what was left out.
+// backups reads the backups of the file. It sets the namespaces of the cluster, and the backups that were left out.
 func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) {
 	for _, name := range f.namespaces {
 		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {

@@ -26,7 +26,7 @@ import (
 type queueView interface {
 	// change shows a change of a Backup. before is nil for a new Backup, after for a deleted one.
 	change(before, after *velerov1.Backup) error
-	// server shows what the server reports about its queue.
+	// server shows the report of the server about its queue.
 	server(answer status.QueueServer)
 	// refresh is called every refreshPause.
 	refresh(now time.Time) error

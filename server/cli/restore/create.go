@@ -123,7 +123,7 @@ func (c *createFlags) checkSource(ctx context.Context, cluster *command.Cluster,
 	return nil
 }
 
-// oneConfigMap says what is right instead of two ConfigMaps.
+// oneConfigMap is the hint for users with two ConfigMaps.
 const oneConfigMap = "write the rules of both into one ConfigMap"
 
 func newCreateCommand(a *command.App) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // NewCommand returns the command "restore".
@@ -57,7 +57,7 @@ func newDescribeCommand(a *command.App) *cobra.Command {
 		"what became of each object", getter(), load)
 }
 
-// load composes the description of a restore. It mentions what it cannot find out.
+// load composes the description of a restore. Problems list the missing parts.
 func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, files runs.Files) runs.Description {
 	description := &status.RestoreDescription{Restore: r, Details: files.Details()}
 	run := status.RestoreRun(r)
@@ -65,7 +65,7 @@ func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, fi
 	description.Results, description.Resources, description.Problems = files.Load(ctx, run,
 		velerov1.DownloadTargetKindRestoreResults, velerov1.DownloadTargetKindRestoreResourceList, location)
 	var problems []string
-	description.Volumes, problems = runs.LoadVolumes[[]snapshot.RestoreVolumeInfo](ctx, files, run,
+	description.Volumes, problems = runs.LoadVolumes[[]volumes.RestoreVolumeInfo](ctx, files, run,
 		velerov1.DownloadTargetKindRestoreVolumeInfo, location)
 	description.Problems = append(description.Problems, problems...)
 	var loads velerov1.PodVolumeRestoreList

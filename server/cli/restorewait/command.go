@@ -1,7 +1,7 @@
 // Package restorewait has the program of the init container in which a restored pod waits for the data of its volumes.
 // In the image it is called /velero-restore-helper, as in Velero's.
 //
-// It imports package signal. It has no access to the cluster: what it knows is in the volumes.
+// It imports package signal. It has no access to the cluster: its input is in the volumes.
 package restorewait
 
 import (
@@ -55,7 +55,7 @@ func wait(ctx context.Context, a *command.App, root, restore string) error {
 		return err
 	}
 	tell("the data of all volumes is restored")
-	if err := signal.Clean(root); err != nil { // files that nobody needs are no reason to keep the pod from running
+	if err := signal.Clean(root); err != nil { // useless files must not keep the pod from running
 		tell(fmt.Sprintf("could not remove all directories .velero from the volumes: %v", err))
 	}
 	return nil

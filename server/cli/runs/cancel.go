@@ -55,7 +55,7 @@ func NewCancelCommand(a *command.App, kind string, newObject func() *Object) *co
 	return cmd
 }
 
-// cancel requests the end of the named object, which it reads into o, and says what will happen.
+// cancel requests the end of the named object, which it reads into o, and prints the consequences.
 func cancel(ctx context.Context, a *command.App, cluster *command.Cluster, o *Object, name string) error {
 	if err := cluster.Get(ctx, cluster.Key(name), o.Object); err != nil {
 		return err

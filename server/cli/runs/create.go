@@ -16,7 +16,7 @@ func AddWait(flags *pflag.FlagSet, wait *bool, kind string) {
 }
 
 // Create creates o and, if wait is set, shows its progress and returns an error unless it is completed in the end.
-// instead says what the user can do when an object of this name exists.
+// instead is the hint for the user if an object of this name exists.
 func Create(ctx context.Context, a *command.App, cluster *command.Cluster, o *Object, wait bool, instead string) error {
 	kind, name := o.state().Kind, o.GetName()
 	err := cluster.Create(ctx, o.Object)

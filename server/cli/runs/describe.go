@@ -19,7 +19,7 @@ import (
 // describeTimeout is how long "describe" waits for the server to make a URL.
 const describeTimeout = 30 * time.Second
 
-// Description is what is known about one run.
+// Description describes one run.
 type Description interface {
 	// Print writes the description as text.
 	Print(w io.Writer) error
@@ -87,13 +87,13 @@ type Files struct {
 	downloads *Downloads
 	cluster   *command.Cluster
 	details   bool
-	document  bool // JSON is wanted
+	document  bool // JSON is requested
 }
 
-// Details reports whether the user wants details.
+// Details reports whether details are requested.
 func (f Files) Details() bool { return f.details }
 
-// List lists the objects of the namespace that a label says to be of a run. A failure is mentioned in problems.
+// List lists the objects of the namespace with the label of a run. A failure is added to problems.
 func (f Files) List(ctx context.Context, into client.ObjectList, label, run string) (problems []string) {
 	err := f.cluster.List(ctx, into, client.InNamespace(f.cluster.Namespace),
 		client.MatchingLabels{label: velerov1.ValidLabelValue(run)})
@@ -103,8 +103,8 @@ func (f Files) List(ctx context.Context, into client.ObjectList, label, run stri
 	return problems
 }
 
-// Load returns the errors and warnings of a run, if it has any, and the list of its resources, if details are wanted.
-// A file that cannot be downloaded is left out and mentioned in problems.
+// Load returns the errors and warnings of a run, if it has any, and the list of its resources, if details are
+// requested. A file that cannot be downloaded is left out and added to problems.
 func (f Files) Load(
 	ctx context.Context, run status.Run, resultsFile, resourcesFile velerov1.DownloadTargetKind, location string,
 ) (found *results.Results, resources map[string][]string, problems []string) {
@@ -129,8 +129,8 @@ func (f Files) Load(
 	return found, resources, problems
 }
 
-// LoadVolumes downloads the file about the volumes of a backup or restore, if details or JSON are wanted and there is
-// one. It returns the zero value of T and what it could not find out otherwise.
+// LoadVolumes downloads the file about the volumes of a backup or restore, if details or JSON are requested and there
+// is one. Otherwise it returns the zero value of T and the problem.
 func LoadVolumes[T any](
 	ctx context.Context, f Files, run status.Run, file velerov1.DownloadTargetKind, location string,
 ) (value T, problems []string) {

@@ -61,7 +61,7 @@ func (d *Downloads) OpenTarget(ctx context.Context, cluster *command.Cluster, ta
 	return &decompressed{Reader: plain, body: body, file: file}, nil
 }
 
-// transport returns a transport that trusts the system's CAs, those of --cacert, and the one in the location.
+// transport returns a transport that trusts the CAs of the system, of --cacert, and of the location.
 func (d *Downloads) transport(
 	ctx context.Context, cluster *command.Cluster, location string,
 ) (http.RoundTripper, error) {

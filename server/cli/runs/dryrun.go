@@ -27,7 +27,7 @@ import (
 
 // DryRun are the flags for dry runs of a command that creates a backup or a restore.
 type DryRun struct {
-	// On says that a dry run is wanted.
+	// On is true if a dry run is requested.
 	On        bool
 	keep      time.Duration
 	downloads Downloads
@@ -47,11 +47,11 @@ func (d *DryRun) Add(flags *pflag.FlagSet, kind string) {
 // DryRunName returns the name of a dry run of a backup or restore.
 func DryRunName(name string) string { return name + "-dry-run" }
 
-// unclaimed are the validationErrors of a dry run that no server has begun. They make a server that does not know dry
-// runs leave it alone.
+// unclaimed are the validationErrors of a dry run that no server has begun. With them, a server without dry runs
+// ignores it.
 func unclaimed() []string { return []string{"dry run: no server has begun it yet"} }
 
-// Backup makes b a dry run, carries it out and prints what the backup would hold.
+// Backup makes b a dry run, carries it out and prints the contents of the backup.
 func (d *DryRun) Backup(
 	ctx context.Context, a *command.App, cluster *command.Cluster, b *velerov1.Backup, form string,
 ) error {
@@ -82,8 +82,8 @@ func (d *DryRun) Backup(
 	})
 }
 
-// Restore makes r a dry run, carries it out and prints what the restore would do with each item. location is that of
-// its backup.
+// Restore makes r a dry run, carries it out and prints the outcome for each item. location is the location of its
+// backup.
 func (d *DryRun) Restore(
 	ctx context.Context, a *command.App, cluster *command.Cluster, r *velerov1.Restore, form string,
 ) error {
@@ -199,7 +199,7 @@ func (d *DryRun) replace(ctx context.Context, cluster *command.Cluster, o *Objec
 	return nil
 }
 
-// printCollection prints what a backup would hold, and what not.
+// printCollection prints the contents of a backup, and the objects that it would leave out.
 func printCollection(w io.Writer, found dryrun.Collection, messages results.Results, accept string) error {
 	table := layout.Table{Head: []string{"RESOURCE", "ITEMS", "LEFT OUT", "WHY"}}
 	for _, r := range found.Resources {
@@ -249,7 +249,7 @@ func printNotCalled(w io.Writer, notCalled map[string]int) {
 	}
 }
 
-// printOutcomes prints what a restore would do: the items that need attention, then counts.
+// printOutcomes prints the outcomes of a restore: the items that need attention, then counts.
 func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages results.Results) error {
 	counts := map[string]map[dryrun.Verdict]int{}
 	unchecked := 0
@@ -297,7 +297,7 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages re
 	return err
 }
 
-// encodeOutcomes prints what a restore would do as one JSON document, without holding it in memory.
+// encodeOutcomes prints the outcomes of a restore as one JSON document, without holding it in memory.
 func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader, messages results.Results) error {
 	if _, err := fmt.Fprintf(w, "{\"name\":%q,\"uid\":%q,\"items\":[", r.Name, r.UID); err != nil {
 		return err

@@ -34,7 +34,7 @@ type Target struct {
 	Kind     velerov1.DownloadTargetKind
 	Name     string // of the backup or restore
 	Location string // of the file
-	// Annotations are those of the request.
+	// Annotations are the annotations of the request.
 	Annotations map[string]string
 }
 

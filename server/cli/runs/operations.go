@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/report/operationreport"
 )
 
-// StoredOperations returns the operations of a run as the server has stored them last. While the run goes on, that is
-// their number, in its status. location is that of its files.
+// StoredOperations returns the operations of a run as the server has stored them last. During the run, only their
+// number is stored, in its status. location is the location of its files.
 func (d *Downloads) StoredOperations(
 	ctx context.Context, cluster *command.Cluster, run status.Run, uid types.UID, location string,
 ) serverreport.OperationsOf {
@@ -40,9 +40,8 @@ func (d *Downloads) StoredOperations(
 	return of
 }
 
-// LoadOperations returns the operations of a run, if details are wanted and there are any: those that the server
-// follows now, or those that it has stored, which are none of a run that has failed. What cannot be found out is
-// mentioned in problems.
+// LoadOperations returns the operations of a run, if details are requested and there are any: the operations that the
+// server follows now, or the stored ones. A failed run has none. Missing parts are added to problems.
 func (f Files) LoadOperations(
 	ctx context.Context, run status.Run, uid types.UID, location string,
 ) (report *serverreport.Operations, problems []string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -26,7 +26,7 @@ type BackupDescription struct {
 	Resources map[string][]string
 	// Operations are those of details, as they were at its time.
 	Operations *serverreport.Operations
-	Volumes    []snapshot.VolumeInfo // nil unless they were loaded
+	Volumes    []volumes.VolumeInfo // nil unless they were loaded
 	PodVolumes []PodVolume
 	Movements  []Movement
 	Deletions  []DeletionAttempt

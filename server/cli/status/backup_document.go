@@ -8,12 +8,12 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
-// backupDocument is what "backup describe -o json" prints. The keys, with their misspellings, and the texts in place of
-// values that are missing are those of Velero's command. Keys that Velero does not have come after the others.
+// backupDocument is the output of "backup describe -o json". The keys, with their misspellings, and the texts for
+// missing values are the same as in Velero's command. Keys that Velero does not have come after the others.
 type backupDocument struct {
 	Metadata         metadataDocument   `json:"metadata"`
 	Phase            string             `json:"phase"`
@@ -261,8 +261,8 @@ func (doc *BackupDescription) statusDocument() statusDocument {
 	return out
 }
 
-// volumesDocument is how the data of volumes was backed up. Each field of Velero's is a map, or a text that says that
-// there are none.
+// volumesDocument describes how the data of volumes was backed up. Each field of Velero's is a map, or a text that says
+// that there are none.
 type volumesDocument struct {
 	Native any `json:"nativeSnapshots"` // by persistent volume
 	CSI    any `json:"csiSnapshots"`    // by claim
@@ -272,35 +272,35 @@ type volumesDocument struct {
 }
 
 type nativeDocument struct {
-	ID     string          `json:"snapshotID"`
-	Type   string          `json:"type"`
-	Zone   string          `json:"availabilityZone"`
-	IOPS   string          `json:"IOPS"`
-	Result snapshot.Result `json:"result"`
+	ID     string         `json:"snapshotID"`
+	Type   string         `json:"type"`
+	Zone   string         `json:"availabilityZone"`
+	IOPS   string         `json:"IOPS"`
+	Result volumes.Result `json:"result"`
 }
 
-// csiDocument has for each part its details, or a text that asks for --details.
+// csiDocument has for each part its details, or a text that refers to --details.
 type csiDocument struct {
 	Snapshot any `json:"snapshot,omitempty"`
 	Movement any `json:"dataMovement,omitempty"`
 }
 
 type csiSnapshotDocument struct {
-	OperationID *string         `json:"operationID,omitempty"` // nil if the data was moved
-	Content     string          `json:"snapshotContentName"`
-	Handle      string          `json:"storageSnapshotID"`
-	Size        int64           `json:"snapshotSize(bytes)"`
-	Driver      string          `json:"csiDriver"`
-	Result      snapshot.Result `json:"result"`
+	OperationID *string        `json:"operationID,omitempty"` // nil if the data was moved
+	Content     string         `json:"snapshotContentName"`
+	Handle      string         `json:"storageSnapshotID"`
+	Size        int64          `json:"snapshotSize(bytes)"`
+	Driver      string         `json:"csiDriver"`
+	Result      volumes.Result `json:"result"`
 }
 
 type movementDocument struct {
-	OperationID     string          `json:"operationID"`
-	DataMover       string          `json:"dataMover"`
-	UploaderType    string          `json:"uploaderType"`
-	Result          snapshot.Result `json:"result"`
-	Size            int64           `json:"size,omitempty"`
-	IncrementalSize int64           `json:"incrementalSize,omitempty"`
+	OperationID     string         `json:"operationID"`
+	DataMover       string         `json:"dataMover"`
+	UploaderType    string         `json:"uploaderType"`
+	Result          volumes.Result `json:"result"`
+	Size            int64          `json:"size,omitempty"`
+	IncrementalSize int64          `json:"incrementalSize,omitempty"`
 }
 
 const (
@@ -313,12 +313,12 @@ func (doc *BackupDescription) volumesDocument() volumesDocument {
 	native, csi := map[string]any{}, map[string]any{}
 	for i := range doc.Volumes {
 		switch v := &doc.Volumes[i]; v.BackupMethod {
-		case snapshot.Native:
+		case volumes.Native:
 			native[v.PVName] = seeDetails
 			if n := v.Native; n != nil && doc.Details {
 				native[v.PVName] = nativeDocument{n.SnapshotHandle, n.VolumeType, n.VolumeAZ, n.IOPS, v.Result}
 			}
-		case snapshot.CSI:
+		case volumes.CSI:
 			csi[v.PVCNamespace+"/"+v.PVCName] = newCSIDocument(v, doc.Details)
 		}
 	}
@@ -335,7 +335,7 @@ func orNoneIncluded(all map[string]any) any {
 	return all
 }
 
-func newCSIDocument(v *snapshot.VolumeInfo, details bool) (out csiDocument) {
+func newCSIDocument(v *volumes.VolumeInfo, details bool) (out csiDocument) {
 	if c := v.CSI; c != nil && v.PreserveLocalSnapshot {
 		out.Snapshot = includedDetail
 		if details {

@@ -10,7 +10,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -172,15 +172,15 @@ func TestDescribeVolumesOfBackup(t *testing.T) {
 	b := backups()[0]
 	b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted = 3, 2
 	statustest.Golden(t, "describe_backup_volumes_few.txt", (&BackupDescription{Backup: &b}).Print)
-	doc := &BackupDescription{Backup: &b, Volumes: []snapshot.VolumeInfo{
-		{PVName: "pv-1", BackupMethod: snapshot.Native, Result: snapshot.Succeeded,
-			Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1", VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
+	doc := &BackupDescription{Backup: &b, Volumes: []volumes.VolumeInfo{
+		{PVName: "pv-1", BackupMethod: volumes.Native, Result: volumes.Succeeded,
+			Native: &volumes.NativeInfo{SnapshotHandle: "snap-1", VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
 		{PVName: "pv-2", Skipped: true, SkippedReason: "no snapshot"},
-		{PVCNamespace: "shop", PVCName: "data", BackupMethod: snapshot.CSI, PreserveLocalSnapshot: true,
-			Result: snapshot.Succeeded, CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Size: 5, Driver: "d", VSCName: "content",
+		{PVCNamespace: "shop", PVCName: "data", BackupMethod: volumes.CSI, PreserveLocalSnapshot: true,
+			Result: volumes.Succeeded, CSI: &volumes.CSIInfo{SnapshotHandle: "h", Size: 5, Driver: "d", VSCName: "content",
 				OperationID: "op"}},
-		{PVCNamespace: "shop", PVCName: "moved", BackupMethod: snapshot.CSI, SnapshotDataMoved: true,
-			Result: snapshot.Unusable, DataMovement: &snapshot.MovementInfo{DataMover: "velero", UploaderType: "kopia",
+		{PVCNamespace: "shop", PVCName: "moved", BackupMethod: volumes.CSI, SnapshotDataMoved: true,
+			Result: volumes.Unusable, DataMovement: &volumes.MovementInfo{DataMover: "velero", UploaderType: "kopia",
 				OperationID: "du", Size: 7, IncrementalSize: 2}},
 	}}
 	statustest.Golden(t, "describe_backup_volumes_names.json", document(doc))

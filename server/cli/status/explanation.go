@@ -27,7 +27,7 @@ type Explanation struct {
 	Starts  string      `json:"starts,omitempty"`  // when it starts, as text
 	WaitFor []string    `json:"waitFor,omitempty"` // names of the backups that it waits for directly
 	More    bool        `json:"more,omitempty"`    // there may be more of them, further ahead
-	// Chain lists all backups that it waits for, directly or through others, down to those that run.
+	// Chain lists all backups that it waits for, directly or through others, down to the running ones.
 	Chain []Link `json:"chain,omitempty"`
 }
 
@@ -169,7 +169,7 @@ type chain struct {
 	met     map[string]bool
 }
 
-// waitFor returns the backups that an item waits for. An item that waits for a slot waits for those that hold one.
+// waitFor returns the backups that an item waits for. An item that waits for a slot waits for the holders of slots.
 func (c *chain) waitFor(item *QueueItem) []string {
 	if item.waitsForSlot() {
 		return c.holders
@@ -197,7 +197,7 @@ func (c *chain) follow(name string, waitFor []string, depth int) {
 	}
 }
 
-// starts returns a clause that says when an item starts. ahead is the number of backups before it.
+// starts returns a clause about the start of an item. ahead is the number of backups before it.
 func (c *chain) starts(item *QueueItem, ahead int) string {
 	waitFor := c.waitFor(item)
 	switch {

@@ -12,7 +12,6 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 )
 
-// printBackupHooks writes the hooks of the spec of a backup.
 func printBackupHooks(d *layout.Description, hooks []velerov1.BackupResourceHookSpec) {
 	d.Gap()
 	if len(hooks) == 0 {
@@ -44,7 +43,6 @@ func printBackupHooks(d *layout.Description, hooks []velerov1.BackupResourceHook
 	})
 }
 
-// printRestoreHooks writes the hooks of the spec of a restore.
 func printRestoreHooks(d *layout.Description, hooks []velerov1.RestoreResourceHookSpec) {
 	if len(hooks) == 0 {
 		return

@@ -15,7 +15,7 @@ type Movement struct {
 	DataMover string                `json:"dataMover,omitempty"`
 	Phase     velerov1.LoadPhase    `json:"phase,omitempty"`
 	Progress  velerov1.LoadProgress `json:"progress"`
-	// Message is what the load waits for, or why it has failed.
+	// Message is the reason why the load waits, or why it has failed.
 	Message string `json:"message,omitempty"`
 }
 

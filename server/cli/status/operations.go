@@ -16,7 +16,7 @@ type Operations struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace"`
-	// Problem says why the server reports nothing. The numbers are then those that it has stored last.
+	// Problem is the reason if the server reports nothing. The numbers are then the last stored ones.
 	Problem string `json:"serverProblem,omitempty"`
 	*serverreport.Operations
 }
@@ -104,7 +104,7 @@ func summaryCells(s *serverreport.Summary, rates map[string]pace, notes ...strin
 	percent, rate, left := none, none, none
 	if a, same := sameUnits(s); same {
 		rate = rates[a.Units].text(a.Units)
-		if s.Silent == 0 { // the total is that of all
+		if s.Silent == 0 { // the total of all
 			percent, left = percentage(a.Done, a.Total), rates[a.Units].left(a.Done, a.Total)
 		}
 	}
@@ -148,7 +148,7 @@ func ownerNotes(owner *serverreport.OperationsOf) []string {
 	return notes
 }
 
-// operationNote returns what people should know most of an operation.
+// operationNote returns the most important information about an operation.
 func operationNote(o *serverreport.Operation) string {
 	switch {
 	case o.Error != "":
@@ -206,7 +206,7 @@ func printOperations(d *layout.Description, r Run, report *serverreport.Operatio
 	})
 }
 
-// printLastLines writes what the work of a failed operation has written last.
+// printLastLines writes the last output of a failed operation.
 func printLastLines(d *layout.Description, o *serverreport.Operation) {
 	if o.LastLines == "" {
 		return

@@ -12,10 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
-// none stands for a number that is not known.
+// none replaces an unknown number.
 const none = "-"
 
-// isBytes reports whether units are bytes.
 func isBytes(units string) bool {
 	switch strings.ToLower(strings.TrimSpace(units)) {
 	case "b", "byte", "bytes":
@@ -59,7 +58,7 @@ func percentage(done, total int64) string {
 	}
 }
 
-// age returns the time since t. It is "<invalid>" for a time in the future, as kubectl says.
+// age returns the time since t. It is "<invalid>" for a time in the future, as in kubectl.
 func age(t, now time.Time) string {
 	if t.IsZero() {
 		return none
@@ -113,7 +112,7 @@ func (p pace) plus(other pace) pace {
 	return pace{p.perSecond + other.perSecond, p.known || other.known}
 }
 
-// paces computes paces from two reports or, without an earlier one, from what the plugins say.
+// paces computes paces from two reports or, without an earlier one, from the numbers of the plugins.
 type paces struct {
 	passed     time.Duration // between the reports
 	operations map[operationKey]*serverreport.Operation
@@ -155,8 +154,8 @@ func operationsByKey(report *serverreport.Operations) map[operationKey]*serverre
 	return all
 }
 
-// of returns the pace of an operation: the present one if it goes on and there is an earlier report, else that from its
-// beginning.
+// of returns the pace of an operation: the present pace if it runs and there is an earlier report, or else the pace
+// since its beginning.
 func (p *paces) of(owner *serverreport.OperationsOf, o *serverreport.Operation) pace {
 	if o.Done == 0 && o.Total == 0 {
 		return pace{}

@@ -19,7 +19,7 @@ type PodVolume struct {
 	Progress velerov1.LoadProgress `json:"progress"`
 	// Incremental is how many bytes of a backup are new.
 	Incremental int64 `json:"incrementalBytes,omitempty"`
-	// Message is what the load waits for, or why it has failed.
+	// Message is the reason why the load waits, or why it has failed.
 	Message string `json:"message,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func PodVolumesOfRestore(loads []velerov1.PodVolumeRestore) (all []PodVolume) {
 	return all
 }
 
-// text returns the name of the volume with its size or its progress, or what is said about it.
+// text returns the name of the volume with its size, its progress, or its message.
 func (v *PodVolume) text() string {
 	p := v.Progress
 	switch {
@@ -68,7 +68,7 @@ func (v *PodVolume) text() string {
 	}
 }
 
-// waits reports whether nobody moves the data yet.
+// waits reports whether the load has not started.
 func (v *PodVolume) waits() bool {
 	return v.Phase.IsNew() || v.Phase == velerov1.LoadPhaseAccepted || v.Phase == velerov1.LoadPhasePrepared
 }

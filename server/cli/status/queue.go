@@ -46,7 +46,7 @@ type QueueItem struct {
 	Problem string              `json:"problem,omitempty"` // error while Wait was read
 }
 
-// why returns the sentence that says why a backup waits.
+// why returns the sentence with the reason why a backup waits.
 func (i *QueueItem) why() string {
 	switch {
 	case i.Wait != nil:
@@ -64,7 +64,6 @@ func (i *QueueItem) blockers() []string {
 	return i.Wait.Blockers
 }
 
-// position returns the text of the position.
 func (i *QueueItem) position() string {
 	if i.Position < 1 {
 		return "-"

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// QueueServer is what the server reports about its queue.
+// QueueServer is the report of the server about its queue.
 type QueueServer struct {
 	// Limit is the number of slots, which running and ready backups hold; 0 if it is not known.
 	Limit int `json:"limit,omitempty"`
@@ -20,7 +20,7 @@ type QueueServer struct {
 	Policy *serverreport.Policy `json:"policy,omitempty"`
 	// Unwritable are backups that the API server refuses to write. Complete adds them to the items.
 	Unwritable []serverreport.Unwritable `json:"-"`
-	// Problem says why the server reports nothing.
+	// Problem is the reason if the server reports nothing.
 	Problem string `json:"serverProblem,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (q *QueueServer) Text(taken int, now time.Time) string {
 	}
 }
 
-// Trouble returns what is wrong with the policy and what follows; empty if the policy works.
+// Trouble returns the problem of the policy and its consequences; empty if the policy works.
 func (q *QueueServer) Trouble(now time.Time) string {
 	if q.Policy == nil || q.Policy.Working() {
 		return ""

@@ -9,7 +9,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -33,18 +33,18 @@ func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	return t
 }
 
-// RestoreDescription is what "restore describe" prints, also as JSON, for which Velero has no shape.
+// RestoreDescription is the output of "restore describe", also as JSON, which Velero does not have.
 type RestoreDescription struct {
 	Restore   *velerov1.Restore   `json:"restore"`
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
 	// Operations are those of details, as they were at its time.
-	Operations *serverreport.Operations     `json:"operations,omitempty"`
-	Volumes    []snapshot.RestoreVolumeInfo `json:"volumes,omitempty"`
-	PodVolumes []PodVolume                  `json:"podVolumes,omitempty"`
-	Movements  []Movement                   `json:"dataMovements,omitempty"`
-	Problems   []string                     `json:"problems,omitempty"` // errors while the document was composed
-	Details    bool                         `json:"-"`
+	Operations *serverreport.Operations    `json:"operations,omitempty"`
+	Volumes    []volumes.RestoreVolumeInfo `json:"volumes,omitempty"`
+	PodVolumes []PodVolume                 `json:"podVolumes,omitempty"`
+	Movements  []Movement                  `json:"dataMovements,omitempty"`
+	Problems   []string                    `json:"problems,omitempty"` // errors while the document was composed
+	Details    bool                        `json:"-"`
 }
 
 // Document returns the description.

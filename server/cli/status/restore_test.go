@@ -8,7 +8,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -55,13 +55,13 @@ func TestDescribeRestore(t *testing.T) {
 		},
 	}
 	doc.Results, doc.Resources = nil, nil
-	doc.Volumes = []snapshot.RestoreVolumeInfo{
-		{PVName: "pv-1", RestoreMethod: snapshot.Native, Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1",
+	doc.Volumes = []volumes.RestoreVolumeInfo{
+		{PVName: "pv-1", RestoreMethod: volumes.Native, Native: &volumes.NativeInfo{SnapshotHandle: "snap-1",
 			VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
-		{PVCNamespace: "shop", PVCName: "data", RestoreMethod: snapshot.CSI,
-			CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Driver: "d", VSCName: "content"}},
-		{PVCNamespace: "shop", PVCName: "moved", RestoreMethod: snapshot.CSI, SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{UploaderType: "kopia", OperationID: "dd"}},
+		{PVCNamespace: "shop", PVCName: "data", RestoreMethod: volumes.CSI,
+			CSI: &volumes.CSIInfo{SnapshotHandle: "h", Driver: "d", VSCName: "content"}},
+		{PVCNamespace: "shop", PVCName: "moved", RestoreMethod: volumes.CSI, SnapshotDataMoved: true,
+			DataMovement: &volumes.MovementInfo{UploaderType: "kopia", OperationID: "dd"}},
 	}
 	statustest.Golden(t, "describe_restore_volumes_names.txt", doc.Print)
 	doc.Details = true

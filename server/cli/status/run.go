@@ -23,7 +23,7 @@ type Run struct {
 	ValidationErrors []string
 	Operations       serverreport.Summary // as counted in the status, without amounts
 	Hooks            int                  // that run beside a restore
-	Waiting          string               // what it has waited for longest, and since when; "" if for nothing
+	Waiting          string               // the longest wait, and since when; "" if there is none
 }
 
 // BackupRun returns the state of a backup.
@@ -61,7 +61,7 @@ func RestoreRun(restore *velerov1.Restore) Run {
 	return r
 }
 
-// Phases of dry runs. Their own is FailedValidation, so that a server which does not know dry runs leaves them alone.
+// Phases of dry runs. Their phase is FailedValidation, so that a server without dry runs ignores them.
 const (
 	DryRun          = "DryRun" // that has not ended
 	DryRunCompleted = "DryRunCompleted"
@@ -133,7 +133,7 @@ func (r Run) Waits() bool {
 		phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 }
 
-// Starts reports whether the run is at work and has started operations, which go on beside it.
+// Starts reports whether the run is in progress and has started operations.
 func (r Run) Starts() bool {
 	return velerov1.BackupPhase(r.Phase) == velerov1.BackupPhaseInProgress && r.Operations.Attempted() > 0
 }

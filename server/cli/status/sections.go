@@ -56,7 +56,7 @@ func attempts(object metav1.Object) [][2]string {
 	return [][2]string{{"Attempt", fmt.Sprintf("%d; the server was stopped or killed in the attempt before", attempt)}}
 }
 
-// printValidationErrors writes the validation errors of a backup or restore, or what a dry run has come to.
+// printValidationErrors writes the validation errors of a backup or restore, or the result of a dry run.
 func printValidationErrors(d *layout.Description, object metav1.Object, errs []string) {
 	if len(errs) == 0 {
 		return

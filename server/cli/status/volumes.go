@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // printVolumes writes how the data of volumes was backed up, as Velero does: the numbers, or each volume if they are
@@ -14,10 +14,10 @@ func (doc *BackupDescription) printVolumes(d *layout.Description) {
 	status := &doc.Backup.Status
 	d.Gap()
 	d.Section("Backup Volumes", func() {
-		printVolumesBy(d, "Velero-Native Snapshots", doc.Volumes, snapshot.Native, status.VolumeSnapshotsCompleted,
+		printVolumesBy(d, "Velero-Native Snapshots", doc.Volumes, volumes.Native, status.VolumeSnapshotsCompleted,
 			status.VolumeSnapshotsAttempted, printNative)
 		d.Gap()
-		printVolumesBy(d, "CSI Snapshots", doc.Volumes, snapshot.CSI, status.CSIVolumeSnapshotsCompleted,
+		printVolumesBy(d, "CSI Snapshots", doc.Volumes, volumes.CSI, status.CSIVolumeSnapshotsCompleted,
 			status.CSIVolumeSnapshotsAttempted, printCSI)
 		printMovements(d, "Data Uploads", doc.Movements, doc.Details)
 		d.Gap()
@@ -31,19 +31,19 @@ func (doc *BackupDescription) printVolumes(d *layout.Description) {
 
 // printVolumesBy writes the volumes whose data was backed up in one way: each, or how many if none is loaded.
 func printVolumesBy(
-	d *layout.Description, head string, volumes []snapshot.VolumeInfo, by snapshot.Method, completed, attempted int,
-	write func(*layout.Description, *snapshot.VolumeInfo),
+	d *layout.Description, head string, infos []volumes.VolumeInfo, by volumes.Method, completed, attempted int,
+	write func(*layout.Description, *volumes.VolumeInfo),
 ) {
 	some := false
-	for i := range volumes {
-		some = some || volumes[i].BackupMethod == by
+	for i := range infos {
+		some = some || infos[i].BackupMethod == by
 	}
 	switch {
 	case some:
 		d.Section(head, func() {
-			for i := range volumes {
-				if volumes[i].BackupMethod == by {
-					write(d, &volumes[i])
+			for i := range infos {
+				if infos[i].BackupMethod == by {
+					write(d, &infos[i])
 				}
 			}
 		})
@@ -54,7 +54,7 @@ func printVolumesBy(
 	}
 }
 
-func printNative(d *layout.Description, v *snapshot.VolumeInfo) {
+func printNative(d *layout.Description, v *volumes.VolumeInfo) {
 	d.Section(v.PVName, func() {
 		if n := v.Native; n != nil {
 			d.Pairs([2]string{"Snapshot ID", n.SnapshotHandle}, [2]string{"Type", n.VolumeType},
@@ -64,7 +64,7 @@ func printNative(d *layout.Description, v *snapshot.VolumeInfo) {
 	})
 }
 
-func printCSI(d *layout.Description, v *snapshot.VolumeInfo) {
+func printCSI(d *layout.Description, v *volumes.VolumeInfo) {
 	d.Section(v.PVCNamespace+"/"+v.PVCName, func() {
 		if c := v.CSI; c != nil && v.PreserveLocalSnapshot {
 			d.Section("Snapshot", func() {
@@ -93,7 +93,7 @@ func printCSI(d *layout.Description, v *snapshot.VolumeInfo) {
 	})
 }
 
-// printVolumes writes from what the volumes were restored, as Velero does.
+// printVolumes writes the sources of the volumes of a restore, as Velero does.
 func (doc *RestoreDescription) printVolumes(d *layout.Description) {
 	if len(doc.PodVolumes) > 0 {
 		d.Gap()
@@ -103,12 +103,12 @@ func (doc *RestoreDescription) printVolumes(d *layout.Description) {
 	if doc.Volumes == nil {
 		return
 	}
-	var csi, native []snapshot.RestoreVolumeInfo
+	var csi, native []volumes.RestoreVolumeInfo
 	for _, v := range doc.Volumes {
 		switch v.RestoreMethod {
-		case snapshot.CSI:
+		case volumes.CSI:
 			csi = append(csi, v)
-		case snapshot.Native:
+		case volumes.Native:
 			native = append(native, v)
 		}
 	}
@@ -123,9 +123,9 @@ func (doc *RestoreDescription) printVolumes(d *layout.Description) {
 	}
 }
 
-func (doc *RestoreDescription) printRestored(d *layout.Description, volumes []snapshot.RestoreVolumeInfo) {
-	for i := range volumes {
-		v := &volumes[i]
+func (doc *RestoreDescription) printRestored(d *layout.Description, infos []volumes.RestoreVolumeInfo) {
+	for i := range infos {
+		v := &infos[i]
 		head, lines := restoredLines(v)
 		d.Section(restoredName(v), func() {
 			if !doc.Details {
@@ -141,15 +141,15 @@ func (doc *RestoreDescription) printRestored(d *layout.Description, volumes []sn
 	}
 }
 
-func restoredName(v *snapshot.RestoreVolumeInfo) string {
-	if v.RestoreMethod == snapshot.Native {
+func restoredName(v *volumes.RestoreVolumeInfo) string {
+	if v.RestoreMethod == volumes.Native {
 		return v.PVName
 	}
 	return fmt.Sprintf("%s/%s", v.PVCNamespace, v.PVCName)
 }
 
-// restoredLines returns what is known of that from which a volume was restored.
-func restoredLines(v *snapshot.RestoreVolumeInfo) (head string, lines [][2]string) {
+// restoredLines describes the source of a restored volume.
+func restoredLines(v *volumes.RestoreVolumeInfo) (head string, lines [][2]string) {
 	switch {
 	case v.DataMovement != nil:
 		m := v.DataMovement

@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 )
 
-// longestWait returns what a backup or restore has waited for longest, and since when, "" if it waits for nothing.
+// longestWait returns the longest wait of a backup or restore, and since when, "" if there is none.
 func longestWait(object metav1.Object) string {
 	waits, err := velerov1.WaitsOf(object)
 	if err != nil || waits == nil || len(waits.Oldest) == 0 {
@@ -18,12 +18,12 @@ func longestWait(object metav1.Object) string {
 	return "waits for " + waitText(waits.Oldest[0])
 }
 
-// waitText returns what is waited for and since when.
+// waitText describes a wait and its beginning.
 func waitText(w velerov1.Wait) string {
 	return layout.OneLine(fmt.Sprintf("%s, since %s", w.For, layout.FormatTime(&w.Since)))
 }
 
-// printWaits writes the section about what a backup or restore waits for.
+// printWaits writes the section about the waits of a backup or restore.
 func printWaits(d *layout.Description, object metav1.Object) {
 	waits, err := velerov1.WaitsOf(object)
 	if err != nil {

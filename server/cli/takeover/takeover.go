@@ -29,7 +29,7 @@ func NewCommand(a *command.App, server ServerFlags) *cobra.Command {
 	return cmd
 }
 
-// takeovers is what the commands share.
+// takeovers is shared by the commands.
 type takeovers struct {
 	app     *command.App
 	server  ServerFlags
@@ -181,7 +181,7 @@ func (c *takeovers) back(ctx context.Context) error {
 	return c.await(ctx, cluster, velero, "Velero runs again in namespace %s.\n")
 }
 
-// await waits for a Deployment, unless the user does not want that, and prints the end.
+// await waits for a Deployment, unless --wait is false, and prints the result.
 func (c *takeovers) await(ctx context.Context, cluster *command.Cluster, deployment, end string) error {
 	if c.wait {
 		err := install.AwaitServer(ctx, cluster, cluster.Namespace, deployment, func(why string) {

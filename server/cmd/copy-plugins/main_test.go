@@ -39,8 +39,7 @@ func TestLinksAndPipesAreNotFollowed(t *testing.T) {
 		// by the image of another plugin
 		"path escapes": func(_, to string) error { return os.Symlink(outside, filepath.Join(to, "lib")) },
 		"escapes": func(from, _ string) error {
-			return os.Symlink("/etc/hostname",
-				filepath.Join(from, "a"))
+			return os.Symlink("/etc/hostname", filepath.Join(from, "a"))
 		},
 		"a is not a regular file but p": func(from, _ string) error { return unix.Mkfifo(filepath.Join(from, "a"), 0o600) },
 	} {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
 // kind describes one of the four custom resources of loads, and everything in which they differ.
@@ -52,6 +54,7 @@ type spec struct {
 	// repository is the namespace whose repository holds the data.
 	repository string
 	snapshotID string
+	source     datamover.Source // of the data of a backup
 	tags       map[string]string
 	settings   map[string]string
 
@@ -93,6 +96,10 @@ func podVolumeBackups() *kind {
 				engine:   s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.Pod.Namespace, tags: s.Tags, settings: s.UploaderSettings,
 				namespace: s.Pod.Namespace,
+				source: datamover.Source{
+					Requester: datamover.PodVolume, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Volume: s.Volume,
+					Claim: o.GetAnnotations()[velerov1.PVCNameAnnotation],
+				},
 			}
 		},
 		result: func(o client.Object, r *stored) {
@@ -149,7 +156,8 @@ func dataUploads() *kind {
 			return spec{
 				cancel: s.Cancel, mover: s.DataMover, location: s.BackupStorageLocation, repository: s.SourceNamespace,
 				settings: s.DataMoverConfig, tags: tagsOf(o), storageClass: class, namespace: s.SourceNamespace, snapshot: snapshot,
-				claim: types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
+				claim:  types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
+				source: datamover.Source{Requester: datamover.DataUpload, Namespace: s.SourceNamespace, Claim: s.SourcePVC},
 			}
 		},
 		result: func(o client.Object, r *stored) {
@@ -163,11 +171,14 @@ func dataUploads() *kind {
 // tagsOf returns the tags of the snapshot of a DataUpload, which identify its backup. They are the tags of
 // PodVolumeBackups.
 func tagsOf(o client.Object) map[string]string {
-	owner := metav1.GetControllerOf(o)
-	if owner == nil || owner.Kind != "Backup" {
-		return nil
+	tags := map[string]string{}
+	if operation := o.GetLabels()[velerov1.AsyncOperationIDLabel]; operation != "" {
+		tags[velerov1.AsyncOperationIDLabel] = operation
 	}
-	return map[string]string{"backup": owner.Name, "backup-uid": string(owner.UID)}
+	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "Backup" {
+		tags["backup"], tags["backup-uid"] = owner.Name, string(owner.UID)
+	}
+	return tags
 }
 
 func dataDownloads() *kind {
@@ -194,12 +205,9 @@ func dataDownloads() *kind {
 	}
 }
 
-// moverOf returns the name of the plugin for an engine, or "" if there is none.
-func moverOf(engine velerov1.RepositoryType) string {
-	if engine == velerov1.RepositoryTypeRestic {
-		return velerov1.BuiltInDataMover
-	}
-	return ""
+// moverOf returns the data mover for an uploader, whose default is kopia; "" if there is none.
+func moverOf(uploader velerov1.RepositoryType) string {
+	return velerov1.MoverOf(cmp.Or(uploader, velerov1.RepositoryTypeKopia))
 }
 
 // load is a custom resource of one of the four kinds.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,23 +231,16 @@ func (q *admission) unfit(l *load) (end *outcome, is bool) {
 		end = new(failed(q.refusal(l)))
 	case l.spec.mover == "":
 		end = new(failed(fmt.Sprintf("the node agents have no data mover for repositories of engine %q; only an agent of "+
-			"Velero can move its data", engineOf(l))))
+			"Velero can move its data", cmp.Or(l.spec.engine, velerov1.RepositoryTypeKopia))))
 	case missing != nil:
 		end = new(failed(missing.Error()))
 	}
 	return end, end != nil
 }
 
-func engineOf(l *load) velerov1.RepositoryType {
-	if l.spec.engine == "" {
-		return velerov1.RepositoryTypeKopia
-	}
-	return l.spec.engine
-}
-
 // foreign reports whether a load for which this agent has no mover belongs to another controller.
 func (q *admission) foreign(l *load) bool {
-	return l.podLabel != "" || l.spec.mover == "" && q.BesideVelero
+	return l.podLabel != "" || q.BesideVelero
 }
 
 // ask calls the policy with a load. ahead is the number of older New loads. restores is the number of New loads of

@@ -83,8 +83,7 @@ func (a *Agent) call(
 	}
 	snapshot, err := mover.Backup(ctx, datamover.Backup{
 		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block},
-		Parent: a.parent(ctx, l), Tags: l.spec.tags,
-		Settings: l.spec.settings,
+		Parent: a.parent(ctx, l), Source: l.spec.source, Tags: l.spec.tags, Settings: l.spec.settings,
 	}, report)
 	if err != nil {
 		return outcome{}, err

@@ -176,8 +176,7 @@ func secretive(s *site.Site) {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.VolumeSnapshotLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "disks",
 			Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "hunter2"}},
-		Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "x",
-			Config: map[string]string{"storagePassword": "hunter2"}},
+		Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "x", Config: map[string]string{"storagePassword": "hunter2"}},
 	}))
 }
 

@@ -68,8 +68,7 @@ func TestBackupDeletedWhileFinalizingLeavesNoFiles(t *testing.T) {
 	require.NoError(t, s.Client.Delete(t.Context(), s.AwaitBackup("gone", velerov1.BackupPhaseFinalizing)))
 	g.Disarm()
 	s.Eventually("the files are gone", func(context.Context) (bool, error) {
-		return len(s.Files("backups/gone")) == 0,
-			nil
+		return len(s.Files("backups/gone")) == 0, nil
 	})
 
 	// The name is free, and the deletion of a finished backup keeps the files.

@@ -351,8 +351,7 @@ func killedWhileBringing(t *testing.T) {
 	for want := 1; want < len(names); want += 60 {
 		server := other.Serve(site.Often...)
 		other.Eventually("some are there", func(context.Context) (bool, error) {
-			return len(other.BackupNames()) >= want,
-				nil
+			return len(other.BackupNames()) >= want, nil
 		})
 		server.Kill()
 	}

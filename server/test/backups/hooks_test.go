@@ -45,8 +45,7 @@ func (s *hookSite) pod(name string, annotations ...string) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Shop, Name: name, Labels: map[string]string{"app": name},
 			Annotations: map[string]string{}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"},
-			{Name: "side", Image: "side"}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}, {Name: "side", Image: "side"}}},
 	}
 	for i := 0; i < len(annotations); i += 2 {
 		pod.Annotations[annotations[i]] = annotations[i+1]

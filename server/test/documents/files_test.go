@@ -141,7 +141,6 @@ func TestDocumentsLinks(t *testing.T) {
 	report(t, problems)
 }
 
-// hasHeading reports whether a page has a heading with an anchor.
 func hasHeading(t *testing.T, page, anchor string) bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, page))

@@ -63,7 +63,6 @@ func writeCommand(page *strings.Builder, c, server *cobra.Command) {
 	}
 }
 
-// sharesFlags reports whether a command has all flags of the server.
 func sharesFlags(c, server *cobra.Command) bool {
 	const one = "concurrent-backups"
 	return c.Name() == "install" && c.Flags().Lookup(one) != nil && server.Flags().Lookup(one) != nil

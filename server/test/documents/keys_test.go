@@ -231,7 +231,8 @@ func otherNames(t *testing.T) map[string]bool {
 	names := map[string]bool{
 		"velero.io/v1": true, "velero.io/v2alpha1": true, "cleat.dev/v1": true, // versions of APIs
 		"cleat.dev/server":                true, // replaces the policy in reasons of the server
-		"cleat.dev/restic":                true, // a plugin that is a program of its own
+		"cleat.dev/kopia":                 true, // plugins that are separate programs
+		"cleat.dev/restic":                true,
 		"velero.io/aws":                   true, // third-party plugins
 		"velero.io/vsphere-pvc-backupper": true,
 		"velero.io/backup":                true, "velero.io/pv": true, // tags of snapshots

@@ -362,8 +362,7 @@ func awaitEvent(s *site.Site, name, note string) {
 		var list eventsv1.EventList
 		err := s.Client.List(ctx, &list, client.InNamespace(s.Namespace))
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return e.Regarding.Name == name &&
-				e.Note == note
+			return e.Regarding.Name == name && e.Note == note
 		}), err
 	})
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// loadManifest returns the manifest of a backup.
 func loadManifest(s *site.Site, backup string) *manifest.Manifest {
 	s.T.Helper()
 	read, header, err := manifest.Load(bytes.NewReader(s.File(backup, backup+"-manifest.json.gz")))
@@ -84,7 +83,6 @@ func problems(s *site.Site, backup string) (warnings, errs []string) {
 	return found.Warnings.Velero, found.Errors.Velero
 }
 
-// requireProblem requires that one of the messages has all of the texts.
 func requireProblem(t *testing.T, messages []string, texts ...string) {
 	t.Helper()
 	require.True(t, slices.ContainsFunc(messages, func(message string) bool {

@@ -16,8 +16,10 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// exposing returns the claim and the pod that expose the volume of a load, once the load is in a phase.
-func (v *volumes) exposing(kind, name string, phase velerov1.LoadPhase) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+// exposing returns the claim and the pod that expose the volume of a load, when the load has a phase.
+func (v *volumeSite) exposing(
+	kind, name string, phase velerov1.LoadPhase,
+) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
 	v.t.Helper()
 	v.awaitPhase(kind+"/"+name, phase)
 	claim, pod := new(corev1.PersistentVolumeClaim), new(corev1.Pod)
@@ -28,7 +30,7 @@ func (v *volumes) exposing(kind, name string, phase velerov1.LoadPhase) (*corev1
 }
 
 // releaseHeld lets the restores of the snapshot end.
-func (v *volumes) releaseHeld() {
+func (v *volumeSite) releaseHeld() {
 	v.t.Helper()
 	require.NoError(v.t, os.Remove(filepath.Join(v.store, "restic", v.namespace, held, "hold")))
 }
@@ -95,7 +97,7 @@ func csiDelayedBinding(t *testing.T) {
 // source.
 func csiConfiguredClaims(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t, 1)
+	v := newVolumeSite(t, 1)
 	v.claim("data", corev1.PersistentVolumeFilesystem)
 	for _, file := range []string{"hold", "data"} {
 		require.NoError(t, os.WriteFile(filepath.Join(v.dir(v.shop, "data"), file), []byte("of the user"), 0o600))

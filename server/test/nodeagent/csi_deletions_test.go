@@ -15,7 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -24,7 +24,7 @@ import (
 // stays, and is restored.
 func csiDeletions(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t, 1)
+	v := newVolumeSite(t, 1)
 	v.useRestic()
 	v.claim("files", corev1.PersistentVolumeFilesystem)
 	require.NoError(t, os.WriteFile(filepath.Join(v.dir(v.shop, "files"), "data"), []byte("before"), 0o600))
@@ -91,7 +91,7 @@ func csiDeletions(t *testing.T) {
 	require.Equal(t, "before", string(data))
 
 	// Another cluster has the backup from the bucket, and no DataUploads.
-	other := newVolumes(t, 0)
+	other := newVolumeSite(t, 0)
 	other.useRestic()
 	other.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"}, Data: v.password().Data})
 	var location velerov1.BackupStorageLocation
@@ -115,7 +115,7 @@ func csiDeletions(t *testing.T) {
 }
 
 // moving returns a backup of the shop that moves the data of snapshots.
-func (v *volumes) moving(name string) *velerov1.Backup {
+func (v *volumeSite) moving(name string) *velerov1.Backup {
 	return &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name},
 		Spec: velerov1.BackupSpec{IncludedNamespaces: []string{v.shop}, StorageLocation: "default",
@@ -124,7 +124,7 @@ func (v *volumes) moving(name string) *velerov1.Backup {
 }
 
 // stored returns the ids of the snapshots in the repository of the shop.
-func (v *volumes) stored() (ids []string) {
+func (v *volumeSite) stored() (ids []string) {
 	v.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(v.store, "restic", v.shop, "snapshots"))
 	require.NoError(v.t, err)
@@ -135,16 +135,16 @@ func (v *volumes) stored() (ids []string) {
 }
 
 // movement returns the record of a backup about the data of its only volume.
-func (v *volumes) movement(backup string) *snapshot.MovementInfo {
+func (v *volumeSite) movement(backup string) *volumes.MovementInfo {
 	v.t.Helper()
-	infos := readJSON[[]snapshot.VolumeInfo](v, "backups", backup, backup+"-volumeinfo.json.gz")
+	infos := readJSON[[]volumes.VolumeInfo](v, "backups", backup, backup+"-volumeinfo.json.gz")
 	require.Len(v.t, infos, 1)
 	require.NotNil(v.t, infos[0].DataMovement)
 	return infos[0].DataMovement
 }
 
 // restic runs the program of a repository.
-func (v *volumes) restic(repository string, args ...string) (string, error) {
+func (v *volumeSite) restic(repository string, args ...string) (string, error) {
 	cmd := exec.CommandContext(v.t.Context(), programs.Restic(v.t), append([]string{"--repo", repository, "--no-cache"},
 		args...)...)
 	cmd.Env = append(os.Environ(), "RESTIC_PASSWORD="+string(v.password().Data["repository-password"]))
@@ -153,7 +153,7 @@ func (v *volumes) restic(repository string, args ...string) (string, error) {
 }
 
 // password returns the Secret with the password of repositories.
-func (v *volumes) password() *corev1.Secret {
+func (v *volumeSite) password() *corev1.Secret {
 	v.t.Helper()
 	secret := &corev1.Secret{}
 	require.NoError(v.t, v.client.Get(v.t.Context(),
@@ -162,7 +162,7 @@ func (v *volumes) password() *corev1.Secret {
 }
 
 // requestDeletion requests the deletion of a backup.
-func (v *volumes) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
+func (v *volumeSite) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
 	v.t.Helper()
 	request := &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: backup + "-"},
 		Spec: velerov1.DeleteBackupRequestSpec{BackupName: backup}}
@@ -171,7 +171,7 @@ func (v *volumes) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
 }
 
 // deleted waits until a backup no longer exists.
-func (v *volumes) deleted(backup string) {
+func (v *volumeSite) deleted(backup string) {
 	v.t.Helper()
 	v.eventually("backup "+backup+" is deleted", func() (bool, error) {
 		b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: backup}}

@@ -27,9 +27,9 @@ const held = "held"
 
 // newHeld returns a site whose agent has the mover for tests, with a claim "data" and a repository, whose backups and
 // restores do not end. Volumes that are made for restores are retained by their class.
-func newHeld(t *testing.T, nodes int, config string) (v *volumes, retained string) {
+func newHeld(t *testing.T, nodes int, config string) (v *volumeSite, retained string) {
 	t.Helper()
-	v = newVolumes(t, nodes)
+	v = newVolumeSite(t, nodes)
 	v.configure(config)
 	v.claim("data", corev1.PersistentVolumeFilesystem)
 	stored := filepath.Join(v.store, "restic", v.namespace, held)
@@ -163,7 +163,7 @@ func csiCanceledWhileVolumeIsMade(t *testing.T) {
 
 // remains waits until the cluster has only some objects of snapshots and exposed volumes, and the given number of
 // contents.
-func (v *volumes) remains(contents int, some ...string) {
+func (v *volumeSite) remains(contents int, some ...string) {
 	v.t.Helper()
 	var left []string
 	defer func() {
@@ -182,7 +182,7 @@ func (v *volumes) remains(contents int, some ...string) {
 }
 
 // untouched requires that the volume of the user is unchanged, and that volumes can be made from the user's snapshot.
-func (v *volumes) untouched() {
+func (v *volumeSite) untouched() {
 	v.t.Helper()
 	data, err := os.ReadFile(filepath.Join(v.dir(v.shop, "data"), "data"))
 	require.NoError(v.t, err)

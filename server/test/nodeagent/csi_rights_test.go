@@ -21,7 +21,7 @@ import (
 // agents that have the rights of an installation with --rbac least.
 func csiOfLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t, 1)
+	v := newVolumeSite(t, 1)
 	v.useRestic()
 	v.claim("files", corev1.PersistentVolumeFilesystem)
 	source := v.volume(v.shop, "files").Name
@@ -89,7 +89,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 
 // cancelExposed cancels a DataUpload and a DataDownload whose volumes are exposed on no node. The volume for the
 // restore is retained by its class.
-func (v *volumes) cancelExposed() {
+func (v *volumeSite) cancelExposed() {
 	v.t.Helper()
 	policy := corev1.PersistentVolumeReclaimRetain
 	upload, download := v.uploadOf(unscheduled+"u", "files"), v.downloadOf(unscheduled+"d", "any")

@@ -19,7 +19,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -43,7 +43,7 @@ func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
 }
 
 // useRestic replaces the data mover of the site with restic.
-func (v *volumes) useRestic() {
+func (v *volumeSite) useRestic() {
 	v.t.Helper()
 	v.plugins = filepath.Join(v.t.TempDir(), "restic")
 	v.config = fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {config: {cleat.dev/restic: {program: %q}}}\n",
@@ -67,7 +67,7 @@ func csiThereAndBack(t *testing.T) {
 	t.Parallel()
 	if _, err := onNode.Find(t); err != nil {
 		t.Logf("the kubelets are directories, and the restore is into the same cluster: %v", err)
-		csiOnDirectories(t, func(*volumes) {})
+		csiOnDirectories(t, func(*volumeSite) {})
 		return
 	}
 	csiIntoAnotherCluster(t)
@@ -116,7 +116,7 @@ func csiIntoAnotherCluster(t *testing.T) {
 
 	b := m.backUp("b", velerov1.BackupSpec{IncludedNamespaces: []string{m.shop}, SnapshotMoveData: new(true)})
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, m.results("backups", "b"))
-	var infos []snapshot.VolumeInfo
+	var infos []volumes.VolumeInfo
 	m.read(&infos, "backups", "b", "b-volumeinfo.json.gz")
 	m.checkMoved(b, m.shop, infos, 3<<20)
 	m.leavesNothing(m.shop, "files")
@@ -143,7 +143,7 @@ func csiIntoAnotherCluster(t *testing.T) {
 
 // checkMoved checks the records about the volume of the claim files, whose data, of at least size bytes, a backup has
 // moved.
-func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []snapshot.VolumeInfo, size int64) {
+func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []volumes.VolumeInfo, size int64) {
 	s.t.Helper()
 	var source corev1.PersistentVolumeClaim
 	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: shop, Name: "files"}, &source))
@@ -160,28 +160,28 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []snapshot.Volu
 		velerov1.AsyncOperationIDLabel: operation,
 	}, upload.Labels)
 	require.Equal(s.t, "cleat.dev/restic", upload.Spec.DataMover)
-	var info *snapshot.VolumeInfo
+	var info *volumes.VolumeInfo
 	for _, one := range infos {
 		if one.PVCName == "files" {
 			info = &one
 		}
 	}
 	require.NotNil(s.t, info)
-	require.Equal(s.t, &snapshot.MovementInfo{
+	require.Equal(s.t, &volumes.MovementInfo{
 		DataMover: "cleat.dev/restic", UploaderType: "restic", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot,
 		SnapshotHandle: upload.Status.SnapshotID,
 		OperationID:    operation, Size: upload.Status.Progress.TotalBytes, IncrementalSize: upload.Status.IncrementalBytes,
 		Phase: velerov1.LoadPhaseCompleted,
 	}, info.DataMovement)
-	require.Equal(s.t, []any{true, false, snapshot.Succeeded}, []any{info.SnapshotDataMoved, info.PreserveLocalSnapshot,
+	require.Equal(s.t, []any{true, false, volumes.Succeeded}, []any{info.SnapshotDataMoved, info.PreserveLocalSnapshot,
 		info.Result})
 	require.NotEmpty(s.t, upload.Status.SnapshotID)
 	require.GreaterOrEqual(s.t, upload.Status.Progress.TotalBytes, size)
 }
 
 // csiOnDirectories restores into another namespace of the same cluster.
-func csiOnDirectories(t *testing.T, prepare func(*volumes)) *volumes {
-	v := newVolumes(t, 2)
+func csiOnDirectories(t *testing.T, prepare func(*volumeSite)) *volumeSite {
+	v := newVolumeSite(t, 2)
 	v.useRestic()
 	prepare(v)
 	v.configure(`{"podResources": {"cpuRequest": "10m"}, "podLabels": {"team": "storage"}, "loadAffinity": [{"nodeSelector": {"matchLabels": {"disk": "ssd"}}}]}`)
@@ -208,7 +208,7 @@ func csiOnDirectories(t *testing.T, prepare func(*volumes)) *volumes {
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, text)
 	v.leavesNothing(v.shop, "files")
 
-	v.checkMoved(b, v.shop, readJSON[[]snapshot.VolumeInfo](v, "backups", "b", "b-volumeinfo.json.gz"), 6000)
+	v.checkMoved(b, v.shop, readJSON[[]volumes.VolumeInfo](v, "backups", "b", "b-volumeinfo.json.gz"), 6000)
 
 	r := &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "r2"},

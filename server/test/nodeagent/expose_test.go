@@ -71,7 +71,7 @@ func (m mortal) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // exposers returns the exposers of an agent, which is killed after some writes.
-func (v *volumes) exposers(writes int64) (uploads, downloads node.Exposer, of *life) {
+func (v *volumeSite) exposers(writes int64) (uploads, downloads node.Exposer, of *life) {
 	v.t.Helper()
 	of = new(life)
 	of.Context, of.end = context.WithCancel(v.t.Context())
@@ -93,7 +93,7 @@ func (v *volumes) exposers(writes int64) (uploads, downloads node.Exposer, of *l
 const immortal = 1 << 40
 
 // settle repeats a call until it is done, or the agent is killed.
-func (v *volumes) settle(what string, of *life, call func(context.Context) error) error {
+func (v *volumeSite) settle(what string, of *life, call func(context.Context) error) error {
 	v.t.Helper()
 	var last error
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
@@ -114,7 +114,7 @@ func (v *volumes) settle(what string, of *life, call func(context.Context) error
 }
 
 // taken creates a VolumeSnapshot of a claim, and a DataUpload of it.
-func (v *volumes) taken(name, claim string) *velerov2alpha1.DataUpload {
+func (v *volumeSite) taken(name, claim string) *velerov2alpha1.DataUpload {
 	v.t.Helper()
 	v.take(name, claim, "chosen")
 	upload := v.uploadOf(name, claim)
@@ -123,7 +123,7 @@ func (v *volumes) taken(name, claim string) *velerov2alpha1.DataUpload {
 }
 
 // take creates a VolumeSnapshot of a claim.
-func (v *volumes) take(name, claim, class string) *snapshotv1.VolumeSnapshot {
+func (v *volumeSite) take(name, claim, class string) *snapshotv1.VolumeSnapshot {
 	v.t.Helper()
 	vs := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.shop, Name: name, Labels: map[string]string{
@@ -140,7 +140,7 @@ func (v *volumes) take(name, claim, class string) *snapshotv1.VolumeSnapshot {
 func operationOf(snapshot string) string { return "operation-of-" + snapshot }
 
 // uploadOf returns a DataUpload of the snapshot of a claim, which has the same name.
-func (v *volumes) uploadOf(name, claim string) *velerov2alpha1.DataUpload {
+func (v *volumeSite) uploadOf(name, claim string) *velerov2alpha1.DataUpload {
 	upload := v.upload(name)
 	upload.Labels = map[string]string{velerov1.AsyncOperationIDLabel: operationOf(name)}
 	upload.Spec.SourceNamespace, upload.Spec.SourcePVC = v.shop, claim
@@ -149,7 +149,7 @@ func (v *volumes) uploadOf(name, claim string) *velerov2alpha1.DataUpload {
 }
 
 // downloadOf returns a DataDownload of a snapshot into the claim of the same name.
-func (v *volumes) downloadOf(name, snapshot string) *velerov2alpha1.DataDownload {
+func (v *volumeSite) downloadOf(name, snapshot string) *velerov2alpha1.DataDownload {
 	download := v.download(name, snapshot)
 	download.Spec.TargetVolume = velerov2alpha1.TargetVolumeSpec{PVC: name, Namespace: v.shop}
 	return download
@@ -159,7 +159,7 @@ func (v *volumes) downloadOf(name, snapshot string) *velerov2alpha1.DataDownload
 // gives up.
 func csiUploadsOfKilledAgents(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t, 1)
+	v := newVolumeSite(t, 1)
 	v.claim("data", corev1.PersistentVolumeFilesystem)
 	require.NoError(t, os.WriteFile(filepath.Join(v.dir(v.shop, "data"), "data"), []byte("before"), 0o600))
 	afterEachWrite(func(writes int64, goOn bool) (used int64) {
@@ -204,7 +204,7 @@ func afterEachWrite(attempt func(writes int64, other bool) (used int64)) {
 // writes.
 func csiDownloadsOfKilledAgents(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t, 1)
+	v := newVolumeSite(t, 1)
 	afterEachWrite(func(writes int64, deleted bool) (used int64) {
 		name := fmt.Sprintf("d%d-%t", writes, deleted)
 		target := v.target(name, csidriver.StorageClass)
@@ -263,7 +263,7 @@ func csiDownloadsOfKilledAgents(t *testing.T) {
 }
 
 // target creates a claim that waits for a volume with data, in the form in which restores leave it.
-func (v *volumes) target(name, class string) *corev1.PersistentVolumeClaim {
+func (v *volumeSite) target(name, class string) *corev1.PersistentVolumeClaim {
 	v.t.Helper()
 	mode := corev1.PersistentVolumeFilesystem
 	claim := &corev1.PersistentVolumeClaim{

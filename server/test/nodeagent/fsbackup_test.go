@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -365,12 +365,12 @@ func TestAcceptVolumes_FSBackup(t *testing.T) {
 	f.read(&stored, "backups", "b", "b-podvolumebackups.json.gz")
 	require.Len(t, stored, 2)
 	require.NotEmpty(t, stored[0].Status.SnapshotID)
-	var infos []snapshot.VolumeInfo
+	var infos []volumes.VolumeInfo
 	f.read(&infos, "backups", "b", "b-volumeinfo.json.gz")
 	require.Len(t, infos, 2)
 	for _, info := range infos {
-		require.Equal(t, snapshot.PodVolume, info.BackupMethod)
-		require.Equal(t, snapshot.Succeeded, info.Result)
+		require.Equal(t, volumes.PodVolume, info.BackupMethod)
+		require.Equal(t, volumes.Succeeded, info.Result)
 		require.Equal(t, "restic", info.PodVolume.UploaderType)
 		require.Equal(t, f.nodes[0], info.PodVolume.NodeName)
 		require.NotZero(t, info.PodVolume.Size)
@@ -401,7 +401,7 @@ func TestAcceptVolumes_FSBackup(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseCompleted, f.ended("killed").Status.Phase, "whatever the first server was doing")
 	require.Len(t, f.loadsOf(t.Context(), "killed"), 2, "none is made twice")
 
-	f.restoreInto(t, "restored", "restored-"+f.namespace, db)
+	f.restoreInto(t, "b", "restored", "restored-"+f.namespace, db)
 	f.failRestores(t, shop)
 
 	snapshots := filepath.Join(f.bucket, "restic", shop, "snapshots")
@@ -470,7 +470,6 @@ func (f *files) awaitFailed(r *velerov1.Restore, why string) {
 	require.Contains(f.t, f.results("restores", r.Name), why)
 }
 
-// loadsOf returns the PodVolumeBackups of a backup.
 func (f *files) loadsOf(ctx context.Context, backup string) []velerov1.PodVolumeBackup {
 	f.t.Helper()
 	var list velerov1.PodVolumeBackupList
@@ -479,13 +478,13 @@ func (f *files) loadsOf(ctx context.Context, backup string) []velerov1.PodVolume
 	return list.Items
 }
 
-// restoreInto restores backup b into another namespace and compares the volumes.
-func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod) {
+// restoreInto restores a backup into another namespace and compares the volumes.
+func (f *files) restoreInto(t *testing.T, backup, name, namespace string, db *corev1.Pod) {
 	t.Helper()
 	r := &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov1.RestoreSpec{
-			BackupName: "b", NamespaceMapping: map[string]string{db.Namespace: namespace},
+			BackupName: backup, NamespaceMapping: map[string]string{db.Namespace: namespace},
 			UploaderConfig: &velerov1.UploaderConfigForRestore{ParallelFilesDownload: 2},
 		},
 	}
@@ -535,5 +534,5 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 	}
 	described, err := f.cleat("restore", "describe", name, "--details")
 	require.NoError(t, err, described)
-	require.Contains(t, described, "restic Restores:")
+	require.Contains(t, described, string(loads.Items[0].Spec.UploaderType)+" Restores:")
 }

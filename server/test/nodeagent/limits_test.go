@@ -114,7 +114,7 @@ func TestAcceptVolumes_Moves(t *testing.T) {
 
 	lost := s.restore("lost", node, "no-such-snapshot")
 	kopia := s.backup("kopia", node)
-	kopia.Spec.UploaderType = velerov1.RepositoryTypeKopia
+	kopia.Spec.UploaderType = velerov1.RepositoryTypeKopia // the agent has restic alone
 	volume := s.backup("volume", node)
 	volume.Spec.Volume = "none"
 	gone := s.backup("gone", node)
@@ -124,7 +124,7 @@ func TestAcceptVolumes_Moves(t *testing.T) {
 	s.create(lost, kopia, volume, gone, foreign)
 	for key, want := range map[string]string{
 		"PodVolumeRestore/lost":  "no snapshot no-such-snapshot",
-		"PodVolumeBackup/kopia":  `no data mover for repositories of engine "kopia"`,
+		"PodVolumeBackup/kopia":  "cleat.dev/kopia",
 		"PodVolumeBackup/volume": "has no volume none",
 		"PodVolumeBackup/gone":   "pod " + s.namespace + "/gone does not exist any more",
 	} {

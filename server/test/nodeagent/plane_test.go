@@ -58,7 +58,6 @@ func (o *once) do(t *testing.T, f func(ctx context.Context) error) {
 	require.NoError(t, o.err)
 }
 
-// connect returns a client.
 func (p *plane) connect(t *testing.T) client.WithWatch {
 	t.Helper()
 	cluster := p.Get(t)

@@ -55,12 +55,12 @@ func TestAcceptPlugins_EveryBuiltInReplaced(t *testing.T) {
 		f.runAgent()
 		b := f.backUp("b", velerov1.BackupSpec{IncludedNamespaces: []string{shop}})
 		require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, f.results("backups", "b"))
-		f.restoreInto(t, "restored", "restored-"+f.namespace, db)
+		f.restoreInto(t, "b", "restored", "restored-"+f.namespace, db)
 		f.usesCopiesOnly()
 	})
 	t.Run("snapshots", func(t *testing.T) {
 		t.Parallel()
-		csiOnDirectories(t, func(v *volumes) { v.useCopies("default", "file") }).usesCopiesOnly()
+		csiOnDirectories(t, func(v *volumeSite) { v.useCopies("default", "file") }).usesCopiesOnly()
 	})
 }
 

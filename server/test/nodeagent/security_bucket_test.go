@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
@@ -177,14 +177,14 @@ func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	require.NotZero(t, had)
 
 	var loads []any
-	var infos []snapshot.VolumeInfo
+	var infos []volumes.VolumeInfo
 	for _, load := range f.loadsOf(t.Context(), "victim") {
 		load.Name = "of-evil-" + load.Name
 		load.Spec.Tags["backup"] = "evil"
 		loads = append(loads, load)
-		infos = append(infos, snapshot.VolumeInfo{
+		infos = append(infos, volumes.VolumeInfo{
 			PVCNamespace: shop, PVCName: "data", SnapshotDataMoved: true,
-			DataMovement: &snapshot.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: load.Status.SnapshotID},
+			DataMovement: &volumes.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: load.Status.SnapshotID},
 		})
 	}
 	f.plantFile("evil", "volumeinfo", infos)

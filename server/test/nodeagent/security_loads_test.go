@@ -61,7 +61,7 @@ func (s *site) creator() client.Client {
 // and to move volumes of pods. The agent refuses each load with the reason.
 func TestAcceptSecurity_Loads(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t, 1)
+	v := newVolumeSite(t, 1)
 	v.claim("data", corev1.PersistentVolumeFilesystem)
 	require.NoError(t, os.WriteFile(filepath.Join(v.dir(v.shop, "data"), "hold"), nil, 0o600))
 	important := v.important()
@@ -145,7 +145,7 @@ func TestAcceptSecurity_Loads(t *testing.T) {
 }
 
 // important returns the snapshot of a user, which is bound and retained.
-func (v *volumes) important() *snapshotv1.VolumeSnapshot {
+func (v *volumeSite) important() *snapshotv1.VolumeSnapshot {
 	v.t.Helper()
 	claim, class := "data", v.snapshotClassOf(snapshotv1.VolumeSnapshotContentRetain)
 	vs := &snapshotv1.VolumeSnapshot{
@@ -162,7 +162,7 @@ func (v *volumes) important() *snapshotv1.VolumeSnapshot {
 }
 
 // snapshotClassOf creates a class of snapshots with a deletion policy.
-func (v *volumes) snapshotClassOf(policy snapshotv1.DeletionPolicy) string {
+func (v *volumeSite) snapshotClassOf(policy snapshotv1.DeletionPolicy) string {
 	v.t.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-kept"}, Driver: csidriver.Name,
 		DeletionPolicy: policy}
@@ -173,7 +173,7 @@ func (v *volumes) snapshotClassOf(policy snapshotv1.DeletionPolicy) string {
 
 // neverMoves shows that the agent refuses loads of the volumes of a pod that come from objects of the cluster,
 // although they are signed.
-func (v *volumes) neverMoves() {
+func (v *volumeSite) neverMoves() {
 	v.t.Helper()
 	v.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}})
@@ -209,7 +209,7 @@ func (v *volumes) neverMoves() {
 
 // hidesKey requires that nothing in the bucket and in the namespace contains the key of a run, or the secret from
 // which it is derived.
-func (v *volumes) hidesKey(kind string, run client.Object) {
+func (v *volumeSite) hidesKey(kind string, run client.Object) {
 	v.t.Helper()
 	secret := new(corev1.Secret)
 	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName},

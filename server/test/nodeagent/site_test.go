@@ -160,7 +160,6 @@ func newEmptySite(t *testing.T, p *plane) *site {
 	return s
 }
 
-// isRestore reports whether an object is a load, and whether it belongs to a Restore.
 func isRestore(object client.Object) (restore, load bool) {
 	switch object.(type) {
 	case *velerov1.PodVolumeRestore, *velerov2alpha1.DataDownload:

@@ -33,16 +33,16 @@ import (
 
 // volumes is a site with the volumes of a CSI driver, in a namespace shop, and pods that run in the form that agents
 // can use.
-type volumes struct {
+type volumeSite struct {
 	*site
 	rest  *rest.Config
 	shop  string
 	store string // directory of the bucket
 }
 
-func newVolumes(t *testing.T, nodes int) *volumes {
+func newVolumeSite(t *testing.T, nodes int) *volumeSite {
 	t.Helper()
-	v := &volumes{site: newSite(t, nodes)}
+	v := &volumeSite{site: newSite(t, nodes)}
 	var err error
 	v.rest, err = clientcmd.BuildConfigFromFlags("", shared.Get(t).Kubeconfig)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func newVolumes(t *testing.T, nodes int) *volumes {
 }
 
 // class creates a storage class of the driver with the name of the shop and a suffix.
-func (v *volumes) class(suffix string, change func(*storagev1.StorageClass)) string {
+func (v *volumeSite) class(suffix string, change func(*storagev1.StorageClass)) string {
 	v.t.Helper()
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-" + suffix},
 		Provisioner: csidriver.Name}
@@ -70,7 +70,7 @@ func (v *volumes) class(suffix string, change func(*storagev1.StorageClass)) str
 }
 
 // snapshotClass creates a class of snapshots that are ready when a file exists.
-func (v *volumes) snapshotClass(readyWith string) string {
+func (v *volumeSite) snapshotClass(readyWith string) string {
 	v.t.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{
 		ObjectMeta: metav1.ObjectMeta{Name: v.shop + "-later"}, Driver: csidriver.Name,
@@ -83,7 +83,7 @@ func (v *volumes) snapshotClass(readyWith string) string {
 }
 
 // claim creates a claim of the driver, and waits until it has a volume.
-func (v *volumes) claim(name string, mode corev1.PersistentVolumeMode) {
+func (v *volumeSite) claim(name string, mode corev1.PersistentVolumeMode) {
 	v.t.Helper()
 	class := csidriver.StorageClass
 	require.NoError(v.t, v.client.Create(v.t.Context(), &corev1.PersistentVolumeClaim{
@@ -97,7 +97,7 @@ func (v *volumes) claim(name string, mode corev1.PersistentVolumeMode) {
 }
 
 // dir returns the directory of the volume of a claim.
-func (v *volumes) dir(namespace, name string) string {
+func (v *volumeSite) dir(namespace, name string) string {
 	return v.plane.disks.Volume(v.volume(namespace, name).Spec.CSI.VolumeHandle)
 }
 
@@ -106,7 +106,7 @@ const unscheduled = "unscheduled-"
 
 // runPods schedules the pods of the site that expose volumes, when their claims are bound, and mounts the volumes like
 // a kubelet, until the test ends. A volume is moved to the mount path of a kubelet, and the driver finds it there.
-func (v *volumes) runPods() {
+func (v *volumeSite) runPods() {
 	ctx := v.t.Context()
 	pods, err := v.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(v.namespace))
 	require.NoError(v.t, err)
@@ -136,14 +136,13 @@ func (v *volumes) runPods() {
 }
 
 // ending reports whether a pod has been deleted, or is being deleted, so that it cannot run any more.
-func (v *volumes) ending(ctx context.Context, pod *corev1.Pod) bool {
+func (v *volumeSite) ending(ctx context.Context, pod *corev1.Pod) bool {
 	now := new(corev1.Pod)
 	err := v.client.Get(ctx, client.ObjectKeyFromObject(pod), now)
 	return apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.DeletionTimestamp != nil)
 }
 
-// run runs one pod.
-func (v *volumes) run(ctx context.Context, pod *corev1.Pod) error {
+func (v *volumeSite) run(ctx context.Context, pod *corev1.Pod) error {
 	node := v.nodes[len(pod.Name)%len(v.nodes)]
 	if wanted := pod.Spec.NodeSelector[corev1.LabelHostname]; wanted != "" {
 		node = wanted
@@ -194,11 +193,11 @@ func (v *volumes) run(ctx context.Context, pod *corev1.Pod) error {
 const selectedNode = "volume.kubernetes.io/selected-node"
 
 // late returns the name of the storage class of the site whose volumes are made for pods, if there is one.
-func (v *volumes) late() string { return v.shop + "-late" }
+func (v *volumeSite) late() string { return v.shop + "-late" }
 
 // mount moves a volume of the driver to the mount path of a kubelet in a pod. The device of a block volume is made
 // from a file in the volume.
-func (v *volumes) mount(pod string, pv *corev1.PersistentVolume) error {
+func (v *volumeSite) mount(pod string, pv *corev1.PersistentVolume) error {
 	volume, at := v.plane.disks.Volume(pv.Spec.CSI.VolumeHandle), filepath.Join(pod, "volumes/kubernetes.io~csi", pv.Name)
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
@@ -242,7 +241,7 @@ const deviceSize = 4 << 20
 var oneGi = resource.MustParse("1Gi")
 
 // agents starts an agent for each node, in a pod of its own.
-func (v *volumes) agents(args ...string) []*agent {
+func (v *volumeSite) agents(args ...string) []*agent {
 	v.t.Helper()
 	var all []*agent
 	for _, node := range v.nodes {
@@ -252,7 +251,7 @@ func (v *volumes) agents(args ...string) []*agent {
 }
 
 // agentPod creates the pod of the agent of a node, unless it exists.
-func (v *volumes) agentPod(node string) *corev1.Pod {
+func (v *volumeSite) agentPod(node string) *corev1.Pod {
 	v.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "agent-" + node}}
 	if v.client.Get(v.t.Context(), client.ObjectKeyFromObject(pod), pod) == nil {
@@ -269,7 +268,7 @@ func (v *volumes) agentPod(node string) *corev1.Pod {
 }
 
 // serve starts a server.
-func (v *volumes) serve(args ...string) *agent {
+func (v *volumeSite) serve(args ...string) *agent {
 	v.t.Helper()
 	base := []string{
 		"server", "--kubeconfig", shared.Get(v.t).Kubeconfig, "--namespace", v.namespace, "--metrics-address", "0",
@@ -282,7 +281,7 @@ func (v *volumes) serve(args ...string) *agent {
 }
 
 // readJSON decodes a compressed file of the bucket.
-func readJSON[T any](v *volumes, path ...string) (value T) {
+func readJSON[T any](v *volumeSite, path ...string) (value T) {
 	v.t.Helper()
 	file, err := os.Open(filepath.Join(append([]string{v.store}, path...)...))
 	require.NoError(v.t, err)
@@ -294,7 +293,7 @@ func readJSON[T any](v *volumes, path ...string) (value T) {
 }
 
 // ended waits until a backup or restore has ended, and returns its results.
-func (v *volumes) ended(object client.Object, phase func() string, results string) string {
+func (v *volumeSite) ended(object client.Object, phase func() string, results string) string {
 	v.t.Helper()
 	v.eventually(object.GetName()+" has ended", func() (bool, error) {
 		err := v.client.Get(v.t.Context(), client.ObjectKeyFromObject(object), object)

@@ -90,7 +90,6 @@ func treePod(name string) *corev1.Pod {
 	}
 }
 
-// claimed returns the volume "claimed".
 func claimed(claim string) corev1.Volume {
 	return corev1.Volume{Name: "claimed", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},

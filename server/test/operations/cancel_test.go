@@ -179,8 +179,7 @@ func TestAcceptOperations_Orphans(t *testing.T) {
 			s.AwaitBackup("b", test.phase)
 			if test.phase == velerov1.BackupPhaseInProgress {
 				s.Eventually("the start is recorded", func(ctx context.Context) (bool, error) {
-					return isRecorded(ctx, s, "first"),
-						nil
+					return isRecorded(ctx, s, "first"), nil
 				})
 			}
 			server.Kill()
@@ -218,8 +217,7 @@ func TestAcceptOperations_FilesOfVelero(t *testing.T) {
 		"missing": {phase: velerov1.BackupPhasePartiallyFailed, message: "record of its asynchronous operations is lost"},
 		"empty": {file: func(*velerov1.Backup, string) []byte { return nil }, phase: velerov1.BackupPhasePartiallyFailed,
 			message: "damaged"},
-		"truncated": {file: func(b *velerov1.Backup,
-			id string) []byte {
+		"truncated": {file: func(b *velerov1.Backup, id string) []byte {
 			z := site.Zipped(t, operations(b, id))
 			return z[:len(z)/2]
 		},

@@ -26,8 +26,7 @@ func awaitReason(s *site.Site, name, reason string) {
 		var list eventsv1.EventList
 		err := s.Client.List(ctx, &list, client.InNamespace(s.Namespace))
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return e.Regarding.Name == name &&
-				e.Reason == reason
+			return e.Regarding.Name == name && e.Reason == reason
 		}), err
 	})
 }

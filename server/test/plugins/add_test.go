@@ -47,8 +47,7 @@ func imageWith(t *testing.T, write func(*tar.Writer)) v1.Image {
 	w := tar.NewWriter(&data)
 	write(w)
 	require.NoError(t, w.Close())
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser,
-		error) {
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data.Bytes())), nil
 	})
 	require.NoError(t, err)

@@ -73,8 +73,7 @@ func Layer(files map[string]string) (v1.Layer, error) {
 		return nil, err
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(content.Bytes())),
-			nil
+		return io.NopCloser(bytes.NewReader(content.Bytes())), nil
 	})
 }
 

@@ -153,20 +153,21 @@ func lockDir(dir string) (lock *os.File, err error) {
 	return lock, nil
 }
 
-// moduleRoot returns the nearest directory with a go.mod, from the working directory upwards.
+// moduleRoot returns the nearest directory that is the root of the module of the project, from the working directory
+// upwards. Modules inside of it are passed.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		_, err := os.Stat(filepath.Join(dir, "go.mod"))
-		if err == nil {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(text, []byte("module github.com/cleat-dev/cleat\n")) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
-		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
-			return "", fmt.Errorf("find the root of the module: %w", err)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || parent == dir {
+			return "", fmt.Errorf("find the root of the module: %w", errors.Join(err, fs.ErrNotExist))
 		}
 		dir = parent
 	}

@@ -271,8 +271,7 @@ func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 		"an excluded namespace": {func(b *velerov1.BackupSpec) { b.ExcludedNamespaces = []string{"nowhere"} },
 			"spec.excludedNamespaces: nowhere matches no namespace of the cluster"},
 		"a pattern of namespaces": {func(b *velerov1.BackupSpec) {
-			b.IncludedNamespaces = append(b.IncludedNamespaces,
-				"nowhere-*")
+			b.IncludedNamespaces = append(b.IncludedNamespaces, "nowhere-*")
 		},
 			"spec.includedNamespaces: nowhere-* matches no namespace of the cluster"},
 		"a selector": {func(b *velerov1.BackupSpec) {

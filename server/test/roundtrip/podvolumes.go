@@ -242,7 +242,6 @@ func (p *podVolumes) run(ctx context.Context, pod *corev1.Pod) error {
 	return p.awaitRunning(ctx, pod)
 }
 
-// pod returns a pod with a volume.
 func (p *podVolumes) pod(name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}, Spec: podSpec()}
 	pod.Spec.Volumes = []corev1.Volume{

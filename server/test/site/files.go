@@ -256,7 +256,7 @@ func (s *Site) VeleroMade(name string, extra map[string]string, moved bool) {
 			upload = `,"velero.io/data-upload-name":"velero/u"`
 		}
 		add("persistentvolumeclaims", ns, claim, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"`+
-			claim+`","namespace":"NS",
+			claim+`","namespace":"NS","uid":"u",
 			"annotations":{"pv.kubernetes.io/bind-completed":"yes"`+upload+`}},"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"NS-`+claim+`",
 			"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Bound"}}`)
 	}

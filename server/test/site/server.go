@@ -160,8 +160,7 @@ func (v *Server) Measures(patterns ...string) {
 	for _, pattern := range patterns {
 		line := regexp.MustCompile(`(?m)^` + strings.NewReplacer("{", `\{`, "}", `\}`).Replace(pattern) + `$`)
 		v.Site.Eventually("a metric "+pattern, func(context.Context) (bool, error) {
-			return line.MatchString(v.Metrics()),
-				nil
+			return line.MatchString(v.Metrics()), nil
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
@@ -79,7 +79,7 @@ func expiredOnArrival(t *testing.T) {
 
 	named := snapshots[0]
 	named.Spec.BackupName = "evil"
-	plant(s, []snapshot.Snapshot{named}, "evil", "volumesnapshots")
+	plant(s, []volumes.Snapshot{named}, "evil", "volumesnapshots")
 	s.StoreMetadata("victim", "evil", expired)
 	s.Eventually("the expired backup is gone",
 		func(context.Context) (bool, error) { return len(s.Files("backups/evil")) == 0, nil })
@@ -88,7 +88,7 @@ func expiredOnArrival(t *testing.T) {
 	server.AwaitLine("kept", taken[0])
 
 	// A user who deletes such a backup is shown the names, and confirms the deletion.
-	plant(s, []snapshot.Snapshot{named}, "doubtful", "volumesnapshots")
+	plant(s, []volumes.Snapshot{named}, "doubtful", "volumesnapshots")
 	s.StoreMetadata("victim", "doubtful", nil)
 	s.AwaitNames("doubtful", "victim")
 	_, stderr, err := s.Run("backup", "delete", "doubtful", "--confirm", "--wait")

@@ -23,7 +23,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 	"github.com/cleat-dev/cleat/server/test/site"
@@ -37,10 +37,10 @@ var driver struct {
 	err  error
 }
 
-// volumes is a site on the control plane with the volumes of a CSI driver.
-type volumes struct{ *site.Site }
+// volumeSite is a site on the control plane with the volumes of a CSI driver.
+type volumeSite struct{ *site.Site }
 
-func newVolumes(t *testing.T) *volumes {
+func newVolumeSite(t *testing.T) *volumeSite {
 	t.Helper()
 	s := site.NewIn(t, storage.Installed(t), "cleat.dev/file")
 	scheme, err := app.Scheme()
@@ -59,14 +59,14 @@ func newVolumes(t *testing.T) *volumes {
 		}
 	})
 	require.NoError(t, driver.err)
-	v := &volumes{s}
+	v := &volumeSite{s}
 	s.Shop = s.Workload(1)
 	v.class("chosen", nil)
 	return v
 }
 
 // class creates a VolumeSnapshotClass with a name of its own, unless it is the one with the label.
-func (v *volumes) class(name string, parameters map[string]string) string {
+func (v *volumeSite) class(name string, parameters map[string]string) string {
 	v.T.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: csidriver.Name,
@@ -86,7 +86,7 @@ func (v *volumes) class(name string, parameters map[string]string) string {
 
 // claim creates a claim in the shop with a volume of the driver that has some bytes. class is the class of its
 // snapshots, or "" for the default.
-func (v *volumes) claim(name, class string) {
+func (v *volumeSite) claim(name, class string) {
 	v.T.Helper()
 	size, storageClass := corev1.ResourceList{"storage": resource.MustParse("1Gi")}, csidriver.StorageClass
 	claim := &corev1.PersistentVolumeClaim{
@@ -104,13 +104,13 @@ func (v *volumes) claim(name, class string) {
 }
 
 // dir returns the directory of the volume of a claim, once it is bound.
-func (v *volumes) dir(namespace, name string) string {
+func (v *volumeSite) dir(namespace, name string) string {
 	v.T.Helper()
 	return driver.Volume(v.volume(namespace, name).Spec.CSI.VolumeHandle)
 }
 
 // volume returns the volume of a claim, once it is bound.
-func (v *volumes) volume(namespace, name string) *corev1.PersistentVolume {
+func (v *volumeSite) volume(namespace, name string) *corev1.PersistentVolume {
 	v.T.Helper()
 	var claim corev1.PersistentVolumeClaim
 	v.Eventually("claim "+namespace+"/"+name+" is bound", func(ctx context.Context) (bool, error) {
@@ -122,13 +122,13 @@ func (v *volumes) volume(namespace, name string) *corev1.PersistentVolume {
 	return &pv
 }
 
-func (v *volumes) write(namespace, name, content string) {
+func (v *volumeSite) write(namespace, name, content string) {
 	v.T.Helper()
 	require.NoError(v.T, os.WriteFile(filepath.Join(v.dir(namespace, name), "data"), []byte(content), 0o600))
 }
 
 // content returns the bytes in the volume of a claim, or "" if it is empty.
-func (v *volumes) content(namespace, name string) string {
+func (v *volumeSite) content(namespace, name string) string {
 	v.T.Helper()
 	data, err := os.ReadFile(filepath.Join(v.dir(namespace, name), "data"))
 	if !os.IsNotExist(err) {
@@ -138,7 +138,7 @@ func (v *volumes) content(namespace, name string) string {
 }
 
 // begin creates a backup of the shop.
-func (v *volumes) begin(name string, change func(*velerov1.Backup)) {
+func (v *volumeSite) begin(name string, change func(*velerov1.Backup)) {
 	v.T.Helper()
 	b := &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name}, Spec: velerov1.BackupSpec{
@@ -152,7 +152,7 @@ func (v *volumes) begin(name string, change func(*velerov1.Backup)) {
 }
 
 // errors returns the errors of a backup as one text.
-func (v *volumes) errors(backup string) string {
+func (v *volumeSite) errors(backup string) string {
 	v.T.Helper()
 	text, err := json.Marshal(site.ReadJSON[results.Results](v.T, v.Site, "backups", backup, backup+"-results.gz"))
 	require.NoError(v.T, err)
@@ -160,13 +160,13 @@ func (v *volumes) errors(backup string) string {
 }
 
 // infos returns the file volumeinfo of a backup.
-func (v *volumes) infos(backup string) []snapshot.VolumeInfo {
+func (v *volumeSite) infos(backup string) []volumes.VolumeInfo {
 	v.T.Helper()
-	return site.ReadJSON[[]snapshot.VolumeInfo](v.T, v.Site, "backups", backup, backup+"-volumeinfo.json.gz")
+	return site.ReadJSON[[]volumes.VolumeInfo](v.T, v.Site, "backups", backup, backup+"-volumeinfo.json.gz")
 }
 
 // taken returns the snapshots at the storage system of volumes of the shop, sorted.
-func (v *volumes) taken() []string {
+func (v *volumeSite) taken() []string {
 	v.T.Helper()
 	ids, err := driver.SnapshotsOf(func(volume string) bool {
 		var list corev1.PersistentVolumeList
@@ -180,7 +180,7 @@ func (v *volumes) taken() []string {
 }
 
 // leavesNothing waits until the cluster has no snapshots of the shop and its copies, and no records of any.
-func (v *volumes) leavesNothing() {
+func (v *volumeSite) leavesNothing() {
 	v.T.Helper()
 	ofShop := func(namespace string) bool { return strings.HasPrefix(namespace, v.Shop) }
 	v.Eventually("no objects of snapshots are left", func(ctx context.Context) (bool, error) {
@@ -193,7 +193,7 @@ func (v *volumes) leavesNothing() {
 		if err := v.Client.List(ctx, &contents); err != nil {
 			return false, err
 		}
-		err := v.Client.List(ctx, &records, client.InNamespace(v.Namespace), client.HasLabels{snapshot.OwnerLabel})
+		err := v.Client.List(ctx, &records, client.InNamespace(v.Namespace), client.HasLabels{volumes.OwnerLabel})
 		left := slices.ContainsFunc(contents.Items,
 			func(c snapshotv1.VolumeSnapshotContent) bool { return ofShop(c.Spec.VolumeSnapshotRef.Namespace) }) ||
 			slices.ContainsFunc(snapshots.Items, func(vs snapshotv1.VolumeSnapshot) bool { return ofShop(vs.Namespace) })
@@ -202,7 +202,9 @@ func (v *volumes) leavesNothing() {
 }
 
 // restore restores a backup, into another namespace unless that is "", and returns the restore with its results.
-func (v *volumes) restore(name, backup, into string, change func(*velerov1.RestoreSpec)) (*velerov1.Restore, string) {
+func (v *volumeSite) restore(
+	name, backup, into string, change func(*velerov1.RestoreSpec),
+) (*velerov1.Restore, string) {
 	v.T.Helper()
 	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
 		Spec: velerov1.RestoreSpec{BackupName: backup}}
@@ -237,7 +239,7 @@ func TestAcceptVolumes_CSISnapshots(t *testing.T) {
 // csiOfLeastPrivilege takes a snapshot with a server that is not a cluster admin, and restores and deletes it.
 func csiOfLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t)
+	v := newVolumeSite(t)
 	v.claim("data", "")
 	pv := v.volume(v.Shop, "data")
 	pv.Labels = map[string]string{"tier": "db"}
@@ -266,7 +268,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 
 func csiThereAndBack(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t)
+	v := newVolumeSite(t)
 	v.claim("data", "")
 	server := v.Serve("--features", "EnableCSI")
 	v.Available()
@@ -307,14 +309,14 @@ func csiThereAndBack(t *testing.T) {
 	require.NotNil(t, infos[0].StartTimestamp)
 	require.NotNil(t, infos[0].CompletionTimestamp)
 	ready := true
-	require.Equal(t, snapshot.VolumeInfo{
-		PVCNamespace: v.Shop, PVCName: "data", PVName: infos[0].PVName, BackupMethod: snapshot.CSI,
-		PreserveLocalSnapshot: true, Result: snapshot.Succeeded,
-		CSI: &snapshot.CSIInfo{
+	require.Equal(t, volumes.VolumeInfo{
+		PVCNamespace: v.Shop, PVCName: "data", PVName: infos[0].PVName, BackupMethod: volumes.CSI,
+		PreserveLocalSnapshot: true, Result: volumes.Succeeded,
+		CSI: &volumes.CSIInfo{
 			SnapshotHandle: taken[0], Size: 1 << 30, Driver: csidriver.Name, VSCName: contents[0].Name,
 			OperationID: infos[0].CSI.OperationID, ReadyToUse: &ready,
 		},
-		PV:             &snapshot.PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"tier": "db"}},
+		PV:             &volumes.PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"tier": "db"}},
 		StartTimestamp: infos[0].StartTimestamp, CompletionTimestamp: infos[0].CompletionTimestamp,
 	}, infos[0])
 	require.True(t, strings.HasPrefix(infos[0].CSI.OperationID, v.Shop+"/"+snapshots[0].Name+"/"))
@@ -326,9 +328,9 @@ func csiThereAndBack(t *testing.T) {
 	require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, text)
 	require.Equal(t, "before", v.content(v.Shop+"-copy", "data"))
 	require.Equal(t, "after", v.content(v.Shop, "data"))
-	made := site.ReadJSON[[]snapshot.RestoreVolumeInfo](t, v.Site, "restores", "copy", "copy-volumeinfo.json.gz")
+	made := site.ReadJSON[[]volumes.RestoreVolumeInfo](t, v.Site, "restores", "copy", "copy-volumeinfo.json.gz")
 	require.Len(t, made, 1)
-	require.Equal(t, []any{"data", snapshot.CSI, taken[0]}, []any{made[0].PVCName, made[0].RestoreMethod,
+	require.Equal(t, []any{"data", volumes.CSI, taken[0]}, []any{made[0].PVCName, made[0].RestoreMethod,
 		made[0].CSI.SnapshotHandle})
 	pv = v.volume(v.Shop+"-copy", "data")
 	require.Equal(t, "db", pv.Labels["tier"])
@@ -358,7 +360,7 @@ func csiThereAndBack(t *testing.T) {
 	v.leavesNothing()
 
 	// Another cluster, which has the backup from the bucket only, restores it and deletes it with its snapshot.
-	other := newVolumes(t)
+	other := newVolumeSite(t)
 	var location, own velerov1.BackupStorageLocation
 	require.NoError(t, v.Client.Get(t.Context(), v.Key("default"), &location))
 	require.NoError(t, v.Client.Get(t.Context(), other.Key("default"), &own))
@@ -386,7 +388,7 @@ func csiThereAndBack(t *testing.T) {
 }
 
 // drop deletes a claim with its volume, and waits for that.
-func (v *volumes) drop(name string) {
+func (v *volumeSite) drop(name string) {
 	v.T.Helper()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: v.Shop, Name: name}}
 	require.NoError(v.T, v.Client.Delete(v.T.Context(), claim))
@@ -400,7 +402,7 @@ func (v *volumes) drop(name string) {
 // one.
 func csiAsChosen(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t)
+	v := newVolumeSite(t)
 	v.claim("plain", "")
 	v.claim("own", v.class("own", nil))
 	v.claim("lost", "none")
@@ -477,8 +479,8 @@ func csiAsChosen(t *testing.T) {
 // csiFailures shows that a snapshot that is not made, or never ready, is an error, and that nothing of it remains.
 func csiFailures(t *testing.T) {
 	t.Parallel()
-	const patience = time.Minute // enough for the other snapshot to be ready on a busy machine
-	v := newVolumes(t)
+	const patience = time.Minute // in which the other snapshot is made and ready on a busy machine
+	v := newVolumeSite(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	v.claim("good", "")
 	v.claim("unmade", v.class("unmade", map[string]string{csidriver.MadeWith: missing}))
@@ -518,7 +520,7 @@ func csiFailures(t *testing.T) {
 // server takes the snapshot again, or waits for it. Snapshots of a backup that is deleted meanwhile are removed.
 func csiOfKilledServers(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t)
+	v := newVolumeSite(t)
 	gates := t.TempDir()
 	made, ready := filepath.Join(gates, "made"), filepath.Join(gates, "ready")
 	v.claim("data", v.class("gated", map[string]string{csidriver.MadeWith: made, csidriver.ReadyWith: ready}))
@@ -580,7 +582,7 @@ func csiOfKilledServers(t *testing.T) {
 // TestAcceptVolumes_WaitIsExplained restores a claim whose storage class does not exist.
 func TestAcceptVolumes_WaitIsExplained(t *testing.T) {
 	t.Parallel()
-	v := newVolumes(t)
+	v := newVolumeSite(t)
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: v.Namespace}, Provisioner: csidriver.Name}
 	require.NoError(t, v.Client.Create(t.Context(), class))
 	t.Cleanup(func() { _ = v.Client.Delete(context.Background(), class) })

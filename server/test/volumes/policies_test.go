@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
@@ -33,7 +33,7 @@ func (d *disks) of(backup string) (snapshots string, skipped map[string]string) 
 	var taken []string
 	skipped = map[string]string{}
 	for _, info := range infos {
-		if info.BackupMethod == snapshot.Native {
+		if info.BackupMethod == volumes.Native {
 			taken = append(taken, info.PVCName)
 			continue
 		}

@@ -133,7 +133,6 @@ func scanMetadata(raw []byte, at int) (metadata, int) {
 	return found, end
 }
 
-// object returns the identity.
 func (p identity) object(raw []byte) (Object, error) {
 	var in metadata
 	if at := p.metadata.from; at > 0 && string(p.metadata.of(raw)) != "null" {

@@ -16,15 +16,13 @@ func TestIdentifiersMustNameAnObject(t *testing.T) {
 		id   *shared.ResourceIdentifier
 		want string
 	}{
-		"namespaced": {&shared.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"},
-			""},
+		"namespaced":     {&shared.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"}, ""},
 		"cluster-scoped": {&shared.ResourceIdentifier{Resource: "persistentvolumes", Name: "a"}, ""},
 		"RBAC has odd names": {&shared.ResourceIdentifier{Group: "rbac.authorization.k8s.io", Resource: "clusterroles",
 			Name: "system:node..x"}, ""},
 		"nil":         {nil, `additionalItems[1] ("/") must name a resource and an object`},
 		"no resource": {&shared.ResourceIdentifier{Namespace: "n", Name: "a"}, "must name a resource"},
-		"no name": {&shared.ResourceIdentifier{Resource: "pods", Namespace: "n"},
-			"must name a resource and an object"},
+		"no name":     {&shared.ResourceIdentifier{Resource: "pods", Namespace: "n"}, "must name a resource and an object"},
 		"a path as name": {&shared.ResourceIdentifier{Resource: "pods", Name: "../../etc/passwd"},
 			`"../../etc/passwd" cannot be part`},
 		"parent as namespace": {&shared.ResourceIdentifier{Resource: "pods", Namespace: "..", Name: "a"},

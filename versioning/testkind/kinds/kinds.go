@@ -1,4 +1,4 @@
-// Package kinds is the list of the versions of the kinds that only tests know.
+// Package kinds is the list of the versions of the kinds for tests.
 package kinds
 
 import (
@@ -6,7 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/testkind/versioning/itemweigher"
 )
 
-// ItemWeigher tells how much room items take in a backup.
+// ItemWeigher estimates the size of items in a backup.
 func ItemWeigher() versioning.Kind[itemweigher.Weigher] {
 	return versioning.NewKind(
 		itemweigher.V1(),

@@ -93,7 +93,6 @@ var backupTemplateRequired = []string{
 	".resourcePolicy.name",
 }
 
-// below returns paths with a prefix.
 func below(prefix string, paths []string) []string {
 	var moved []string
 	for _, path := range paths {
@@ -176,8 +175,7 @@ func expectations() map[string]expectation {
 				age,
 				{Name: "Paused", Type: "boolean", JSONPath: ".spec.paused"},
 			},
-			required: append([]string{".spec.schedule", ".spec.template"},
-				below(".spec.template", backupTemplateRequired)...),
+			required: append([]string{".spec.schedule", ".spec.template"}, below(".spec.template", backupTemplateRequired)...),
 			enums: map[string][]string{
 				".status.phase": {"New", "Enabled", "FailedValidation"},
 				".spec.template.hooks.resources[].pre[].exec.onError":  hookModes,
@@ -288,7 +286,6 @@ func expectations() map[string]expectation {
 	}
 }
 
-// group returns the group and version of a kind.
 func (e expectation) group() string { return "velero.io/" + cmp.Or(e.version, "v1") }
 
 // readDefinitions returns the embedded definitions by kind.

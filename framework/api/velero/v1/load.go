@@ -123,6 +123,10 @@ const (
 	// plugins has it.
 	StoredVolumesAnnotation = "cleat.dev/stored-volumes"
 
+	// UploaderTypeAnnotation is the engine with which the volumes of a backup are stored, "kopia" or "restic". Only the copy
+	// of the Backup for plugins has it.
+	UploaderTypeAnnotation = "cleat.dev/uploader-type"
+
 	// LoadSignatureAnnotation of a load is the signature of whoever has created it.
 	LoadSignatureAnnotation = "cleat.dev/load-signature"
 
@@ -137,20 +141,4 @@ func (c *UploaderConfigForBackup) MoverSettings() map[string]string {
 		return nil
 	}
 	return map[string]string{"ParallelFilesUpload": strconv.Itoa(c.ParallelFilesUpload)}
-}
-
-// BuiltInDataMover is the data mover of backups that name none, and of those that name Velero's own. A DataUpload never
-// names that, because Velero's agents would move the data, too.
-const BuiltInDataMover = "cleat.dev/restic"
-
-// IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
-// mover.
-func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
-
-// DataMoverFor returns the name of the data mover that moves the data of a backup whose spec.datamover is name.
-func DataMoverFor(name string) string {
-	if IsVeleroDataMover(name) {
-		return BuiltInDataMover
-	}
-	return name
 }

@@ -14,10 +14,7 @@ var SchemeGroupVersion = schema.GroupVersion{Group: v1.GroupName, Version: "v2al
 // AddToScheme adds the kinds of this package, their lists and the meta types of the group (list, watch and delete
 // options) to scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion,
-		&DataDownload{}, &DataDownloadList{},
-		&DataUpload{}, &DataUploadList{},
-	)
+	scheme.AddKnownTypes(SchemeGroupVersion, &DataDownload{}, &DataDownloadList{}, &DataUpload{}, &DataUploadList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

@@ -169,7 +169,6 @@ func Selects(included, excluded []string, names ...string) bool {
 	return (len(included) == 0 || matches(included)) && !matches(without)
 }
 
-// namespaceFor returns a namespace that is included.
 func namespaceFor(included []string) string {
 	if len(included) == 0 || included[0] == "*" {
 		return "conformance"

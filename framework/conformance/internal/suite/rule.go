@@ -30,7 +30,6 @@ type Rule struct {
 // Check returns what is wrong with a subject. An error of Skip says why the rule could not be checked.
 type Check func(context.Context, *Subject) error
 
-// appliesTo reports whether the rule applies to a kind.
 func (r Rule) appliesTo(kind string) bool {
 	return slices.Contains(r.Kinds, kind) || kind != Process && slices.Contains(r.Kinds, AnyKind)
 }

@@ -71,14 +71,12 @@ func actionDefects() map[string]defect {
 				return &shared.ResourceSelector{Selector: "app=(db"}, nil
 			}
 		}},
-		"action-item/crash": onRequest(func(context.Context,
-			request) error {
+		"action-item/crash": onRequest(func(context.Context, request) error {
 			go func() { panic("out of ideas") }()
 			select {}
 		}),
 		"action-item/panicked": onRequest(func(context.Context, request) error {
-			return status.Error(codes.Aborted,
-				"plugin panicked: nil")
+			return status.Error(codes.Aborted, "plugin panicked: nil")
 		}),
 		"action-item/hang":   onRequest(func(context.Context, request) error { select {} }).waiting(),
 		"action-item/silent": onRequest(func(context.Context, request) error { return status.Error(codes.Unknown, " ") }),

@@ -141,7 +141,6 @@ func onQueueInstead(decide queue) defect {
 	return defect{kind: "QueueAdmission", plant: func(p *program) { p.queue = decide }}
 }
 
-// queueDefects returns defects of QueueAdmissions.
 func queueDefects() map[string]defect {
 	eachWait := func(change func(req decideRequest, wait *queueadmissionv1.Wait)) defect {
 		return onQueue(nil, func(req decideRequest, decided decideResponse) {
@@ -178,8 +177,7 @@ func queueDefects() map[string]defect {
 		"queue-waits/missing": onQueue(nil, func(_ decideRequest, decided decideResponse) { decided.Waits = nil }),
 		"queue-waits/word":    eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) { wait.Reason = "no room" }),
 		"queue-waits/message": eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) { wait.Message = "" }),
-		"queue-blockers/self": eachWait(func(_ decideRequest,
-			wait *queueadmissionv1.Wait) {
+		"queue-blockers/self": eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) {
 			wait.Blockers = []string{wait.GetName()}
 		}),
 		"queue-blockers/namespace": eachWait(func(_ decideRequest, wait *queueadmissionv1.Wait) {
@@ -204,7 +202,6 @@ func queueDefects() map[string]defect {
 	}
 }
 
-// soothingDefects returns defects of LoadSoothings.
 func soothingDefects() map[string]defect {
 	return map[string]defect{
 		"soothing-decides": onSoothing(func(req admitRequest) error {
@@ -242,7 +239,6 @@ func (s *firstItems) Recv() (*manifestwriterv1.WriteRequest, error) {
 	return message, err
 }
 
-// manifestDefects returns defects of ManifestWriters.
 func manifestDefects() map[string]defect {
 	plant := func(write manifest) defect {
 		return defect{kind: "ManifestWriter", plant: func(p *program) { p.manifest = write }}

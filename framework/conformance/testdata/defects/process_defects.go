@@ -25,10 +25,7 @@ type identifiers = []*pluginlisterv1.PluginIdentifier
 func processDefects() map[string]defect {
 	onList := func(change func(p *program, all identifiers) (identifiers, error)) defect {
 		return defect{plant: func(p *program) {
-			p.list = func(all identifiers) (identifiers,
-				error) {
-				return change(p, all)
-			}
+			p.list = func(all identifiers) (identifiers, error) { return change(p, all) }
 		}}
 	}
 	onInfo := func(change func(*plugininfov1.GetPluginInfoResponse) error) defect {

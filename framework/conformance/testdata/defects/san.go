@@ -121,7 +121,6 @@ func (s sanServer) DeleteSnapshot(
 	return &shared.Empty{}, s.san.remove(req.GetSnapshotID())
 }
 
-// snapshotterDefects returns defects of VolumeSnapshotters.
 func snapshotterDefects() map[string]defect {
 	plant := func(change func(*san)) defect {
 		return defect{kind: "VolumeSnapshotter", plant: func(p *program) { change(p.san) }}
@@ -162,10 +161,7 @@ func snapshotterDefects() map[string]defect {
 		),
 		"snapshotter-foreign/taken": plant(func(s *san) { s.volumeID = onForeign(s.volumeID, "mine", nil) }),
 		"snapshotter-set-get/same": plant(func(s *san) {
-			s.set = func(raw []byte, _ string) ([]byte, error) {
-				return raw,
-					nil
-			}
+			s.set = func(raw []byte, _ string) ([]byte, error) { return raw, nil }
 		}),
 		"snapshotter-set-get/renamed": plant(func(s *san) {
 			good := s.set

@@ -138,7 +138,6 @@ func goodStore() *store {
 	return s
 }
 
-// foldersBelow returns the folders that keys are in.
 func foldersBelow(prefix string) func(keys []string, err error) ([]string, error) {
 	return func(keys []string, err error) ([]string, error) {
 		folders := map[string]bool{}

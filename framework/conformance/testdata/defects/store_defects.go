@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 )
 
-// storeDefects returns defects of ObjectStores.
 func storeDefects() map[string]defect {
 	plant := func(change func(*store)) defect {
 		return defect{kind: "ObjectStore", plant: func(p *program) { change(p.store) }}
@@ -222,10 +221,7 @@ func storeDefects() map[string]defect {
 			}
 		}),
 		"store-signed-url/relative": plant(func(s *store) {
-			s.url = func(_, key string) (string, error) {
-				return "/" + key,
-					nil
-			}
+			s.url = func(_, key string) (string, error) { return "/" + key, nil }
 		}),
 		"store-signed-url/other": plant(func(s *store) {
 			s.url = func(_, key string) (string, error) { return "file:///nowhere/" + key, nil }
@@ -279,7 +275,6 @@ func storeDefects() map[string]defect {
 	}
 }
 
-// parentOf returns the folder that a folder is in.
 func parentOf(folder string) string {
 	return folder[:strings.LastIndex(strings.TrimSuffix(folder, "/"), "/")+1]
 }

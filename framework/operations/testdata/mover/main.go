@@ -18,7 +18,7 @@ import (
 const name = "example.io/mover"
 
 func main() {
-	framework.Serve(abiav1.Register(name, newMover), registerV2())
+	framework.Serve(abiav1.Register(name, newMover))
 }
 
 // stateDir returns the last argument of the command line; the one before it is the lease.

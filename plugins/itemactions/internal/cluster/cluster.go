@@ -224,7 +224,7 @@ func (c *Cluster) Snapshots() (snapshotclient.SnapshotV1Interface, error) {
 	return clients.snapshots, nil
 }
 
-// Objects returns a client for the custom resources of Velero, and for pods and what they need.
+// Objects returns a client for the custom resources of Velero, and for pods, claims and nodes.
 func (c *Cluster) Objects() (client.Client, error) {
 	clients, err := c.connect()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package stored tells restore item actions which snapshots of volumes the backup has recorded in the bucket.
+// Package stored gives restore item actions the snapshots of volumes that the backup has recorded in the bucket.
 package stored
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 // Of returns the snapshots that the backup has of the volumes of an item, see velerov1.StoredVolumesAnnotation.
-// recorded is false if the server has not said that, because the backup does not.
+// recorded is false if the backup, and therefore the server, has no such record.
 func Of(r *velerov1.Restore) (snapshots map[string]string, recorded bool, err error) {
 	text, recorded := r.Annotations[velerov1.StoredVolumesAnnotation]
 	if recorded {

@@ -62,7 +62,7 @@ func (h *holder) excludes(namespace string) bool {
 	})
 }
 
-// group is the last holder with one key, which stands for all of them.
+// group is the last holder with one key, which represents all of them.
 type group struct {
 	key  string
 	last *holder
@@ -92,7 +92,7 @@ type held struct {
 	rule  Rule
 	count int
 
-	namespaces []string           // those that a backup names, in the order of their addition
+	namespaces []string           // the namespaces that a backup names, in the order of their addition
 	by         map[string]*groups // for each of them
 	all        groups             // backups of all namespaces
 	bare       groups             // backups of no namespace, which take only cluster-scoped objects
@@ -102,7 +102,7 @@ type held struct {
 
 func newHeld(rule Rule) *held { return &held{rule: rule, by: map[string]*groups{}} }
 
-// add records what a backup takes.
+// add records the namespaces of a backup.
 func (h *held) add(backup *qav1.Backup, state string) {
 	added, key := newHolder(backup, h.count, state), h.rule.key(backup)
 	h.count++

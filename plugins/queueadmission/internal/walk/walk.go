@@ -17,7 +17,7 @@ const (
 )
 
 // The states of the backups ahead, as clauses of messages. They do not distinguish a backup that is ready from one that
-// runs: the difference does not matter to those that wait and should not change their messages.
+// runs: the difference does not matter to waiting backups and should not change their messages.
 const (
 	operates = "waits for operations of plugins that work on it"
 	runs     = "runs"
@@ -26,7 +26,7 @@ const (
 )
 
 // Decide visits all queued backups in the given order. It admits each for which there is a free slot and that overlaps
-// no backup that runs, is ready, has operations that go on, or precedes it in order, whether that one waits or is
+// no backup that runs, is ready, has open operations, or precedes it in order, whether the other one waits or is
 // admitted now. So no backup is overtaken by one that would then block it, and a wide backup does not starve.
 //
 // Two backups overlap when they have a namespace in common and rule agrees, or when rule reports that they share
@@ -88,8 +88,8 @@ func full(backup *qav1.Backup, limit int) qav1.Wait {
 // maxNamespaces is the number of common namespaces that are named; there may be thousands.
 const maxNamespaces = 8
 
-// blocks returns why backup waits for h, the nearest of those that it overlaps. It names no other: they change whenever
-// a backup ahead starts or ends, and each change is a write to every backup behind.
+// blocks returns the reason why backup waits for h, the nearest backup that it overlaps. It names no other backup:
+// these change whenever a backup ahead starts or ends, and each change is a write to every backup behind.
 func (h *holder) blocks(backup *qav1.Backup) qav1.Wait {
 	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Blockers: []string{h.backup.Name},
 		Namespaces: common(backup, h)}

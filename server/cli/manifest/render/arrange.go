@@ -42,7 +42,7 @@ type vertex struct {
 	right  []int
 }
 
-// arranger puts nodes into columns, dependents to the left of what they depend on, in an order with few crossings.
+// arranger puts nodes into columns, dependents to the left of their dependencies, in an order with few crossings.
 type arranger struct {
 	graph    *Graph
 	vertices []vertex
@@ -298,7 +298,6 @@ func (a *arranger) drawAlone(p *picture) {
 	}
 }
 
-// boxWidth returns the width of a node.
 func boxWidth(n *Node) int {
 	return charWidth*max(utf8.RuneCountInString(short(safe(n.Resource), longestText)),
 		utf8.RuneCountInString(short(safe(n.label()), longestText))) + boxPadding

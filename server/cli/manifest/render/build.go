@@ -8,12 +8,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 )
 
-// Options say what a graph shows.
+// Options select the contents of a graph.
 type Options struct {
 	Title string
-	// Graph is that of the whole manifest.
+	// Graph is the graph of the whole manifest.
 	Graph *manifest.Graph
-	// Items are those that are shown.
+	// Items are the shown items.
 	Items []*manifest.Item
 	// Asked is the item that the user has asked for; may be nil.
 	Asked *manifest.Item
@@ -65,7 +65,7 @@ func New(o Options) *Graph {
 	return g
 }
 
-// addEdges adds the edges between nodes, and to nodes for what is not in the backup.
+// addEdges adds the edges between nodes, and nodes for missing items.
 func (g *Graph) addEdges(o Options, places map[*manifest.Item]int) {
 	missing := map[manifest.Ref]int{}
 	left := 0
@@ -156,8 +156,7 @@ func (g *Graph) Collapse(limit int) *Graph {
 		return g
 	}
 	collapsed := g.group(func(n Node) Node {
-		return Node{Resource: n.Resource, Namespace: n.Namespace,
-			Missing: n.Missing}
+		return Node{Resource: n.Resource, Namespace: n.Namespace, Missing: n.Missing}
 	})
 	by := "resource and namespace"
 	if len(collapsed.Nodes) > limit {

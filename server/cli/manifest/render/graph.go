@@ -9,10 +9,10 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 )
 
-// Graph is what is drawn: items of a backup, what they depend on, and what of that is not in the backup.
+// Graph is a drawing: items of a backup, their dependencies, and missing dependencies.
 type Graph struct {
 	Title string   `json:"title"`
-	Notes []string `json:"notes,omitempty"` // what the graph does not show, and what is wrong with it
+	Notes []string `json:"notes,omitempty"` // omissions and mistakes of the graph
 	Nodes []Node   `json:"nodes"`
 	Edges []Edge   `json:"edges"` // by From, To
 }
@@ -23,9 +23,9 @@ type Node struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
-	// Items is the number of items that the node stands for if it is not a single one.
+	// Items is the number of items of a node that represents several.
 	Items int `json:"items,omitempty"`
-	// Wave is when the item can be created: after those of lower waves. The first is 0.
+	// Wave is the position of the item in the order of creation: after all items of lower waves. The first is 0.
 	Wave int `json:"wave"`
 	// Missing is set if the item is not in the backup.
 	Missing bool `json:"missing,omitempty"`
@@ -44,7 +44,7 @@ type Edge struct {
 	// Paths are the fields in which the dependency was found.
 	Paths  []string `json:"paths,omitempty"`
 	Plugin string   `json:"plugin,omitempty"` // of an action
-	// Items is the number of dependencies that the edge stands for if it is not a single one.
+	// Items is the number of dependencies of an edge that represents several.
 	Items int `json:"items,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func (n *Node) title() string {
 	return n.Resource + "/" + n.label()
 }
 
-// label returns what identifies the node among those of its resource.
+// label identifies the node among the nodes of its resource.
 func (n *Node) label() string {
 	switch {
 	case n.Items > 0 && n.Namespace != "":
@@ -70,7 +70,7 @@ func (n *Node) label() string {
 	}
 }
 
-// marks returns what is special about the node, as short texts.
+// marks returns the special properties of the node, as short texts.
 func (n *Node) marks() []string {
 	var marks []string
 	if n.Missing {
@@ -90,7 +90,7 @@ func (e *Edge) strength() string {
 	return "soft"
 }
 
-// label returns what the dependency is: "controller", "2 references".
+// label describes the dependency: "controller", "2 references".
 func (e *Edge) label() string {
 	if e.Items > 1 {
 		return fmt.Sprintf("%d %ss", e.Items, e.Type)
@@ -110,7 +110,7 @@ func (e *Edge) details() string {
 	}
 }
 
-// sort puts the edges in order and joins those that differ in their paths only.
+// sort puts the edges in order and joins edges that differ in their paths only.
 func (g *Graph) sort() {
 	key := func(a, b Edge) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Type, b.Type),

@@ -14,7 +14,7 @@ import (
 //go:embed picture.css
 var style string
 
-// colour is that of a resource.
+// colour returns the colour of a resource.
 type colour struct{ fill, stroke string }
 
 // colourOf returns the colour of a resource, the same in all pictures.

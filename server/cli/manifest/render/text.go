@@ -16,7 +16,6 @@ type writer struct {
 	failed error
 }
 
-// line writes one line.
 func (w *writer) line(format string, args ...any) {
 	if w.failed == nil {
 		_, w.failed = fmt.Fprintf(w.w, format+"\n", args...)

@@ -10,8 +10,8 @@ import (
 // of any length.
 const deepest = 50
 
-// Tree writes the graph as text: below each node what it depends on or, with referrers, what depends on it. A node
-// whose branch was written before is not written again.
+// Tree writes the graph as text: below each node its dependencies or, with referrers, its dependents. A node whose
+// branch was written before is not written again.
 func (g *Graph) Tree(out io.Writer, referrers bool) error {
 	t := &tree{graph: g, w: &writer{w: out}, below: make([][]branch, len(g.Nodes)), state: make([]state, len(g.Nodes))}
 	above := make([]int, len(g.Nodes))
@@ -63,7 +63,7 @@ const (
 	seen
 )
 
-// write writes what is below a node.
+// write writes the nodes below a node.
 func (t *tree) write(i int, indent string, level int) {
 	t.state[i] = open
 	for k, b := range t.below[i] {

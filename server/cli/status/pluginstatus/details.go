@@ -71,7 +71,7 @@ func processText(p *serverreport.Process) string {
 		layout.OrNone(layout.Mebibytes(p.ResidentBytes)))
 }
 
-// environmentText returns what the plugins of a server get of its environment.
+// environmentText describes the part of a server's environment that plugins get.
 func environmentText(r *serverreport.PluginReport) string {
 	if len(r.Withheld) == 0 {
 		return r.Environment
@@ -139,7 +139,7 @@ func printOffered(d *layout.Description, p *serverreport.Plugin) {
 	}
 }
 
-// printFate writes the status of a plugin after other pairs: the reason, and what the user can do.
+// printFate writes the status of a plugin after other pairs: the reason, and the remedy.
 func printFate(d *layout.Description, p *serverreport.Plugin, pairs ...[2]string) {
 	pairs = append(pairs, [2]string{"Status", statusText(p.Status)})
 	if p.Status != serverreport.Quarantined {

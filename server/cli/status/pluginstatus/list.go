@@ -182,7 +182,7 @@ func PrintQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
 	})
 }
 
-// subject names what is quarantined: a file, or one plugin in it.
+// subject names the quarantined file, or the quarantined plugin in it.
 func subject(p *serverreport.Plugin) string {
 	if p.Name == "" && p.Kind == "" {
 		return fromText(p)
@@ -190,7 +190,6 @@ func subject(p *serverreport.Plugin) string {
 	return fmt.Sprintf("%s %s of %s", wireKind(p), p.Name, fromText(p))
 }
 
-// statusText returns the text of a status.
 func statusText(status serverreport.PluginStatus) string {
 	switch status {
 	case serverreport.InUse:
@@ -206,7 +205,6 @@ func statusText(status serverreport.PluginStatus) string {
 	}
 }
 
-// fromText returns the origin of a plugin.
 func fromText(p *serverreport.Plugin) string {
 	if p.BuiltIn {
 		return "built-in"

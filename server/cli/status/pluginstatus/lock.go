@@ -20,13 +20,13 @@ type LockChanges struct {
 	Written    bool          `json:"written"` // false when nothing changed, and with --check
 	Changes    []LockChange  `json:"changes"`
 	Broken     []FileProblem `json:"broken"`  // unusable files, which are not in the lock
-	Partial    []FileProblem `json:"partial"` // files in the lock of which some plugins are unusable
+	Partial    []FileProblem `json:"partial"` // files in the lock with unusable plugins
 
 	Refused bool `json:"-"` // the lock is not written because of broken files
 	Absent  bool `json:"-"` // there is no lock to check
 }
 
-// Print writes the changes, and what is broken.
+// Print writes the changes, and the broken files.
 func (c *LockChanges) Print(w io.Writer) error {
 	d := layout.NewDescription(w)
 	if len(c.Changes) > 0 {
@@ -80,7 +80,7 @@ type LockChange struct {
 	What   string `json:"what,omitempty"`
 }
 
-// FileProblem is what is wrong with a file.
+// FileProblem is a problem of a file.
 type FileProblem struct {
 	File   string `json:"file"` // relative to the directory
 	Reason string `json:"reason"`
@@ -133,7 +133,7 @@ func providesText(verb string, all, others []pluginlock.Provided) string {
 	return verb + strings.Join(names, ", ")
 }
 
-// PrintFileProblems writes what is wrong with files.
+// PrintFileProblems writes the problems of files.
 func PrintFileProblems(d *layout.Description, head string, all []FileProblem) {
 	if len(all) == 0 {
 		return

@@ -35,7 +35,6 @@ func NewOrder(r *serverreport.PluginReport) Order {
 	return Order{APIVersion: status.APIVersion, Kind: "PluginOrder", Order: r.Order, Items: inOrder(r)}
 }
 
-// inOrder returns the actions of each stage.
 func inOrder(r *serverreport.PluginReport) []OrderedAction {
 	all := []OrderedAction{}
 	for _, stage := range serverreport.Stages() {

@@ -27,7 +27,7 @@ func (v *Verification) Wrong() int {
 	return wrong
 }
 
-// Print writes a table of all files, and below it what is wrong.
+// Print writes a table of all files, and below it their problems.
 func (v *Verification) Print(w io.Writer) error {
 	t := layout.Table{Head: []string{"FILE", "STATE", "WHAT TO DO"}}
 	var problems []FileProblem
@@ -59,7 +59,6 @@ type VerifiedFile struct {
 // FileState is the relation of a file to the lock.
 type FileState string
 
-// text returns the text of a state.
 func (s FileState) text() string {
 	switch s {
 	case FileOK:
@@ -71,7 +70,7 @@ func (s FileState) text() string {
 	}
 }
 
-// ToDo returns what the user can do about the state.
+// ToDo returns the remedy for the state.
 func (s FileState) ToDo() string {
 	switch s {
 	case FileOK:
@@ -89,7 +88,7 @@ func (s FileState) ToDo() string {
 
 // The values of FileState.
 const (
-	FileOK          FileState = "OK"          // its sum and its plugins are those of the lock
+	FileOK          FileState = "OK"          // its sum and its plugins match the lock
 	FileChanged     FileState = "Changed"     // its sum differs
 	FileNotLocked   FileState = "NotLocked"   // the lock does not have it
 	FileMissing     FileState = "Missing"     // the directory does not have it

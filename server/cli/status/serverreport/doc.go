@@ -1,4 +1,4 @@
-// Package serverreport defines what a server reports about itself: its plugins, its policies, and the operations that
+// Package serverreport defines the reports of a server about itself: its plugins, its policies, and the operations that
 // it follows. A server answers a ServerStatusRequest with reports as JSON, each in an annotation beside the fields that
 // Velero's clients read.
 //

@@ -29,8 +29,8 @@ const (
 	maxID         = 256 // bytes of an id
 )
 
-// Operations are the asynchronous operations that the server follows: those that have not ended, and those that have,
-// as long as their backup or restore waits for others.
+// Operations are the asynchronous operations that the server follows: the open ones, and ended ones as long as their
+// backup or restore waits for others.
 type Operations struct {
 	Time time.Time `json:"time"` // by the clock of the server
 	Summary
@@ -49,8 +49,7 @@ type OperationsOf struct {
 	Problem    string      `json:"problem,omitempty"` // why operations are missing
 }
 
-// Operation is an asynchronous operation. The numbers, times and texts are those of the plugin, whether they make sense
-// or not.
+// Operation is an asynchronous operation. The numbers, times and texts are those of the plugin, without validation.
 type Operation struct {
 	Plugin      string    `json:"plugin"`
 	ID          string    `json:"id"`
@@ -85,7 +84,7 @@ type Summary struct {
 type Amount struct {
 	Units string `json:"units,omitempty"`
 	Done  int64  `json:"done"`
-	Total int64  `json:"total"` // 0 if one of them does not know it
+	Total int64  `json:"total"` // 0 if it is unknown for one of them
 }
 
 // Ended reports whether the operation has ended.

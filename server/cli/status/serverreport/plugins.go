@@ -41,7 +41,7 @@ func (r *PluginReport) Encode() (string, error) {
 	return string(data), nil
 }
 
-// PluginReport lists the plugins of a host. Readers ignore fields that they do not know.
+// PluginReport lists the plugins of a host. Readers ignore unknown fields.
 type PluginReport struct {
 	// Directory is the plugin directory, absolute; empty when there is none.
 	Directory string `json:"directory,omitempty"`
@@ -106,14 +106,14 @@ func (r *PluginReport) Relative(file string) (string, bool) {
 	return filepath.ToSlash(relative), true
 }
 
-// PluginStatus says whether a server uses a plugin.
+// PluginStatus is the state of a plugin in a server.
 type PluginStatus string
 
 // The values of PluginStatus.
 const (
 	InUse       PluginStatus = "InUse"       // the server calls it
-	Available   PluginStatus = "Available"   // the server would call it, but nothing asks for it
-	NotUsed     PluginStatus = "NotUsed"     // it is not wrong, but another is called, or the server does not know it
+	Available   PluginStatus = "Available"   // the server would call it, but no configuration uses it
+	NotUsed     PluginStatus = "NotUsed"     // it is valid, but another one is called, or the server does not support it
 	Quarantined PluginStatus = "Quarantined" // something is wrong with it
 	Unknown     PluginStatus = "Unknown"     // the server does not report it, as Velero's does not
 )
@@ -122,7 +122,7 @@ const (
 type Plugin struct {
 	Name    string       `json:"name,omitempty"`    // "example.io/mover"; empty for a file that could not be asked
 	Kind    string       `json:"kind,omitempty"`    // "BackupItemAction", for every version
-	Version int          `json:"version,omitempty"` // of the kind, as the plugin reports it: the server may not know it
+	Version int          `json:"version,omitempty"` // of the kind, as the plugin reports it: the server may not support it
 	Status  PluginStatus `json:"status"`
 	Reason  string       `json:"reason,omitempty"` // why it has this status
 	Note    string       `json:"note,omitempty"`   // further information
@@ -133,7 +133,7 @@ type Plugin struct {
 	PluginVersion    string   `json:"pluginVersion,omitempty"`
 	FrameworkVersion string   `json:"frameworkVersion,omitempty"`
 	Process          *Process `json:"process,omitempty"` // that all runs share; nil when none runs
-	// Locations are those that the plugin serves, as a store does, each in a process of its own.
+	// Locations are the locations that the plugin, such as a store, serves, each in a process of its own.
 	Locations []Location `json:"locations,omitempty"`
 
 	*Details
@@ -148,7 +148,8 @@ type Location struct {
 	Process *Process `json:"process,omitempty"` // nil when none runs, or for a built-in in the server's own
 }
 
-// Processes returns the running processes of a plugin: that which all runs share, and those of its locations.
+// Processes returns the running processes of a plugin: the process that all runs share, and the processes of its
+// locations.
 func (p *Plugin) Processes() []Process {
 	var all []Process
 	if p.Process != nil {
@@ -175,11 +176,11 @@ type Details struct {
 	Locked       bool            `json:"locked"`           // the lock contains the file with this sum
 	ConfigSchema json.RawMessage `json:"configSchema,omitempty"`
 	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use or available
-	// OperationTimeout and StallTimeout are what the author of an action declares for its operations, as Go writes
-	// durations: "4h0m0s".
+	// OperationTimeout and StallTimeout are the limits that the author of an action declares for its operations, in Go's
+	// form of durations: "4h0m0s".
 	OperationTimeout string `json:"operationTimeout,omitempty"`
 	StallTimeout     string `json:"stallTimeout,omitempty"`
-	// Roles are what the server knows of the plugin beyond its kind, as the constants of framework.Role are spelled.
+	// Roles are the roles of the plugin, spelled like the constants of framework.Role.
 	Roles   []string `json:"roles,omitempty"`
 	Problem string   `json:"problem,omitempty"` // why some details are missing
 }

@@ -18,7 +18,8 @@ type Policy struct {
 	FailurePolicy string `json:"failurePolicy"`
 	// Decides is the plugin that decides now: the configured one, or the built-in one instead. It is empty if none does.
 	Decides string `json:"decides,omitempty"`
-	// Reason says why the last call failed, as one of the Reason constants of package policy; empty if it succeeded.
+	// Reason is the reason why the last call failed, as one of the Reason constants of package policy; empty if it
+	// succeeded.
 	Reason string `json:"reason,omitempty"`
 	// Message describes that failure.
 	Message string `json:"message,omitempty"`

@@ -15,9 +15,9 @@ const VeleroVersion = "v1.18.3"
 // VersionAnnotation of an answer is the version of a cleat server.
 const VersionAnnotation = "cleat.dev/version"
 
-// StatusVersion returns what a cleat server of a version answers in the field in which Velero answers its version.
-// Velero's client compares that with its own, and asks for an update of what is older: so it is the version of Velero
-// that the server stands for, with its own as the build.
+// StatusVersion returns the version of Velero that a cleat server reports in the field for Velero's version, with its
+// own version as the build. Velero's client compares the field with its own version, and requests an update of older
+// servers.
 func StatusVersion(own string) string {
 	words := strings.FieldsFunc(own, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')

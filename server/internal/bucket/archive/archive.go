@@ -53,7 +53,7 @@ type Archive struct {
 	length        int
 	index         map[schema.GroupResource][]record
 	resources     []schema.GroupResource
-	versions      map[schema.GroupResource]*versions // nil unless they were asked for
+	versions      map[schema.GroupResource]*versions // nil unless requested
 }
 
 // versions are the versions of the objects of one type.
@@ -129,8 +129,8 @@ func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
 	}
 }
 
-// Namespaces returns the namespaces of all objects in the archive, sorted. A namespace of which the archive has only
-// the Namespace object is not included.
+// Namespaces returns the namespaces of all objects in the archive, sorted. A namespace is not included if the archive
+// has only its Namespace object.
 func (a *Archive) Namespaces() []string {
 	found := map[string]struct{}{}
 	for _, records := range a.index {

@@ -27,7 +27,6 @@ type file struct {
 	kind       byte
 }
 
-// packTar returns a tar of the files.
 func packTar(t testing.TB, files ...file) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -339,8 +338,7 @@ func TestCheckComparesAnObjectWithItsPath(t *testing.T) {
 			item.Meta{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "x"}, ""},
 		"same group": {Object{GroupResource: deployments, Namespace: "a", Name: "x"},
 			item.Meta{APIVersion: "apps/v1", Namespace: "a", Name: "x"}, ""},
-		"same version": {Object{GroupResource: pods, Version: "v1", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"},
-			""},
+		"same version": {Object{GroupResource: pods, Version: "v1", Name: "x"}, item.Meta{APIVersion: "v1", Name: "x"}, ""},
 		"another version": {Object{GroupResource: pods, Version: "v2", Name: "x"},
 			item.Meta{APIVersion: "v1", Kind: "Pod", Name: "x"}, `"v1 Pod x"`},
 		"path has no group": {Object{GroupResource: pods, Name: "x"}, item.Meta{APIVersion: "apps/v1", Kind: "Pod",

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Changes are objects that replace those of an archive, or are added to it. Their content is in a temporary file, with
-// an index in memory. The methods are safe for concurrent use, except with Close.
+// Changes are objects that replace objects of an archive, or are added to it. Their content is in a temporary file,
+// with an index in memory. The methods are safe for concurrent use, except with Close.
 type Changes struct {
 	mu      sync.Mutex
 	spool   *os.File
@@ -20,7 +20,7 @@ type Changes struct {
 	order   []*change
 }
 
-// object identifies an object, whatever its version.
+// object identifies an object of any version.
 type object struct {
 	gr              schema.GroupResource
 	namespace, name string
@@ -131,8 +131,8 @@ func (c *change) at(versionDir string) (changedVersion, bool) {
 	return changedVersion{}, false
 }
 
-// outdated reports whether a folder is that of the version that the API server preferred when the archive was written,
-// and does not any more.
+// outdated reports whether a folder has the version that the API server preferred when the archive was written, but no
+// longer prefers.
 func (c *change) outdated(versionDir string) bool {
 	_, replaced := c.at("")
 	_, same := c.at(versionDir)

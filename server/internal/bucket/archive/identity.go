@@ -9,14 +9,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// Check returns an error unless an object with this metadata belongs where the archive has it: group, namespace and
-// name are those of the path. Whether the kind is that of the resource is known to the API server only, see
-// discovery.Snapshot.CheckKind.
+// Check returns an error unless an object with this metadata has the group, the namespace and the name of its path in
+// the archive. Only discovery can compare the kind with the resource, see discovery.Snapshot.CheckKind.
 func (e Entry) Check(meta item.Meta) error {
 	return Object{GroupResource: e.GroupResource, Namespace: e.Namespace, Name: e.Name}.Check(meta)
 }
 
-// Check is like that of an Entry, and compares the version too if the path has one.
+// Check is like Entry.Check, and also compares the version if the path has one.
 func (o Object) Check(meta item.Meta) error {
 	group, version, grouped := strings.Cut(meta.APIVersion, "/")
 	if !grouped {

@@ -13,8 +13,8 @@ type Limits struct {
 	Items int
 	// PathBytes is the length of one entry's path.
 	PathBytes int
-	// FreeBytes stay free on the disk of the spool file. They, and not how well an archive compresses, tell a
-	// decompression bomb from a backup: objects that resemble each other compress to a thousandth.
+	// FreeBytes stay free on the disk of the spool file. They are the limit for decompression bombs, and not the
+	// compression ratio: similar objects of a real backup compress to a thousandth.
 	FreeBytes int64
 }
 

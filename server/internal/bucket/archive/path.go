@@ -14,7 +14,7 @@ import (
 )
 
 // FormatVersion is the version of the layout: the content of metadata/version, and status.formatVersion. Since 1.1.0,
-// an archive has folders for versions; Velero compares the text with that. Since 1.2.0, a manifest may be beside it.
+// an archive has folders for versions; Velero compares the text with 1.1.0. Since 1.2.0, a manifest may be beside it.
 const FormatVersion = "1.2.0"
 
 // The fixed parts of paths in an archive (Velero's layout).
@@ -102,8 +102,7 @@ func parsePath(p string) (gr schema.GroupResource, namespace, name string, ok bo
 	return schema.ParseGroupResource(parts[1]), namespace, name, true
 }
 
-// parseVersionedPath splits a path like those of parsePath that has the folder of a version:
-// resources/<gr>/<version>/...
+// parseVersionedPath splits a path like parsePath, with the folder of a version: resources/<gr>/<version>/...
 func parseVersionedPath(p string) (gr schema.GroupResource, version, namespace, name string, ok bool) {
 	parts := strings.SplitN(p, "/", 4)
 	if len(parts) < 4 || parts[2] == "" {
@@ -114,8 +113,8 @@ func parseVersionedPath(p string) (gr schema.GroupResource, version, namespace, 
 }
 
 // parseObject splits the path of an object, with or without a version, into its parts. It reports false for all other
-// paths, and returns an error unless the resource is spelt as the API server spells it: several paths would name one
-// object, and filters would know one of them.
+// paths, and returns an error unless the resource is spelt as the API server spells it: otherwise several paths would
+// name one object, and filters would match one of them.
 func parseObject(p string) (o Object, ok bool, err error) {
 	if o.GroupResource, o.Namespace, o.Name, ok = parsePath(p); !ok {
 		o.GroupResource, o.Version, o.Namespace, o.Name, ok = parseVersionedPath(p)

@@ -12,9 +12,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Rewrite copies the archive that r streams to w, with changes: an entry of an object that changes is replaced where it
-// is, and objects that the archive does not have follow at its end. It keeps no more of the archive than a Writer does.
-// It returns the objects that were added. After an error, w has no complete archive; the errors are those of Open.
+// Rewrite copies the archive that r streams to w, with changes: the entry of a changed object is replaced in its
+// position, and new objects follow at the end. Like a Writer, it keeps little of the archive in memory. It returns the
+// objects that were added. After an error, w has no complete archive; the errors are the errors of Open.
 //
 // The same changes can be used again.
 func Rewrite(
@@ -118,7 +118,8 @@ func (w *rewriter) write(c *change, versionDir string, v changedVersion) error {
 	return w.out.entry(path, raw)
 }
 
-// addRest writes what the archive does not have. It returns the objects of which it had no version.
+// addRest writes the changes that the archive has no entry for. It returns the objects that the archive has in no
+// version.
 func (w *rewriter) addRest() (added []Entry, err error) {
 	for _, c := range w.changes.order {
 		before := len(w.written)

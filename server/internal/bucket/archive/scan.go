@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// contents is what an archive says about itself.
+// contents is the metadata of an archive.
 type contents struct {
 	formatVersion string
 	hasResources  bool
@@ -29,7 +29,7 @@ type scanned struct {
 	in              *meter
 }
 
-// explain returns an error of reading the body, or of what was done with it, as one of the archive.
+// explain returns an error of reading or handling the body as an error of the archive.
 func (e scanned) explain(err error) error { return e.in.explain(err, "in "+e.where.String()) }
 
 // scan reads the tar.gz in r to its end, verifies its checksum, and calls object for each object. It skips all other

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// FreeSpace returns the bytes that are free on the disk of a file, and false if the system does not say.
+// FreeSpace returns the bytes that are free on the disk of a file, and false if the system does not report them.
 func FreeSpace(file *os.File) (int64, bool) {
 	var disk syscall.Statfs_t
 	if err := syscall.Fstatfs(int(file.Fd()), &disk); err != nil {

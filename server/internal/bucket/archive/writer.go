@@ -16,7 +16,7 @@ import (
 const (
 	// compressionLevel trades size for time: archives are 2 % larger than at the default level of the library and 8 %
 	// larger than at that of compress/gzip, but writing the entry headers then takes no longer than the default level
-	// takes for the items alone. See archive_size and archive_over_gzip in server/bench.
+	// takes for the items alone. See archive_size in server/bench.
 	compressionLevel = 3
 	// blockSize is how many bytes are compressed at once.
 	blockSize = 256 << 10
@@ -140,8 +140,8 @@ func (a *Writer) Close() error {
 	return a.err
 }
 
-// Abort stops writing without the end of the archive, so that no reader takes what was written for a whole archive.
-// It does nothing after Close.
+// Abort stops writing without the end of the archive, so that no reader accepts the output as a whole archive. It does
+// nothing after Close.
 func (a *Writer) Abort() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// scheme is that of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of Velero
-// stops waiting for a URL when there is one, and shows the whole of one that it cannot use. No field of a
-// DownloadRequest holds a message.
+// scheme is the scheme of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of
+// Velero stops waiting as soon as there is a URL, and shows a URL that it cannot use. A DownloadRequest has no field
+// for a message.
 const scheme = "unavailable:"
 
 // noFile is the reason if the bucket does not hold the file.
@@ -20,7 +20,7 @@ const noFile = "the file does not exist in object storage"
 // maxReason is the maximum length of a reason in bytes.
 const maxReason = 2048
 
-// Unavailable returns what a DownloadRequest has in place of a URL if there is none.
+// Unavailable returns the text that replaces the URL of a DownloadRequest if there is none.
 func Unavailable(reason string) string {
 	printable := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -31,7 +31,7 @@ func Unavailable(reason string) string {
 	return scheme + " " + shorten.Text(cmp.Or(printable, "no reason is known"), maxReason)
 }
 
-// NoFile returns what a DownloadRequest has in place of a URL if the bucket does not hold the file.
+// NoFile returns the text that replaces the URL of a DownloadRequest if the bucket does not have the file.
 func NoFile() string { return Unavailable(noFile) }
 
 // Reason returns why a DownloadRequest has no URL. missing is set if the bucket does not hold the file. ok is false if

@@ -23,8 +23,7 @@ const (
 	maxToken = 4096 // bytes; the longest names are much shorter
 )
 
-// Grant is what a URL permits: to read one file, until a time, as long as the DownloadRequest exists for which it was
-// made.
+// Grant is the permission in a URL: to read one file, until a time, as long as its DownloadRequest exists.
 type Grant struct {
 	Request string // name of the DownloadRequest
 	UID     types.UID
@@ -42,7 +41,7 @@ type payload struct {
 	Until    int64                       `json:"until"` // seconds since 1970
 }
 
-// Address returns the URL of what is granted, at a server that users reach at base. The token in it is secret.
+// Address returns the URL of the file, at a server that users reach at base. The token in it is secret.
 func (g Grant) Address(base *url.URL, key *signing.Key) string {
 	// strings and a number
 	encoded, _ := json.Marshal(payload{g.Request, g.UID, g.File.Kind, g.File.Name, g.File.Artifact, g.Until.Unix()})
@@ -58,7 +57,7 @@ type claim struct {
 	content, proof string
 }
 
-// parse returns what a URL claims to permit. All that it says is the user's, until proven is called.
+// parse returns the permission that a URL claims. It is untrusted until proven is called.
 func parse(path, token string) (claim, error) {
 	_, name, found := strings.Cut(path, directory)
 	if !found || name == "" || strings.Contains(name, "/") {

@@ -16,7 +16,7 @@ import (
 )
 
 // Server serves the files for which a Grant has a URL. It reads the request from the API server, so any replica can
-// answer, also one that does not lead.
+// answer, not only the leader.
 type Server struct {
 	Client    client.Reader // reads from the API server
 	Namespace string        // of the DownloadRequests
@@ -30,8 +30,8 @@ type Server struct {
 // keyTimeout limits how long a request waits for the key, which is read once.
 const keyTimeout = 10 * time.Second
 
-// ServeHTTP implements http.Handler. The name of the request is the last element of the path. Nothing that a user sends
-// is used before the token is verified, and nothing that the request says of itself permits anything.
+// ServeHTTP implements http.Handler. The name of the request is the last element of the path. No input of a user is
+// used before the token is verified, and no field of the request permits anything.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -75,7 +75,7 @@ func refuse(w http.ResponseWriter) {
 	http.Error(w, "the link is wrong or has expired, ask for a new one", http.StatusForbidden)
 }
 
-// key returns the key of the tokens, nil if there is none, so that no token was ever made.
+// key returns the key of the tokens, or nil if no token was ever made.
 func (s *Server) key(ctx context.Context) (*signing.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (s steadily) Write(part []byte) (int, error) {
 	return s.ResponseWriter.Write(part)
 }
 
-// within sets the time until which the connection accepts what is written.
+// within sets the deadline for writes to the connection.
 func (s steadily) within(limit time.Duration) {
 	_ = s.connection.SetWriteDeadline(time.Now().Add(limit)) // which a connection of HTTP supports
 }
@@ -132,6 +132,6 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, file store.File) {
 		if r.Context().Err() == nil {
 			log.Warn("a download broke off", "error", err)
 		}
-		panic(http.ErrAbortHandler) // so that the client does not take what it has for the whole file
+		panic(http.ErrAbortHandler) // so that the client does not accept a part as the whole file
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Actions decides which actions a dry run calls: those without side effects. It counts the items for which it does not
-// call the others. A nil one is that of a real run, which calls all. It is safe for concurrent use.
+// call the others. A real run has nil, and calls all. It is safe for concurrent use.
 type Actions struct {
 	harmless func(action string) bool
 

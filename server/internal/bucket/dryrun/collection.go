@@ -1,15 +1,16 @@
 package dryrun
 
-// Collection is what a backup would hold, and what not. Its file is JSON, compressed with gzip.
+// Collection lists the contents of a backup, and the objects that it would leave out. Its file is JSON, compressed with
+// gzip.
 type Collection struct {
 	Items     int        `json:"items"`
-	Resources []Resource `json:"resources"` // sorted, without those of which the cluster has no objects
+	Resources []Resource `json:"resources"` // sorted, without resources that have no objects
 	// NotCalled are the actions that were not called because they may have side effects, each with the number of items
 	// that it applies to. What they would request is missing.
 	NotCalled map[string]int `json:"notCalled,omitempty"`
 }
 
-// Resource is what a backup would do with the objects of one resource.
+// Resource describes how a backup would treat the objects of one resource.
 type Resource struct {
 	Resource string    `json:"resource"` // as in "deployments.apps"
 	Items    int       `json:"items"`    // that would be in the backup

@@ -31,7 +31,7 @@ const (
 // Verdicts returns all verdicts in the order in which they are shown.
 func Verdicts() []Verdict { return []Verdict{Created, Updated, Skipped, Conflict, Refused, Failed} }
 
-// Outcome is what a restore would do with one item.
+// Outcome describes how a restore would treat one item.
 type Outcome struct {
 	Resource   string  `json:"resource"` // as in "deployments.apps"
 	APIVersion string  `json:"apiVersion,omitempty"`
@@ -40,10 +40,10 @@ type Outcome struct {
 	Name       string  `json:"name"`
 	Outcome    Verdict `json:"outcome"`
 	Reason     string  `json:"reason,omitempty"`
-	// Unchecked means that the API server could not say whether it would accept the item, because what the item needs
-	// would be created by the same restore.
+	// Unchecked means that the API server could not check the item, because the same restore would create something that
+	// the item needs.
 	Unchecked bool `json:"unchecked,omitempty"`
-	// Incomplete means that the item would be restored, but not as requested; the reason says why.
+	// Incomplete means that the item would be restored, but not as requested; see the reason.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (s Summary) Total() int {
 	return n
 }
 
-// Describe says in one line what a restore would do.
+// Describe describes an outcome in one line.
 func Describe(summary Summary) string {
 	var counts []string
 	for _, verdict := range Verdicts() {
@@ -126,7 +126,7 @@ func (w *OutcomeWriter) Close(notCalled map[string]int) (Summary, error) {
 	return summary, w.err
 }
 
-// maxLine bounds a line: the reason may hold what a webhook has said.
+// maxLine bounds a line: the reason may have the message of a webhook.
 const maxLine = 4 << 20
 
 // ReadOutcomes calls use for each outcome of a file, which is not compressed any more, and returns the summary. A file

@@ -34,7 +34,7 @@ func (c *credentials) file(namespace, location string, content []byte) (string, 
 	}
 	err := os.MkdirAll(dir, 0o750)
 	if err == nil {
-		err = wholefile.Write(path, content, 0o640) // readable by the server's user and group, as in Velero, and nobody else
+		err = wholefile.Write(path, content, 0o640) // readable only by the server's user and group, as in Velero
 	}
 	if err != nil {
 		return "", fmt.Errorf("write the credentials file: %w", err)
@@ -46,7 +46,6 @@ func (c *credentials) locationDir(namespace, location string) string {
 	return filepath.Join(c.dir, namespace, location)
 }
 
-// remove removes all files of a location.
 func (c *credentials) remove(namespace, location string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,8 +30,8 @@ func NewOpener(reader client.Reader, host Host, dir string, log hclog.Logger) *O
 		warnings: warnings{log: log}}
 }
 
-// Open opens a location according to its spec. The caller decides whether the location's status and access mode permit
-// what it wants to do. A store remains usable when its location or the Secrets change; Open then returns another store.
+// Open opens a location according to its spec. The caller checks the location's status and access mode. A store remains
+// usable when its location or the Secrets change; Open then returns another store.
 func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
 	opened, err := o.open(ctx, location)
 	if err != nil {

@@ -131,8 +131,7 @@ func TestInitGetsConfigAsInVelero(t *testing.T) {
 		"inline CA": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACert = []byte("PEM") },
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": "", "caCert": "PEM"}},
 		"CA of a Secret": {func(s *velerov1.BackupStorageLocationSpec) {
-			s.ObjectStorage.CACertRef = selector("ca",
-				"ca.crt")
+			s.ObjectStorage.CACertRef = selector("ca", "ca.crt")
 		},
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": "", "caCert": "PEM of a Secret"}},
 		"keys that the host sets take precedence": {func(s *velerov1.BackupStorageLocationSpec) { s.Config["bucket"] = "other" },
@@ -181,8 +180,7 @@ func TestOpenRefusesWrongSpecs(t *testing.T) {
 		"nameless": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("", "") },
 			"want the name of a Secret and a key"},
 		"no CA's Secret": {func(s *velerov1.BackupStorageLocationSpec) {
-			s.ObjectStorage.CACertRef = selector("missing",
-				"x")
+			s.ObjectStorage.CACertRef = selector("missing", "x")
 		}, "spec.objectStorage.caCertRef: there is no Secret ns/missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

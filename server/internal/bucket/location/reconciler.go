@@ -80,7 +80,7 @@ func (r *Reconciler) Ask(name types.NamespacedName) {
 	location := &velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
 	case r.asks <- event.TypedGenericEvent[*velerov1.BackupStorageLocation]{Object: location}:
-	default: // it is asked for again
+	default: // it was requested again
 		r.asked[name] = false
 	}
 }
@@ -211,8 +211,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupS
 	return nil
 }
 
-// warning returns what people have to know of a location that is available: that its repositories have the public
-// password.
+// warning returns the warning about an available location: its repositories have the public password.
 func (r *Reconciler) warning(ctx context.Context, location *velerov1.BackupStorageLocation) string {
 	if r.PublicPassword == nil {
 		return ""

@@ -115,8 +115,7 @@ func TestOneLocationIsDefault(t *testing.T) {
 	l := w.awaitLocation(t, "preferred", func(l *velerov1.BackupStorageLocation) bool { return !l.Spec.Default })
 	require.Equal(t, root, l.Spec.Config["path"], "nothing else may be changed")
 	w.awaitLocation(t, "zz-newer", func(l *velerov1.BackupStorageLocation) bool {
-		return l.Spec.Default &&
-			l.Status.Phase == available
+		return l.Spec.Default && l.Status.Phase == available
 	})
 }
 

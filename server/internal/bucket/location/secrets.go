@@ -31,7 +31,6 @@ type recentSecret struct {
 	read time.Time
 }
 
-// value returns the value of one key of a Secret.
 func (s *secrets) value(ctx context.Context, namespace string, selector *velerov1.SecretKeySelector) ([]byte, error) {
 	if selector.Name == "" || selector.Key == "" {
 		return nil, fmt.Errorf("want the name of a Secret and a key in it, got name %q and key %q", selector.Name,

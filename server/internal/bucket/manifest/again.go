@@ -14,7 +14,7 @@ import (
 )
 
 // Items streams an archive in and calls add for each of its objects, with its JSON, which add must not keep. The items
-// have what origins knows of them. An object that has too many references has none.
+// have their data from origins. An object with too many references has none.
 func Items(
 	ctx context.Context, r io.Reader, table *reference.Table, origins *Origins, add func(item *manifestwriter.Item,
 		object []byte),
@@ -31,11 +31,11 @@ func Items(
 	})
 }
 
-// Origins is what a manifest knows of items and an archive does not: how they came into the backup, and what actions
-// have requested for them.
+// Origins is the data of items that a manifest has and an archive lacks: how they came into the backup, and the items
+// that actions have requested for them.
 type Origins struct {
 	seeds  [2]maphash.Seed
-	plain  map[string]*origin // of items for which no action has requested others, by how they came in
+	plain  map[string]*origin // of items without requests of actions, by how they came in
 	items  map[[2]uint64]*origin
 	posted map[framework.ResourceIdentifier]manifest.Inclusion
 }
@@ -93,7 +93,7 @@ func (o *Origins) key(parts ...string) (k [2]uint64) {
 	return k
 }
 
-// addTo adds what is known of an item to it.
+// addTo adds the data of an item to it.
 func (o *Origins) addTo(item *manifestwriter.Item) {
 	id := framework.ResourceIdentifier{Group: item.Group, Resource: item.Resource, Namespace: item.Namespace,
 		Name: item.Name}

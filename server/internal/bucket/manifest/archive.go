@@ -16,12 +16,12 @@ import (
 )
 
 // FromArchive writes the manifest of a backup from its archive, which may come from Velero, or from anywhere. It
-// streams the archive in, and needs no more memory than options say and one object has. Each object is in the manifest
-// in each version that the archive has; of an entry that the archive has twice, the last one counts. The manifest does
-// not know what actions did: it lacks their edges, and how the objects came into the backup.
+// streams the archive in. Its memory is bounded by options and the size of one object. The manifest has each object in
+// each version of the archive; if the archive has an entry twice, the last one counts. The manifest lacks the edges of
+// actions, and how the objects came into the backup.
 //
 // header names the backup and the format of its archive. The annotations that it names are left out; nil stands for
-// manifest.OmittedByDefault. After an error, what was written is not a manifest.
+// manifest.OmittedByDefault. After an error, the output is not a manifest.
 func FromArchive(
 	ctx context.Context, r io.Reader, header manifest.Header, table *reference.Table, w io.Writer,
 	options manifest.Options,
@@ -47,7 +47,6 @@ func FromArchive(
 	return out.Close()
 }
 
-// archived returns the item of an object of an archive.
 func archived(o archive.Object, table *reference.Table) (*manifest.Item, error) {
 	of, meta, err := identify(o)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// Item returns what manifest writers get of an object of a backup: raw is its JSON as it is archived, in the version of
-// its resource, and meta is what item.ParseMeta reads from it. The item has the references that its fields have by the
-// table; those of actions, and how the object came into the backup, are up to the caller.
+// Item returns the item that manifest writers get for an object of a backup: raw is its JSON as it is archived, in the
+// version of its resource, and meta is what item.ParseMeta reads from it. The item has the references that its fields
+// have by the table; the caller adds the references of actions, and how the object came into the backup.
 func Item(
 	of schema.GroupVersionResource, raw []byte, meta item.Meta, table *reference.Table,
 ) (*manifestwriter.Item, error) {

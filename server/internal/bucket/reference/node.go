@@ -26,7 +26,7 @@ type anchor struct {
 	when                                          []condition
 }
 
-// condition is what a text must be.
+// condition is a condition for a text.
 type condition struct {
 	text   int
 	values []string

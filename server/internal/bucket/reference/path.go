@@ -18,10 +18,9 @@ const (
 
 func (s step) wildcard() bool { return s == eachElement || s == eachValue }
 
-// word is a key that stands in a path as it is.
+// word is a key that needs no quotes in a path.
 var word = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// parsePath splits a path into its steps.
 func parsePath(text string) ([]step, error) {
 	if text == "" {
 		return nil, errors.New("it is empty")

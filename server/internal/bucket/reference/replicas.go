@@ -17,7 +17,7 @@ func (w *walker) replicas(strict bool, to manifest.Ref) error {
 		}
 	}
 	if err := json.Unmarshal(w.raw, &object); err != nil {
-		return nil //nolint:nilerr // a field of a wrong type says nothing about replicas
+		return nil //nolint:nilerr // a field of a wrong type is ignored
 	}
 	count := int64(1)
 	if object.Spec.Replicas != nil {

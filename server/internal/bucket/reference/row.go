@@ -25,7 +25,7 @@ type Row struct {
 	// SoftIf is a field beside the name. If it is true, the reference is not strict.
 	SoftIf string `yaml:"softIf"`
 
-	// As says that what is at the paths has the references of a part of another resource.
+	// As means that the values at the paths have the references of a part of another resource.
 	As Part `yaml:"as"`
 }
 
@@ -33,15 +33,15 @@ type Row struct {
 type Target struct {
 	// Resource is plural and group, as in "services". It may be empty if the object has the kind in a field.
 	Resource string `yaml:"resource"`
-	// Kind is that of Resource.
+	// Kind is the kind of Resource.
 	Kind string `yaml:"kind"`
 	// Namespace is Same, which is the default, or Cluster.
 	Namespace string `yaml:"namespace"`
-	// Fields say more about the object. What they have counts instead of Resource, Kind and Namespace.
+	// Fields describe the object further. Their values replace Resource, Kind and Namespace.
 	Fields Fields `yaml:"fields"`
-	// PerReplica is set if the name is that of a template, from which each replica has an object of its own. It is named
-	// like a claim of a StatefulSet: the name of the template, that of the object that refers to it, and the ordinal of
-	// the replica.
+	// PerReplica is set if the name belongs to a template, from which each replica has an object of its own. It is named
+	// like a claim of a StatefulSet: the name of the template, the name of the object that refers to it, and the ordinal
+	// of the replica.
 	PerReplica bool `yaml:"perReplica"`
 }
 
@@ -66,7 +66,7 @@ type Part struct {
 	Path     string `yaml:"path"`
 }
 
-// Problem is what is wrong with a row.
+// Problem is a mistake in a row.
 type Problem struct {
 	Row     int    // its index
 	Key     string // in the row: "paths[0]"
@@ -76,7 +76,7 @@ type Problem struct {
 // Error implements error.
 func (p Problem) Error() string { return fmt.Sprintf("references[%d].%s %s", p.Row, p.Key, p.Message) }
 
-// Check returns what is wrong with rows that are to be added to the table.
+// Check returns the mistakes in rows that are to be added to the table.
 func Check(rows []Row) []Problem {
 	found := check(rows)
 	for i := 0; len(found) == 0 && i < len(rows); i++ {
@@ -87,7 +87,7 @@ func Check(rows []Row) []Problem {
 	return found
 }
 
-// check returns what is wrong with each row by itself.
+// check returns the mistakes in single rows.
 func check(rows []Row) []Problem {
 	var found []Problem
 	for i, row := range rows {

@@ -18,9 +18,8 @@ func TestCheckSaysWhatIsWrongAndWhere(t *testing.T) {
 		"resources: [a.example.io], to: {resource: services, kind: Service}": "references[0].paths is empty",
 		strings.Replace(good, "a.example.io", "A",
 			1): `references[0].resources[0] is "A", want a plural and a group`,
-		strings.Replace(good, "a.example.io", `"*"`, 1): `references[0].resources[0] is "*"`,
-		strings.Replace(good, "spec.name", "a, spec..name",
-			1): `references[0].paths[1] is not a path: "" is not a key`,
+		strings.Replace(good, "a.example.io", `"*"`, 1):        `references[0].resources[0] is "*"`,
+		strings.Replace(good, "spec.name", "a, spec..name", 1): `references[0].paths[1] is not a path: "" is not a key`,
 		strings.Replace(good, "spec.name", `""`, 1): "references[0].paths[0] is not a path: it " +
 			"is empty",
 		strings.Replace(good, "spec.name", `"a[0]"`,

@@ -90,7 +90,7 @@ type rule struct {
 	row  *Row // that has To
 }
 
-// expansion replaces rows with As by the rows that they stand for.
+// expansion replaces rows with As by the rows of the part.
 type expansion struct {
 	rows []Row
 	open []string // resources whose rows are looked for
@@ -106,7 +106,6 @@ func (e *expansion) resources() []string {
 	return slices.Compact(all)
 }
 
-// rules returns the rules of a resource.
 func (e *expansion) rules(resource string) ([]rule, error) {
 	if slices.Contains(e.open, resource) {
 		return nil, fmt.Errorf("leads in a circle: %s", strings.Join(append(e.open, resource), ", "))

@@ -17,10 +17,10 @@ import (
 // MaxEdges is how many references of one object are kept.
 const MaxEdges = 10_000
 
-// Of returns what an object of a resource refers to, which need not exist. raw is the JSON of the object; what is not
-// needed of it is not validated. Each object that is referred to has one edge, with the first field that names it; the
-// edge is strict if one of the fields makes it so. If there are more than MaxEdges, the last edge is one of type
-// manifest.More instead.
+// Of returns the references of an object of a resource, whose targets need not exist. raw is the JSON of the object;
+// fields without references are not validated. Each object that is referred to has one edge, with the first field that
+// names it; the edge is strict if one of the fields makes it so. If there are more than MaxEdges, the last edge is one
+// of type manifest.More instead.
 func (t *Table) Of(group, resource, namespace string, raw []byte) ([]manifest.Edge, error) {
 	w := walker{raw: raw, namespace: namespace}
 	if edge := definition(group, resource); !t.groups[group] && isName(edge.To.Name) { // an archive may have any name
@@ -89,7 +89,6 @@ func (w *walker) read(n *node) error {
 	return w.skip()
 }
 
-// object reads an object.
 func (w *walker) object(n *node) error {
 	if _, err := w.ReadToken(); err != nil {
 		return err
@@ -157,7 +156,6 @@ func (w *walker) member(n *node, base int) error {
 	return w.bare(child.bare, token.String())
 }
 
-// array reads an array.
 func (w *walker) array(n *node) error {
 	if _, err := w.ReadToken(); err != nil {
 		return err

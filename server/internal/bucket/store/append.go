@@ -57,7 +57,8 @@ func (s *Store) appendTo(
 	return s.put(ctx, key, joined)
 }
 
-// endsWith reports whether a file ends with what tail has. Afterwards, the file is at its end and tail at its start.
+// endsWith reports whether a file ends with the content of tail. Afterwards, the file is at its end and tail at its
+// start.
 func endsWith(file *os.File, tail io.ReadSeeker) (bool, error) {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -78,8 +78,8 @@ func DecodeList[S ~[]E, E any](
 	return list, nil
 }
 
-// PodVolumeBackups reads the list of PodVolumeBackups of a backup, which no DownloadRequest can ask for, one after the
-// other. The last pair may have an error instead. There are none if the list does not exist.
+// PodVolumeBackups reads the list of PodVolumeBackups of a backup one after the other. No DownloadRequest can request
+// it. The last pair may have an error instead. There are none if the list does not exist.
 func PodVolumeBackups[E any](ctx context.Context, s *Store, name string) iter.Seq2[E, error] {
 	return listOf[E]("PodVolumeBackups", name, podVolumeLimits(), func() (io.ReadCloser, error) {
 		if err := checkName(name); err != nil {
@@ -142,8 +142,8 @@ func (s *Store) PutBackupMetadata(ctx context.Context, name string, metadata []b
 	return s.put(ctx, s.layout.metadata(name), bytes.NewReader(metadata))
 }
 
-// createBackupMetadata stores velero-backup.json if there is none. It replaces that of an earlier attempt of the same
-// backup, and returns ErrBackupExists for that of another one.
+// createBackupMetadata stores velero-backup.json if there is none. It replaces the file of an earlier attempt of the
+// same backup, and returns ErrBackupExists if the file belongs to another backup.
 func (s *Store) createBackupMetadata(ctx context.Context, name string, metadata []byte) error {
 	err := s.PutBackupMetadata(hostapi.IfAbsent(ctx), name, metadata)
 	if !errors.Is(err, versioning.ErrExists) {
@@ -155,8 +155,8 @@ func (s *Store) createBackupMetadata(ctx context.Context, name string, metadata 
 	return s.PutBackupMetadata(ctx, name, metadata)
 }
 
-// mustHold returns an error unless velero-backup.json is what was stored. If an earlier attempt of the same backup has
-// overwritten it, mustHold stores it again.
+// mustHold returns an error unless velero-backup.json has the stored content. If an earlier attempt of the same backup
+// has overwritten it, mustHold stores it again.
 func (s *Store) mustHold(ctx context.Context, name string, metadata []byte) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -177,7 +177,7 @@ func (s *Store) mustHold(ctx context.Context, name string, metadata []byte) erro
 	}
 }
 
-// isSame reports whether the stored velero-backup.json certainly is that of the backup of metadata.
+// isSame reports whether the stored velero-backup.json certainly belongs to the backup of metadata.
 func (s *Store) isSame(ctx context.Context, name string, metadata []byte) bool {
 	stored, err := s.BackupUID(ctx, name)
 	own, errOwn := uidOf(metadata)
@@ -244,7 +244,6 @@ func (s *Store) BackupUID(ctx context.Context, name string) (types.UID, error) {
 	return uid, nil
 }
 
-// uidOf returns the metadata.uid of a Backup.
 func uidOf(metadata []byte) (types.UID, error) {
 	var backup struct {
 		Metadata struct {
@@ -354,12 +353,12 @@ func (s *Store) PutRestoreItemOperations(ctx context.Context, name string, opera
 	return s.putNamed(ctx, name, s.layout.restoreItemOperations, operations)
 }
 
-// PutRestoreVolumeInfo stores of what the volumes of a restore were made, from EncodeJSON.
+// PutRestoreVolumeInfo stores the sources of the volumes of a restore, from EncodeJSON.
 func (s *Store) PutRestoreVolumeInfo(ctx context.Context, name string, infos io.ReadSeeker) error {
 	return s.putNamed(ctx, name, s.layout.restoreVolumeInfo, infos)
 }
 
-// PutRestoreDryRun stores what a dry run of a restore has found out, which is compressed with gzip.
+// PutRestoreDryRun stores the result of a dry run of a restore, which is compressed with gzip.
 func (s *Store) PutRestoreDryRun(ctx context.Context, name string, outcomes io.ReadSeeker) error {
 	return s.putNamed(ctx, name, s.layout.restoreDryRun, outcomes)
 }

@@ -42,9 +42,9 @@ func (s *Store) DeleteRestore(ctx context.Context, name string) error {
 	return s.deleteAll(ctx, keys)
 }
 
-// RemovePartial removes what an interrupted upload of the backup with that name and uid left behind, after the server
-// was killed or the clean-up failed as well (ErrNotCleaned). It keeps the log. If velero-backup.json has another uid,
-// the directory belongs to another backup and RemovePartial does nothing. If that file cannot be read, RemovePartial
+// RemovePartial removes the files of an interrupted upload of the backup with that name and uid, after the server was
+// killed or the clean-up failed as well (ErrNotCleaned). It keeps the log. If velero-backup.json has another uid, the
+// directory belongs to another backup and RemovePartial does nothing. If that file cannot be read, RemovePartial
 // returns an error. If it does not exist, nobody can restore from the directory, and RemovePartial removes its objects.
 func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) error {
 	if uid == "" {

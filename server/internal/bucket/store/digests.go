@@ -16,8 +16,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Digests are the SHA-256 of files of a backup, as they are stored. What is kept in the cluster shows later whether
-// somebody else has written a file.
+// Digests are the SHA-256 sums of stored files of a backup. The copy in the cluster shows later whether a file was
+// changed.
 type Digests map[velerov1.DownloadTargetKind]string
 
 // String returns the digests as the value of an annotation.
@@ -29,7 +29,7 @@ func (d Digests) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// ParseDigests returns the digests in the value of an annotation. It ignores what is not one.
+// ParseDigests returns the digests in the value of an annotation. It ignores everything else.
 func ParseDigests(text string) Digests {
 	found := Digests{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -66,7 +66,7 @@ func (h *Hashed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Digest reads what is left of the file, and returns its digest.
+// Digest reads the rest of the file, and returns the digest of all of it.
 func (h *Hashed) Digest() (string, error) {
 	if _, err := io.Copy(io.Discard, h); err != nil {
 		return "", fmt.Errorf("read the rest of a file for its digest: %w", err)

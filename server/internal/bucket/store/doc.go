@@ -2,7 +2,7 @@
 // and the same clean-up on failure. Velero reads a bucket written here, and vice versa.
 //
 // It uses object storage only through the hub versioning/objectstore, so that plugin processes and built-ins work the
-// same. It knows the API types of framework/api; it must not import client-go, controller-runtime or other packages of
+// same. It uses the API types of framework/api; it must not import client-go, controller-runtime or other packages of
 // the server, except for foreign, which decodes the files within the limits of limits.go.
 //
 // Start at layout.go (the keys), then read upload.go, spool.go, files.go and delete.go. At every moment a reader of the

@@ -35,12 +35,11 @@ func CheckArtifact(name string) error {
 // File names a file of a backup or restore.
 type File struct {
 	velerov1.DownloadTarget
-	// Artifact, unless empty, is the name of a file of a manifest writer, or of that of a dry run. The target is the
-	// resource list of the backup or restore then.
+	// Artifact, unless empty, is the name of a file of a manifest writer or of a dry run. The target is the resource list
+	// of the backup or restore then.
 	Artifact string
 }
 
-// key returns the key of a file.
 func (l layout) key(file File) (string, error) {
 	switch {
 	case file.Artifact == "":
@@ -80,7 +79,7 @@ func (u *Upload) PutArtifacts(ctx context.Context, uid types.UID, files map[stri
 }
 
 // ReplaceArtifacts stores files of manifest writers beside the archive of a backup, by their names. After a failure,
-// some are as they were.
+// some files may be unchanged.
 func (s *Store) ReplaceArtifacts(ctx context.Context, backup string, files map[string]io.ReadSeeker) error {
 	artifacts, err := s.artifacts(backup, files)
 	if err != nil {

@@ -14,7 +14,7 @@ func metadataLimits() foreign.Limits {
 	return foreign.Limits{Bytes: 3 << 20, Values: 50_000, Depth: depth}
 }
 
-// podVolumeLimits bound the list of PodVolumeBackups, of which one has some 2 KiB and is read at a time.
+// podVolumeLimits bound the list of PodVolumeBackups. An element has some 2 KiB; one is read at a time.
 func podVolumeLimits() foreign.Limits {
 	return foreign.Limits{Bytes: 512 << 20, Elements: 250_000, Element: 2 << 20, Values: 32 << 20, Depth: depth}
 }

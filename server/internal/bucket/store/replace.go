@@ -11,11 +11,11 @@ import (
 
 // ReplaceBackupContents replaces the archive of a backup. rewrite gets the archive as it is stored, compressed, and
 // writes the new one, which is stored at the same time; no file holds either. An error of rewrite or of the object
-// store leaves the archive as it was, and so does the end of the process, in object stores whose objects appear whole.
-// It returns ErrNotFound if there is no archive.
+// store leaves the archive unchanged. So does the end of the process, in object stores whose objects appear whole. It
+// returns ErrNotFound if there is no archive.
 //
-// An object store that repeats what fails calls rewrite again, with what is stored by then: if that is the new archive
-// already, rewrite must make the same of it. ReplaceBackupContents returns the digest of the new archive.
+// An object store that repeats a failed call calls rewrite again, with the archive that is stored by then. If it is the
+// new archive, rewrite must leave it unchanged. ReplaceBackupContents returns the digest of the new archive.
 func (s *Store) ReplaceBackupContents(
 	ctx context.Context, name string, rewrite func(ctx context.Context, from io.Reader, to io.Writer) error,
 ) (digest string, err error) {
@@ -49,7 +49,7 @@ type rewriting struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when rewrite has returned
 	sawEnd bool          // the reader has, since it has last begun
-	sum    hash.Hash     // of what was read since then
+	sum    hash.Hash     // of the bytes read since then
 }
 
 // begin opens the old archive and starts to rewrite it.

@@ -19,7 +19,7 @@ type spool struct {
 	mu       sync.Mutex
 	changed  *sync.Cond // size, finished or failure
 	size     int64
-	sum      hash.Hash // of what was written
+	sum      hash.Hash // of the written bytes
 	finished bool
 	failure  error
 	offset   int64 // of the reader
@@ -108,7 +108,7 @@ func (s *spool) written() int64 {
 	return s.size
 }
 
-// digest returns the digest of what was written.
+// digest returns the digest of the written bytes.
 func (s *spool) digest() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,6 +149,6 @@ func (s *spool) failed() bool {
 
 // close removes the file. Nothing reads or writes it any more.
 func (s *spool) close() {
-	_ = s.file.Close() // what was written has been read, or is of no use
+	_ = s.file.Close() // the written bytes have been read, or are useless
 	_ = os.Remove(s.file.Name())
 }

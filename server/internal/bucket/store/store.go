@@ -13,14 +13,14 @@ import (
 )
 
 var (
-	// ErrBackupExists means that the bucket has another backup of that name. Its text is the failureReason that clients
-	// of Velero know.
+	// ErrBackupExists means that the bucket has another backup of that name. Its text is the failureReason that Velero
+	// uses.
 	ErrBackupExists = errors.New("backup already exists in object storage")
 
 	// ErrNotFound means that the bucket does not have the requested file.
 	ErrNotFound = errors.New("not found in object storage")
 
-	// ErrDamaged means that a file is not what it has to be: it was cut off or changed, or is of another format.
+	// ErrDamaged means that a file is invalid: it was truncated or changed, or has another format.
 	ErrDamaged = errors.New("the file is damaged")
 
 	// ErrNotCleaned means that a failed upload left objects in the bucket because the clean-up failed as well.
@@ -35,7 +35,7 @@ const cleanupTimeout = 30 * time.Second
 // Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for concurrent
 // use, but callers must not upload two backups of the same name at the same time.
 type Store struct {
-	// Warn, if set, is called with what the object store does wrong without harm. It gets the same message each time.
+	// Warn, if set, is called with harmless mistakes of the object store. It gets the same message each time.
 	Warn func(message string)
 
 	objects objectstore.Store

@@ -173,8 +173,7 @@ func TestDirectoriesAreTakenAsVeleroTakesThem(t *testing.T) {
 		"without the directory": {func(_, name string) string { return name + "/" }, true},
 		"without both":          {func(_, name string) string { return name }, true},
 		"the directory itself among all": {func(dir, name string) string {
-			return strings.TrimSuffix(dir+name+"/",
-				"itself/")
+			return strings.TrimSuffix(dir+name+"/", "itself/")
 		}, true},
 	} {
 		for _, prefix := range []string{"", "p"} {

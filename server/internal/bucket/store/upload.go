@@ -94,15 +94,15 @@ func (u *Upload) Contents() io.Writer { return u.body }
 // ArchiveSize returns the size of the archive as far as it is written.
 func (u *Upload) ArchiveSize() int64 { return u.body.written() }
 
-// Digests returns those of the archive and the list of snapshots after Commit.
+// Digests returns the digests of the archive and of the list of snapshots after Commit.
 func (u *Upload) Digests() Digests { return u.digests }
 
 // Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is
 // stored at the same time. If storing anything but the log fails, Commit removes everything that it stored except the
 // log, even if ctx was cancelled; if the removal fails as well, the error is also ErrNotCleaned. If another backup of
-// that name has appeared in the meantime, Commit changes nothing and returns ErrBackupExists. It overwrites what an
-// earlier attempt of the same backup, of a server that was stopped and goes on, has stored in the meantime;
-// velero-backup.json is created if absent where the object store can do that, and read back.
+// that name has appeared in the meantime, Commit changes nothing and returns ErrBackupExists. It overwrites files that
+// an earlier attempt of the same backup, by a server that was suspended and has continued, has stored in the meantime;
+// velero-backup.json is created if absent where the object store supports it, and read back.
 func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 	if !u.end() {
 		return errEnded
@@ -250,8 +250,8 @@ func (u *Upload) removeAll(ctx context.Context) error {
 	return u.store.removeUnfinished(ctx, u.name, true)
 }
 
-// removeArchive removes what the upload may have left if it ended before Commit stored anything. An object store whose
-// process was killed may leave a partial archive. removeArchive does nothing if the directory has the
+// removeArchive removes the archive that the upload may have left if it ended before Commit stored anything. An object
+// store whose process was killed may leave a partial archive. removeArchive does nothing if the directory has the
 // velero-backup.json of another backup.
 func (u *Upload) removeArchive(ctx context.Context) error {
 	return u.store.removeUnfinished(ctx, u.name, false)

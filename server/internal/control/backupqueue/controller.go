@@ -318,7 +318,6 @@ func (q *Controller) failed(err error) error {
 	return err
 }
 
-// line returns the current queue.
 func (q *Controller) line(ctx context.Context) (queue.Line, error) {
 	backups, err := q.view.backups(ctx, q.Cluster)
 	if err != nil {
@@ -329,7 +328,6 @@ func (q *Controller) line(ctx context.Context) (queue.Line, error) {
 	return line, err
 }
 
-// restores returns the running restores.
 func (q *Controller) restores(ctx context.Context) ([]*velerov1.Restore, error) {
 	var list velerov1.RestoreList
 	if err := q.List(ctx, &list, client.InNamespace(q.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -338,7 +336,6 @@ func (q *Controller) restores(ctx context.Context) ([]*velerov1.Restore, error) 
 	return queue.RunningRestores(list.Items), nil
 }
 
-// namespaces returns the names of the namespaces.
 func (q *Controller) namespaces(ctx context.Context) ([]string, error) {
 	list := namespaceList()
 	if err := q.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -54,8 +54,7 @@ func flaws() map[string]flaw {
 				after.Status.Phase != velerov1.BackupPhaseInProgress
 		})},
 		// Breaks: backups pass through all phases, and positions are 1 to n.
-		"writes of positions are lost": {client: func(_ *Controller,
-			c client.Client) client.Client {
+		"writes of positions are lost": {client: func(_ *Controller, c client.Client) client.Client {
 			return &forgetfulClient{Client: c}
 		}},
 		// Breaks: each waiting backup has the right reason.

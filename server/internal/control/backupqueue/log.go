@@ -17,7 +17,6 @@ func waitsForOther(b *velerov1.Backup, wait *velerov1.QueueWait) bool {
 	return err != nil || now == nil || now.Reason != wait.Reason || !slices.Equal(now.Blockers, wait.Blockers)
 }
 
-// logWait logs why a backup waits.
 func (q *Controller) logWait(b *velerov1.Backup, position int, wait *velerov1.QueueWait) {
 	details := []any{"backup", b.Namespace + "/" + b.Name, "position", position, "reason", wait.Reason, "message",
 		wait.Message}

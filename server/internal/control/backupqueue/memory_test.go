@@ -303,8 +303,7 @@ func (i *informer[T]) take(e change[T]) {
 	case known:
 		i.cache[name] = e.object
 		i.told = append(i.told, func() {
-			i.handler.Update(ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: e.object},
-				i.pending)
+			i.handler.Update(ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: e.object}, i.pending)
 		})
 	default:
 		i.cache[name] = e.object

@@ -289,7 +289,6 @@ func (m *model) create() string {
 	return b.Name
 }
 
-// add creates a backup.
 func (m *model) add(b *velerov1.Backup) {
 	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
 	if _, real := m.plane.(*realPlane); real && !b.Status.Phase.IsNew() && !b.Status.Phase.Terminal() {

@@ -64,8 +64,7 @@ func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 		for _, b := range backups {
 			names = append(names, b.Name)
 		}
-		slices.SortFunc(names, func(a,
-			b string) int {
+		slices.SortFunc(names, func(a, b string) int {
 			return backups[a].Status.QueuePosition - backups[b].Status.QueuePosition
 		})
 		return names

@@ -61,7 +61,6 @@ func (r queueRules) overlap(a, b *velerov1.Backup) bool {
 	return slices.ContainsFunc(ofA, func(name string) bool { return slices.Contains(ofB, name) })
 }
 
-// holds reports whether a backup holds a slot.
 func holds(b *velerov1.Backup) bool {
 	return b.Status.Phase == velerov1.BackupPhaseInProgress ||
 		b.Status.Phase == velerov1.BackupPhaseReadyToStart && b.DeletionTimestamp == nil

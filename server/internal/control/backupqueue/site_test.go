@@ -140,7 +140,6 @@ func (s *queueSite) start() {
 	s.t.Cleanup(func() { s.stop() })
 }
 
-// backups returns all Backups by name.
 func (s *queueSite) backups() map[string]*velerov1.Backup {
 	s.t.Helper()
 	var list velerov1.BackupList

@@ -233,7 +233,6 @@ func TestBackupIsDeletedInEachPhase(t *testing.T) {
 	}
 }
 
-// named returns the backup with a name.
 func (m *model) named(name string) *velerov1.Backup {
 	for _, b := range m.observer.backups() {
 		if b.Name == name {

@@ -36,8 +36,7 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 	if q.Locations != nil {
 		b = b.Watches(&velerov1.BackupStorageLocation{}, q.onLocation())
 	}
-	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent,
-		pending requests) {
+	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) {
 		q.wake(pending)
 	}}
 	if wake != nil {
@@ -47,7 +46,6 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 	return b.WatchesRawSource(ctrlsource.Channel(q.slots.lost, onEvent))
 }
 
-// wake requests a decision.
 func (q *Controller) wake(pending requests) {
 	now := q.Now()
 	q.backlog.event.Store(&now)

@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
@@ -45,27 +45,24 @@ type Admissions interface {
 // used up.
 type Controller struct {
 	*run.Cluster
-	Runs         *run.Runs
-	Stores       run.Stores
-	StoreOutage  time.Duration // how long a run waits for its object store
-	Plugins      run.Plugins
-	Manifests    *policy.Manifests
-	Journals     *operation.Journals // nil for none
-	Monitor      *operation.Monitor  // nil in dry runs
-	Snapshotters run.Snapshotters
-	Records      *snapshot.Records // nil for none
-	// VolumeSnapshots removes what an attempt before has left; nil only without Records.
-	VolumeSnapshots snapshot.VolumeSnapshots
-	Engine          Engine
-	Admissions      Admissions // nil if the queue is disabled
-	ServerVersion   ServerVersion
-	Defaults        Defaults
-	LogOptions      run.LogOptions
-	Logs            *run.Logs            // nil for dry runs
-	Events          events.EventRecorder // nil for none
-	Metrics         *metrics.Metrics
-	Log             hclog.Logger
-	Now             func() time.Time
+	Runs          *run.Runs
+	Stores        run.Stores
+	StoreOutage   time.Duration // how long a run waits for its object store
+	Plugins       run.Plugins
+	Manifests     *policy.Manifests
+	Journals      *operation.Journals // nil for none
+	Monitor       *operation.Monitor  // nil in dry runs
+	Volumes       *volumes.Hub        // in dry runs without records
+	Engine        Engine
+	Admissions    Admissions // nil if the queue is disabled
+	ServerVersion ServerVersion
+	Defaults      Defaults
+	LogOptions    run.LogOptions
+	Logs          *run.Logs            // nil for dry runs
+	Events        events.EventRecorder // nil for none
+	Metrics       *metrics.Metrics
+	Log           hclog.Logger
+	Now           func() time.Time
 
 	ends ends
 }

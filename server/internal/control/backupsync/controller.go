@@ -103,7 +103,6 @@ func (r *Controller) left(location *velerov1.BackupStorageLocation, known *memor
 	return min(last.Add(period).Sub(now), period)
 }
 
-// remember returns the memory of a location.
 func (r *Controller) remember(location client.ObjectKey) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()

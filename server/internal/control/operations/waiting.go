@@ -376,7 +376,6 @@ func (c *Common) isDeleted(ctx context.Context, w *waiting) (bool, error) {
 	return !same, nil
 }
 
-// failures returns the operations that have failed.
 func failures(all []operation.Operation) []*operation.Operation {
 	var failed []*operation.Operation
 	for i := range all {

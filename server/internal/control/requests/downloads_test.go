@@ -103,9 +103,8 @@ func TestDownloadRequestIsAnsweredAtOnce(t *testing.T) {
 				"a tape has no URLs; the server cannot offer the file itself, because it has no address that users reach: give " +
 				"it one with --download-url",
 		},
-		"refused": {"BackupLog", refuse, base, own},
-		"a file of the server": {"BackupLog", func() (string, error) { return "file:///backups/b", nil },
-			base, own},
+		"refused":              {"BackupLog", refuse, base, own},
+		"a file of the server": {"BackupLog", func() (string, error) { return "file:///backups/b", nil }, base, own},
 		"a file of the server without address": {"BackupLog", func() (string, error) { return "file:///backups/b", nil },
 			nil, "file:///backups/b"},
 		"refused, because the file is not there": {"BackupContents", refuse, nil,

@@ -62,8 +62,7 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 	}
 	o.ask = opened.Validate
 	return opened.With(func(objects objectstore.Store) objectstore.Store {
-		return patientStore{Store: objects,
-			outage: o}
+		return patientStore{Store: objects, outage: o}
 	}), nil
 }
 

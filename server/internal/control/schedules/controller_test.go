@@ -423,7 +423,6 @@ func TestDeletedScheduleCreatesNothing(t *testing.T) {
 	require.Empty(t, s.made())
 }
 
-// named returns a schedule with only a name.
 func (s *scheduleSite) named(name string) *velerov1.Schedule {
 	return &velerov1.Schedule{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 }

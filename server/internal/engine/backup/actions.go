@@ -59,8 +59,7 @@ func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err err
 			return nil
 		}
 	}
-	e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", r.meta.Namespace,
-		"name", r.meta.Name)
+	e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", r.meta.Namespace, "name", r.meta.Name)
 	reply, err := r.call(ctx, a, id, sent)
 	if err != nil {
 		return err

@@ -27,7 +27,8 @@ func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, err
 
 func newEngine(deps Deps, req Request) *engine {
 	e := &engine{
-		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumes(req, deps),
+		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress),
+		volumes:  newVolumeState(req, deps),
 		parallel: map[schema.GroupResource]bool{}, orderedTurns: make(chan struct{}, max(1, deps.Workers)),
 	}
 	if e.now == nil {

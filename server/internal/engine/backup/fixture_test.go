@@ -55,8 +55,7 @@ func depsFor(t testing.TB, config *rest.Config) backup.Deps {
 	return backup.Deps{
 		Config: config, Discovery: discovery.New(client, hclog.NewNullLogger()),
 		Roles: func(action string, role framework.Role) bool {
-			return pluginhost.IsRoleOfVelero(action, role) ||
-				action == "example.com/volumes" && role == framework.RolePodVolumes
+			return pluginhost.IsRoleOfVelero(action, role) || action == "example.com/volumes" && role == framework.RolePodVolumes
 		},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
@@ -80,7 +80,7 @@ type Request struct {
 	// Policy is the resource policy to which the spec refers; nil if there is none.
 	Policy *resourcepolicy.Policy
 	// Snapshots takes the snapshots of persistent volumes; nil takes none.
-	Snapshots *snapshot.Taker
+	Snapshots *volumes.Taker
 	// Accepted, unless nil, holds the items to back up, regardless of the current filters.
 	Accepted *Accepted
 	// DryRun, unless nil, makes the run a dry run: only actions without side effects are called, and there is no

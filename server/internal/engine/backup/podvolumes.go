@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/podclaims"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
@@ -69,10 +69,9 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 	if len(chosen) == 0 {
 		return nil, nil, nil
 	}
-	if e.deps.Uploader != string(velerov1.RepositoryTypeRestic) {
-		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover "+
-			"for restic; start the server with --uploader-type=restic, and have the plugin %s on the node agents",
-			names(chosen), e.deps.Uploader, velerov1.BuiltInDataMover)
+	if velerov1.MoverOf(velerov1.RepositoryType(e.deps.Uploader)) == "" {
+		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: there are data movers "+
+			"for kopia and restic; start the server with --uploader-type=kopia", names(chosen), e.deps.Uploader)
 	}
 	var all []string
 	for _, v := range chosen {
@@ -82,12 +81,12 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 	return chosen, sent, err
 }
 
-func names(volumes []podVolume) string {
+func names(all []podVolume) string {
 	text := "volumes"
-	if len(volumes) == 1 {
+	if len(all) == 1 {
 		text = "volume"
 	}
-	for i, v := range volumes {
+	for i, v := range all {
 		if i > 0 {
 			text += ","
 		}
@@ -173,7 +172,7 @@ func (e *engine) claimOfPod(
 	ctx context.Context, namespace, name string,
 ) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	claims, known := e.sel.snapshot.ByGroupResource(claimsResource)
-	volumes, also := e.sel.snapshot.ByGroupResource(volumesResource)
+	resource, also := e.sel.snapshot.ByGroupResource(volumesResource)
 	if !known || !also {
 		return nil, nil, errors.New("the API server does not serve persistent volumes and their claims")
 	}
@@ -181,7 +180,7 @@ func (e *engine) claimOfPod(
 	if err != nil || claim == nil || claim.Spec.VolumeName == "" {
 		return claim, nil, err
 	}
-	pv, err := readAs[corev1.PersistentVolume](ctx, e, volumes, "", claim.Spec.VolumeName)
+	pv, err := readAs[corev1.PersistentVolume](ctx, e, resource, "", claim.Spec.VolumeName)
 	return claim, pv, err
 }
 
@@ -238,7 +237,7 @@ func unreachable(pod *corev1.Pod, v podVolume) string {
 
 // take assigns the data of a claim to the first pod that requests it, and returns that pod. A volume without a claim
 // belongs to its pod.
-func (v *volumes) take(claim *corev1.PersistentVolumeClaim, pod string) string {
+func (v *volumeState) take(claim *corev1.PersistentVolumeClaim, pod string) string {
 	if claim == nil {
 		return pod
 	}
@@ -254,14 +253,14 @@ func (v *volumes) take(claim *corev1.PersistentVolumeClaim, pod string) string {
 // backsUp records the volumes of a pod that an action backs up.
 func (e *engine) backsUp(pod framework.ResourceIdentifier, chosen []podVolume) {
 	for _, v := range chosen {
-		e.volumes.infos.AddPodVolume(v.pv, &snapshot.PodInfo{
+		e.volumes.infos.AddPodVolume(v.pv, &volumes.PodInfo{
 			UploaderType: e.deps.Uploader, VolumeName: v.name, PodName: pod.Name, PodNamespace: pod.Namespace,
 		})
 	}
 }
 
 // started records the operation on the volumes of a pod.
-func (v *volumes) started(pod framework.ResourceIdentifier, operation string) {
+func (v *volumeState) started(pod framework.ResourceIdentifier, operation string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if operation != "" {
@@ -270,7 +269,7 @@ func (v *volumes) started(pod framework.ResourceIdentifier, operation string) {
 }
 
 // runningIn returns the operations on the volumes of pods.
-func (v *volumes) runningIn(pods []*corev1.Pod) (ids []string) {
+func (v *volumeState) runningIn(pods []*corev1.Pod) (ids []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, pod := range pods {

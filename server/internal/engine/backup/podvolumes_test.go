@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -73,8 +73,8 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 			warns: []string{"although annotation backup.velero.io/backup-volumes names it: its claim data or persistent " +
 				"volume has the label velero.io/exclude-from-backup=true"}},
 		"a shared claim": {in: "claim", pods: 2, want: "claim"},
-		"kopia": {in: "dir", uploader: "kopia",
-			fails: "volume dir cannot be backed up from the file system with uploader \"kopia\""},
+		"no data mover": {in: "dir", uploader: "tape",
+			fails: "volume dir cannot be backed up from the file system with uploader \"tape\""},
 	}
 	number := 0
 	for name, row := range rows {
@@ -150,7 +150,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 			}
 			var recorded []string
 			for _, info := range b.Volumes {
-				require.Equal(t, snapshot.PodVolume, info.BackupMethod)
+				require.Equal(t, volumes.PodVolume, info.BackupMethod)
 				recorded = append(recorded, info.PodVolume.VolumeName)
 			}
 			require.ElementsMatch(t, strings.FieldsFunc(row.want, func(r rune) bool { return r == ',' }), recorded)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
@@ -77,6 +78,11 @@ func (e *engine) prepareActions(ctx context.Context, snapshot *discovery.Snapsho
 	backup, err := json.Marshal(e.req.Backup)
 	if err != nil {
 		return fmt.Errorf("encode the backup for plugins: %w", err)
+	}
+	if e.deps.Uploader != "" {
+		if backup, err = item.WithAnnotation(backup, velerov1.UploaderTypeAnnotation, e.deps.Uploader); err != nil {
+			return fmt.Errorf("encode the backup for plugins: %w", err)
+		}
 	}
 	e.backupJSON, err = e.deps.Keys.ForPlugins(ctx, "Backup", e.req.Backup.UID, backup)
 	return err

@@ -11,7 +11,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
@@ -159,10 +159,10 @@ type Result struct {
 	Hooks velerov1.HookStatus
 	// Snapshots are the requested snapshots, including failed ones. Volumes records how the data of each volume was
 	// backed up, or why it was not. Neither is nil.
-	Snapshots []*snapshot.Snapshot
-	Volumes   []*snapshot.VolumeInfo
+	Snapshots []*volumes.Snapshot
+	Volumes   []*volumes.VolumeInfo
 	// CSI are the snapshots of CSI volumes that actions have taken.
-	CSI snapshot.CSIFiles
+	CSI volumes.CSIFiles
 	// Gaps are the warnings that name fields of the spec without effect; see package gaps.
 	Gaps []string
 	// Collection is the result of a dry run; nil for a real backup.

@@ -50,7 +50,7 @@ type engine struct {
 	seen       seen
 	buffers    bufferPool
 	record     *record
-	volumes    *volumes
+	volumes    *volumeState
 }
 
 // itemWriter receives the objects of a run.

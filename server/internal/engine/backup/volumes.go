@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,9 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
@@ -32,9 +34,9 @@ const (
 // snapshotsGroup is the group of CSI snapshots.
 const snapshotsGroup = "snapshot.storage.k8s.io"
 
-// volumes is the state of the data of persistent volumes in a run.
-type volumes struct {
-	infos snapshot.Infos
+// volumeState is the state of the data of persistent volumes in a run.
+type volumeState struct {
+	infos volumes.Infos
 
 	mu      sync.Mutex
 	without int                      // volumes whose data is requested but not backed up
@@ -55,10 +57,11 @@ type claimsOfPods struct {
 	err   error
 }
 
-func newVolumes(req Request, deps Deps) *volumes {
+func newVolumeState(req Request, deps Deps) *volumeState {
 	wanted := req.Backup.Spec.SnapshotVolumes
-	return &volumes{
-		infos:   snapshot.Infos{DataMover: req.Backup.Spec.DataMover},
+	return &volumeState{
+		infos: volumes.Infos{DataMover: velerov1.DataMoverFor(req.Backup.Spec.DataMover,
+			velerov1.RepositoryType(cmp.Or(deps.Uploader, string(velerov1.RepositoryTypeRestic))))},
 		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
 		snapshot: wanted == nil || *wanted,
 		hasCSI: deps.CSI && slices.ContainsFunc(req.Actions,
@@ -183,9 +186,9 @@ func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool
 		return false, fmt.Errorf("decode the claim: %w", err)
 	}
 	var pv *corev1.PersistentVolume
-	if volumes, ok := e.sel.snapshot.ByGroupResource(volumesResource); ok && claim.Spec.VolumeName != "" {
+	if resource, ok := e.sel.snapshot.ByGroupResource(volumesResource); ok && claim.Spec.VolumeName != "" {
 		var err error
-		if pv, err = readAs[corev1.PersistentVolume](ctx, e, volumes, "", claim.Spec.VolumeName); err != nil {
+		if pv, err = readAs[corev1.PersistentVolume](ctx, e, resource, "", claim.Spec.VolumeName); err != nil {
 			return false, err
 		}
 	}
@@ -205,7 +208,7 @@ func (e *engine) recordSnapshot(resource discovery.Resource, meta item.Meta, raw
 }
 
 // leaveOut records that the data of a volume is not backed up, whether or not it was requested.
-func (v *volumes) leaveOut(pv *corev1.PersistentVolume, reason string, wanted bool) {
+func (v *volumeState) leaveOut(pv *corev1.PersistentVolume, reason string, wanted bool) {
 	v.infos.Skip(pv, reason)
 	if !wanted {
 		return
@@ -216,7 +219,7 @@ func (v *volumes) leaveOut(pv *corev1.PersistentVolume, reason string, wanted bo
 }
 
 // await records a volume that a pod is to back up.
-func (v *volumes) await(pv *corev1.PersistentVolume) {
+func (v *volumeState) await(pv *corev1.PersistentVolume) {
 	v.infos.Know(pv)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -224,7 +227,7 @@ func (v *volumes) await(pv *corev1.PersistentVolume) {
 }
 
 // settleAwaited leaves out the volumes that no pod has backed up.
-func (v *volumes) settleAwaited() {
+func (v *volumeState) settleAwaited() {
 	v.mu.Lock()
 	awaiting := v.awaiting
 	v.mu.Unlock()
@@ -235,7 +238,7 @@ func (v *volumes) settleAwaited() {
 	}
 }
 
-func (v *volumes) withoutData() int {
+func (v *volumeState) withoutData() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.without

@@ -211,7 +211,6 @@ func (r *Restore) slot() (free func(), err error) {
 	}
 }
 
-// watch returns the watch of a namespace.
 func (r *Restore) watch(namespace string) *watch {
 	r.mu.Lock()
 	defer r.mu.Unlock()

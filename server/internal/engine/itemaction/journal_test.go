@@ -40,12 +40,10 @@ func TestOperationsAreInTheJournalAsSoonAsTheyCanBe(t *testing.T) {
 		after   []operation.Recorded
 		failure string
 	}{
-		"keyed": {versioning.Keyed, nil, "op-1", nil, []operation.Recorded{doubt}, []operation.Recorded{known},
-			""},
+		"keyed":          {versioning.Keyed, nil, "op-1", nil, []operation.Recorded{doubt}, []operation.Recorded{known}, ""},
 		"keyed, nothing": {versioning.Keyed, nil, "", nil, []operation.Recorded{doubt}, nil, ""},
 		"keyed, refused": {versioning.Keyed, nil, "", disk, []operation.Recorded{doubt}, nil, "disk full"},
-		"keyed, lost": {versioning.Keyed, nil, "", lost, []operation.Recorded{doubt}, []operation.Recorded{doubt},
-			"died"},
+		"keyed, lost":    {versioning.Keyed, nil, "", lost, []operation.Recorded{doubt}, []operation.Recorded{doubt}, "died"},
 		"keyed, of another": {versioning.Keyed, nil, "taken", nil, []operation.Recorded{doubt}, nil,
 			"which it has started for pods/shop/db"},
 		"keyed, late": {versioning.Keyed, []operation.Operation{}, "op-1", nil, []operation.Recorded{doubt},

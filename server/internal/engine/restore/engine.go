@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/ready"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
@@ -74,8 +74,8 @@ type Hooks interface{ Add(pod hook.Pod) }
 
 // Snapshots has the parts that make volumes of snapshots. A restore of a backup without snapshots does not need them.
 type Snapshots struct {
-	Open    snapshot.Open
-	Records *snapshot.Records
+	Open    volumes.Open
+	Records *volumes.Records
 }
 
 // Run restores a backup. Problems with single items are in the result and do not stop the restore. It returns an error

@@ -77,8 +77,7 @@ func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 		return false, "", fmt.Errorf("read pod %s, which owns it: %w", name, err)
 	}
 	uses = slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Ephemeral != nil &&
-			podclaims.Name(name, &v) == r.entry.Name
+		return v.Ephemeral != nil && podclaims.Name(name, &v) == r.entry.Name
 	})
 	phase := pod.Status.Phase
 	switch {

@@ -189,8 +189,7 @@ func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, stat
 		defaults[d.Path] = isExtra(d)
 	}
 	x.differences = slices.DeleteFunc(x.differences, func(d drift.Difference) bool {
-		return isExtra(d) &&
-			defaults[d.Path]
+		return isExtra(d) && defaults[d.Path]
 	})
 	return nil
 }

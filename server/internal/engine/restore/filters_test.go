@@ -67,8 +67,7 @@ func filterWorld(p string) []thing {
 
 // Sets of objects that a row restores. A namespace is listed if the restore created it.
 var (
-	teamA = []string{"Namespace team-a", "ConfigMap team-a/cm-a", "Secret team-a/secret-a",
-		"Deployment team-a/deploy-a"}
+	teamA = []string{"Namespace team-a", "ConfigMap team-a/cm-a", "Secret team-a/secret-a", "Deployment team-a/deploy-a"}
 	teamB = []string{"Namespace team-b", "ConfigMap team-b/cm-b", "Deployment team-b/deploy-b", "Role team-b/role-b"}
 	ops   = []string{"Namespace ops", "ConfigMap ops/cm-ops", "ServiceAccount ops/runner", "Pod ops/pod-running",
 		"Job ops/job-open"}

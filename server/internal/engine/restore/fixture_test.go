@@ -170,7 +170,6 @@ func (c *cluster) must(method, path, contentType string, body []byte) obj {
 	return o
 }
 
-// create creates an object as a manager.
 func (c *cluster) create(one thing, manager string) obj {
 	c.t.Helper()
 	return c.must(http.MethodPost, pathOf(one, false)+"?fieldManager="+manager, kubeapi.JSON, one.body)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
@@ -27,8 +27,8 @@ type itemRun struct {
 	claim     *claim
 	status    []byte // in the archive
 
-	volumeName string           // of a claim
-	made       *snapshot.Volume // for a persistent volume; nil for none
+	volumeName string          // of a claim
+	made       *volumes.Volume // for a persistent volume; nil for none
 
 	moving bool // an action restores the volumes of a pod
 

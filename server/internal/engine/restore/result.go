@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -20,7 +20,7 @@ type Result struct {
 	// Operations are the asynchronous operations that actions started, sorted.
 	Operations []operation.Operation
 	// FromSnapshots are the persistent volumes that were made from snapshots.
-	FromSnapshots []snapshot.RestoreVolumeInfo
+	FromSnapshots []volumes.RestoreVolumeInfo
 	// Gaps are the warnings that name fields of the spec without effect; see package gaps.
 	Gaps []string
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/configmap"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
@@ -149,8 +149,8 @@ func TestAcceptRestore_IntoItself(t *testing.T) {
 			"secret":     func(o obj) { o["kind"], o["data"] = "Secret", nil },
 			"binding":    func(o obj) { o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "ClusterRoleBinding" },
 			"journal":    func(o obj) { o["metadata"].(obj)["labels"] = obj{operation.KindLabel: "backup"} },
-			"record":     func(o obj) { o["metadata"].(obj)["labels"] = obj{snapshot.OwnerLabel: "uid"} },
-			"volume":     func(o obj) { o["metadata"].(obj)["labels"] = obj{snapshot.RestoreLabel: "uid"} },
+			"record":     func(o obj) { o["metadata"].(obj)["labels"] = obj{volumes.OwnerLabel: "uid"} },
+			"volume":     func(o obj) { o["metadata"].(obj)["labels"] = obj{volumes.RestoreLabel: "uid"} },
 			"ledger":     func(o obj) { o["metadata"].(obj)["name"] = configmap.Ledger },
 			"configmaps": func(o obj) { o["data"] = obj{"a": "2"} },
 		}

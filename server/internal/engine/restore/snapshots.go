@@ -13,7 +13,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
@@ -25,7 +25,7 @@ const originalNameAnnotation = "velero.io/original-pv-name"
 // restoreSnapshot makes a new volume from a snapshot for the persistent volume, unless that is in the cluster. If it
 // is there and its claim is restored into another namespace, the claim gets a copy with another name. An error means
 // that the persistent volume is not restored.
-func (r *itemRun) restoreSnapshot(ctx context.Context, taken *snapshot.Snapshot, mapped bool) error {
+func (r *itemRun) restoreSnapshot(ctx context.Context, taken *volumes.Snapshot, mapped bool) error {
 	name := r.obj.Name
 	exists, err := r.volumeStays(ctx, name)
 	if err != nil {
@@ -57,7 +57,7 @@ func (r *itemRun) restoreSnapshot(ctx context.Context, taken *snapshot.Snapshot,
 
 // newVolume makes a volume with the plugin of the snapshot's location, unless a former attempt has. It returns the
 // persistent volume that refers to it.
-func (r *itemRun) newVolume(ctx context.Context, taken *snapshot.Snapshot) (changed *object.Object, err error) {
+func (r *itemRun) newVolume(ctx context.Context, taken *volumes.Snapshot) (changed *object.Object, err error) {
 	err = r.engine.pool.park(func() error {
 		defer waits.Begin(ctx, "a volume of snapshot %s for %s", taken.Status.ProviderSnapshotID, r.id).End()
 		plugin, err := r.engine.snapshots.Open(ctx, taken.Spec.Location)
@@ -90,7 +90,7 @@ func (r *itemRun) newVolume(ctx context.Context, taken *snapshot.Snapshot) (chan
 }
 
 func (r *itemRun) makeVolume(
-	ctx context.Context, plugin volumesnapshotter.Snapshotter, taken *snapshot.Snapshot,
+	ctx context.Context, plugin volumesnapshotter.Snapshotter, taken *volumes.Snapshot,
 ) error {
 	like := volumesnapshotter.Volume{Type: taken.Spec.VolumeType, Zone: taken.Spec.VolumeAZ}
 	if taken.Spec.VolumeIOPS != nil {

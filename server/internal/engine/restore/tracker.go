@@ -66,7 +66,6 @@ func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, claime
 	return c, true
 }
 
-// finish ends a claim.
 func (t *tracker) finish(c *claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
@@ -53,7 +53,7 @@ func (r *itemRun) reportLostData() error {
 				continue
 			}
 		}
-		if v.Snapshot != nil || unwanted && v.Method != snapshot.PodVolume || !r.engine.firstReport("volume "+v.String()) {
+		if v.Snapshot != nil || unwanted && v.Method != volumes.PodVolume || !r.engine.firstReport("volume "+v.String()) {
 			continue
 		}
 		why := fmt.Sprintf("the data is in %s, and restoring it is not supported yet", v.Where)
@@ -112,7 +112,7 @@ func (r *itemRun) restoreFor(action string) ([]byte, error) {
 // notMoved returns the reason why the existing action does not restore the data of a volume of a pod, or "" if it
 // does.
 func (r *itemRun) notMoved(v *volume.Volume) string {
-	if v.Method != snapshot.PodVolume || v.Empty || r.engine.dry != nil {
+	if v.Method != volumes.PodVolume || v.Empty || r.engine.dry != nil {
 		return ""
 	}
 	if r.entry.GroupResource == podsResource {
@@ -230,7 +230,7 @@ func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
 // excludes data from snapshots.
 func (r *itemRun) keepsDisk(data []*volume.Volume) bool {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
-	return unwanted && data[0].Method == snapshot.Native
+	return unwanted && data[0].Method == volumes.Native
 }
 
 // claimIsRestored reports whether the restore includes the claim of a volume.

@@ -24,7 +24,7 @@ const (
 	drain = 5 * time.Second
 )
 
-// Command is a command of this program that runs programs which nobody trusts yet. It calls Enter before anything else.
+// Command is a command of this program that runs untrusted programs. It calls Enter before anything else.
 type Command struct {
 	Args    []string
 	Files   string // absolute path of the directory with the programs
@@ -32,13 +32,13 @@ type Command struct {
 	Verbose io.Writer
 }
 
-// Confined is what a process has entered.
+// Confined describes the confinement that a process has entered.
 type Confined struct {
 	Files string   // the directory with the programs, as this process sees it
-	Notes []string // what the kernel has refused
+	Notes []string // confinement that the kernel has refused
 }
 
-// state is what the stages of a confined command know.
+// state is passed from stage to stage of a confined command.
 type state struct {
 	Confined
 	Temp     string // directory for temporary files, and working directory
@@ -56,8 +56,8 @@ func (s *state) environment() ([]string, error) {
 	return []string{path, "TMPDIR=" + s.Temp, variable + "=" + string(text)}, err
 }
 
-// Output runs the command and returns what it prints. Nothing that it has started is left, as far as the kernel has
-// namespaces.
+// Output runs the command and returns its output. Where the kernel has namespaces, all processes that it started have
+// ended.
 func (c Command) Output(ctx context.Context) (_ []byte, err error) {
 	temp, err := os.MkdirTemp("", "confined-")
 	if err != nil {
@@ -154,7 +154,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of its input.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user and the group of confined processes that root starts, and how they see themselves if another user
-// does.
+// nobody is the user and the group of confined processes that root starts. If another user starts them, it is the user
+// that they see themselves run as.
 const nobody = 65534
 
 // These limits hold for each confined process.
@@ -43,8 +43,8 @@ func asOther(err error) error {
 	return nil
 }
 
-// isolate has a command start with what the first stage needs: a session of its own, which has no terminal, and
-// namespaces. A user who is not root gets rights in them from a namespace of users.
+// isolate starts a command in a session of its own, which has no terminal, and in namespaces. A user who is not root
+// gets rights in them from a namespace of users.
 func (s *state) isolate(cmd *exec.Cmd) {
 	attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.SysProcAttr = attributes

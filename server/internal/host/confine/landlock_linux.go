@@ -15,7 +15,7 @@ const (
 	mayWrite = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
-// handled returns the accesses to files that a version of Landlock knows. Those without a rule are denied.
+// handled returns the accesses to files that a version of Landlock controls. An access without a rule is denied.
 func handled(version uintptr) uint64 {
 	all := uint64(unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1)
 	if version >= 2 {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemDirs returns the directories with what programs may need: interpreters and libraries.
+// systemDirs returns the directories with interpreters and libraries.
 func systemDirs() []string {
 	return []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix"}
 }

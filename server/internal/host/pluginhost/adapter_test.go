@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -165,6 +166,15 @@ func requireAdapterInVelero(t *testing.T, conn *grpc.ClientConn) {
 		&restoreitemactionv2.RestoreItemActionItemsReadyRequest{Plugin: mover, Restore: []byte(stockRestore)})
 	require.NoError(t, err)
 	require.True(t, ready.GetReady())
+}
+
+// requireCompletes waits until an operation is done.
+func requireCompletes(t *testing.T, progress func() (framework.OperationProgress, error)) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		now, err := progress()
+		return err == nil && now.Completed && now.Err == "" && now.NCompleted == 3
+	}, longEnough, 50*time.Millisecond)
 }
 
 // requireMoved waits until an operation has moved its claim.

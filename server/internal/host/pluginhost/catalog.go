@@ -20,7 +20,7 @@ type catalog struct {
 	atOnce   map[string]int    // Config.Concurrency
 	disabled func(string) bool // Config.Disabled
 	rows     []row
-	used     map[string][]int // positions in rows of those that are used, by their names
+	used     map[string][]int // positions of the used plugins in rows, by name
 }
 
 // row is an entry with its source.
@@ -32,8 +32,8 @@ type row struct {
 	source *source
 }
 
-// newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at
-// the same version, the first one is used.
+// newCatalog lists the plugins of the sources, all of which have answered. If two sources offer the same name of the
+// same kind at the same version, the first one is used.
 func newCatalog(
 	known []versioning.WireKind, atOnce map[string]int, disabled func(string) bool, o order, sources []*source,
 ) *catalog {

@@ -17,48 +17,6 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
-func TestDetachedChildrenOfPluginDieWithIt(t *testing.T) {
-	t.Parallel()
-	ends := map[string]func(t *testing.T, h *testHost, pid int){
-		"it dies":       func(t *testing.T, _ *testHost, pid int) { require.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) },
-		"it is stopped": func(_ *testing.T, h *testHost, _ int) { h.Close() },
-		"it ends by exit": func(t *testing.T, h *testHost, _ int) {
-			_, err := execute(t.Context(), h.behave(t), "exit")
-			require.Error(t, err)
-		},
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newTestHost(t, pluginDir(t, "behave", "named-bystander"), nil)
-			action, bystander := h.behave(t), h.action(t, "example.io/named-bystander")
-			var children []int
-			for range 3 {
-				annotations, err := execute(t.Context(), action, "fork away")
-				require.NoError(t, err)
-				child, err := strconv.Atoi(annotations["child"])
-				require.NoError(t, err)
-				require.False(t, dead(child))
-				children = append(children, child)
-			}
-			annotations, err := execute(t.Context(), bystander, "fork away")
-			require.NoError(t, err)
-			other, err := strconv.Atoi(annotations["child"])
-			require.NoError(t, err)
-
-			pid := processOf(t, action)
-			end(t, h, pid)
-			requireReaped(t, pid)
-			for _, child := range children {
-				require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
-			}
-			if name != "it is stopped" {
-				require.False(t, dead(other), "that of another plugin stays")
-			}
-		})
-	}
-}
-
 func TestPluginEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []hostenv.Rule{"", hostenv.Complete, hostenv.Strict} {

@@ -26,7 +26,7 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s %s refuses its configuration: %s", e.Kind, e.Name, first.Message)
 }
 
-// offer is what a binary offers. The first process that is asked answers for all others with the same content.
+// offer lists the plugins of a binary. The answer of its first process holds for all processes with the same content.
 type offer struct {
 	mu    sync.Mutex
 	known *versioning.Description
@@ -55,8 +55,7 @@ type configs struct {
 	byName map[string][]byte // JSON of an object, by the name of the plugin
 }
 
-// apply configures the actions of the process that conn reaches, which has had no other calls. offered is what it
-// offers.
+// apply configures the actions of a new process, which conn reaches. offered lists its plugins.
 func (c configs) apply(ctx context.Context, conn grpc.ClientConnInterface, offered *offer) error {
 	if len(c.byName) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 )
 
 // Enclosed returns the plugin of a kind with the given name in a process of its own, which sees no more of the file
-// system than an enclosure. The first call starts the process; end stops it. The error is that of Named, or says that
-// the plugin has no process.
+// system than an enclosure. The first call starts the process; end stops it. The error is the error of Named, or
+// reports that the plugin has no process.
 func Enclosed[H any](
 	h *Host, kind versioning.Kind[H], name string, enclosure *process.Enclosure,
 ) (plugin H, end func(), err error) {

@@ -21,7 +21,7 @@ type Entry struct {
 	BuiltIn bool
 	// Used is set if this is the version at which the server calls the plugin, if it has a reason to call it.
 	Used bool
-	// Choice says why the entry is used or not: "newest version that both know". Empty when it is quarantined.
+	// Choice is the reason why the entry is used or not: "newest version that both know". Empty when it is quarantined.
 	Choice string
 	// Stock is the position that the entry would have, from 1, if Config.Order were empty.
 	Stock int
@@ -29,29 +29,29 @@ type Entry struct {
 	Quarantined string
 	// Refused is set if it is quarantined because an action of the file refuses its configuration.
 	Refused *ConfigError
-	// Note says what else is worth knowing, e.g. that the version is going to be removed; usually empty.
+	// Note has further information, for example that the version is going to be removed; usually empty.
 	Note string
-	// PluginVersion and FrameworkVersion are what the process reports; empty when it does not.
+	// PluginVersion and FrameworkVersion are reported by the process; empty if it does not report them.
 	PluginVersion    string
 	FrameworkVersion string
-	// Concurrency is how many calls that work on items a run may make at once. A process with PluginInfo, as the framework
-	// gives it, is made for several; for others, which may rely on what Velero's server does, it is 0 unless it is
-	// configured.
+	// Concurrency is how many calls that work on items a run may make at once. A process with PluginInfo, which the
+	// framework provides, takes several. For other processes, which may rely on the behavior of Velero's server, it is 0
+	// unless it is configured.
 	Concurrency int
 	// ConfigSchema is the JSON Schema of the config that the plugin takes; nil when there is none.
 	ConfigSchema []byte
-	// OperationTimeout and StallTimeout are the limits that the author of an action declares for its operations; zero is
-	// none.
+	// OperationTimeout and StallTimeout are the limits that the author of an action declares for its operations; zero
+	// means no limit.
 	OperationTimeout time.Duration
 	StallTimeout     time.Duration
 	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
 	Objects []string
-	// Roles are what the server knows of the plugin beyond its kind: what its author declares, or for a process without
-	// PluginInfo those of Velero's plugin of that name.
+	// Roles are the roles that the author declares or, for a process without PluginInfo, the roles of Velero's plugin of
+	// that name.
 	Roles []framework.Role
 	// Process is the process that sessions share, as it is now.
 	Process process.Process
-	// Locations are those for which the plugin was opened, each with its process, sorted by name.
+	// Locations are the locations for which the plugin was opened, each with its process, sorted by name.
 	Locations []Location
 }
 

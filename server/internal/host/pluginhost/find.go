@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Find returns the used entry of a kind with the given name, at any version. The error says why there is none: the name
-// is unknown, belongs to another kind, or is left out for a reason.
+// Find returns the used entry of a kind with the given name, at any version. If there is none, the error has the
+// reason: the name is unknown, belongs to another kind, or is left out.
 func (h *Host) Find(kind, name string) (Entry, error) {
 	r, err := h.catalog().find(kind, kind, name)
 	if err != nil {

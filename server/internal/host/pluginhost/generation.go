@@ -8,9 +8,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// generation is what the plugin directory held at one time, with what the plugins of the server itself offer. It does
-// not change: what is added, replaced or removed makes the next generation, which shares the sources of what stayed the
-// same. A run keeps the generation that it began with, so it never sees two versions of a plugin.
+// generation is the content of the plugin directory at one time, with the built-in plugins. It does not change: added,
+// replaced or removed files make the next generation, which shares the sources of the unchanged files. A run keeps its
+// generation, so it never uses two versions of a plugin.
 type generation struct {
 	sources []*source // built-ins, then binaries in the order of the directory
 	catalog *catalog

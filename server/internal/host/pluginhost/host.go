@@ -28,7 +28,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// Config is what a Host needs to know. Only Log is required.
+// Config is the configuration of a Host. Only Log is required.
 type Config struct {
 	// Dir is the plugin directory. It may be missing, which is logged. What is added, replaced or removed in it later is
 	// found without a restart.
@@ -39,23 +39,24 @@ type Config struct {
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
-	// Disabled reports whether a built-in is as good as absent; nil is none.
+	// Disabled reports whether a built-in is disabled; nil means that none is.
 	Disabled func(name string) bool
 	// Features are the feature flags that the built-ins see; binaries read them from Args.
 	Features []string
-	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in
-	// it; without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
+	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all other names; without it
+	// they come last. They run in the order in which they are found: built-ins, then binaries in the order of the
+	// directory.
 	Order []string
 	// Concurrency is how many calls that work on items a run may make at once, by the names of plugins; see
 	// Entry.Concurrency.
 	Concurrency map[string]int
-	// Kinds are the versions of kinds that the server knows; nil is kinds.All().
+	// Kinds are the versions of kinds that the server supports; nil means kinds.All().
 	Kinds []versioning.WireKind
 	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
 	Isolate bool
 	Self    string // path of the server's binary
-	// EnvironmentRule says which variables of the server's environment plugins get; empty is hostenv.Complete. Environment
-	// is given to them as well ("NAME=value").
+	// EnvironmentRule selects the variables of the server's environment that plugins get; empty means hostenv.Complete.
+	// Environment is given to them as well ("NAME=value").
 	EnvironmentRule hostenv.Rule
 	Environment     []string
 	// Configs are the configurations of actions, JSON of an object, by the names of their plugins. An action gets its own
@@ -68,10 +69,10 @@ type Config struct {
 	Deadlines calls.Deadlines
 	Restart   process.Restart
 	Limits    process.Limits
-	// Lock lists the binaries of Dir that may run. With and without a lock, only those may run that nobody but root and
-	// the user of this process can change.
+	// Lock lists the binaries of Dir that may run. With and without a lock, a binary may run only if no user but root and
+	// the user of this process can change it.
 	Lock *pluginlock.Lock
-	// Named is set if the user has named Dir and what is there, so that it may run whoever can change it.
+	// Named is set if the user has named Dir and its content. Then a binary may run although others can change it.
 	Named bool
 	// LockPath is the file that Lock was read from, or from which a lock is to be read once it exists. The host reads it
 	// again when it changes; see directory/lockfile.go. Empty: Lock stays as it is.
@@ -89,7 +90,7 @@ type Config struct {
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
 
-	// For tests; the zero values are those of a server.
+	// For tests; a server uses the zero values.
 	isVolume    func(dir string) bool
 	stop, probe time.Duration // see process.PoolConfig
 	patience    time.Duration // see defaultPatience
@@ -133,13 +134,13 @@ type Host struct {
 	environment Environment
 }
 
-// Environment says what plugins get of the server's environment.
+// Environment returns the rule for the environment of plugins.
 type Environment struct {
 	Rule     hostenv.Rule
 	Withheld []string // names of the variables that they do not get, sorted
 }
 
-// New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used is
+// New finds the plugins in cfg.Dir, starts each binary once and lists its plugins. A binary that cannot be used is
 // quarantined: Entries reports the reason, and the others work. An error means that the configuration or the built-ins
 // are invalid, or that ctx has ended.
 func New(ctx context.Context, cfg Config) (*Host, error) {
@@ -206,8 +207,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// begin makes the first generation. It waits until all binaries found have been asked, except those that are still
-// written.
+// begin makes the first generation. It waits until all binaries have listed their plugins, except binaries that are
+// still being written.
 func (h *Host) begin(ctx context.Context, cfg Config) error {
 	if len(cfg.BuiltIns) > 0 {
 		services, err := h.builtIns.instantiate(h.log)
@@ -233,9 +234,9 @@ func (h *Host) begin(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Rescan looks at the plugin directory and takes what was added, replaced or removed into use for sessions that begin
-// from then on. It waits for files that are still written, as long as ctx allows. The host does the same by itself when
-// the operating system reports a change; Rescan is for callers that do not want to wait for that.
+// Rescan reads the plugin directory again. Sessions that begin afterwards use the added and replaced plugins. It waits
+// for files that are still being written, as long as ctx allows. The host does the same by itself when the operating
+// system reports a change; with Rescan, callers need not wait for that.
 func (h *Host) Rescan(ctx context.Context) error { return h.scanner.rescan(ctx) }
 
 // Lock returns the lock in force, nil if there is none: Config.Lock, or the last valid content of its file.

@@ -6,8 +6,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Index finds plugins by name for callers that ask often: it remembers what it found until the plugins change. It is
-// safe for concurrent use.
+// Index finds plugins by name for frequent callers: it caches the results until the plugins change. It is safe for
+// concurrent use.
 type Index[H any] struct {
 	plugins Plugins
 	kinds   []versioning.Kind[H]

@@ -68,7 +68,7 @@ func (p *inProcess) NewStream(
 	return p.Channel.NewStream(ctx, desc, method, opts...)
 }
 
-// giver is an inProcess whose streams do not copy what the client sends, for calls that give their messages away.
+// giver is an inProcess whose streams do not copy the messages of the client, for calls that give their messages away.
 type giver struct{ grpc.ClientConnInterface }
 
 // NewStream implements grpc.ClientConnInterface.

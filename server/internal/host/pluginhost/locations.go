@@ -24,10 +24,10 @@ type Provider interface {
 
 // Open returns the plugin of a location, in a process of its own that is initialised with config: bucket, prefix and
 // the keys of the provider. location is any key that is unique to the location. The plugin stays the same while
-// provider, config and the plugin's file stay the same. Otherwise a new process is started; callers can go on using the
-// old plugin, and its process ends when they no longer do.
+// provider, config and the plugin's file stay the same. Otherwise a new process is started; callers can continue to use
+// the old plugin, and its process ends after the last of them.
 //
-// The error for an unknown provider lists the known ones. If Init fails, the error is that of the plugin.
+// The error for an unknown provider lists the known ones. If Init fails, the error is the error of the plugin.
 func Open[H Provider](
 	ctx context.Context, h *Host, kind versioning.Kind[H], location, provider string, config map[string]string,
 ) (H, error) {
@@ -88,7 +88,7 @@ type location struct {
 	opened               // changed by the holder of the token, with the mutex of locations
 }
 
-// opened is a plugin that was opened for a location. The zero value stands for none.
+// opened is a plugin that was opened for a location; zero if there is none.
 type opened struct {
 	provider   string
 	config     map[string]string

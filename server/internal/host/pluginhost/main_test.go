@@ -162,8 +162,7 @@ func (h *testHost) journalLines() []string {
 
 func (h *testHost) requireInJournal(t *testing.T, line string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return h.journalCount(line) > 0 },
-		longEnough, aMoment, "%q in the journal", line)
+	require.Eventually(t, func() bool { return h.journalCount(line) > 0 }, longEnough, aMoment, "%q in the journal", line)
 }
 
 // journalCount returns the number of equal lines in the journal.

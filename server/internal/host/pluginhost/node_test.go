@@ -2,15 +2,11 @@ package pluginhost
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -172,69 +168,4 @@ func TestNodePluginCopiesAndChecks(t *testing.T) {
 		Restore: []byte(nightly)})
 	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): settings is not what was copied as "+
 		started.OperationID)
-}
-
-func TestNodePluginContinuesAfterKill(t *testing.T) {
-	t.Parallel()
-	h := nodeHost(t, "CLEAT_COPY_DIR="+t.TempDir(), "CLEAT_COPY_BYTES_PER_SECOND=20") // one byte at a time
-	copies, _, _ := h.nodeActions(t)
-	slow, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(nightly))
-	require.NoError(t, err)
-	endless := strings.Replace(labelledConfigMap, `"5"`, `"`+strings.Repeat("x", 100_000)+`"`, 1)
-	cancelled, err := copies.Execute(t.Context(), []byte(endless), []byte(tomorrow))
-	require.NoError(t, err)
-
-	started := regexp.MustCompile(`plugin process started: .* pid=(\d+)`).FindStringSubmatch(h.log.String())
-	require.NotNil(t, started, h.log.String())
-	first, err := strconv.Atoi(started[1])
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(filepath.Join(h.dir, "node-plugin")), "the host has the file open")
-	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	requireReaped(t, first)
-	progress, err := copies.Progress(t.Context(), cancelled.OperationID, []byte(tomorrow))
-	require.NoError(t, err)
-	require.False(t, progress.Completed)
-	require.NoError(t, copies.Cancel(t.Context(), cancelled.OperationID, []byte(tomorrow)))
-	require.NoError(t, copies.Cancel(t.Context(), cancelled.OperationID, []byte(tomorrow)))
-	progress, err = copies.Progress(t.Context(), cancelled.OperationID, []byte(tomorrow))
-	require.NoError(t, err)
-	require.True(t, progress.Completed)
-	require.Equal(t, "cancelled", progress.Err)
-
-	require.Eventually(t, func() bool {
-		progress, err = copies.Progress(t.Context(), slow.OperationID, []byte(nightly))
-		return err != nil || progress.Completed
-	}, longEnough, aMoment)
-	require.NoError(t, err)
-	require.Empty(t, progress.Err)
-	require.Equal(t, progress.NTotal, progress.NCompleted)
-}
-
-func TestNodePluginReturnsErrors(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	h := nodeHost(t, "CLEAT_COPY_DIR="+dir)
-	copies, checks, _ := h.nodeActions(t)
-	unknown := strings.Repeat("0", 64)
-	_, err := copies.Progress(t.Context(), unknown, []byte(nightly))
-	require.EqualError(t, err, `AsyncBackupItemAction(example.cleat.dev/copy): no operation "`+unknown+`" in `+dir)
-	_, err = copies.Progress(t.Context(), "../../etc", []byte(nightly))
-	require.EqualError(t, err, `AsyncBackupItemAction(example.cleat.dev/copy): no operation "../../etc" in `+dir)
-	require.ErrorContains(t, copies.Cancel(t.Context(), unknown, []byte(nightly)), "no operation")
-	_, err = checks.Progress(t.Context(), "x", []byte(nightly))
-	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): no operation x: this action starts none")
-	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: []byte(`{"kind":`), ItemFromBackup: []byte(`{}`),
-		Restore: []byte(nightly)})
-	require.ErrorContains(t, err, "decode item of the request: ")
-
-	bare := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"empty"}}`)
-	nothing, err := copies.Execute(t.Context(), bare, []byte(nightly))
-	require.NoError(t, err)
-	require.Equal(t, &backupitemaction.Result{Item: bare}, nothing, "there was nothing to copy")
-
-	huge := fmt.Appendf(nil,
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"huge"},"data":{"a":%q}}`,
-		strings.Repeat("x", 8<<20))
-	_, err = copies.Execute(t.Context(), huge, []byte(nightly))
-	require.NoError(t, err, "more than gRPC lets through by default")
 }

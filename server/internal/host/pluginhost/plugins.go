@@ -8,7 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Plugins is a view of the plugins in use. A Host shows the current ones, a Session those that existed when it began.
+// Plugins is a view of the plugins in use. A Host has the current plugins, a Session the plugins that existed when it
+// began.
 type Plugins interface {
 	catalog() *catalog
 	// conn returns the connection to one plugin of a source.
@@ -16,9 +17,9 @@ type Plugins interface {
 }
 
 // All returns the plugins of kinds that have the same hub, each name once and at the newest version that both sides
-// know. They are in the order in which they run: that of Config.Order; otherwise built-ins first, then binaries in the
-// order of the directory, each in the order in which it lists its plugins. Plugins of late kinds follow all others,
-// sorted by name.
+// know. They are in the order in which they run: first by Config.Order, then built-ins, then binaries in the order of
+// the directory, each in the order in which it lists its plugins. Plugins of late kinds follow all others, sorted by
+// name.
 func All[H any](in Plugins, kinds ...versioning.Kind[H]) []H {
 	var all []H
 	for _, r := range in.catalog().rows {
@@ -48,7 +49,7 @@ func Concurrency[H any](in Plugins, kinds ...versioning.Kind[H]) map[string]int 
 }
 
 // Named returns the plugin of a kind with the given name. A Host returns the current one: after its file was replaced,
-// the next call returns the new plugin, so call Named again for each decision. The error is that of Host.Find.
+// the next call returns the new plugin, so call Named again for each decision. The error is the error of Host.Find.
 func Named[H any](in Plugins, kind versioning.Kind[H], name string) (H, error) {
 	chosen, err := choose(in, kind, kind.Name, name)
 	if err != nil {

@@ -261,22 +261,6 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return copy(p, "content"), nil
 }
 
-func TestChildrenOfPluginDieWithIt(t *testing.T) {
-	t.Parallel()
-	h := newTestHost(t, pluginDir(t, "behave"), nil)
-	action := h.behave(t)
-	annotations, err := execute(t.Context(), action, "fork")
-	require.NoError(t, err)
-	child, err := strconv.Atoi(annotations["child"])
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(child, 0))
-	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*calls.DiedError), "also when the child holds its pipes open")
-	require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
-	_, err = execute(t.Context(), action, "nothing")
-	require.NoError(t, err)
-}
-
 // dead reports whether a process has ended; its new parent may not have reaped it yet.
 func dead(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

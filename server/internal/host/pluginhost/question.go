@@ -13,14 +13,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// question represents a source that is being asked what it offers.
+// question represents a source whose plugins are being listed.
 type question struct {
 	from     *source
 	answered chan struct{} // closed when the reply is in from; from must not be read before
 	cancel   context.CancelFunc
 }
 
-// ask asks a source what it offers, as soon as there is a slot.
+// ask lists the plugins of a source, as soon as there is a slot.
 func (s *scanner) ask(from *source) *question {
 	ctx, cancel := context.WithCancel(s.pool.Life())
 	q := &question{from: from, answered: make(chan struct{}), cancel: cancel}
@@ -61,7 +61,7 @@ func (s *scanner) describeAlive(ctx context.Context, from *source) error {
 	return err
 }
 
-// describe asks a source what it offers, and finds out which of these kinds it does not serve.
+// describe lists the plugins of a source, and probes which of their kinds it does not serve.
 func (s *scanner) describe(ctx context.Context, from *source) error {
 	if from.supervisor != nil {
 		if err := from.supervisor.Ready(ctx, ""); err != nil {
@@ -122,7 +122,7 @@ func (q *question) isAnswered() bool {
 	}
 }
 
-// await waits until all questions are answered or patience has passed; 0 means no limit. The error is that of ctx.
+// await waits until all questions are answered or patience has passed; 0 means no limit. The error is the error of ctx.
 func await(ctx context.Context, questions iter.Seq[*question], patience time.Duration) error {
 	var over <-chan time.Time
 	if patience > 0 {

@@ -36,7 +36,7 @@ type scanner struct {
 	history   *history
 	log       hclog.Logger
 	args      []string              // passed to every plugin
-	known     []versioning.WireKind // versions of kinds that the server knows
+	known     []versioning.WireKind // versions of kinds that the server supports
 	clock     clock.PassiveClock
 	restart   process.Restart
 	query     time.Duration // deadline for finding out which kinds a plugin serves
@@ -78,7 +78,7 @@ func (s *scanner) rescanOrLog() {
 	}
 }
 
-// look scans the directory once and asks new plugins what they offer. It waits for their replies up to patience, or for
+// look scans the directory once and lists the plugins of new files. It waits for their replies up to patience, or for
 // all of them if patience is 0. It reports whether another scan is needed. The caller holds turn.
 func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished bool, err error) {
 	seen, err := s.directory.Look()
@@ -118,8 +118,8 @@ func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished 
 	return unfinished, nil
 }
 
-// sourcesOf returns the sources of the files seen, in their order. A file that is the same keeps its last source; any
-// other file gets a new one, which is asked what it offers. sourcesOf reports whether a file changed since it was seen.
+// sourcesOf returns the sources of the files seen, in their order. An unchanged file keeps its last source; any other
+// file gets a new source, whose plugins are listed. sourcesOf reports whether a file changed since it was seen.
 func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all []*source, changed bool) {
 	questions := s.questions
 	s.questions = map[string]*question{}
@@ -184,8 +184,8 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 	return from
 }
 
-// ready reports whether a source has listed what it offers. If its file is still being written, ready drops the
-// question, so that the next scan opens the file again.
+// ready reports whether a source has listed its plugins. If its file is still being written, ready drops the question,
+// so that the next scan opens the file again.
 func (s *scanner) ready(from *source) bool {
 	q := s.questions[from.command]
 	if q == nil || q.from != from {

@@ -41,11 +41,9 @@ func TestAcceptSecurity_Owners(t *testing.T) {
 		"the file belongs to the server": {func(t *testing.T, p placed) { give(t, p.file, p.server) }, ""},
 		"the directories belong to the server": {func(t *testing.T, p placed) {
 			give(t, p.dir, p.server)
-			give(t, p.above,
-				p.server)
+			give(t, p.above, p.server)
 		}, ""},
-		"above it is a directory like /tmp": {func(t *testing.T, p placed) { mode(t, p.above, 0o777|os.ModeSticky) },
-			""},
+		"above it is a directory like /tmp": {func(t *testing.T, p placed) { mode(t, p.above, 0o777|os.ModeSticky) }, ""},
 		"the file belongs to another user": {func(t *testing.T, p placed) { give(t, p.file, stranger) },
 			"the file PLUGINS/plugin belongs to user 12346" + needs},
 		"the directory belongs to another user": {func(t *testing.T, p placed) { give(t, p.dir, stranger) },
@@ -54,14 +52,12 @@ func TestAcceptSecurity_Owners(t *testing.T) {
 			"the directory ABOVE belongs to user 12346" + needs},
 		"anyone can write to a directory above": {func(t *testing.T, p placed) { mode(t, p.above, 0o777) },
 			"others than its owner can change the directory ABOVE, its mode is drwxrwxrwx"},
-		"above it is the /tmp of another user": {func(t *testing.T,
-			p placed) {
+		"above it is the /tmp of another user": {func(t *testing.T, p placed) {
 			mode(t, p.above, 0o777|os.ModeSticky)
 			give(t, p.above, stranger)
 		},
 			"the directory ABOVE belongs to user 12346" + needs},
-		"another user's file, in a /tmp above it": {func(t *testing.T,
-			p placed) {
+		"another user's file, in a /tmp above it": {func(t *testing.T, p placed) {
 			mode(t, p.above, 0o777|os.ModeSticky)
 			give(t, p.file, stranger)
 		},

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAcceptSecurity_Sessions has a plugin start processes that leave its process group: in sessions of their own, by a
-// parent that lives or that has ended, and by one after another. They end with the plugin, and those of another plugin
-// stay.
+// TestAcceptSecurity_Sessions has a plugin start processes in its session and in sessions of their own, by a parent that
+// lives or that has ended. They end with the plugin, and those of another plugin stay.
 func TestAcceptSecurity_Sessions(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(t *testing.T, h *testHost, pid int){
@@ -38,7 +37,7 @@ func TestAcceptSecurity_Sessions(t *testing.T) {
 			}
 			other := fork("example.io/named-bystander", "fork a session away")
 			var children []int
-			for _, how := range []string{"fork a session", "fork a session away"} {
+			for _, how := range []string{"fork", "fork away", "fork a session", "fork a session away"} {
 				children = append(children, fork("example.io/behave", how))
 			}
 			pid := processOf(t, h.behave(t))

@@ -16,9 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 )
 
-// Session is the view that one run has of the plugins. It shows those that existed when the run began, even if their
-// files are replaced later. The processes are shared with other sessions. A session has the log of the run, and
-// remembers the replies to AppliesTo.
+// Session is the view that one run has of the plugins. It has the plugins that existed when the run began, even if
+// their files are replaced later. Sessions share the processes. A session has the log of the run, and keeps the replies
+// to AppliesTo.
 type Session struct {
 	host    *Host
 	log     hclog.Logger
@@ -64,8 +64,8 @@ func (s *Session) Trace(ctx context.Context, kind, name string) context.Context 
 	return ctx
 }
 
-// Close stops the plugins' lines from going to the session's log, after those that they have written so far, and lets
-// the processes end whose files have been replaced. Calls after Close work but are not logged here.
+// Close ends the forwarding of the plugins' lines to the session's log, after the lines that they have written so far,
+// and lets the processes end whose files have been replaced. Calls after Close work but are not logged here.
 func (s *Session) Close() {
 	s.mu.Lock()
 	attached, spans, again := s.attached, s.spans, s.closed

@@ -14,7 +14,7 @@ import (
 )
 
 // source represents the origin of plugins: one content of a binary or, without a supervisor, the server itself. It does
-// not change after it was asked what it offers, except for judged and identity, which belong to the scanner.
+// not change after it has listed its plugins, except for judged and identity, which belong to the scanner.
 type source struct {
 	command    string
 	builtIn    bool
@@ -24,7 +24,7 @@ type source struct {
 	judged     atomic.Pointer[directory.Trust] // by which it was last accepted or refused
 	identity   process.Identity
 	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
-	process    grpc.ClientConnInterface // used to ask what it offers; nil when it cannot be asked
+	process    grpc.ClientConnInterface // used to list its plugins; nil if it cannot be asked
 
 	asked    *offer // shared by the processes of the binary
 	offer    versioning.Description
@@ -97,8 +97,8 @@ func (s *source) state() process.Process {
 func (s *source) unfinished() bool { return errors.Is(s.err, syscall.ETXTBSY) }
 
 // retire stops the process unless it is in use. A caller that has kept a hub may call it even later; then the same file
-// is started once more, for that call. That is why the file is not closed here but by the garbage collector, when it
-// cannot be started any more.
+// is started once more, for that call. Therefore the garbage collector closes the file, when it cannot be started any
+// more.
 func (s *source) retire() {
 	if s.supervisor != nil {
 		s.supervisor.Retire()

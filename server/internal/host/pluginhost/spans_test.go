@@ -148,8 +148,7 @@ func TestBuiltInsReceiveTraceContext(t *testing.T) {
 			provider, spans := recorder(t)
 			action := traced{seen: make(chan metadata.MD, 1)}
 			config := Config{Log: hclog.NewNullLogger(), BuiltIns: []framework.Registration{
-				biav1.Register("cleat.dev/traced", func(context.Context, *framework.Setup) (biav1.BackupItemAction,
-					error) {
+				biav1.Register("cleat.dev/traced", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 					return action, nil
 				}),
 			}}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,61 +24,12 @@ import (
 
 // TestAcceptPlugins_Supervision has real plugin processes misbehave and checks the errors and log lines. Meanwhile
 // another caller uses another plugin without interruption. Afterwards both plugins work, in sessions from before and in
-// new ones. TestAcceptBackup_PluginDies covers the ways to die.
+// new ones. TestAcceptBackup_PluginDies covers the ways to die, TestAcceptSecurity_Sessions the children that stay.
 func TestAcceptPlugins_Supervision(t *testing.T) {
 	t.Parallel()
 	tests := map[string]fault{
-		"two binaries have one name": {
-			plugins: []string{"a/behave", "b/behave"},
-			happens: func(_ *testing.T, s *scene) string { return s.quarantined() },
-			want: "BackupItemAction example.io/behave is offered twice: by /plugins/a/behave, which is used, and by " +
-				"/plugins/b/behave | " +
-				"ObjectStore example.io/store is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave | " +
-				"RestoreItemAction example.io/behave is offered twice: by /plugins/a/behave, which is used, and by " +
-				"/plugins/b/behave | " +
-				"AsyncBackupItemAction example.io/async is offered twice: by /plugins/a/behave, which is used, and by " +
-				"/plugins/b/behave",
-		},
-		"a name has no slash": {
-			plugins: []string{"a/behave", "b/lists-nonsense"},
-			happens: func(_ *testing.T, s *scene) string { return s.quarantined() },
-			want: `BackupItemAction example.io/fine is offered twice: by /plugins/b/lists-nonsense, which is used, and by /plugins/b/lists-nonsense | ` +
-				`plugin name "noslash" must be "domain/name", like "example.io/stamp" | ` +
-				`plugin name "Not A Domain/x" must start with a DNS subdomain...`,
-		},
-		"a version is announced but not served": {
-			plugins: []string{"behave"},
-			prepare: func(t *testing.T, dir string) {
-				announced{lists: []string{"BackupItemActionV2=example.io/hollow"}, absent: []string{"BackupItemActionV2"}}.write(t,
-					filepath.Join(dir, "hollow"), "")
-			},
-			happens: func(_ *testing.T, s *scene) string { return s.quarantined() },
-			want:    "BackupItemActionV2 is announced but not served",
-		},
-		"it forks and leaves children": {
-			plugins: []string{"behave"},
-			happens: func(t *testing.T, s *scene) string {
-				var children []int
-				for _, how := range []string{"fork", "fork away"} {
-					annotations, err := s.call(t, how)
-					require.NoError(t, err)
-					child, err := strconv.Atoi(annotations["child"])
-					require.NoError(t, err)
-					require.False(t, dead(child))
-					children = append(children, child)
-				}
-				_, err := s.call(t, "exit")
-				for _, child := range children {
-					require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
-				}
-				return s.golden(err)
-			},
-			want: `BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: exit status 3; ` +
-				`last on stderr: [ERROR] disk on fire item=settings plugin=example.io/behave`,
-		},
 		"it logs 1,000 lines a second": {
-			plugins: []string{"behave"},
-			config:  func(c *Config) { c.Clock = clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)) }, // all in one second
+			config: func(c *Config) { c.Clock = clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)) }, // all in one second
 			happens: func(t *testing.T, s *scene) string {
 				_, err := s.call(t, "log 1000 lines")
 				require.NoError(t, err)
@@ -90,8 +40,7 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 			want: "",
 		},
 		"it logs 3,000 lines a second": {
-			plugins: []string{"behave"},
-			config:  func(c *Config) { c.Clock = clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)) }, // all in one second
+			config: func(c *Config) { c.Clock = clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)) }, // all in one second
 			happens: func(t *testing.T, s *scene) string {
 				_, err := s.call(t, "log 3000 lines")
 				require.NoError(t, err)
@@ -104,7 +53,6 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 				"cmd=/plugins/behave pluginName=behave leftOut=2000 linesPerSecond=1000",
 		},
 		"it makes noise on stdout after the handshake": {
-			plugins: []string{"behave"},
 			happens: func(t *testing.T, s *scene) string {
 				_, err := s.call(t, "noise on stdout")
 				require.NoError(t, err)
@@ -116,7 +64,6 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 				"[DEBUG] noise: cmd=/plugins/behave pluginName=behave",
 		},
 		"it writes lines of 64 KiB and of 10 MiB": {
-			plugins: []string{"behave"},
 			happens: func(t *testing.T, s *scene) string {
 				_, err := s.call(t, "lines of 64 KiB and 10 MiB")
 				require.NoError(t, err)
@@ -130,7 +77,6 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 				"[DEBUG] after a line of 10485760: cmd=/plugins/behave pluginName=behave",
 		},
 		"it is stopped for longer than it may take": {
-			plugins: []string{"behave"},
 			config: func(c *Config) {
 				c.probe, c.stop = time.Second, 100*time.Millisecond
 			},
@@ -145,7 +91,6 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 				"within 2s",
 		},
 		"it is stopped and goes on in time": {
-			plugins: []string{"behave"},
 			happens: func(t *testing.T, s *scene) string {
 				pid := processOf(t, s.action)
 				stopProcess(t, pid)
@@ -163,8 +108,7 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 			want: "",
 		},
 		"it takes more memory than it may": {
-			plugins: []string{"behave"},
-			config:  func(c *Config) { c.Limits.Memory = 512 << 20 },
+			config: func(c *Config) { c.Limits.Memory = 512 << 20 },
 			happens: func(t *testing.T, s *scene) string {
 				_, err := s.call(t, "eat memory")
 				require.ErrorContains(t, err, "out of memory") // Go reports this in several ways
@@ -173,25 +117,6 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: exit " +
 				"status 2; " +
 				"last on stderr: fatal error: ...",
-		},
-		"the kernel kills it for its memory": {
-			plugins: []string{"behave"},
-			happens: func(t *testing.T, s *scene) string {
-				_, err := s.call(t, "killed") // what the kernel does
-				return s.golden(err)
-			},
-			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: " +
-				"signal: killed; " +
-				"it wrote nothing to stderr",
-		},
-		"its answer is too large": {
-			plugins: []string{"behave"},
-			config:  func(c *Config) { c.Limits.MessageSize = 1 << 20 },
-			happens: func(t *testing.T, s *scene) string {
-				_, err := s.call(t, "grow")
-				return s.golden(err)
-			},
-			want: "BackupItemAction(example.io/behave): its reply of 5...",
 		},
 	}
 	for name, test := range tests {
@@ -205,8 +130,6 @@ func TestAcceptPlugins_Supervision(t *testing.T) {
 
 // fault describes one way in which a plugin misbehaves.
 type fault struct {
-	plugins []string                        // files in the plugin directory
-	prepare func(t *testing.T, dir string)  // adds files; may be nil
 	config  func(*Config)                   // may be nil
 	happens func(*testing.T, *scene) string // returns what the operator reads
 	want    string                          // golden; a prefix when it ends in "..."
@@ -223,10 +146,7 @@ type scene struct {
 }
 
 func (f fault) run(t *testing.T) {
-	dir := pluginDir(t, append(f.plugins, "zz/named-bystander")...)
-	if f.prepare != nil {
-		f.prepare(t, dir)
-	}
+	dir := pluginDir(t, "behave", "zz/named-bystander")
 	metrics := prometheus.NewRegistry()
 	h := newTestHost(t, dir, func(c *Config) {
 		c.Metrics = metrics
@@ -273,17 +193,6 @@ func (f fault) run(t *testing.T) {
 // call makes one call with an instruction to the plugin.
 func (s *scene) call(t *testing.T, what string) (map[string]string, error) {
 	return execute(t.Context(), s.action, what)
-}
-
-// quarantined returns the reasons of the quarantined entries.
-func (s *scene) quarantined() string {
-	var reasons []string
-	for _, entry := range s.Entries() {
-		if entry.Quarantined != "" {
-			reasons = append(reasons, entry.Quarantined)
-		}
-	}
-	return strings.Join(reasons, " | ")
 }
 
 // logged returns the lines of the session's log that contain text.

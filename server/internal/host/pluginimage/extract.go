@@ -161,14 +161,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Names by which a layer removes what is in the layers below it.
+// Names by which a layer removes files of the layers below it.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
 )
 
 // archive takes the files of a layer that no layer above it has hidden. Its work is linear in the length of the layer:
-// what is not in the folder is skipped, and paths in it are short.
+// files outside of the folder are skipped, and paths in it are short.
 func (x *extraction) archive(stream io.Reader) error {
 	var removed []string // in the layers below
 	archive := tar.NewReader(stream)
@@ -282,12 +282,12 @@ func isSparse(header *tar.Header) bool {
 	return false
 }
 
-// element is what a file or directory of an image may be called: names that mean the same to each file system and
-// shell. None is hidden.
+// element matches the names that a file or directory of an image may have: they mean the same to each file system and
+// shell. No hidden name matches.
 var element = regexp.MustCompile(`^[A-Za-z0-9_@][A-Za-z0-9._+@-]*$`)
 
 // checkName returns an error if an image must not bring a file, or a directory, with this path below the folder. Only a
-// directory there may be hidden: it has what a program starts; see checkHidden.
+// directory there may be hidden: it has the programs that a program starts; see checkHidden.
 func (x *extraction) checkName(relative string, isDir bool) error {
 	if len(relative) > x.most.path || strings.Count(relative, "/") >= x.most.depth {
 		return fmt.Errorf("its /%s/%.40s... has more than %d bytes or is more than %d directories deep", folder, relative,
@@ -311,8 +311,8 @@ func (x *extraction) checkName(relative string, isDir bool) error {
 	return nil
 }
 
-// checkHidden returns an error if a file is in a hidden directory that does not belong to a program beside it: .NAME is
-// that of NAME, and servers do not look for plugins in it.
+// checkHidden returns an error if a file is in a hidden directory that does not belong to a program beside it: .NAME
+// belongs to NAME, and servers do not look for plugins in it.
 func (x *extraction) checkHidden(relative string) error {
 	dir, _, _ := strings.Cut(relative, "/")
 	if owner, hidden := strings.CutPrefix(dir, "."); hidden && !x.names[owner] {
@@ -353,7 +353,7 @@ func (x *extraction) write(relative string, executable bool, content io.Reader) 
 	return errors.Join(file.Chmod(mode), file.Sync())
 }
 
-// makeDir makes a directory that everybody can read, whatever the umask is.
+// makeDir makes a directory that all users can read, independent of the umask.
 func (x *extraction) makeDir(dir string) error {
 	if dir == "." {
 		return nil
@@ -449,7 +449,8 @@ func machines() map[string]elf.Machine {
 	}
 }
 
-// checkMachine returns an error if a file is a program for another machine, whatever the image says of itself.
+// checkMachine returns an error if a file is a program for another machine. It does not rely on the platform in the
+// image.
 func checkMachine(file io.ReaderAt, platform v1.Platform) error {
 	const machineAt = 18
 	header := make([]byte, machineAt+2)

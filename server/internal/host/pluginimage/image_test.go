@@ -70,8 +70,7 @@ func imageOf(t *testing.T, platform v1.Platform, layers ...[]entry) v1.Image {
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser,
-			error) {
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(data.Bytes())), nil
 		})
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 type Image struct {
 	Ref      string // as the user has named it
 	Digest   v1.Hash
-	ByTag    bool // of a registry, which decides what the tag stands for
+	ByTag    bool // of a registry, which resolves the tag
 	platform v1.Platform
 	image    v1.Image
 
@@ -89,7 +89,7 @@ func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
 		image.image, err = r.choose(index, mostNested)
 		return image, err
 	}
-	// The image is read by its digest from here on, whatever becomes of the tag.
+	// The image is read by its digest from here on, even if the tag changes.
 	image.image, err = remote.Image(ref.Context().Digest(head.Digest.String()), options...)
 	if err != nil {
 		return nil, fmt.Errorf("the registry does not give what its tag stood for a moment ago, %s, so somebody may be "+
@@ -121,7 +121,7 @@ func (r Resolver) tarball(path string) (*Image, error) {
 	return image, err
 }
 
-// These limits hold for indexes of images, which a registry makes up as it likes.
+// These limits hold for indexes of images, which a registry can choose freely.
 const (
 	mostNested    = 2    // indexes in an index, in one another
 	mostPlatforms = 1000 // entries of an index

@@ -68,7 +68,7 @@ func (l *listening) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// heard is the body of a response. Each read that gets something starts the time anew.
+// heard is the body of a response. Each read that returns data starts the time anew.
 type heard struct {
 	io.ReadCloser
 	ctx    context.Context // of the request, which ends with its body

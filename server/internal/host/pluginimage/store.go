@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
 
-// recordName is the file of a plugin directory that says which files are of which image. Hosts do not look at names
-// that begin with a dot.
+// recordName is the file of a plugin directory that maps images to their files. Hosts ignore names that begin with a
+// dot.
 const recordName = ".images.json"
 
 // Installed is an image whose files are in a plugin directory.
@@ -95,7 +95,7 @@ const stages = ".pull-*"
 func (s *Store) Stage() (string, error) {
 	dir, err := os.MkdirTemp(s.dir, stages)
 	if err == nil {
-		err = os.Chmod(dir, 0o755) //nolint:gosec // another user runs what is in it
+		err = os.Chmod(dir, 0o755) //nolint:gosec // another user runs its programs
 	}
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the files of the image: %w", err)
@@ -156,8 +156,8 @@ func (s *Store) complete(image Installed) bool {
 }
 
 // Add records an image and moves its files from the directory stage to the plugin directory. Each file is moved
-// atomically, so a server never sees a part of it. After a crash, the same call completes what it began. Programs of
-// the image may have run meanwhile, so Add returns an error if a file has another content than at its extraction.
+// atomically, so a server never sees a part of it. After a crash, the same call completes the work. Programs of the
+// image may have run meanwhile, so Add returns an error if a file has another content than at its extraction.
 func (s *Store) Add(image Installed, stage string) error {
 	for _, file := range image.Files {
 		sum, err := pluginlock.SumFile(filepath.Join(stage, filepath.FromSlash(file.Name)))
@@ -214,7 +214,7 @@ func (s *Store) forget(image string) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// write replaces the record by one of what is known now.
+// write replaces the record.
 func (s *Store) write() error {
 	data, err := json.MarshalIndent(s.Images, "", "  ")
 	if err != nil {

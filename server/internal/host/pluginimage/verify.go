@@ -95,7 +95,7 @@ func (i *Image) verifySimple(verifier signature.Verifier, signatures v1.Image, l
 	return i.isSigned(content)
 }
 
-// isSigned returns an error unless what is signed is about this image.
+// isSigned returns an error unless the signed payload names this image.
 func (i *Image) isSigned(content []byte) error {
 	var about payload.Cosign
 	if err := json.Unmarshal(content, &about); err != nil {
@@ -107,7 +107,7 @@ func (i *Image) isSigned(content []byte) error {
 	return nil
 }
 
-// verifyBundles reports whether a bundle that refers to the image is valid. The error says why none is.
+// verifyBundles reports whether a bundle that refers to the image is valid. If none is valid, the error has the reason.
 func (i *Image) verifyBundles(verifier signature.Verifier) (bool, error) {
 	referrers, err := remote.Referrers(i.repository.Digest(i.Digest.String()), i.options...)
 	if err != nil {

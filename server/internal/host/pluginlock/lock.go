@@ -40,7 +40,7 @@ type Plugin struct {
 	Path string `yaml:"path" json:"path"`
 	// SHA256 is the sum of the content, 64 hexadecimal digits in lower case.
 	SHA256 string `yaml:"sha256" json:"sha256"`
-	// Provides is what the binary lists, sorted, each once. nil, which no file has, stands for whatever it lists.
+	// Provides are the plugins that the binary lists, sorted, each once. nil, which no file has, allows any list.
 	Provides []Provided `yaml:"provides" json:"provides"`
 }
 
@@ -58,7 +58,7 @@ func (p Provided) compare(q Provided) int {
 	return cmp.Or(cmp.Compare(p.Kind, q.Kind), cmp.Compare(p.Version, q.Version), cmp.Compare(p.Name, q.Name))
 }
 
-// Provides returns what a process lists in the form of a lock: sorted, each once.
+// Provides returns the plugins that a process lists in the form of a lock: sorted, each once.
 func Provides(listed []versioning.Listed) []Provided {
 	provides := make([]Provided, 0, len(listed))
 	for _, line := range listed {
@@ -98,8 +98,8 @@ func (l *Lock) Plugin(relative string) (Plugin, bool) {
 	return l.Plugins[at], true
 }
 
-// Check returns an error if a binary must not run, because the lock has no such path or another sum. The error says
-// what to do.
+// Check returns an error if a binary must not run, because the lock has no such path or another sum. The error has the
+// remedy.
 func (l *Lock) Check(relative, sum string) error {
 	plugin, found := l.Plugin(relative)
 	switch {
@@ -111,7 +111,7 @@ func (l *Lock) Check(relative, sum string) error {
 	return nil
 }
 
-// CheckProvides returns an error if what a process lists differs from the lock. The error says what to do.
+// CheckProvides returns an error if the plugins that a process lists differ from the lock. The error has the remedy.
 func (p Plugin) CheckProvides(listed []versioning.Listed) error {
 	if p.Provides == nil {
 		return nil

@@ -46,8 +46,8 @@ func ReadFrom(r io.Reader, name string) (*Lock, error) {
 	return Parse(name, data)
 }
 
-// Parse parses a lock. Errors begin with name and the line, and say what would be right there. Duplicate and unknown
-// keys are errors, because a lock must not say less than its author thinks.
+// Parse parses a lock. Errors begin with name and the line, and have the right form. Duplicate and unknown keys are
+// errors, because a lock must not allow more than its author intends.
 func Parse(name string, data []byte) (*Lock, error) {
 	root, err := document(data)
 	if err != nil {
@@ -66,7 +66,7 @@ func lineError(line int, format string, args ...any) error {
 	return fmt.Errorf("%d: %w", max(line, 1), fmt.Errorf(format, args...))
 }
 
-// syntax is how the YAML library puts what it does not understand.
+// syntax matches the syntax errors of the YAML library.
 var syntax = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
 
 // document returns the only document in data.

@@ -13,7 +13,7 @@ import (
 const head = `# The plugin binaries that a server may run. "cleat plugin lock" writes this file, "cleat plugin verify" checks it.
 `
 
-// mode is that of the file: its content is not a secret, and others must not change it.
+// mode is the mode of the file: its content is not a secret, and others must not change it.
 const mode = 0o644
 
 // MarshalYAML writes p in one line.

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Ledger is the name of the ConfigMap in which the node agents of an installation note what they have admitted; see
-// node/ledger.
+// Ledger is the name of the ConfigMap in which the node agents of an installation record the loads that they have
+// admitted; see node/ledger.
 const Ledger = "cleat-node-agents"
 
 // Kind is the kind that the specs of backups and restores name in a reference. Its case does not matter.

@@ -45,16 +45,15 @@ type Marks struct {
 	Operation string
 }
 
-// on reports whether a VolumeSnapshot has the marks.
 func (m Marks) on(vs *snapshotv1.VolumeSnapshot) bool {
 	return m.Backup != "" && m.Operation != "" &&
 		vs.Labels[velerov1.BackupUIDLabel] == string(m.Backup) && vs.Labels[velerov1.AsyncOperationIDLabel] == m.Operation
 }
 
 // HandOver moves the snapshot of a VolumeSnapshot to another namespace, where volumes can be made of it: the storage
-// system keeps the snapshot, and the objects in the former namespace are deleted. HandOver does not block: wait says
-// what it waits for, and the call is to be repeated until wait is empty. A call that is interrupted, at any point, is
-// continued by the next one, or undone by Discard.
+// system keeps the snapshot, and the objects in the former namespace are deleted. HandOver does not block: wait
+// describes what is missing, and the caller repeats the call until wait is empty. A call that is interrupted, at any
+// point, is continued by the next one, or undone by Discard.
 //
 // The new content exists, with all that later steps need, before the former one is deleted. So at any time, some object
 // in the cluster leads to the snapshot.
@@ -96,8 +95,8 @@ func (s Snapshots) HandOver(
 	return handed, "", nil
 }
 
-// Discard deletes a snapshot with all its objects, however far HandOver has come. It is no error that there is none.
-// Objects of other owners stay.
+// Discard deletes a snapshot with all its objects, at any stage of HandOver. It is no error that there is none. Objects
+// of other owners stay.
 func (s Snapshots) Discard(ctx context.Context, marks Marks, from, to types.NamespacedName) error {
 	api, err := s.api()
 	if err != nil {
@@ -131,7 +130,7 @@ func (s Snapshots) Discard(ctx context.Context, marks Marks, from, to types.Name
 	return dropSnapshot(ctx, api, to)
 }
 
-// isHanded reports whether a VolumeSnapshot is that of a snapshot that was handed over.
+// isHanded reports whether a VolumeSnapshot belongs to a snapshot that was handed over.
 func isHanded(vs *snapshotv1.VolumeSnapshot, to types.NamespacedName) bool {
 	source := vs.Spec.Source.VolumeSnapshotContentName
 	return source != nil && *source == handedName(to)
@@ -188,7 +187,7 @@ func (s Snapshots) adopt(
 	return made, "", nil
 }
 
-// adopted returns a content that stands for the snapshot of another one, and whose deletion deletes the snapshot.
+// adopted returns a content for the snapshot of another content. Its deletion deletes the snapshot.
 func adopted(
 	vs *snapshotv1.VolumeSnapshot, source *snapshotv1.VolumeSnapshotContent, to types.NamespacedName,
 ) *snapshotv1.VolumeSnapshotContent {

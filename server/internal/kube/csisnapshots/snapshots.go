@@ -242,8 +242,8 @@ func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) er
 	return nil
 }
 
-// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were
-// handed over. Agents do nothing for those that only have the label.
+// cancelUploads requests the cancellation of all DataUploads of a backup. The data mover removes the snapshots that
+// were handed over. Agents ignore DataUploads that only have the label.
 func (s Snapshots) cancelUploads(ctx context.Context, backup types.UID) error {
 	var uploads v2alpha1.DataUploadList
 	err := s.live.List(ctx, &uploads, client.InNamespace(s.namespace),

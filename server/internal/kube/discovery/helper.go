@@ -28,9 +28,9 @@ func New(client clientdiscovery.DiscoveryInterface, log hclog.Logger) *Helper {
 	return &Helper{client: clientdiscovery.ToDiscoveryInterfaceWithContext(client), log: log, turn: make(chan struct{}, 1)}
 }
 
-// Snapshot returns what the API server serves now: nothing in it is older than the call. Callers that wait for another
-// one's discovery share the next. Snapshot omits groups that cannot be discovered, such as those of an aggregated API
-// server that is down, and names them in the snapshot's warnings.
+// Snapshot returns the resources that the API server serves now: no part of it is older than the call. Callers that
+// arrive during a discovery share the next one. Snapshot omits groups that cannot be discovered, such as those of an
+// aggregated API server that is down, and names them in the snapshot's warnings.
 func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
 	before := h.begun.Load()
 	select {

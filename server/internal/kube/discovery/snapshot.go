@@ -88,7 +88,7 @@ func (s *Snapshot) Resolve(name string) (schema.GroupResource, bool) {
 	return schema.GroupResource{}, false
 }
 
-// lacks reports whether a name is that of a resource which the server does not serve. Patterns are no names.
+// lacks reports whether a name is a resource that the server does not serve. Patterns are no names.
 func (s *Snapshot) lacks(name string) bool {
 	_, ok := s.Resolve(name)
 	return !ok && name != "" && !strings.ContainsAny(name, "*?[")
@@ -112,8 +112,8 @@ func (s *Snapshot) ByKind(gk schema.GroupKind) (Resource, bool) {
 	return s.resources[i], true
 }
 
-// CheckKind returns an error unless objects of a kind are those of a resource, and exist in its scope. Of what the API
-// server does not serve it knows nothing.
+// CheckKind returns an error unless a kind is the kind of a resource, and the scope matches. It accepts resources that
+// the API server does not serve.
 func (s *Snapshot) CheckKind(gr schema.GroupResource, kind schema.GroupKind, namespaced bool) error {
 	served, known := s.ByGroupResource(gr)
 	if !known {

@@ -40,8 +40,8 @@ func Decode[T any](r io.Reader, limits Limits) (T, error) {
 	return value, nil
 }
 
-// List reads a list to the end of r and decodes its elements, of which it keeps one in memory. The last pair may have
-// an error instead of an element. A list that is null is empty, as Go encodes it.
+// List reads a list to the end of r and decodes its elements. It keeps one element in memory. The last pair may have an
+// error instead of an element. A list that is null is empty, as Go encodes it.
 func List[E any](r io.Reader, limits Limits) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		stopped := errors.New("stopped")
@@ -107,7 +107,7 @@ func each(in *limited, limits Limits, element func(raw []byte, at string) error)
 	}
 }
 
-// explain returns an error of a decoder: that of the reader if it has one.
+// explain returns an error of a decoder, or the error of its reader if there is one.
 func (l *limited) explain(err error) error {
 	switch {
 	case l.err != nil:

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// ErrInvalid means that a document is not what it has to be, so that reading it again is of no use.
+// ErrInvalid means that a document is invalid, so that reading it again is useless.
 var ErrInvalid = errors.New("invalid JSON")
 
 // Limits bound a document. All of them must be set, except that Elements and Element are for lists only.
@@ -19,8 +19,8 @@ type Limits struct {
 	Depth  int // of objects and lists in each other
 }
 
-// limited reads at most the bytes of a document, and at most those of an element between two calls of next. In contrast
-// to io.LimitReader, it returns an error at its limit.
+// limited reads at most the bytes of a document, and at most the bytes of an element between two calls of next. In
+// contrast to io.LimitReader, it returns an error at its limit.
 type limited struct {
 	r           io.Reader
 	limits      Limits

@@ -1,9 +1,10 @@
-// Package item reads what the server needs from the raw JSON of Kubernetes objects, without decoding the rest.
+// Package item reads the fields that the server needs from the raw JSON of Kubernetes objects, without decoding the
+// rest.
 //
 // Meta is the metadata of one object (meta.go); List is one page of a list with each object left as raw bytes
 // (list.go). Both verify the syntax of the whole text: they accept what encoding/json accepts, and nothing else
 // (decode.go).
 //
-// The package may import the standard library and jsontext, which comes to the standard library as
-// encoding/json/jsontext. Start at meta.go.
+// The package may import the standard library and jsontext, which will be encoding/json/jsontext of the standard
+// library. Start at meta.go.
 package item

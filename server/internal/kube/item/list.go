@@ -12,7 +12,7 @@ type List struct {
 	Kind            string // e.g. "PodList"
 	ResourceVersion string
 	Continue        string // token of the next page; "" on the last
-	Remaining       int64  // objects on the pages after this one; 0 when the server does not say
+	Remaining       int64  // objects on the pages after this one; 0 if the server does not report it
 	// Items are the objects, as parts of the text that was read. In lists of built-in types they lack apiVersion and
 	// kind: see WithType.
 	Items [][]byte

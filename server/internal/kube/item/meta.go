@@ -1,7 +1,7 @@
 package item
 
-// Meta is what the server reads from an object without decoding the rest. Fields that the object lacks are zero; the
-// caller decides whether, for example, a missing name is an error.
+// Meta has the fields that the server reads from an object without decoding the rest. Fields that the object lacks are
+// zero; the caller decides whether, for example, a missing name is an error.
 type Meta struct {
 	APIVersion        string
 	Kind              string

@@ -53,10 +53,10 @@ func New(config *rest.Config, log hclog.Logger, retryFor time.Duration) (*Client
 	return &Client{rest: client, log: log, retryFor: retryFor}, nil
 }
 
-// Do sends a request and repeats it as the retry policy says. An error wraps a *apierrors.StatusError if
-// the API server replied with one, is a *BrokenError if the request needs a part of the cluster that is
-// broken, wraps ErrUnreachable if the API server does not reply, and is the cause of ctx if ctx ended. Even
-// then Reply.Uncertain is set, and Reply.Body holds the buffer.
+// Do sends a request and repeats it according to the retry policy. An error wraps a *apierrors.StatusError if the API
+// server replied with one, is a *BrokenError if the request needs a part of the cluster that is broken, wraps
+// ErrUnreachable if the API server does not reply, and is the cause of ctx if ctx ended. Even then Reply.Uncertain is
+// set, and Reply.Body holds the buffer.
 func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
 	reply := Reply{Body: r.Buffer[:0]}
 	if _, err := r.build(c.rest); err != nil {

@@ -44,7 +44,7 @@ type dependency struct {
 	err    error     // the last failure
 }
 
-// dependencies are those that fail.
+// dependencies are the dependencies that fail.
 type dependencies struct {
 	some    atomic.Bool // spares requests the lock while nothing fails
 	mu      sync.Mutex
@@ -56,7 +56,7 @@ var (
 	conversionWebhook = regexp.MustCompile(`conversion webhook for (.+?) failed: `)
 )
 
-// blame returns the dependency because of which a request has failed, nil if the failure has another reason.
+// blame returns the dependency that made a request fail, nil if the failure has another reason.
 func (c *Client) blame(r *Request, err error) *dependency {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || r.Resource.Resource == "" {

@@ -15,7 +15,7 @@ import (
 // ErrInvalidName is returned for a name that no object can have, for which no request is sent.
 var ErrInvalidName = errors.New("invalid name")
 
-// CheckName returns an error unless name, which a field of a spec or the like has, can be that of an object: a
+// CheckName returns an error unless name, for example from a field of a spec, can be the name of an object: a
 // namespace, a node, or a custom resource. Such a name is one segment of a path.
 func CheckName(field, name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
@@ -24,7 +24,7 @@ func CheckName(field, name string) error {
 	return nil
 }
 
-// shortName returns a name as messages quote it, of which a client may have sent a megabyte.
+// shortName returns a name as messages quote it. A client may have sent a megabyte.
 func shortName(name string) string {
 	const most = validation.DNS1123SubdomainMaxLength
 	if len(name) > most {
@@ -34,7 +34,7 @@ func shortName(name string) string {
 }
 
 // neverSent reports whether a request failed in this process, before it was sent or after its reply has arrived, so
-// that each attempt fails alike: it has no valid path, or what it is about cannot be encoded or decoded.
+// that each attempt fails alike: its path is invalid, or its object cannot be encoded or decoded.
 func neverSent(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, mismatch := errors.AsType[*json.UnmarshalTypeError](err)

@@ -51,16 +51,14 @@ func TestRequestsThatCannotBeSentAreNotTransient(t *testing.T) {
 	require.NoError(t, err)
 	for what, read := range map[string]func() error{
 		"typed, name": func() error {
-			_, err := pods.Pods("n").Get(t.Context(), "a/b",
-				metav1.GetOptions{})
+			_, err := pods.Pods("n").Get(t.Context(), "a/b", metav1.GetOptions{})
 			return err
 		},
 		"typed, percent": func() error { _, err := pods.Pods("n").Get(t.Context(), "%", metav1.GetOptions{}); return err },
 		"typed, dots":    func() error { _, err := pods.Pods("n").Get(t.Context(), "..", metav1.GetOptions{}); return err },
 		"typed, empty":   func() error { _, err := pods.Pods("n").Get(t.Context(), "", metav1.GetOptions{}); return err },
 		"typed, namespace": func() error {
-			_, err := pods.Pods("a/b").Get(t.Context(), "p",
-				metav1.GetOptions{})
+			_, err := pods.Pods("a/b").Get(t.Context(), "p", metav1.GetOptions{})
 			return err
 		},
 		"reader, name": func() error {

@@ -47,8 +47,7 @@ type Request struct {
 	Once bool
 	// Conditional makes a conflict final: the request names the version that it changes.
 	Conditional bool
-	// New means that the resource was defined a moment ago: that the server does not know it is a reason
-	// for another attempt.
+	// New means that the resource was defined a moment ago: if the server does not serve it yet, the request is repeated.
 	New bool
 }
 

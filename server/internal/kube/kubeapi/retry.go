@@ -19,7 +19,7 @@ const (
 	// maxAttempts limits the attempts of a write whose failures may be final: conflicts and internal
 	// errors.
 	maxAttempts = 9
-	// maxPause limits the pause that a server may ask for.
+	// maxPause limits the pause that a server may request.
 	maxPause = 30 * time.Second
 	// startTime is how long an API server that has come back may refuse requests because it has not yet
 	// loaded roles, namespaces and custom resources.
@@ -49,8 +49,8 @@ func Transient(err error) bool {
 	return code >= http.StatusInternalServerError && code != http.StatusNotImplemented
 }
 
-// PathNotFound reports whether the API server does not know the path of a request, as opposed to an
-// object or its namespace: the resource is not served.
+// PathNotFound reports whether the API server does not serve the path of a request, in contrast to a missing object or
+// namespace.
 func PathNotFound(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusNotFound {
@@ -147,7 +147,7 @@ func (c *Client) retry(
 	}
 }
 
-// waitsFor returns what a request waits for that has failed with err, because of blamed unless that is nil.
+// waitsFor describes what a request waits for that has failed with err, because of blamed unless that is nil.
 func waitsFor(blamed *dependency, err error) string {
 	switch {
 	case blamed != nil:
@@ -165,7 +165,7 @@ func (c *Client) attempt(ctx context.Context, attempt func(context.Context) erro
 	defer cancel()
 	err := attempt(limited)
 	if ctx.Err() != nil {
-		return err // which says nothing about the server
+		return err // which does not concern the server
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no reply in time: %v", err) // not wrapped: ctx has not ended

@@ -49,7 +49,7 @@ func (c *Client) neededBy(name string) func(context.Context, *Request) bool {
 			}
 			return namespaces[r.Namespace], namespaces[r.Namespace] != nil
 		}
-		// If several configurations have a webhook of that name, the reply does not say which one failed.
+		// If several configurations have a webhook of that name, the reply does not name the one that failed.
 		return len(hooks) > 0 &&
 			!slices.ContainsFunc(hooks, func(hook webhook) bool { return !hook.matches(operation, r, inNamespace) })
 	}

@@ -1,4 +1,4 @@
 // Package loadkey has the keys with which loads are signed, see framework/loadproof: the key of each backup and restore
-// is derived from that of the installation, see package signing. After that was replaced, the loads that are at work by
-// then are refused.
+// is derived from the key of the installation, see package signing. If that key is replaced, the running loads are
+// refused.
 package loadkey

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// purpose is that of the secret from which the keys of runs are derived.
+// purpose is the purpose of the secret from which the keys of runs are derived.
 const purpose = "loads"
 
 // Keys are the keys of runs. It is safe for concurrent use. The zero value of the pointer has none, for dry runs.
@@ -28,8 +28,8 @@ func (k *Keys) Of(ctx context.Context, kind string, uid types.UID) (loadproof.Ke
 	return loadproof.Parse(text), err
 }
 
-// Verify returns what check says of the key of a Backup or Restore. Before it says that a signature does not fit, it
-// makes sure that the secret was not replaced meanwhile. The second error says that this could not be found out.
+// Verify returns the result of check for the key of a Backup or Restore. Before it rejects a signature, it makes sure
+// that the secret was not replaced meanwhile. The second error means that it could not read the secret.
 func (k *Keys) Verify(
 	ctx context.Context, kind string, uid types.UID, check func(loadproof.Key) error,
 ) (wrong, err error) {
@@ -64,8 +64,8 @@ func (k *Keys) is(ctx context.Context, kind string, uid types.UID, check func(lo
 	return wrong == nil && err == nil, err
 }
 
-// ForPlugins returns the JSON of a Backup or Restore as plugins get it: with its key. Without keys, it has none,
-// whoever has written one.
+// ForPlugins returns the JSON of a Backup or Restore as plugins get it: with its key. Without keys, it has none, even
+// if a client has written one.
 func (k *Keys) ForPlugins(ctx context.Context, kind string, uid types.UID, object []byte) ([]byte, error) {
 	key := ""
 	if k != nil && uid != "" {
@@ -78,7 +78,7 @@ func (k *Keys) ForPlugins(ctx context.Context, kind string, uid types.UID, objec
 		return object, nil
 	}
 	annotated, err := item.WithAnnotation(object, velerov1.LoadKeyAnnotation, key)
-	if err == nil { // only the server says that, for one item
+	if err == nil { // only the server sets it, for one item
 		annotated, err = item.WithoutAnnotation(annotated, velerov1.StoredVolumesAnnotation)
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package panics turns a panic into an error of what the work was for, so that an object which meets a bug ends with an
-// error instead of the server. Every goroutine that works on objects of users has it. It may import hclog.
+// Package panics turns a panic into an error of one object, so that a bug ends the work on the object and not the
+// server. Every goroutine that works on objects of users uses it. It may import hclog.
 package panics
 
 import (

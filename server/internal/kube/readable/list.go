@@ -41,7 +41,7 @@ func IsUnreadable(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Readable lists the objects that can be read. kind is that of the list, e.g. BackupList.
+// Readable lists the objects that can be decoded. kind is the kind of the list, for example BackupList.
 func Readable(ctx context.Context, reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind,
 	list client.ObjectList,
 	leftOut func(error), options ...client.ListOption,

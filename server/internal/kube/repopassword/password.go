@@ -15,17 +15,17 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// The Secret with the password of all repositories, and what Velero writes into it if there is none.
+// The Secret with the password of all repositories, and the value that Velero writes into it if there is none.
 const (
 	SecretName = "velero-repo-credentials"
 	SecretKey  = "repository-password"
 	Public     = "static-passw0rd"
 )
 
-// IsPublic reports whether a password is the one that everybody knows.
+// IsPublic reports whether a password is Velero's public one.
 func IsPublic(password []byte) bool { return bytes.Equal(password, []byte(Public)) }
 
-// Warning says what the public password means.
+// Warning is the warning about the public password.
 const Warning = "the repositories of volumes have the password that every Velero has, which is public: whoever reads " +
 	"the bucket reads the volumes, " +
 	"and whoever writes it can replace them; see \"Password of repositories\" in server/docs/node-agents.md for how to " +
@@ -107,5 +107,5 @@ func PublicIn(ctx context.Context, live client.Reader, namespace, location strin
 			return true, nil
 		}
 	}
-	return location == "" && password != nil, nil // that of the repositories to come
+	return location == "" && password != nil, nil // the password of future repositories
 }

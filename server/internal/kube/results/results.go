@@ -64,7 +64,7 @@ func (r *Result) MergeNew(other Result) {
 	}
 }
 
-// union returns all with those of more that are not in it.
+// union returns all with the elements of more that are not in it.
 func union(all, more []string) []string {
 	known := make(map[string]bool, len(all))
 	for _, message := range all {

@@ -120,7 +120,7 @@ func levelName(level hclog.Level) string {
 	return level.String()
 }
 
-// quote quotes a value if it contains other characters than those that logrus leaves unquoted.
+// quote quotes a value, unless it contains only characters that logrus leaves unquoted.
 func quote(value string) string { return string(appendQuoted(nil, value)) }
 
 // appendQuoted appends a value as quote returns it.
@@ -154,7 +154,7 @@ func ownFields(isJSON bool, fields map[string]string) []byte {
 	return own
 }
 
-// writer logs what is written to it.
+// writer logs its input.
 type writer struct {
 	logger *logger
 	level  hclog.Level

@@ -26,7 +26,7 @@ func Restored(log hclog.Logger, item Item) {
 }
 
 // write logs one line. A run has one for each of its items, so a logger of this package writes it without an
-// allocation, and to the log of the run only: in that of the server it would hide the others.
+// allocation, and only to the log of the run: in the log of the server these lines would hide the others.
 func write(log hclog.Logger, item Item, before, between, after string) {
 	l, ok := log.(*logger)
 	var to *Log
@@ -66,7 +66,7 @@ func (l *Log) writeItem(item Item, before, between, after string) {
 	_, l.err = l.gz.Write(l.line)
 }
 
-// appendText makes a line like those of formatText.
+// appendText makes a line in the format of formatText.
 func (l *Log) appendText(item Item) {
 	l.line = append(append(append(l.line[:0], `time="`...), l.stamp...), `" level=info msg="`...)
 	l.line = append(append(append(l.line, l.message...), '"'), l.own...)
@@ -80,7 +80,7 @@ func (l *Log) appendText(item Item) {
 	l.line = append(l.line, '\n')
 }
 
-// appendJSON makes a line like those of formatJSON.
+// appendJSON makes a line in the format of formatJSON.
 func (l *Log) appendJSON(item Item) {
 	l.line = append(append(append(l.line[:0], `{"time":"`...), l.stamp...), `","level":"info","msg":"`...)
 	l.line = append(append(append(l.line, l.message...), '"'), l.own...)

@@ -38,8 +38,8 @@ type Late struct {
 	due      time.Time    // when they are to be stored; zero if there are none
 }
 
-// NewLate returns a Late without lines. fields are those of New. waits is called when a line waits and none did before;
-// it must not block.
+// NewLate returns a Late without lines. fields are the fields of New. waits is called when a line waits and none did
+// before; it must not block.
 func NewLate(options Options, waits func(), fields ...any) *Late {
 	return &Late{options: options, waits: waits, fields: fields}
 }
@@ -101,7 +101,7 @@ func (l *Late) take() []byte {
 	return taken
 }
 
-// pause determines when the next lines are stored, or those that could not be.
+// pause determines when the next lines, or lines whose storage failed, are stored.
 func (l *Late) pause(began time.Time, failed error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

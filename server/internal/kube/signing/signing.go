@@ -1,5 +1,5 @@
-// Package signing proves that a server, or an agent, of an installation has made what it finds in the cluster: with a
-// key in a Secret of its namespace. Whoever may write custom resources and ConfigMaps, but read no Secrets, cannot make
+// Package signing proves that a server or an agent of an installation has written an object in the cluster: with a key
+// in a Secret of its namespace. Users who may write custom resources and ConfigMaps, but not read Secrets, cannot make
 // such a proof.
 //
 // The package imports the client of controller-runtime only. Start reading at Open.
@@ -42,13 +42,13 @@ func (k *Key) Sign(purpose string, parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(k.sum(purpose, parts))
 }
 
-// Proves reports whether a proof is that of the parts.
+// Proves reports whether a proof belongs to the parts.
 func (k *Key) Proves(proof, purpose string, parts ...string) bool {
 	sum, err := base64.RawURLEncoding.DecodeString(proof)
 	return err == nil && hmac.Equal(sum, k.sum(purpose, parts))
 }
 
-// Derive returns a key for a purpose, of which nobody learns this one.
+// Derive returns a key for a purpose. This key cannot be computed from it.
 func (k *Key) Derive(purpose string) []byte { return k.sum("derive", []string{purpose}) }
 
 func (k *Key) sum(purpose string, parts []string) []byte {
@@ -80,7 +80,7 @@ type Keys struct {
 }
 
 // Open returns the key in the Secret of a namespace. Unless writer is nil, the key is made if there is none. live reads
-// from the API server. Whoever deletes the Secret replaces the key: what was signed by then is not proven any more.
+// from the API server. If the Secret is deleted, the key is replaced, and earlier signatures are not valid any more.
 func Open(live client.Reader, writer client.Writer, namespace string, now func() time.Time) *Keys {
 	return &Keys{live: live, writer: writer, namespace: namespace, now: now}
 }

@@ -79,8 +79,7 @@ func TestPluginCallsReachReceiver(t *testing.T) {
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{
 		Log: hclog.NewNullLogger(), Tracer: provider,
 		BuiltIns: []framework.Registration{
-			biav1.Register("cleat.dev/stamp", func(context.Context, *framework.Setup) (biav1.BackupItemAction,
-				error) {
+			biav1.Register("cleat.dev/stamp", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 				return stamp{}, nil
 			}),
 		},

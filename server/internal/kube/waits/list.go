@@ -17,7 +17,7 @@ const (
 	lasting = 10 * time.Second
 	// rarest is the longest time between two lines about a wait.
 	rarest = 10 * time.Minute
-	// lookEvery is the time between two looks for what is to be logged.
+	// lookEvery is the time between two checks for waits that are to be logged.
 	lookEvery = 5 * time.Second
 	// most is the number of waits that are shown and logged at a time.
 	most = 5
@@ -26,7 +26,7 @@ const (
 // Waiting is what some part of a run waits for. Parts that wait for the same are one.
 type Waiting struct {
 	For     string
-	Because string    // what is known about the reason; may be empty
+	Because string    // the reason; may be empty
 	Since   time.Time // of the oldest
 	Parts   int       // that wait for it
 }
@@ -37,7 +37,7 @@ type List struct {
 	open   *list.List        // of *Wait, the oldest first
 	log    hclog.Logger      // nil for none yet
 	looks  bool              // look will be called
-	logged map[string]logged // waits that were logged, by what they are for
+	logged map[string]logged // waits that were logged, by their subject
 }
 
 // logged is a wait that was logged.
@@ -70,7 +70,7 @@ func First(all []Waiting) (oldest []Waiting, others int) {
 	return all[:n], len(all) - n
 }
 
-// lastedFor returns what has been waited for at least as long, the oldest first. The caller holds mu.
+// lastedFor returns the waits that have lasted at least as long, the oldest first. The caller holds mu.
 func (l *List) lastedFor(least time.Duration) []Waiting {
 	var all []Waiting
 	index, before := map[string]int{}, time.Now().Add(-least)
@@ -135,7 +135,7 @@ func (l *List) look() {
 	}
 }
 
-// end removes a wait. It logs the end of what was logged.
+// end removes a wait. If the wait was logged, it logs the end.
 func (l *List) end(w *Wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ type key struct{}
 // With returns a context whose waits are in the list.
 func With(ctx context.Context, l *List) context.Context { return context.WithValue(ctx, key{}, l) }
 
-// Of returns the list in the context, or one that nobody looks at.
+// Of returns the list in the context, or a list without readers.
 func Of(ctx context.Context) *List {
 	if l, ok := ctx.Value(key{}).(*List); ok {
 		return l
@@ -61,7 +61,7 @@ func (l *List) Begin(format string, args ...any) *Wait {
 	return w
 }
 
-// Because sets what is known about the reason of the wait.
+// Because sets the reason of the wait.
 func (w *Wait) Because(why string) {
 	if w.list == nil {
 		return
@@ -84,7 +84,7 @@ type Retry struct {
 	wait *Wait // nil before the first failure
 }
 
-// Failed says that the call has failed, and for what its next attempt waits.
+// Failed records that the call has failed, and what its next attempt waits for.
 func (r *Retry) Failed(ctx context.Context, what string, err error) {
 	if r.wait != nil && r.what != what {
 		r.End()
@@ -95,7 +95,7 @@ func (r *Retry) Failed(ctx context.Context, what string, err error) {
 	r.wait.Because(err.Error())
 }
 
-// End says that the call is not repeated any more.
+// End records that the call is not repeated any more.
 func (r *Retry) End() {
 	if r.wait != nil {
 		r.wait.End()
@@ -103,7 +103,7 @@ func (r *Retry) End() {
 	}
 }
 
-// what returns what the wait is for. The caller holds the mu of the list.
+// what returns the subject of the wait. The caller holds the mu of the list.
 func (w *Wait) what() string {
 	if w.text == "" {
 		w.text = shorten.Text(fmt.Sprintf(w.format, w.args...), maxFor)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// File is a file that is being written beside the place where it is to be.
+// File is a file that is written under a temporary name in its directory.
 type File struct {
 	*os.File
 	path string
@@ -35,7 +35,7 @@ func (f *File) Commit(mode fs.FileMode) error {
 	return nil
 }
 
-// Abort removes what was written, unless Commit has put it in its place.
+// Abort removes the file, unless Commit has renamed it.
 func (f *File) Abort() {
 	_ = f.Close()
 	_ = os.Remove(f.Name()) // fails after Commit, which has renamed the file

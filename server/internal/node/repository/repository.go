@@ -9,6 +9,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,11 +32,7 @@ import (
 )
 
 const (
-	// pathPrefix is the folder of the location in which Velero stores restic repositories.
-	pathPrefix = "restic/"
-	// maintenanceFrequency is Velero's default for restic repositories.
-	maintenanceFrequency = 7 * 24 * time.Hour
-	// creatorAnnotation of a New BackupRepository names the process that creates the repository, and the start time.
+	// creatorAnnotation of a New BackupRepository says which process creates the repository, and since when.
 	creatorAnnotation = "cleat.dev/creator"
 	// creationLimit is how long other processes wait for the creation.
 	creationLimit = 2 * time.Minute
@@ -51,11 +48,25 @@ type Opener struct {
 	Log       hclog.Logger // nil for none
 }
 
+// engineOf returns the engine of the repositories of a data mover. Those of a vendor's data mover have the place of
+// restic's.
+func engineOf(mover datamover.Mover) velerov1.RepositoryType {
+	return cmp.Or(velerov1.EngineOf(mover.Name()), velerov1.RepositoryTypeRestic)
+}
+
+// frequencyOf returns the time between two maintenances of a repository, which is Velero's default.
+func frequencyOf(engine velerov1.RepositoryType) time.Duration {
+	if engine == velerov1.RepositoryTypeKopia {
+		return time.Hour
+	}
+	return 7 * 24 * time.Hour
+}
+
 // Create implements node.Repositories.
 func (o *Opener) Create(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string,
 ) (datamover.Repository, error) {
-	r, err := o.describe(ctx, locationName, namespace, true)
+	r, err := o.describe(ctx, mover, locationName, namespace, true)
 	if err != nil {
 		return r, err
 	}
@@ -73,7 +84,7 @@ func (o *Opener) Create(
 func (o *Opener) Use(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error,
 ) error {
-	r, err := o.describe(ctx, locationName, namespace, false)
+	r, err := o.describe(ctx, mover, locationName, namespace, false)
 	if err != nil {
 		return err
 	}
@@ -101,7 +112,7 @@ func check(ctx context.Context, mover datamover.Mover, r datamover.Repository) e
 
 // describe returns the address of a repository and its credentials.
 func (o *Opener) describe(
-	ctx context.Context, locationName, namespace string, create bool,
+	ctx context.Context, mover datamover.Mover, locationName, namespace string, create bool,
 ) (r datamover.Repository, err error) {
 	defer func() {
 		if err != nil {
@@ -124,8 +135,8 @@ func (o *Opener) describe(
 	}
 	password, err := o.password(ctx, create)
 	return datamover.Repository{
-		Provider: of.Spec.Provider, Config: config, Path: pathPrefix +
-			namespace, Password: password, ReadOnly: run.ReadOnly(&of),
+		Provider: of.Spec.Provider, Config: config, Path: string(engineOf(mover)) + "/" + namespace, Password: password,
+		ReadOnly: run.ReadOnly(&of),
 	}, err
 }
 
@@ -152,7 +163,8 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 func (o *Opener) ensure(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string,
 ) error {
-	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: namespace + "-" + locationName + "-restic"}
+	engine := engineOf(mover)
+	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: fmt.Sprintf("%s-%s-%s", namespace, locationName, engine)}
 	distinct := distinctName(key.Name, namespace, locationName)
 	for {
 		var known velerov1.BackupRepository
@@ -163,11 +175,11 @@ func (o *Opener) ensure(
 				ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{
 					velerov1.VolumeNamespaceLabel: velerov1.ValidLabelValue(namespace),
 					velerov1.StorageLocationLabel: velerov1.ValidLabelValue(locationName),
-					velerov1.RepositoryTypeLabel:  string(velerov1.RepositoryTypeRestic),
+					velerov1.RepositoryTypeLabel:  string(engine),
 				}, Annotations: map[string]string{creatorAnnotation: o.claim()}},
 				Spec: velerov1.BackupRepositorySpec{
-					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: velerov1.RepositoryTypeRestic,
-					MaintenanceFrequency: metav1.Duration{Duration: maintenanceFrequency},
+					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: engine,
+					MaintenanceFrequency: metav1.Duration{Duration: frequencyOf(engine)},
 				},
 				Status: velerov1.BackupRepositoryStatus{Phase: velerov1.BackupRepositoryPhaseNew},
 			}
@@ -237,7 +249,7 @@ func isClaimedReady(known *velerov1.BackupRepository) bool {
 func (o *Opener) create(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository,
 ) error {
-	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true}, nil)
+	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true, Settings: known.Spec.RepositoryConfig}, nil)
 	before := known.DeepCopy()
 	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""
 	if failed != nil {

@@ -32,7 +32,7 @@ func OfMonitor(monitor *operation.Monitor, keys []string, now time.Time) *server
 	return serverreport.NewOperations(now, owners)
 }
 
-// OfFile returns what a file says about the operations of owner. What is wrong with the file is in Problem.
+// OfFile returns the report of the operations of owner in a file. Problem has the mistakes in the file.
 func OfFile(owner *operation.Owner, file operation.File) serverreport.OperationsOf {
 	of := serverreport.OperationsOf{Kind: owner.Kind, Name: owner.Name, UID: owner.UID}
 	all, err := file.Operations(owner)

@@ -19,8 +19,8 @@ import (
 // fieldOwner is the manager of fields that are applied.
 const fieldOwner = "cleat-cli"
 
-// Apply installs everything. It brings the definitions up to date. It creates the other objects, and leaves alone those
-// that exist; with replace, it applies them instead. It calls applied after each object.
+// Apply installs everything. It brings the definitions up to date. It creates the other objects unless they exist; with
+// replace, it applies them instead. It calls applied after each object.
 func Apply(ctx context.Context, c client.Client, o *Options, replace bool, applied func(name, action string)) error {
 	objects, err := others(o)
 	if err != nil {
@@ -59,7 +59,7 @@ func ensurePassword(ctx context.Context, c client.Client, namespace string, appl
 	return nil
 }
 
-// send creates or applies an object. The API server refuses fields that it does not know.
+// send creates or applies an object. The API server refuses unknown fields.
 func send(
 	ctx context.Context, c client.Client, object *unstructured.Unstructured, replace bool,
 ) (action string, err error) {
@@ -93,7 +93,7 @@ func describe(object *unstructured.Unstructured) string {
 	return name
 }
 
-// remedy returns what to do about an error; empty if the error says it.
+// remedy returns the remedy for an error; empty if the error has it.
 func remedy(object *unstructured.Unstructured, err error) string {
 	switch {
 	case apierrors.IsInvalid(err) && strings.HasSuffix(object.GetKind(), "Binding"):

@@ -11,7 +11,8 @@ import (
 )
 
 // CompleteDefinitions is Definitions for a cluster with another server's definitions: it does not change definitions
-// that have everything that this server needs. With dryRun, it writes nothing and calls applied with what it would do.
+// that have everything that this server needs. With dryRun, it writes nothing and calls applied with the changes that
+// it would make.
 func CompleteDefinitions(ctx context.Context, c client.Client, dryRun bool, applied func(name, action string)) error {
 	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
 		return fmt.Errorf("build the scheme: %w", err)

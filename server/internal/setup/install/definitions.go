@@ -121,7 +121,7 @@ func apply(
 }
 
 // awaitServed waits until a definition is established and clients discover its versions, which happens a little later.
-// It asks for the versions by name: those of a group whose other versions are known already would not be looked for.
+// It requests the versions by name: clients would not look up new versions of a group that they have discovered.
 func awaitServed(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
 	kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
 	err := wait.PollUntilContextTimeout(ctx, establishPoll, establishTimeout, true,

@@ -48,8 +48,7 @@ func deployment(o *Options, serviceAccount string) *appsv1.Deployment {
 	}
 }
 
-// podTemplate returns a template of pods of the server or of the node agents, with what they have in common added to a
-// pod.
+// podTemplate returns a template of pods of the server or of the node agents: a pod with the common settings added.
 func podTemplate(o *Options, own map[string]string, plugins []string, pod corev1.PodSpec) corev1.PodTemplateSpec {
 	podLabels, annotations := labels(o.PodLabels), map[string]string{
 		"prometheus.io/scrape": "true", "prometheus.io/port": "8085", "prometheus.io/path": "/metrics",
@@ -121,7 +120,7 @@ func fieldVariable(name, path string) corev1.EnvVar {
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
-// movesMetrics reports whether flags say where metrics are served, and with them the health.
+// movesMetrics reports whether flags set the address of metrics and health.
 func movesMetrics(args []string) bool {
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "--metrics-address") {

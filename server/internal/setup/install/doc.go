@@ -2,5 +2,5 @@
 // which they are applied. The command line applies or prints them and removes them again.
 //
 // It works through the caller's client and imports nothing of the running server. Start reading at objects.go; rbac.go
-// says what a server may do, apply.go brings objects into a cluster, and uninstall.go removes them.
+// has the rights of a server, apply.go brings objects into a cluster, and uninstall.go removes them.
 package install

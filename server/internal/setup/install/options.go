@@ -43,16 +43,16 @@ type Options struct {
 	BackupLocation   *BackupLocation   // nil for none
 	SnapshotLocation *SnapshotLocation // nil for none
 
-	// Namespaces are those that the server may back up and restore; nil makes it a cluster admin.
+	// Namespaces are the namespaces that the server may back up and restore; nil makes it a cluster admin.
 	Namespaces []string
-	// CSISnapshots says that the server takes snapshots of CSI volumes, whose data node agents may move, so that both need
-	// rights for that.
+	// CSISnapshots is true if the server takes snapshots of CSI volumes, whose data node agents may move. Both need rights
+	// for that.
 	CSISnapshots bool
 
 	NodeAgent *NodeAgent // nil for none
 }
 
-// NodeAgent describes the agents of the nodes. What it does not say is as for the server.
+// NodeAgent describes the agents of the nodes. Other settings are those of the server.
 type NodeAgent struct {
 	Plugins           []string // images; data movers are plugins
 	Args              []string // flags of "cleat node-agent server"

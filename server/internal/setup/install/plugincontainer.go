@@ -16,7 +16,7 @@ import (
 )
 
 // PluginContainer returns the init container that copies the files of a plugin image to the server's plugin directory.
-// Its name differs from those of others.
+// Its name is unique.
 func PluginContainer(image string, pull corev1.PullPolicy, others []corev1.Container) corev1.Container {
 	context := confined()
 	// an image that runs as root may copy files of others
@@ -56,8 +56,7 @@ func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPoli
 func RemovePlugin(deployment *appsv1.Deployment, nameOrImage string) (image string, err error) {
 	pod := &deployment.Spec.Template.Spec
 	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool {
-		return c.Name == nameOrImage ||
-			c.Image == nameOrImage
+		return c.Name == nameOrImage || c.Image == nameOrImage
 	})
 	if i < 0 {
 		there := make([]string, 0, len(pod.InitContainers))
@@ -96,7 +95,7 @@ func ServerContainer(pod *corev1.PodSpec) (*corev1.Container, error) {
 	return nil, errors.New("the Deployment has no container velero")
 }
 
-// PullPolicy returns when to pull an image: once if a tag or a digest says which one it is, or else always.
+// PullPolicy returns when to pull an image: once if it has a tag other than latest or a digest, or else always.
 func PullPolicy(image string) corev1.PullPolicy {
 	if strings.Contains(image, "@") {
 		return corev1.PullIfNotPresent

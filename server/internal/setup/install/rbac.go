@@ -17,7 +17,8 @@ func outsideName(name, namespace string) string {
 	return name + "-" + namespace
 }
 
-// rbac returns what the service account of the server may do: everything, or what it needs for some namespaces.
+// rbac returns the rights of the service account of the server: all rights, or the rights that it needs for some
+// namespaces.
 func rbac(o *Options) []runtime.Object {
 	if o.Namespaces == nil {
 		return []runtime.Object{clusterBinding(o, component, clusterName(o.Namespace), "cluster-admin")}
@@ -32,8 +33,8 @@ func rbac(o *Options) []runtime.Object {
 	return objects
 }
 
-// agentAccount returns the name of the service account of the node agents: that of the server, as Velero's, or one with
-// less rights.
+// agentAccount returns the name of the service account of the node agents: the account of the server, as in Velero, or
+// one with fewer rights.
 func agentAccount(o *Options, server string) string {
 	if o.Namespaces == nil {
 		return server
@@ -41,7 +42,7 @@ func agentAccount(o *Options, server string) string {
 	return DaemonSetName
 }
 
-// agentRBAC returns what the service account of the node agents may do.
+// agentRBAC returns the rights of the service account of the node agents.
 func agentRBAC(o *Options) []runtime.Object {
 	name := outsideName("cleat-"+DaemonSetName, o.Namespace)
 	objects := rights(o, DaemonSetName, name, agentClusterRules(o), agentRules(o))
@@ -75,8 +76,8 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// clusterRules returns what a server needs outside of namespaces: it reads what the objects of a namespace refer to. It
-// writes the contents of CSI snapshots and the volumes that have restored data only.
+// clusterRules returns the rights of a server outside of namespaces: it reads objects that the objects of a namespace
+// refer to. It only writes the contents of CSI snapshots and volumes with restored data.
 func clusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get", "list", "watch"),
@@ -89,7 +90,7 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 		rules = append(rules,
 			rule(snapshotGroup, []string{"volumesnapshotclasses"}, "get", "list"),
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "list", "create", "patch", "delete"),
-			rule(snapshotGroup, []string{"volumesnapshots"}, "list"), // those of a backup, in whichever namespace they are
+			rule(snapshotGroup, []string{"volumesnapshots"}, "list"), // the loads of a backup, in any namespace
 		)
 	}
 	if o.CSISnapshots || o.NodeAgent != nil {
@@ -100,8 +101,8 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 
 const snapshotGroup = "snapshot.storage.k8s.io"
 
-// agentClusterRules returns what a node agent needs outside of namespaces: its node, and volumes. To move the data of
-// CSI snapshots, it takes over their contents, and hands over volumes to restored claims.
+// agentClusterRules returns the rights of a node agent outside of namespaces: its node, and volumes. To move the data
+// of CSI snapshots, it takes over their contents, and hands over volumes to restored claims.
 func agentClusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{rule("", []string{"nodes", "persistentvolumes"}, "get")}
 	if o.CSISnapshots {
@@ -114,9 +115,9 @@ func agentClusterRules(o *Options) []rbacv1.PolicyRule {
 	return rules
 }
 
-// agentNamespaceRules returns what a node agent needs in a namespace whose volumes it opens: it reads which pods are on
-// its node, and what their volumes are. To move the data of CSI snapshots, it takes over snapshots, and hands over
-// volumes to restored claims.
+// agentNamespaceRules returns the rights of a node agent in a namespace whose volumes it opens: it reads the pods of
+// its node, and their claims. To move the data of CSI snapshots, it takes over snapshots, and hands over volumes to
+// restored claims.
 func agentNamespaceRules(o *Options) []rbacv1.PolicyRule {
 	rules := volumeRules()
 	if o.CSISnapshots {
@@ -136,7 +137,7 @@ func volumeRules() []rbacv1.PolicyRule {
 	}
 }
 
-// agentRules returns what a node agent needs in the namespace of the installation: loads, repositories with their
+// agentRules returns the rights of a node agent in the namespace of the installation: loads, repositories with their
 // password, locations with their credentials, the ledger, and events. To move the data of CSI snapshots, it makes pods
 // and claims that expose their volumes.
 func agentRules(o *Options) []rbacv1.PolicyRule {
@@ -161,8 +162,8 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 	return rules
 }
 
-// ownRules returns what a server needs in its own namespace: its custom resources, their journal, its lease, its
-// events, credentials, and what backups of pod volumes ask about.
+// ownRules returns the rights of a server in its own namespace: its custom resources, their journal, its lease, its
+// events, credentials, and the pods of node agents.
 func ownRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("velero.io", []string{rbacv1.ResourceAll}, "get", "list", "watch", "create", "update", "patch", "delete"),
@@ -176,8 +177,8 @@ func ownRules() []rbacv1.PolicyRule {
 	}
 }
 
-// namespaceRules returns what a server needs in a namespace that it backs up and restores: everything, because the
-// namespace may hold resources of any kind, and a Role can be restored only by one who has its rights.
+// namespaceRules returns the rights of a server in a namespace that it backs up and restores: all rights, because the
+// namespace may hold resources of any kind, and only an account with the rights of a Role can restore it.
 func namespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule(rbacv1.APIGroupAll, []string{rbacv1.ResourceAll}, rbacv1.VerbAll)}
 }

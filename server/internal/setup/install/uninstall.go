@@ -40,7 +40,7 @@ func (u *Uninstall) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Custom resources come first, while the server is there to finish what their finalizers stand for.
+	// Custom resources come first, while the server still runs and handles their finalizers.
 	if err := u.customResources(ctx, kinds); err != nil {
 		return err
 	}

@@ -24,7 +24,6 @@ type kind struct {
 	Use     string // how users enable it, for the README; empty if it is always enabled
 }
 
-// allKinds returns all kinds.
 func allKinds() []kind {
 	return []kind{
 		describe(kinds.BackupItemAction(), kind{

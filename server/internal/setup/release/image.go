@@ -29,7 +29,7 @@ const (
 // epoch is the time of everything that has one.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// Image returns the image of a product: nothing but its programs and what they need. It runs as a user that is not
+// Image returns the image of a product: only its programs and the files that they need. It runs as a user that is not
 // root.
 func (b Built) Image() (v1.Image, error) {
 	content, config := b.plugins, v1.Config{Entrypoint: []string{"/" + copierName, "/plugins", "/target"}}
@@ -121,7 +121,7 @@ func (b Built) programFiles(
 	return headers, nil
 }
 
-// layerOf returns a layer with files whose headers say nothing of the machine that makes it.
+// layerOf returns a layer with files whose headers do not depend on the machine.
 func layerOf(headers []tar.Header, files contents) (v1.Layer, error) {
 	var data bytes.Buffer
 	w := tar.NewWriter(&data)
@@ -138,8 +138,7 @@ func layerOf(headers []tar.Header, files contents) (v1.Layer, error) {
 		return nil, err
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(data.Bytes())),
-			nil
+		return io.NopCloser(bytes.NewReader(data.Bytes())), nil
 	}, tarball.WithMediaType(types.OCILayer))
 }
 
@@ -147,7 +146,7 @@ func layerOf(headers []tar.Header, files contents) (v1.Layer, error) {
 func authorities() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
-		if root.Constraint == nil { // those that a file cannot express are left out
+		if root.Constraint == nil { // other fields are left out
 			out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
 		}
 	}

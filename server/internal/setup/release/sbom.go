@@ -10,8 +10,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// SBOM returns the programs of a product with their modules as CycloneDX's JSON, from what the Go linker has written
-// into them.
+// SBOM returns the programs of a product with their modules as CycloneDX's JSON, from the build information that the Go
+// linker has written into them.
 func (b Built) SBOM() ([]byte, error) {
 	var main *cyclonedx.Component
 	var components []cyclonedx.Component

@@ -22,10 +22,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// Findings are what a check has found.
+// Findings are the results of a check.
 type Findings struct {
-	Missed []string // what is in use and cleat does not serve
-	Notes  []string // what happens in a take-over, and what it cannot know
+	Missed []string // features in use that cleat lacks
+	Notes  []string // effects of a take-over, and open questions
 }
 
 func (f *Findings) miss(format string, args ...any) {
@@ -35,8 +35,8 @@ func (f *Findings) note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
-// Check looks for what a take-over would miss. It writes nothing. answer is what Velero's server says about itself, nil
-// if it does not answer.
+// Check looks for features in use that a take-over would lose. It writes nothing. answer is the status of Velero's
+// server, nil if it does not answer.
 func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusRequest) (*Findings, error) {
 	velero, err := t.velero(ctx)
 	if err != nil {
@@ -120,16 +120,11 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 			f.note("daemonset %s runs cleat's node agents, which go on", agent.Name)
 			continue
 		}
-		f.miss("daemonset %s is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of "+
-			"restic and data movers that are plugins, replace it by the DaemonSet that \"cleat install --use-node-agent "+
-			"--dry-run -o yaml\" prints", agent.Name)
+		f.miss("daemonset %s is Velero's node agent, which does not move the data of volumes for cleat: replace it by the "+
+			"DaemonSet that \"cleat install --use-node-agent --dry-run -o yaml\" prints", agent.Name)
 	}
 	return nil
 }
-
-// whatOfKopia says what to do about data in the format of kopia.
-const whatOfKopia = "its data is in kopia's format, which cleat does not restore: back up these volumes anew, and " +
-	"until that is old enough, restore them after \"cleat takeover back\""
 
 // checkVolumeData looks for the data of volumes that Velero's node agent has moved, or moves.
 func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
@@ -138,13 +133,13 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 		return err
 	}
 	for _, r := range repositories.Items {
-		if r.Spec.RepositoryType == velerov1.RepositoryTypeRestic {
-			f.note("repository %s (restic) of namespace %s moves over as it is: cleat's node agents restore from it and back "+
-				"up into it", r.Name, r.Spec.VolumeNamespace)
-			continue
+		if engine := orKopia(r.Spec.RepositoryType); velerov1.MoverOf(engine) == "" {
+			f.miss("repository %s (%s) of namespace %s: there is no data mover for it; back up its volumes anew, and until that "+
+				"is old enough, restore them after \"cleat takeover back\"", r.Name, engine, r.Spec.VolumeNamespace)
+		} else {
+			f.note("repository %s (%s) of namespace %s moves over as it is: cleat's node agents with the data mover %s restore "+
+				"from it and back up into it", r.Name, engine, r.Spec.VolumeNamespace, velerov1.MoverOf(engine))
 		}
-		f.miss("repository %s (%s) of namespace %s: %s", r.Name, orKopia(r.Spec.RepositoryType), r.Spec.VolumeNamespace,
-			whatOfKopia)
 	}
 	switch public, err := repopassword.PublicIn(ctx, t.Client, t.Namespace, ""); {
 	case err != nil:
@@ -175,16 +170,8 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	for i := range restores.Items {
 		count("PodVolumeRestore", restores.Items[i].Status.Phase)
 	}
-	inKopia := 0
 	for i := range uploads.Items {
-		u := &uploads.Items[i]
-		count("DataUpload", u.Status.Phase)
-		if u.Status.Phase == velerov1.LoadPhaseCompleted && (u.Spec.DataMover == "" || u.Spec.DataMover == component) {
-			inKopia++
-		}
-	}
-	if inKopia > 0 {
-		f.miss("DataUploads of Velero's own data mover that backups need: %d; %s", inKopia, whatOfKopia)
+		count("DataUpload", uploads.Items[i].Status.Phase)
 	}
 	for i := range downloads.Items {
 		count("DataDownload", downloads.Items[i].Status.Phase)
@@ -198,8 +185,8 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	return nil
 }
 
-// checkSpecs looks for what schedules and backups that have not started ask for. What needs EnableCSI needs it in
-// Velero, too.
+// checkSpecs checks the specs of schedules and of backups that have not started. Features that need EnableCSI need it
+// in Velero, too.
 func (t *Takeover) checkSpecs(ctx context.Context, f *Findings) error {
 	var schedules velerov1.ScheduleList
 	var backups velerov1.BackupList

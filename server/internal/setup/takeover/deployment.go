@@ -19,7 +19,7 @@ const Name = "cleat"
 const serverLabel = "cleat.dev/takes-over"
 
 // deployment returns the Deployment of cleat: a copy of Velero's with another image, and without the flags that cleat
-// does not know. Its pods have the labels of Velero's too, so services and network policies find them.
+// lacks. Its pods have the labels of Velero's too, so services and network policies find them.
 func (t *Takeover) deployment(velero *appsv1.Deployment, replicas int32) (*appsv1.Deployment, error) {
 	spec := velero.DeepCopy().Spec
 	server, err := install.ServerContainer(&spec.Template.Spec)

@@ -36,8 +36,8 @@ type Takeover struct {
 
 // Parsed is what cleat makes of the arguments of a Velero server.
 type Parsed struct {
-	Kept     []string // those that cleat understands
-	Unknown  []string // flags that it does not know
+	Kept     []string // flags that cleat has
+	Unknown  []string // flags that it lacks
 	Warnings []string // on flags that have no effect
 	Err      error    // of values that cleat refuses
 }
@@ -194,7 +194,7 @@ func takenOver(velero *appsv1.Deployment) (replicas int32, stopped bool, err err
 	return int32(n), true, nil
 }
 
-// patch writes what has changed in a Deployment, unless somebody else has changed it meanwhile.
+// patch writes the changes of a Deployment, unless another client has changed it meanwhile.
 func (t *Takeover) patch(ctx context.Context, d, before *appsv1.Deployment) error {
 	err := t.Client.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {

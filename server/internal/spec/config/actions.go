@@ -10,14 +10,14 @@ import (
 
 // Implementation is one implementation of a plugin that plugins.config names.
 type Implementation struct {
-	Kind   string  // whatever the version, "BackupItemAction"
+	Kind   string  // of any version, "BackupItemAction"
 	Schema []byte  // JSON Schema of its configuration; nil if it announces none
 	Faults []Fault // with which it refuses the configuration of the file
 }
 
-// CheckActions verifies that the names in plugins.config are those of actions that accept their configuration. find
-// returns the implementations of a name; its error says why there are none. The error of CheckActions lists all
-// mistakes, each with file, line and key. What could not be checked is a warning.
+// CheckActions verifies that the names in plugins.config belong to actions that accept their configuration. find
+// returns the implementations of a name; its error has the reason if there are none. The error of CheckActions lists
+// all mistakes, each with file, line and key. A configuration that could not be checked is a warning.
 func (f *File) CheckActions(find func(name string) ([]Implementation, error)) (warnings []string, err error) {
 	var found, unchecked problems
 	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Config)) {
@@ -28,8 +28,7 @@ func (f *File) CheckActions(find func(name string) ([]Implementation, error)) (w
 			continue
 		}
 		configured := slices.DeleteFunc(slices.Clone(all), func(i Implementation) bool {
-			return !isConfigured(i.Kind) ||
-				len(i.Schema) == 0
+			return !isConfigured(i.Kind) || len(i.Schema) == 0
 		})
 		if len(configured) == 0 {
 			found.add(object.position, "%s", misplaced(all))

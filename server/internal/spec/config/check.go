@@ -36,8 +36,9 @@ func (f *File) Named() []Named {
 }
 
 // Check verifies that the plugins that the file names exist and accept their configuration. find returns the schema
-// that a plugin announces, or nil if it announces none; its error says why no plugin of that kind and name can be used.
-// The error of Check lists all mistakes, each with file, line and key. What could not be checked is a warning.
+// that a plugin announces, or nil if it announces none; its error has the reason why no plugin of that kind and name
+// can be used. The error of Check lists all mistakes, each with file, line and key. A configuration that could not be
+// checked is a warning.
 func (f *File) Check(find func(kind, name string) (schema []byte, err error)) (warnings []string, err error) {
 	var found, unchecked problems
 	for _, named := range f.Named() {

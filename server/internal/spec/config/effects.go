@@ -17,7 +17,7 @@ const (
 // HasFeature reports whether a feature is switched on.
 func (o *Options) HasFeature(name string) bool { return slices.Contains(o.Features, name) }
 
-// unsupported returns the flags for what the server does not do yet, each with the reason that it has no effect.
+// unsupported returns the flags of features that the server lacks, each with the reason why it has no effect.
 func unsupported() map[string]string {
 	const volumes = "data movement is not supported yet"
 	return map[string]string{
@@ -28,8 +28,8 @@ func unsupported() map[string]string {
 	}
 }
 
-// inherited returns the flags that the command lines of others have, each with the reason that it has no effect: those
-// of older servers, those of klog, and those of Velero's client.
+// inherited returns flags of other command lines, each with the reason why it has no effect: flags of older servers, of
+// klog, and of Velero's client.
 func inherited() map[string]string {
 	const (
 		job    = "set it in the ConfigMap that --repo-maintenance-job-configmap names"
@@ -100,7 +100,7 @@ func (o *Options) Warnings(flags *pflag.FlagSet) []string {
 	return warnings
 }
 
-// isServersWay reports whether a flag asks for what the server does anyway.
+// isServersWay reports whether a flag requests what the server does in any case.
 func isServersWay(flag *pflag.Flag) bool {
 	on, err := strconv.ParseBool(flag.Value.String())
 	switch flag.Name {

@@ -19,7 +19,7 @@ const APIVersion = "cleat.dev/v1"
 // File is the content of the file that --config names. Its zero value is a server without such a file. A field that the
 // file does not set is zero; the code that uses the field has the default.
 //
-// A new key is a new field here and a property in file.schema.json, which says what values the key may have.
+// A new key is a new field here and a property in file.schema.json, which defines the values of the key.
 type File struct {
 	APIVersion string     `yaml:"apiVersion"`
 	Backups    Backups    `yaml:"backups"`
@@ -37,9 +37,10 @@ type Backups struct {
 	Concurrent int    `yaml:"concurrent"`
 	Attempts   int    `yaml:"attempts"`
 	Admission  Policy `yaml:"admission"`
-	// ManifestWriters describe each backup, all of them. Nil stands for the built-in one, and an empty list for none.
+	// ManifestWriters are the writers that all describe each backup. Nil means the built-in writer, and an empty list
+	// means none.
 	ManifestWriters []ManifestWriter `yaml:"manifestWriters"`
-	// References are fields that name other objects, beside those that the server knows.
+	// References are fields that name other objects, in addition to the built-in table.
 	References []reference.Row `yaml:"references"`
 }
 
@@ -57,7 +58,8 @@ type Operations struct {
 	Plugins      map[string]OperationLimits `yaml:"plugins"` // by the names of the actions
 }
 
-// OperationLimits bound an operation. Zero is what the author of its action declares, and None no limit.
+// OperationLimits bound an operation. Zero means the limit that the author of its action declares, and None means no
+// limit.
 type OperationLimits struct {
 	Timeout      Duration `yaml:"timeout"`      // a ceiling for spec.itemOperationTimeout
 	StallTimeout Duration `yaml:"stallTimeout"` // without progress
@@ -95,8 +97,8 @@ type ManifestWriter struct {
 	Config        Object   `yaml:"-"`
 }
 
-// The plugins that decide and describe where the file names no others. The policies also decide in place of those that
-// fail with failurePolicy UseBuiltIn.
+// The default policies and the default manifest writer. The policies also replace policies that fail with failurePolicy
+// UseBuiltIn.
 const (
 	DefaultAdmission      = "cleat.dev/namespace-overlap"
 	DefaultSoothing       = "cleat.dev/prepare-queue"
@@ -121,13 +123,13 @@ type Plugins struct {
 	Order           []string       `yaml:"order"`
 	Concurrency     map[string]int `yaml:"concurrency"` // of plugins, by their names
 	IsolateBuiltIns bool           `yaml:"isolateBuiltIns"`
-	// DisabledBuiltIns names built-in plugins that are as good as absent; "*" stands for all.
+	// DisabledBuiltIns names built-in plugins that are disabled; "*" stands for all.
 	DisabledBuiltIns []string          `yaml:"disabledBuiltIns"`
 	Rescan           Duration          `yaml:"rescan"`
 	Environment      Environment       `yaml:"environment"`
 	Variables        map[string]string `yaml:"variables"`
 	Config           map[string]Object `yaml:"-"` // of actions, by their names
-	// DryRun names the actions that a dry run calls beside those that declare it: they have no side effects.
+	// DryRun names actions without side effects that do not declare it. A dry run calls them too.
 	DryRun    []string  `yaml:"dryRun"`
 	Deadlines Deadlines `yaml:"deadlines"`
 	Limits    Limits    `yaml:"limits"`

@@ -67,8 +67,8 @@ func (o Object) find(path []string) *yaml.Node {
 	return node
 }
 
-// locate returns the position of the value at a path of keys and list indexes. If it does not exist, the line is that
-// of the nearest value around it.
+// locate returns the position of the value at a path of keys and list indexes. If it does not exist, the line is the
+// line of the nearest value around it.
 func (o Object) locate(path []string) position {
 	at, node := o.position, o.node
 	for _, token := range path {

@@ -204,8 +204,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.DefaultRepoMaintainFrequency, "default-repo-maintain-frequency", o.DefaultRepoMaintainFrequency,
 		"how often to maintain backup repositories; 0 for what the repository suggests")
 	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType,
-		"engine of file system backups: restic; with kopia, which Velero's installations name and for which there is no "+
-			"data mover, they are refused")
+		"engine of the repositories for volumes of new backups: restic or kopia; the node agents need its data mover")
 	flags.IntVar(&o.MaxConcurrentK8sConnections, "max-concurrent-k8s-connections", o.MaxConcurrentK8sConnections,
 		"connections to the API server of one backup for CSI snapshots")
 	flags.BoolVar(&o.DisableInformerCache, "disable-informer-cache", o.DisableInformerCache,
@@ -292,7 +291,7 @@ func (o *Options) Complete() error {
 // DownloadBase returns the URL of DownloadURL, or nil if it is empty.
 func (o *Options) DownloadBase() (*url.URL, error) {
 	if o.DownloadURL == "" {
-		return nil, nil //nolint:nilnil // there is none and that is right
+		return nil, nil //nolint:nilnil // no URL is a valid setting
 	}
 	base, err := url.Parse(o.DownloadURL)
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil ||

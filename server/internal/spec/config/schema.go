@@ -23,9 +23,9 @@ func (e *BrokenSchemaError) Error() string {
 // Unwrap returns the reason.
 func (e *BrokenSchemaError) Unwrap() error { return e.Reason }
 
-// Check validates the object against the JSON Schema (draft 2020-12 unless it says otherwise) that a plugin announces.
-// The error lists all mismatches, each with file, line and key; it is a *BrokenSchemaError if the schema cannot be
-// used. Without a schema every object is valid. References outside the schema are not followed.
+// Check validates the object against the JSON Schema (draft 2020-12 unless it names another one) that a plugin
+// announces. The error lists all mismatches, each with file, line and key; it is a *BrokenSchemaError if the schema
+// cannot be used. Without a schema every object is valid. References outside the schema are not followed.
 func (o Object) Check(schema []byte) error {
 	found, err := o.match(schema, nil)
 	if err != nil {

@@ -94,8 +94,7 @@ func TestCheckWarnsAboutABrokenSchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			warnings, err := admission(t, "    config: {a: 1}\n").Check(func(string, string) ([]byte,
-				error) {
+			warnings, err := admission(t, "    config: {a: 1}\n").Check(func(string, string) ([]byte, error) {
 				return []byte(test.schema), nil
 			})
 			require.NoError(t, err)

@@ -12,8 +12,8 @@ type Fault struct {
 }
 
 // Validate lets the plugins that the file names check their configuration, which Check has compared with their schemas.
-// ask calls the plugin; its error says why the plugin could not answer, which is a warning. The error of Validate lists
-// all mistakes, each with file, line and key.
+// ask calls the plugin; an error means that the plugin could not answer, which is a warning. The error of Validate
+// lists all mistakes, each with file, line and key.
 func (f *File) Validate(
 	ctx context.Context, ask func(ctx context.Context, kind, name string, config []byte) ([]Fault, error),
 ) (warnings []string, err error) {

@@ -39,7 +39,7 @@ func (v violations) add(e *jsonschema.ValidationError) {
 			v.problem(append(slices.Clone(e.InstanceLocation), property), "%s", text)
 		}
 	case *kind.PropertyNames:
-		// The validator's location of such an error is wrong: it shares memory with that of the values after it.
+		// The validator's location of such an error is wrong: it shares memory with the locations of later values.
 		text := fmt.Sprintf("has the key %q, which is not allowed", what.Property)
 		if want := v.errorMessage(e.SchemaURL); want != "" {
 			text += ", " + want
@@ -84,7 +84,7 @@ func (v violations) text(e *jsonschema.ValidationError) string {
 	return e.ErrorKind.LocalizedString(v.printer)
 }
 
-// typeNames returns types of JSON Schema as an author of YAML knows them.
+// typeNames returns types of JSON Schema in the terms of YAML.
 func typeNames(types []string) string {
 	var names []string
 	for _, name := range types {
@@ -140,7 +140,7 @@ func (v violations) knownAt(url string) string {
 	return "; known are " + strings.Join(slices.Sorted(maps.Keys(properties)), ", ")
 }
 
-// errorMessage returns the keyword of that name of the schema at url, which says what would be right.
+// errorMessage returns the keyword of that name of the schema at url, which describes the valid values.
 func (v violations) errorMessage(url string) string {
 	text, _ := v.lookup(url)["errorMessage"].(string)
 	return text

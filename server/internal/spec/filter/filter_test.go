@@ -136,24 +136,20 @@ func TestActionMatches(t *testing.T) {
 		"unknown names match nothing": {selector: framework.ResourceSelector{
 			IncludedResources: []string{"unicorns"},
 		}, gr: pods, namespace: "a"},
-		"excluded": {selector: framework.ResourceSelector{ExcludedResources: []string{"pod"}},
-			gr: pods, namespace: "a"},
+		"excluded": {selector: framework.ResourceSelector{ExcludedResources: []string{"pod"}}, gr: pods, namespace: "a"},
 		"star among excludes is ignored": {selector: framework.ResourceSelector{ExcludedResources: []string{"*"},
 			ExcludedNamespaces: []string{"*"}}, gr: pods, namespace: "a", want: true},
 		"namespace glob": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a*"}},
 			gr: pods, namespace: "ab", want: true},
 		"another namespace": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a*"}},
 			gr: pods, namespace: "b"},
-		"namespaces refuse cluster-scoped": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a"}},
-			gr: pv},
-		"excludes refuse cluster-scoped": {selector: framework.ResourceSelector{ExcludedNamespaces: []string{"a"}},
-			gr: pv},
+		"namespaces refuse cluster-scoped": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"a"}}, gr: pv},
+		"excludes refuse cluster-scoped":   {selector: framework.ResourceSelector{ExcludedNamespaces: []string{"a"}}, gr: pv},
 		"all namespaces accept cluster-scoped": {selector: framework.ResourceSelector{IncludedNamespaces: []string{"*"}},
 			gr: pv, want: true},
 		"labels": {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"},
 			gr: pods, namespace: "a", labels: map[string]string{"app": "db"}, want: true},
-		"other labels": {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"},
-			gr: pods, namespace: "a"},
+		"other labels": {selector: framework.ResourceSelector{LabelSelector: "app=db,tier!=x"}, gr: pods, namespace: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

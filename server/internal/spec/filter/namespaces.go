@@ -83,7 +83,7 @@ func (n Namespaces) Missing() []string { return n.missing }
 // namespace, in the form "includedNamespaces: team-*".
 func (n Namespaces) Unmatched() []string { return n.unmatched }
 
-// Absent returns those of the given names and patterns that match no existing namespace.
+// Absent returns the names and patterns that match no existing namespace.
 func (n Namespaces) Absent(names []string) []string { return Absent(names, n.existing) }
 
 // Existing returns the number of namespaces that exist, included or not.

@@ -27,7 +27,7 @@ func (l ResourceLists) scoped() bool {
 	return len(l.Included) == 0 && len(l.Excluded) == 0 && l.IncludeCluster == nil
 }
 
-// Resources selects by type what is backed up or restored.
+// Resources selects the types of objects that are backed up or restored.
 type Resources struct {
 	always     []schema.GroupResource
 	everything bool // everything else is included, so cluster-scoped resources are too unless excluded
@@ -54,7 +54,8 @@ func NewResources(
 		}
 		return resolved
 	}
-	// A list that excludes only what is always excluded must not count as a filter. The server writes such lists itself.
+	// A list that excludes only resources that are always excluded must not count as a filter. The server writes such
+	// lists itself.
 	others := func(names []string) []string {
 		return slices.DeleteFunc(names, r.isAlways)
 	}

@@ -35,8 +35,8 @@ type NamespaceRules struct {
 	Rules      []Rule
 }
 
-// RuleLists are rules as a resource policy has them. In a namespace with rules, only what a rule selects is selected.
-// Cluster-scoped objects without a rule are selected by other filters.
+// RuleLists are rules as a resource policy has them. In a namespace with rules, only objects that a rule selects are
+// selected. Cluster-scoped objects without a rule are selected by other filters.
 type RuleLists struct {
 	Cluster    []Rule
 	Namespaces []NamespaceRules
@@ -68,7 +68,7 @@ type patternRules struct {
 
 // ruleSet are the rules for one scope.
 type ruleSet struct {
-	byResource map[string]*Rule // by "resource.group", or by a lower-case name that the cluster does not know
+	byResource map[string]*Rule // by "resource.group", or by a lower-case name that the cluster does not serve
 	rest       *Rule
 }
 
@@ -174,7 +174,7 @@ func (r Rules) Select(
 	}
 	rule := set.of(gr, kind)
 	if rule == nil {
-		return false, namespace != "" // a namespace with rules contains what they name, and nothing else
+		return false, namespace != "" // in a namespace with rules, only the resources that they name are included
 	}
 	return rule.matches(name, objectLabels), true
 }

@@ -13,8 +13,8 @@ func (l ScopedLists) empty() bool {
 		len(l.ExcludedNamespaced) == 0
 }
 
-// under adds includes and excludes of lower priority to names. It adds those that names neither includes nor excludes,
-// so it adds nothing if names includes "*". Among the names of lower priority, excludes take precedence.
+// under adds includes and excludes of lower priority to names. It adds patterns that names neither includes nor
+// excludes, so it adds nothing if names includes "*". Among the names of lower priority, excludes take precedence.
 func under(names Names, includes, excludes []string) (Names, error) {
 	undecided := func(more []string) []string {
 		return slices.DeleteFunc(more, func(name string) bool { return names.Included(name) || names.Excluded(name) })

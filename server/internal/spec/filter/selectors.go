@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Selectors are the label selectors of a spec, of which an object must match one. They record which of them have
+// Selectors are the label selectors of a spec. An object must match one of them. They record which of them have
 // matched. Selectors are safe for concurrent use; nil and an empty list match every object.
 type Selectors struct{ list []selector }
 
@@ -18,7 +18,7 @@ type selector struct {
 	matched atomic.Bool
 }
 
-// NewSelectors parses labelSelector and orLabelSelectors, of which a spec may have one.
+// NewSelectors parses labelSelector and orLabelSelectors. A spec may have only one of them.
 func NewSelectors(one *metav1.LabelSelector, several []*metav1.LabelSelector) (*Selectors, error) {
 	if one != nil && len(several) > 0 {
 		return nil, errors.New("labelSelector and orLabelSelectors cannot be used together")

@@ -1,8 +1,8 @@
-// Package gaps lists the fields of Backups and Restores that ask for something that the server does not do yet, each
-// with the warning that a run has which uses it. A test shows that each other field has an effect. Fields that concern
-// the data of volumes, or the operations of plugins, ask for nothing in a run that has none.
+// Package gaps lists the fields of Backups and Restores without effect, each with the warning for a run that sets it. A
+// test shows that all other fields have an effect. Fields that concern the data of volumes, or the operations of
+// plugins, cause no warning in a run without them.
 //
-// The package imports the types of custom resources only. Package config has the table of the server's flags.
+// The package imports the types of custom resources only. Package config has the table of the flags without effect.
 package gaps
 
 import (
@@ -20,7 +20,7 @@ type Gap[S any] struct {
 	warning string
 }
 
-// Warnings returns the warnings for the gaps that a spec asks for.
+// Warnings returns the warnings for the gaps that a spec uses.
 func Warnings[S any](gaps []Gap[S], spec *S) []string {
 	var warnings []string
 	for _, gap := range gaps {
@@ -31,7 +31,7 @@ func Warnings[S any](gaps []Gap[S], spec *S) []string {
 	return warnings
 }
 
-// Fields returns the fields of the gaps that a spec asks for, as one text; empty if there are none.
+// Fields returns the fields of the gaps that a spec uses, as one text; empty if there are none.
 func Fields[S any](gaps []Gap[S], spec *S) string {
 	var fields []string
 	for _, gap := range gaps {
@@ -42,13 +42,13 @@ func Fields[S any](gaps []Gap[S], spec *S) string {
 	return strings.Join(fields, ", ")
 }
 
-// Values that clients and servers write into specs of which the user has set nothing.
+// Values that clients and servers write into fields that the user has not set.
 const (
 	defaultSnapshotTimeout = 10 * time.Minute
 	defaultGroupLabel      = "velero.io/volume-group"
 )
 
-// BackupVolumes returns the gaps of a backup that has volumes. csi says that snapshots of CSI volumes are taken, by
+// BackupVolumes returns the gaps of a backup that has volumes. csi is true if snapshots of CSI volumes are taken, by
 // --features=EnableCSI.
 func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
 	timeout := Gap[velerov1.BackupSpec]{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
@@ -69,13 +69,12 @@ func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
 	return gaps
 }
 
-// Restore returns the gaps of a restore, whatever it contains.
+// Restore returns the gaps of a restore that do not depend on its contents.
 func Restore() []Gap[velerov1.RestoreSpec] {
 	return []Gap[velerov1.RestoreSpec]{
 		{"spec.hooks.resources[].postHooks[].init.timeout", func(s *velerov1.RestoreSpec) bool {
 			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool {
-				return h.Init != nil &&
-					h.Init.Timeout.Duration != 0
+				return h.Init != nil && h.Init.Timeout.Duration != 0
 			})
 		}, "the restore does not wait for init containers, as in Velero; the field has no effect"},
 		{"spec.hooks.resources[].includedResources", func(s *velerov1.RestoreSpec) bool {

@@ -4,7 +4,7 @@
 // Start with Parse, which validates a ConfigMap before anything is restored, and Rules.Apply, which changes one object.
 // conditions.go selects the objects of a rule, and patches.go has the three kinds of patches.
 //
-// The rules are Velero's. Where its documentation is silent, the package does what Velero does:
+// The rules are Velero's. Where its documentation is incomplete, the package follows Velero's behavior:
 //   - The conditions of all rules are evaluated on the original object. The changes of the rules accumulate in their
 //     order.
 //   - groupResource is a glob over "pods" or "deployments.apps" in which * and ? do not match dots, so *.* matches

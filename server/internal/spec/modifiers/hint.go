@@ -68,7 +68,7 @@ func (op operation) asMergePatch() (patch string, ok bool) {
 	return string(text), err == nil
 }
 
-// isText reports whether a path is that of a label or an annotation.
+// isText reports whether a path leads to a label or an annotation.
 func isText(segments []string) bool {
 	return len(segments) == 3 && segments[0] == "metadata" && (segments[1] == "labels" || segments[1] == "annotations")
 }

@@ -53,8 +53,8 @@ const opTest = "test"
 // operations returns the operations of a JSON patch, RFC 6902.
 func operations() []string { return []string{"add", "remove", "replace", "move", "copy", opTest} }
 
-// maxObject is the maximum number of bytes of an object after a patch, and of what the "copy" operations of a rule may
-// add to it. It is the largest request of an API server.
+// maxObject is the maximum number of bytes of an object after a patch, and of the values that the "copy" operations of
+// a rule may add to it. It is the size of the largest request of an API server.
 const maxObject = 3 << 20
 
 func newJSONPatch(list []operation) (change, error) {

@@ -39,8 +39,8 @@ func (r *Rules) Unmatched() []string {
 }
 
 // Apply applies the rules that select the item. It calls object for the item's JSON only if there is such a rule.
-// changed is nil if no rule changed the item; otherwise it is an object with apiVersion, kind and name. Each error is
-// that of one rule, which has changed nothing.
+// changed is nil if no rule changed the item; otherwise it is an object with apiVersion, kind and name. Each error
+// belongs to one rule, which has changed nothing.
 func (r *Rules) Apply(of Item, object func() []byte) (changed []byte, errs []error) {
 	if r == nil {
 		return nil, nil

@@ -19,8 +19,8 @@ type Line struct {
 	// Restoring are the restores that run, the oldest first. They are not of the queue, but a policy may keep backups
 	// apart from them.
 	Restoring []*velerov1.Restore
-	// Aside has the queued backups that cannot start whatever the policy decides, by name, with the reason. They keep
-	// their positions, and others may overtake them: the policy does not see them.
+	// Aside has the queued backups that cannot start, whatever the policy decides, by name, with the reason. They keep
+	// their positions, and others may overtake them. The policy does not get them.
 	Aside map[string]Reason
 }
 
@@ -45,11 +45,11 @@ func (l Line) isAside(b *velerov1.Backup) bool {
 	return aside
 }
 
-// NewLine sorts backups into a line, without restores. It leaves out those that are being deleted, unless they run:
+// NewLine sorts backups into a line, without restores. It leaves out backups that are being deleted, unless they run:
 // they are never started.
 //
-// Queued backups are in the order of their positions. Of two with the same position the older one comes first; those
-// without a valid position follow. New backups come last, the oldest first.
+// Queued backups are in the order of their positions. Of two backups with the same position the older one comes first;
+// backups without a valid position follow. New backups come last, the oldest first.
 func NewLine(backups []*velerov1.Backup) Line {
 	var line Line
 	var entering []*velerov1.Backup

@@ -10,7 +10,7 @@ import (
 
 // OccupiedAnnotation of a backup that waits for asynchronous operations names the namespaces that they work on,
 // separated by commas. While it waits, no backup of these namespaces starts, but it holds no slot. A backup without the
-// annotation, which nobody follows yet, occupies none.
+// annotation, which is not followed yet, occupies none.
 const OccupiedAnnotation = "cleat.dev/occupied-namespaces"
 
 // Occupy records the namespaces that the operations of a backup work on. "" in it stands for cluster-scoped items,
@@ -35,8 +35,8 @@ func Occupies(b *velerov1.Backup) bool {
 		phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 }
 
-// occupied replaces the namespaces of backups by those that their operations work on, and leaves out those that work on
-// none. seen are the backups as policies get them.
+// occupied replaces the namespaces of backups by the namespaces that their operations work on, and leaves out backups
+// whose operations work on none. seen are the backups as policies get them.
 func occupied(seen []queueadmission.Backup, backups []*velerov1.Backup) []queueadmission.Backup {
 	var occupy []queueadmission.Backup
 	for i, b := range backups {

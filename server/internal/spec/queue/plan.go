@@ -51,7 +51,7 @@ func NewPlan(line Line, decision *queueadmission.Decision, by string, exact Exac
 		plan.Admit = append(plan.Admit, byName[name])
 		admitted[name] = true
 	}
-	// The waiting backups take the places of those that the policy has seen, in its order.
+	// The waiting backups take the positions of the backups that the policy got, in its order.
 	all := make([]waiting, 0, len(line.Queued))
 	next := 0
 	for _, b := range line.Queued {

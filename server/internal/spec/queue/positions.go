@@ -2,10 +2,11 @@ package queue
 
 import velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 
-// Exact is how many positions are kept exact. When a backup starts, the positions of all that wait change, and each
-// position that is written is a request. So the positions of a queue of up to All backups are exact. In a longer one,
-// those of the first Front backups are. The others are written when they are wrong by more than a factor: a backup far
-// behind says "1500" until it is among the first 375. So it is written a few times while thousands start ahead of it.
+// Exact is the number of positions that are kept exact. When a backup starts, the positions of all that wait change,
+// and each position that is written is a request. So the positions of a queue of up to All backups are exact. In a
+// longer queue, the positions of the first Front backups are exact. The others are written when they are wrong by more
+// than a factor: a backup far behind has the position 1500 until it is among the first 375. So it is written a few
+// times while thousands start ahead of it.
 //
 // The order is exact in any case: sorted by position, and then by age, the backups are in the order of the queue.
 type Exact struct {
@@ -13,7 +14,7 @@ type Exact struct {
 	Front int
 }
 
-// DefaultExact is what the server uses. With it, 4,000 backups that start one by one need ten writes each.
+// DefaultExact is the setting of the server. With it, 4,000 backups that start one by one need ten writes each.
 func DefaultExact() Exact { return Exact{All: 64, Front: 4} }
 
 // maxFactor is the factor by which the position of a backup behind the front may be wrong.

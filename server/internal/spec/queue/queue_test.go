@@ -70,8 +70,7 @@ func TestSnapshotResolvesNamespaces(t *testing.T) {
 		all        bool
 		scope      queueadmission.ClusterScope
 	}{
-		"everything": {velerov1.BackupSpec{}, []string{"default", "shop-a", "shop-b"}, true,
-			queueadmission.ClusterScopeAll},
+		"everything": {velerov1.BackupSpec{}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeAll},
 		"a star": {velerov1.BackupSpec{IncludedNamespaces: []string{"*"}},
 			[]string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeAll},
 		"all but some": {velerov1.BackupSpec{ExcludedNamespaces: []string{"shop-*"}}, []string{"default"}, true,

@@ -18,8 +18,8 @@ const ScopeAnnotation = "cleat.dev/restore-scope"
 // maxScope is the maximum length of the annotation in bytes. A larger scope is not recorded.
 const maxScope = 64 << 10
 
-// Scope is what a restore may write, by the content of its backup: objects of the resources, in the namespaces or, if
-// Cluster is set, in none.
+// Scope is the set of objects that a restore may write, by the content of its backup: objects of the resources, in the
+// namespaces or, if Cluster is set, in none.
 type Scope struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	Resources  []string `json:"resources,omitempty"` // "pods", "deployments.apps"
@@ -41,7 +41,8 @@ func (s Scope) Record(r *velerov1.Restore) bool {
 	return true
 }
 
-// Restoring reports whether a restore may write objects, or operations of plugins may work on what it has written.
+// Restoring reports whether a restore may write objects, or operations of plugins may work on objects that it has
+// written.
 func Restoring(r *velerov1.Restore) bool {
 	switch velerov1.PhaseOfRestore(r) {
 	case velerov1.RestorePhaseInProgress, velerov1.RestorePhaseFinalizing, velerov1.RestorePhaseFinalizingPartiallyFailed,
@@ -52,7 +53,7 @@ func Restoring(r *velerov1.Restore) bool {
 	}
 }
 
-// RunningRestores returns those of restores that run, the oldest first.
+// RunningRestores returns the restores that run, the oldest first.
 func RunningRestores(restores []velerov1.Restore) []*velerov1.Restore {
 	var running []*velerov1.Restore
 	for i := range restores {
@@ -66,8 +67,8 @@ func RunningRestores(restores []velerov1.Restore) []*velerov1.Restore {
 	return running
 }
 
-// restoring returns restores in the form in which policies get them: as backups of what they write. namespaces are the
-// existing ones.
+// restoring returns restores in the form in which policies get them: as backups of the objects that they write.
+// namespaces are the existing ones.
 func restoring(restores []*velerov1.Restore, namespaces []string) []queueadmission.Backup {
 	var all []queueadmission.Backup
 	for _, r := range restores {
@@ -98,7 +99,7 @@ func restoring(restores []*velerov1.Restore, namespaces []string) []queueadmissi
 }
 
 // targets returns the namespaces into which a restore may write by its spec alone. all reports whether these are all
-// namespaces, of which existing are there now.
+// namespaces; existing are the existing ones.
 func targets(spec *velerov1.RestoreSpec, existing []string) (namespaces []string, all bool) {
 	for _, name := range spec.IncludedNamespaces {
 		if name == "*" || filter.IsGlob(name) {

@@ -20,7 +20,7 @@ const (
 	Skip       Action = "skip"
 	Snapshot   Action = "snapshot"
 	FileBackup Action = "fs-backup"
-	Custom     Action = "custom" // a plugin looks after it
+	Custom     Action = "custom" // a plugin backs it up
 )
 
 // Volume is what rules look at: a persistent volume with its claim, or a volume of a pod. What is not known is nil.
@@ -30,10 +30,10 @@ type Volume struct {
 	OfPod *corev1.Volume
 }
 
-// VolumePolicies are rules for volumes, of which the first that applies counts.
+// VolumePolicies are rules for volumes. The first rule that applies counts.
 type VolumePolicies []VolumePolicy
 
-// Action returns what the rules say about a volume, "" if none applies.
+// Action returns the action of the rules for a volume, "" if none applies.
 func (p VolumePolicies) Action(v Volume) Action {
 	for _, policy := range p {
 		if policy.conditions.match(v) {
@@ -64,7 +64,7 @@ func (p *volumePolicy) policy() (VolumePolicy, error) {
 	return VolumePolicy{conditions: p.Conditions, action: Action(p.Action.Type)}, nil
 }
 
-// bounds are a range of capacities. A maximum of zero is none.
+// bounds are a range of capacities. A maximum of zero means no maximum.
 type bounds struct{ minimum, maximum resource.Quantity }
 
 // parseCapacity reads "minimum,maximum", either of which may be empty.
@@ -94,8 +94,8 @@ func (b bounds) contain(size resource.Quantity) bool {
 	return b.minimum.Cmp(size) <= 0 && (b.maximum.IsZero() || b.maximum.Cmp(size) >= 0)
 }
 
-// match reports whether a volume meets all conditions. Those about a persistent volume or a claim exclude a volume that
-// has none, except for the capacity: that of an unknown volume is zero, as in Velero.
+// match reports whether a volume meets all conditions. Conditions about a persistent volume or a claim exclude a volume
+// that has none, except for the capacity: the capacity of an unknown volume is zero, as in Velero.
 func (c *volumeConditions) match(v Volume) bool {
 	size, class := resource.Quantity{}, ""
 	if v.PV != nil {
@@ -171,8 +171,8 @@ func (c *csiVolume) match(v Volume) bool {
 	return true
 }
 
-// typeOf returns the type of a volume, "" if it is not known: the name of the field that says where the volume is.
-// Velero's policies have the same names, except that they write storageOS.
+// typeOf returns the type of a volume, "" if it is not known: the name of the field of its source. Velero's policies
+// have the same names, except that they write storageOS.
 func typeOf(v Volume) string {
 	var source reflect.Value
 	switch {

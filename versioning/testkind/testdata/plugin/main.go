@@ -1,5 +1,5 @@
-// Command plugin announces the kind that only tests know, in the versions that its file's name has: "v1-v3". Its one
-// weigher is called "example.io/" and that name.
+// Command plugin announces the kind for tests, in the versions of its file name: "v1-v3". Its one weigher is called
+// "example.io/" and that name.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package itemweigher is the kind ItemWeigher as the server would see it: the hub and the rules that a reply must keep
-// here, and a facade per version beside it.
+// Package itemweigher is the kind ItemWeigher as a server would use it: the hub and the rules for replies here, and a
+// facade per version beside it.
 package itemweigher
 
 import (
@@ -11,12 +11,12 @@ import (
 // once with "ItemWeigher(name): ".
 type Weigher interface {
 	Name() string
-	// Weigh tells how much room each of items takes in backup; both are JSON of objects. There is one weight for each
-	// item. Idempotent.
+	// Weigh returns the size of each of items in backup; both are JSON of objects. There is one weight for each item.
+	// Idempotent.
 	Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight, error)
 }
 
-// Weight is that of one item.
+// Weight is the size of one item.
 type Weight struct {
 	Bytes int64 // not negative
 	Exact bool  // measured, not guessed

@@ -177,7 +177,6 @@ func (s *Action) changed(
 	return one, got, nil
 }
 
-// checkItemOf checks the item of one answer.
 func (s *Action) checkItemOf(q wire.Request, a *wire.Answer) error {
 	if a.Skip || bytes.Equal(q.Item, a.Item) {
 		return nil

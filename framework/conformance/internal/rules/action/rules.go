@@ -48,9 +48,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "action-same-answer", Should: true, Check: with(checkSameAnswer),
-			Kinds: []string{biav1.Kind().Wire, biav2.Kind().Wire, riav1.Kind().Wire, riav2.Kind().Wire,
-				ibav1.Kind().Wire},
-			Text: "A second call about the same item has the same answer, except for operations.",
+			Kinds: []string{biav1.Kind().Wire, biav2.Kind().Wire, riav1.Kind().Wire, riav2.Kind().Wire, ibav1.Kind().Wire},
+			Text:  "A second call about the same item has the same answer, except for operations.",
 		},
 		{
 			ID: "action-owner-bare", Kinds: every, Check: with(checkBareOwner),

@@ -207,9 +207,8 @@ func checkManifestGarbage(ctx context.Context, s *policy) error {
 		"a Backup that is not JSON": {messages: []*manifestwriterv1.WriteRequest{
 			begin(s.Name, config, []byte(`{"metadata":[`)),
 		}, lenient: true},
-		"a Backup that is not there": {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, nil)},
-			lenient: true},
-		"an item that is not there": {messages: []*manifestwriterv1.WriteRequest{good, {}}, lenient: true},
+		"a Backup that is not there": {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, nil)}, lenient: true},
+		"an item that is not there":  {messages: []*manifestwriterv1.WriteRequest{good, {}}, lenient: true},
 	} {
 		_, err := s.write(ctx, call.messages, 0)
 		if suite.Hung(err) || suite.Panicked(err) {

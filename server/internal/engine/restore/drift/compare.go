@@ -294,8 +294,7 @@ func (w *walker) mergeElements(n node, wanted, live []any) any {
 		return merged
 	}
 	n.live = slices.DeleteFunc(slices.Clone(live), func(element any) bool {
-		return contains(archived, element) &&
-			!contains(reset, element)
+		return contains(archived, element) && !contains(reset, element)
 	})
 	if equality.Semantic.DeepEqual(n.wanted, n.live) {
 		return live

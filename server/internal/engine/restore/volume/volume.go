@@ -2,7 +2,7 @@
 // for backups that Velero made before 1.13 the lists of native snapshots and pod volume backups. The formats are
 // Velero's.
 //
-// The package imports package snapshot, which has the types of the files. Start at List.
+// The package imports package volumes, which has the types of the files. Start at List.
 package volume
 
 import (
@@ -11,7 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // PodVolume is an entry of the file podvolumebackups.
@@ -34,7 +34,7 @@ type PodVolume struct {
 
 // Volume is a volume whose data is in a backup. Unknown names are empty.
 type Volume struct {
-	Method                  snapshot.Method
+	Method                  volumes.Method
 	PV                      string
 	ClaimNamespace, Claim   string
 	PodNamespace, Pod, Name string // the pod, and the name of the volume in it
@@ -49,10 +49,10 @@ type Volume struct {
 	Failed bool
 	// Moved is set if a data mover has moved the data of a CSI snapshot.
 	Moved bool
-	// OfVelero is set if only Velero can read the data, which is in a repository of kopia.
+	// OfVelero is set if only Velero can read the data, because there is no data mover for its engine.
 	OfVelero bool
 	// Snapshot is the snapshot from which a new volume can be made; nil if there is none.
-	Snapshot *snapshot.Snapshot
+	Snapshot *volumes.Snapshot
 }
 
 // String returns the name of the volume in messages.
@@ -69,26 +69,26 @@ func (v *Volume) String() string {
 
 // List returns the volumes whose data a backup has. The lists of snapshots and pod volumes are used only if there is
 // no volumeinfo.
-func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes []PodVolume) []*Volume {
-	usable := map[string]*snapshot.Snapshot{} // by persistent volume
+func List(infos []volumes.VolumeInfo, snapshots []volumes.Snapshot, podVolumes []PodVolume) []*Volume {
+	usable := map[string]*volumes.Snapshot{} // by persistent volume
 	for i := range snapshots {
 		if s := &snapshots[i]; s.Status.ProviderSnapshotID != "" {
 			usable[s.Spec.PersistentVolumeName] = s
 		}
 	}
-	var volumes []*Volume
+	var found []*Volume
 	for i := range infos {
 		if info := &infos[i]; !info.Skipped && info.BackupMethod != "" {
-			volumes = append(volumes, volumeOf(info, usable[info.PVName]))
+			found = append(found, volumeOf(info, usable[info.PVName]))
 		}
 	}
 	if len(infos) > 0 {
-		return volumes
+		return found
 	}
 	for i := range snapshots {
 		if s := &snapshots[i]; s.Status.ProviderSnapshotID != "" {
-			volumes = append(volumes, &Volume{
-				Method: snapshot.Native, PV: s.Spec.PersistentVolumeName, Snapshot: s,
+			found = append(found, &Volume{
+				Method: volumes.Native, PV: s.Spec.PersistentVolumeName, Snapshot: s,
 				Where: fmt.Sprintf("snapshot %s of volume snapshot location %s", s.Status.ProviderSnapshotID, s.Spec.Location),
 			})
 		}
@@ -99,10 +99,10 @@ func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes
 			continue
 		}
 		v := &Volume{
-			Method: snapshot.PodVolume, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
+			Method: volumes.PodVolume, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
 			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID), SnapshotID: p.Status.SnapshotID,
 		}
-		if isRestic(p.Spec.UploaderType) {
+		if isReadable(p.Spec.UploaderType) {
 			v.Restorer = framework.RolePodVolumeRestores
 		} else {
 			v.OfVelero = true
@@ -110,12 +110,12 @@ func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes
 		if claim := p.Metadata.Annotations["velero.io/pvc-name"]; claim != "" {
 			v.ClaimNamespace, v.Claim = p.Spec.Pod.Namespace, claim
 		}
-		volumes = append(volumes, v)
+		found = append(found, v)
 	}
-	return volumes
+	return found
 }
 
-func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
+func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName,
 		Where: "what the method " + string(i.BackupMethod) + " has made"}
 	switch {
@@ -133,17 +133,15 @@ func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
 		v.Where = fileSystemBackup(i.PodVolume.UploaderType, i.PodVolume.SnapshotHandle)
 	}
 	switch {
-	case i.BackupMethod == snapshot.Native:
+	case i.BackupMethod == volumes.Native:
 		v.Snapshot = taken
-	case i.BackupMethod == snapshot.CSI && i.Result == snapshot.Unusable:
+	case i.BackupMethod == volumes.CSI && i.Result == volumes.Unusable:
 		v.Failed = true
-	case i.SnapshotDataMoved && i.DataMovement != nil && velerov1.IsVeleroDataMover(i.DataMovement.DataMover):
-		v.OfVelero = true
-	case i.BackupMethod == snapshot.CSI:
+	case i.BackupMethod == volumes.CSI:
 		v.Restorer = framework.RoleClaimRestores
-	case i.BackupMethod == snapshot.PodVolume && i.Result == snapshot.Unusable:
+	case i.BackupMethod == volumes.PodVolume && i.Result == volumes.Unusable:
 		v.Failed = true
-	case i.PodVolume != nil && isRestic(i.PodVolume.UploaderType):
+	case i.PodVolume != nil && isReadable(i.PodVolume.UploaderType):
 		v.Restorer, v.Empty = framework.RolePodVolumeRestores, i.PodVolume.SnapshotHandle == ""
 	case i.PodVolume != nil:
 		v.OfVelero = true
@@ -152,8 +150,8 @@ func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
 }
 
 // isRestic reports whether an uploader is restic. Old backups, which did not name the uploader, always used restic.
-func isRestic(uploader string) bool {
-	return cmp.Or(uploader, string(velerov1.RepositoryTypeRestic)) == string(velerov1.RepositoryTypeRestic)
+func isReadable(uploader string) bool {
+	return velerov1.MoverOf(cmp.Or(velerov1.RepositoryType(uploader), velerov1.RepositoryTypeRestic)) != ""
 }
 
 func fileSystemBackup(uploader, snapshot string) string {

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/server/internal/engine/snapshot"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 func list(t *testing.T, infos, snapshots, podVolumes string) []*Volume {
 	t.Helper()
-	var i []snapshot.VolumeInfo
-	var s []snapshot.Snapshot
+	var i []volumes.VolumeInfo
+	var s []volumes.Snapshot
 	var p []PodVolume
 	require.NoError(t, json.Unmarshal([]byte(infos), &i))
 	require.NoError(t, json.Unmarshal([]byte(snapshots), &s))
@@ -29,7 +29,7 @@ const (
 
 func TestVolumeinfoSaysWhereTheDataIs(t *testing.T) {
 	t.Parallel()
-	volumes := list(t, `[
+	found := list(t, `[
 		{"pvcName":"a","pvcNamespace":"shop","pvName":"pv-a","backupMethod":"NativeSnapshot","nativeSnapshotInfo":{"snapshotHandle":"snap-a"}},
 		{"pvcName":"b","pvcNamespace":"shop","pvName":"pv-b","backupMethod":"CSISnapshot","csiSnapshotInfo":{"snapshotHandle":"h","driver":"ebs"}},
 		{"pvcName":"c","pvcNamespace":"shop","pvName":"pv-c","backupMethod":"CSISnapshot","snapshotDataMoved":true,"csiSnapshotInfo":{},"snapshotDataMovementInfo":{"snapshotHandle":"m"}},
@@ -37,7 +37,7 @@ func TestVolumeinfoSaysWhereTheDataIs(t *testing.T) {
 		{"pvName":"pv-d","skipped":true,"skippedReason":"policy"},{"pvName":"pv-e"},
 		{"pvName":"pv-f","backupMethod":"Teleport"}]`, oldSnapshots, oldPodVolumes)
 	var told [][2]string
-	for _, v := range volumes {
+	for _, v := range found {
 		told = append(told, [2]string{v.String(), v.Where})
 	}
 	require.Equal(t, [][2]string{
@@ -51,20 +51,20 @@ func TestVolumeinfoSaysWhereTheDataIs(t *testing.T) {
 
 func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	t.Parallel()
-	volumes := list(t, `null`, oldSnapshots, oldPodVolumes)
+	found := list(t, `null`, oldSnapshots, oldPodVolumes)
 	require.Equal(t, []*Volume{
-		{Method: snapshot.Native, PV: "pv-1", Snapshot: volumes[0].Snapshot,
+		{Method: volumes.Native, PV: "pv-1", Snapshot: found[0].Snapshot,
 			Where: "snapshot snap-1 of volume snapshot location aws"},
-		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data",
-			Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
-		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic",
+		{Method: volumes.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data",
+			Where: "file system backup k1 of kopia", SnapshotID: "k1", Restorer: framework.RolePodVolumeRestores},
+		{Method: volumes.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic",
 			SnapshotID: "r1", Restorer: framework.RolePodVolumeRestores},
-	}, volumes)
-	x := NewIndex(volumes)
+	}, found)
+	x := NewIndex(found)
 	require.Len(t, x.OfPod("shop", "db"), 2)
-	require.Equal(t, volumes[1:2], x.OfClaim("shop", "data", "pv-1"))
-	require.Equal(t, volumes[:1], x.OfClaim("shop", "other", "pv-1"), "by its volume")
-	require.Equal(t, volumes[:1], x.OfPV("pv-1"))
+	require.Equal(t, found[1:2], x.OfClaim("shop", "data", "pv-1"))
+	require.Equal(t, found[:1], x.OfClaim("shop", "other", "pv-1"), "by its volume")
+	require.Equal(t, found[:1], x.OfPV("pv-1"))
 	require.Empty(t, Index{}.OfPV("pv-1"))
 	require.Empty(t, list(t, `[]`, `[]`, `null`))
 }
@@ -81,7 +81,9 @@ func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
 		"stored": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`,
 			restorer: framework.RolePodVolumeRestores},
 		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, restorer: framework.RolePodVolumeRestores},
-		"kopia":   {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`, ofVelero: true},
+		"kopia": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`,
+			restorer: framework.RolePodVolumeRestores},
+		"of an engine without data mover": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"tape"}`, ofVelero: true},
 		"empty": {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, restorer: framework.RolePodVolumeRestores,
 			empty: true},
 		"failed": {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},

@@ -20,8 +20,9 @@ type answer struct {
 	message proto.Message // nil until there is a reply
 }
 
-// Get fills reply with the kept reply. If there is none, Get calls ask, which fills reply, and keeps that. Concurrent
-// callers with the same key wait for the first one until their ctx ends; if ask fails, the next one calls its own.
+// Get fills reply with the kept reply. Without a kept reply, Get calls ask, which fills reply, and keeps it. Concurrent
+// callers with the same key wait for the first caller until their ctx ends; if its ask fails, the next caller calls its
+// own.
 func (a *Answers) Get(ctx context.Context, method, plugin string, reply any, ask func() error) error {
 	known := a.answer(method + " " + plugin)
 	select {

@@ -44,8 +44,8 @@ func NewTable(deadlines Deadlines, known []versioning.WireKind) *Table {
 // Deadlines returns the deadlines, with their defaults.
 func (t *Table) Deadlines() Deadlines { return t.deadlines }
 
-// Call returns what is declared about a method, by its full name. A method that is not declared has the longest
-// deadline and is never repeated.
+// Call returns the declaration of a method, by its full name. A method that is not declared has the longest deadline
+// and is never repeated.
 func (t *Table) Call(method string) Call {
 	found, ok := t.declared[method]
 	if !ok {

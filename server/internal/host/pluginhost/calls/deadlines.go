@@ -58,7 +58,7 @@ func (c Call) Within(ctx context.Context) Call {
 }
 
 // WithLimit bounds a call by its limit; cancel must be called when the call has ended. The context has no deadline of
-// its own, because gRPC would send that to the plugin, which learns of the cancellation anyway.
+// its own, because gRPC would send the deadline to the plugin. The cancellation reaches the plugin anyway.
 func WithLimit(ctx context.Context, plugin, command string, call Call) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if call.Limit < 0 {

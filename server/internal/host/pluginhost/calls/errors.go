@@ -12,7 +12,7 @@ import (
 // shownStderr is how many stderr lines an error message quotes; DiedError.Stderr has more.
 const shownStderr = 5
 
-// DuringStart is what stands for the name of a call in the error of a process that died before it was called.
+// DuringStart replaces the name of a call in the error of a process that died before its first call.
 const DuringStart = "start"
 
 // DiedError is returned when the process of a plugin ended during a call, or before it could reply to one. It is not
@@ -55,8 +55,8 @@ func (e *DiedError) summary() string {
 	return b.String()
 }
 
-// WithoutStderr returns the text of err without what a plugin wrote to stderr, which may hold anything. It is for
-// annotations and events, which people read who may not read the log of the server.
+// WithoutStderr returns the text of err without what a plugin wrote to stderr, which may contain secrets. It is for
+// annotations and events, whose readers may have no access to the log of the server.
 func WithoutStderr(err error) string {
 	text := err.Error()
 	var died *DiedError

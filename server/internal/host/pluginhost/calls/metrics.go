@@ -44,8 +44,7 @@ func NewMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"plugin", "kind", "call", "outcome"}),
 		failures: counter("failures_total", "Failures of plugin processes: those that could not be started, died, or "+
 			"hung.", "command", "reason"),
-		restarts: counter("restarts_total", "Plugin processes that were started in place of one that had failed.",
-			"command"),
+		restarts: counter("restarts_total", "Plugin processes that were started in place of one that had failed.", "command"),
 		outOfService: counter("out_of_service_total",
 			"How often a plugin binary was not started for a while, after too many failures in a row.", "command"),
 		droppedLines: counter("log_lines_dropped_total",

@@ -38,8 +38,8 @@ type observation struct {
 	span     trace.Span // nil: none
 }
 
-// Begin is called immediately before a call; the call is made with the context that it returns. Calls that find out
-// which plugins a process has, for which plugin is empty, are not observed.
+// Begin is called immediately before a call; the call uses the context that Begin returns. Calls that list the plugins
+// of a process have an empty plugin and are not observed.
 func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (context.Context, observation) {
 	if o.Metrics == nil && o.Tracer == nil || plugin == "" {
 		return ctx, observation{}

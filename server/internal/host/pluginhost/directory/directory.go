@@ -14,10 +14,10 @@ import (
 type Config struct {
 	// Path is the plugin directory. It may be missing; empty means that there is none.
 	Path string
-	// Lock lists the binaries that may run, of those that only root and the user of this process can change. nil allows
-	// all of these.
+	// Lock lists the binaries that may run. In any case, only binaries that no user but root and the user of this process
+	// can change may run. nil means that there is no lock.
 	Lock *pluginlock.Lock
-	// Named is set if the user has named Path and what is there, so that it may run whoever can change it.
+	// Named is set if the user has named Path and its content. Then a binary may run although others can change it.
 	Named bool
 	// LockPath is the file that Lock was read from, or from which one is to be read once it exists. Empty: Lock stays as
 	// it is.
@@ -69,7 +69,7 @@ type Seen struct {
 	Trust *Trust
 }
 
-// Problem is a path with what is wrong there.
+// Problem is a path and the problem found there.
 type Problem struct{ Path, Reason string }
 
 // Look finds the files that are in the directory now, and takes over a lock that has changed. It is not called
@@ -115,8 +115,7 @@ func (d *Directory) Trust() *Trust {
 // Lock returns the lock in force, nil if there is none: the configured one, or the last valid content of its file.
 func (d *Directory) Lock() *pluginlock.Lock { return d.Trust().lock }
 
-// relock puts a lock in force for what is started from now on. Runs that have begun keep the lock that they began with,
-// as they keep their plugins.
+// relock puts a lock in force for runs that begin from now on. Other runs keep their lock, as they keep their plugins.
 func (d *Directory) relock(lock *pluginlock.Lock) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,7 +124,7 @@ func (d *Directory) relock(lock *pluginlock.Lock) {
 	d.trust = &next
 }
 
-// logOmitted logs what is left out, unless it was so at the last look.
+// logOmitted logs the files that are left out since the last look.
 func (d *Directory) logOmitted(files found) {
 	if files.missing && !d.missing {
 		d.log.Info("there is no plugin directory, so there are built-in plugins only", "dir", d.path)

@@ -30,8 +30,8 @@ type found struct {
 
 // find finds the executable files below dir, in the order of a directory walk with the names sorted in each folder;
 // that is Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends in ".exe".
-// Symbolic links are followed, every file and folder is visited once. Names that begin with "." and those that programs
-// give to unfinished files are skipped, and so is a lock. A missing dir is not an error.
+// Symbolic links are followed, every file and folder is visited once. Names that begin with ".", names of unfinished
+// files, and the lock are skipped. A missing dir is not an error.
 func find(dir string) (found, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,8 +60,8 @@ func (w *walker) visit(path string) {
 	}
 }
 
-// take adds path if it is a plugin binary and visits what is below it if it is a folder. The error is the reason why it
-// does neither.
+// take adds path if it is a plugin binary, and visits the files below it if it is a folder. If it does neither, the
+// error has the reason.
 func (w *walker) take(path string) error {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *walker) take(path string) error {
 	return nil
 }
 
-// skipped reports whether a name is that of a hidden or unfinished file, or of the lock.
+// skipped reports whether a name belongs to a hidden or unfinished file, or to the lock.
 func skipped(name string) bool {
 	if strings.HasPrefix(name, ".") || name == pluginlock.FileName {
 		return true

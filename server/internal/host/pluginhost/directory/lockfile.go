@@ -39,7 +39,7 @@ func (l *lockFile) folders() []string {
 	return folders
 }
 
-// identity identifies what the file holds now; it is zero when there is none.
+// identity identifies the current content of the file; it is zero if there is no file.
 func (l *lockFile) identity() process.Identity {
 	if l.path == "" {
 		return process.Identity{}
@@ -51,8 +51,8 @@ func (l *lockFile) identity() process.Identity {
 	return process.IdentityOf(info)
 }
 
-// readLock puts the current content of the lock file in force. problem says why that is impossible; empty means that
-// nothing is wrong.
+// readLock puts the current content of the lock file in force. problem is the reason if that is impossible, and empty
+// otherwise.
 func (d *Directory) readLock() (problem string) {
 	l := &d.lock
 	if l.path == "" {
@@ -113,16 +113,16 @@ func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, proces
 	return next, seen, way.Check(isReadOnly)
 }
 
-// isReadOnly reports whether nobody can write there, as in volumes of ConfigMaps and Secrets. Owners and modes say
-// nothing then.
+// isReadOnly reports whether a path is on a read-only file system, as in volumes of ConfigMaps and Secrets. Owners and
+// modes do not matter there.
 func isReadOnly(step owners.Step) bool { return step.ReadOnly }
 
-// checkFirst returns an error if others can change the lock with which the host starts, because whoever can change it
-// decides what runs. On a volume of the pod, which its spec lets others write to, it only logs a warning.
+// checkFirst returns an error if others can change the lock with which the host starts, because they could decide what
+// runs. On a volume of the pod, which containers share, it only logs a warning.
 func (l *lockFile) checkFirst(trust *Trust, log hclog.Logger) error {
 	file, way, err := owners.Open(l.path)
 	if err != nil {
-		return nil // what was read before is in force, and the first look reports the error
+		return nil // the last valid lock is in force, and the first look reports the error
 	}
 	defer file.Close()
 	if err := way.Check(func(s owners.Step) bool { return isReadOnly(s) || trust.inVolume(s) }); err != nil {

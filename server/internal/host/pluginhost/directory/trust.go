@@ -11,13 +11,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Trust decides which binaries of the plugin directory may run: those that only root and the server's user can change,
-// and of these, with a lock, those that it names, with the content that it names. In a volume of the pod, the pod
-// decides who can write; a lock decides there what the content is.
+// Trust decides which binaries of the plugin directory may run: binaries that only root and the server's user can
+// change and, if there is a lock, that have the path and the content of one of its entries. In a volume of the pod,
+// other containers may write; there only the lock decides.
 type Trust struct {
 	dir    string // absolute
 	lock   *pluginlock.Lock
-	named  bool   // whoever can change dir, because the user has named it
+	named  bool   // files that others can change may run, because the user has named dir
 	volume string // what dir leads to, if that is a volume of the pod; empty otherwise
 }
 
@@ -41,8 +41,8 @@ func newTrust(cfg Config, isVolume func(dir string) bool) *Trust {
 	return t
 }
 
-// Check is called before each start of a binary and returns what is to run: the binary, or with a lock a sealed copy of
-// what the lock names. The error says why it must not run and what to do.
+// Check is called before each start of a binary and returns the binary to run or, with a lock, a sealed copy of it. The
+// error has the reason why it must not run, and the remedy.
 func (t *Trust) Check(b *process.Binary) (*process.Binary, error) {
 	sum, err := t.judge(b)
 	if err != nil || t.lock == nil {

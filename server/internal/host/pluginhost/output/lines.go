@@ -69,7 +69,7 @@ func discardLine(reader *bufio.Reader) (int, error) {
 	}
 }
 
-// LineWriter splits what is written to it into lines for Handle.
+// LineWriter splits its input into lines for Handle.
 type LineWriter struct {
 	mu      sync.Mutex
 	pending []byte
@@ -104,7 +104,7 @@ type tail struct {
 	lines   []string
 }
 
-// add parses a line and remembers it, unless it is a structured one of the lowest levels. Lines of a crash are errors.
+// add parses a line and keeps it, unless it is a structured line of the lowest levels. Lines of a crash are errors.
 func (t *tail) add(line []byte) Line {
 	t.mu.Lock()
 	defer t.mu.Unlock()

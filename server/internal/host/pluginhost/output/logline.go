@@ -18,7 +18,7 @@ type Line struct {
 	Level      hclog.Level
 	Message    string
 	Args       []any  // alternating keys and values
-	Run        string // the run that made the call which wrote the line; empty when the line does not say
+	Run        string // the run that made the call which wrote the line; empty if the line does not name one
 	structured bool   // a JSON object with message and level
 }
 

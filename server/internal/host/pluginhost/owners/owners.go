@@ -25,10 +25,10 @@ type Step struct {
 // Unknown is the owner where the operating system has none.
 const Unknown = -1
 
-// Check returns an error if another user than root and that of this process can change the file or lead elsewhere: such
-// a user owns it, or its mode lets others write. A sticky directory, such as /tmp, may be above, but not hold the file:
-// others can add files there, and replace none. Steps for which except returns true are left out; except may be nil.
-// The error says what to do.
+// Check returns an error if a user other than root and the user of this process can change the file or replace a part
+// of its path: such a user owns it, or its mode lets others write. A sticky directory, such as /tmp, may be above, but
+// not hold the file: others can add files there, but cannot replace any. Steps for which except returns true are left
+// out; except may be nil. The error has the remedy.
 func (w Way) Check(except func(Step) bool) error {
 	for _, step := range w {
 		if except != nil && except(step) {

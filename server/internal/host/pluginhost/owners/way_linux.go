@@ -41,7 +41,7 @@ type walk struct {
 }
 
 func newWalk(path string) (*walk, error) {
-	if !filepath.IsAbs(path) { // and not clean: ".." after a link is not what it seems
+	if !filepath.IsAbs(path) { // not cleaned, because ".." after a link leads elsewhere
 		dir, err := os.Getwd()
 		if err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func (w *walk) walk() error {
 	return nil
 }
 
-// step goes to what the directory has by this name.
+// step opens the entry of the directory with this name.
 func (w *walk) step(name string) error {
 	last := len(w.dirs) - 1
 	dir, path := w.dirs[last], filepath.Join(w.paths[last], name)

@@ -11,11 +11,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 )
 
-// Binary is the file of a plugin, opened when it was found, or a copy of it that nobody can change; see Seal. Every
-// start checks and runs the open file: another file that takes its path later is another binary. Where the operating
-// system cannot run an open file (other than Linux) the path is run.
+// Binary is the open file of a plugin, or an immutable copy of it; see Seal. Every start checks and runs the open file:
+// another file that takes its path later is another binary. Where the operating system cannot run an open file (other
+// than Linux) the path is run.
 type Binary struct {
-	Path string   // absolute; argv[0] of its processes, and what is shown
+	Path string   // absolute; argv[0] of its processes, and the path in messages
 	File *os.File // what runs; others read it as well, so that it has no offset that anyone may rely on (ReadAt)
 	was  Identity
 	way  owners.Way // when it was opened
@@ -43,7 +43,7 @@ func (i Identity) SameContent(other Identity) bool {
 	return i == other
 }
 
-// MayBeCopy reports whether other can be that of another file with the same content.
+// MayBeCopy reports whether other can identify another file with the same content.
 func (i Identity) MayBeCopy(other Identity) bool {
 	return (i.device != other.device || i.inode != other.inode) && i.size == other.size
 }
@@ -62,10 +62,10 @@ func OpenBinary(path string) (*Binary, error) {
 	return b, nil
 }
 
-// Identity returns what the file was when it was opened.
+// Identity returns the identity of the file when it was opened.
 func (b *Binary) Identity() Identity { return b.was }
 
-// Now returns what the file is now; it differs from Identity if the file was written to.
+// Now returns the current identity of the file; it differs from Identity if the file was written to.
 func (b *Binary) Now() (Identity, error) {
 	info, err := b.File.Stat()
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *Binary) Way() (owners.Way, error) {
 	return b.way.With(opened), nil
 }
 
-// Sum returns the SHA-256 sum of what the file holds now, as a lock has it.
+// Sum returns the SHA-256 sum of the current content in the form of a lock.
 func (b *Binary) Sum() (string, error) {
 	if b.sum != "" {
 		return b.sum, nil
@@ -102,9 +102,9 @@ func (b *Binary) Sum() (string, error) {
 	return sum, nil
 }
 
-// Seal returns a copy of the file, in memory, that has this sum and that nobody can change. Processes that run at the
-// same time share it; when each of them has closed it, the memory is free. Where the operating system knows no such
-// copies, it is the file itself.
+// Seal returns an immutable copy of the file in memory, which has this sum. Processes that run at the same time share
+// it; the memory is freed when all of them have closed it. Where the operating system has no such copies, Seal returns
+// the file itself.
 func (b *Binary) Seal(sum string) (*Binary, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -47,8 +47,7 @@ func (b *Binary) command(dir string, args []string) (*exec.Cmd, error) {
 }
 
 // scriptCommand runs the interpreter of a sealed script, as command does, with a link to the script, descriptor 4. The
-// kernel would look for the interpreter by its path, which need not lead to what was checked. There is no folder to be
-// found.
+// kernel would open the interpreter by its path, which may lead to another file than the checked one.
 func (b *Binary) scriptCommand(dir string, i *interpreter, args []string) (*exec.Cmd, error) {
 	name := filepath.Base(b.Path)
 	link, script := filepath.Join(dir, name), filepath.Join(dir, name+".script", name)
@@ -97,7 +96,7 @@ func (b *Binary) copyOf(sum string) (*os.File, error) {
 // sealTries is how often a file is sealed while the kernel is busy with it; it waits 150 ms each time.
 const sealTries = 100
 
-// seal makes what a file in memory holds final.
+// seal makes a file in memory immutable.
 func seal(file *os.File) error {
 	for tries := 1; ; tries++ {
 		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,

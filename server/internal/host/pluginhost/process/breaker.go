@@ -7,7 +7,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 )
 
-// Restart says how a process that died is started again. A zero field takes its default.
+// Restart configures how a process that died is started again. A zero field takes its default.
 type Restart struct {
 	// Backoff is the wait before the second restart in a row; it doubles from there, up to 100 times. The first restart
 	// does not wait. Default 100 ms.
@@ -86,7 +86,7 @@ func (b *breaker) wait() time.Duration {
 	return wait
 }
 
-// CoolDownAfter returns how long to wait after so many failures in a row, each of as many starts as Threshold says.
+// CoolDownAfter returns how long to wait after a number of failures in a row, each of Threshold starts.
 func (r Restart) CoolDownAfter(failures int) time.Duration {
 	return doubled(r.withDefaults().CoolDown, failures-1, maxCoolDown)
 }

@@ -28,7 +28,6 @@ type caller struct {
 	waits bool      // for work that goes on after the calls
 }
 
-// begin adds a call.
 func (c *callers) begin(of calls.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +44,6 @@ func (c *callers) begin(of calls.Caller) {
 	known.waits = known.waits || of.Waits
 }
 
-// end removes a call.
 func (c *callers) end(of calls.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 const (
 	// drainTime bounds how long the output of a process is read after its end, or after that of a session. It takes that
-	// long only when something that left its process group holds the pipes, or when it writes without a pause.
+	// long only if a process that left the process group holds the pipes, or writes without a pause.
 	drainTime = 5 * time.Second
 	// graceTime is the time that a process gets to exit by itself after a bad handshake.
 	graceTime = 2 * time.Second
@@ -34,13 +34,13 @@ const maxHandshake = 16 << 10
 const markVariable = "CLEAT_PLUGIN_PROCESS"
 
 // child is an operating system process with its pipes. It implements go-plugin's runner, instead of go-plugin's own,
-// for four reasons: what the process starts ends with it, its stderr may hold anything, its exit status is known even
-// while a grandchild holds the pipes, and what it writes to stdout after the handshake is read.
+// for four reasons: the processes that it starts end with it, its stderr may have any content, its exit status is
+// available even while a grandchild holds the pipes, and its stdout is read after the handshake.
 type child struct {
 	binary  *Binary
 	enclose *Enclosure     // nil for none
 	cmd     *exec.Cmd      // set by prepare
-	mark    string         // the variable that what it starts inherits; set by prepare
+	mark    string         // the variable that its child processes inherit; set by prepare
 	dir     string         // the private directory of an enclosed process; set by prepare
 	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
@@ -135,8 +135,8 @@ func (c *child) Start(context.Context) error {
 	return <-started
 }
 
-// killStray kills what the process has started and is not in its group any more. The thread of an enclosed process has
-// no /proc, so another one looks there.
+// killStray kills the processes that the process has started and that have left its group. The thread of an enclosed
+// process has no /proc, so another thread reads it.
 func (c *child) killStray() {
 	var other sync.WaitGroup
 	other.Go(func() { killMarked(c.mark) })
@@ -180,7 +180,7 @@ func (c *child) fork() error {
 	return nil
 }
 
-// closeInterpreter closes what was opened for the command alone.
+// closeInterpreter closes the files that were opened for the command alone.
 func (c *child) closeInterpreter() {
 	for _, file := range c.cmd.ExtraFiles {
 		if file != c.binary.File {
@@ -204,7 +204,7 @@ func (c *child) kill(first func()) {
 	killProcessGroup(c.leader)
 }
 
-// disown kills what is left of the process group, whose id may be used again soon.
+// disown kills the rest of the process group, whose id may be used again soon.
 func (c *child) disown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func (c *child) Wait(context.Context) error {
 }
 
 // Kill is called by go-plugin after a bad handshake. A process that is about to exit gets the time to do so, because
-// its exit status says more.
+// its exit status is more informative.
 func (c *child) Kill(context.Context) error {
 	c.endsWithin(graceTime)
 	c.kill(nil)
@@ -333,7 +333,7 @@ func (c *child) exitStatus() string {
 	return c.cmd.ProcessState.String()
 }
 
-// countingReader counts what it reads.
+// countingReader counts the bytes that it reads.
 type countingReader struct {
 	io.Reader
 	n *atomic.Int64

@@ -14,13 +14,13 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// limitMemory limits the private writable mappings of a process: its heap and its stacks. Address space that is only
-// reserved, of which Go programs have much, does not count.
+// limitMemory limits the private writable mappings of a process: its heap and its stacks. Reserved address space, which
+// is large in Go programs, does not count.
 func limitMemory(pid, bytes int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}, nil)
 }
 
-// wait waits for the end of a process and then kills what is left of its group, which disown does.
+// wait waits for the end of a process and then kills the rest of its group with disown.
 func wait(cmd *exec.Cmd, disown func()) error {
 	group := cmd.Process.Pid
 	for { // until it is a zombie, whose id is not used again yet

@@ -10,6 +10,6 @@
 //	killMarked  mark_linux.go                    ends what a process has started, wherever that went
 //	Limits      limits.go, memory.go             how large replies, logs and processes may be
 //
-// It knows nothing of plugin directories, kinds, hosts or sessions. It may import calls, output, owners, framework,
+// It is independent of plugin directories, kinds, hosts and sessions. It may import calls, output, owners, framework,
 // go-plugin and gRPC. Start reading at supervisor.go.
 package process

@@ -15,9 +15,9 @@ import (
 //   - /tmp, which is empty, private and removed with the process
 //   - Mounts
 //
-// There is no /proc. The process has only those capabilities of the host that reading and writing the files of all
-// users takes, and cannot get others. An enclosure serves one process; it needs Linux 5.10, and a host with the
-// capabilities SYS_ADMIN and SYS_CHROOT.
+// There is no /proc. The process has only the capabilities that it needs to read and write the files of all users, and
+// cannot get others. An enclosure serves one process; it needs Linux 5.10, and a host with the capabilities SYS_ADMIN
+// and SYS_CHROOT.
 type Enclosure struct {
 	Mounts      []Mount
 	Environment []string // in addition to that of all processes, "NAME=value"
@@ -26,7 +26,7 @@ type Enclosure struct {
 // Mount is a file or directory of the host in an enclosure. Mounts of the host below it are not there.
 type Mount struct {
 	Path     string   // absolute, in the enclosure
-	File     *os.File // what is there, opened in any way, until the process has started; nil is an empty directory
+	File     *os.File // the open source, until the process has started; nil for an empty directory
 	Writable bool
 	Device   bool // it is a device that can be opened
 	Links    bool // symbolic links in it are followed

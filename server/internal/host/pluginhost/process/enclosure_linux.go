@@ -32,8 +32,8 @@ func systemPaths() []string {
 	return paths
 }
 
-// capabilities returns those of a process in an enclosure: what reading all files takes, and restoring them with their
-// owners, modes and types. Devices that it makes cannot be opened there.
+// capabilities returns the capabilities of a process in an enclosure: it can read all files, and restore them with
+// their owners, modes and types. It cannot open the devices that it makes.
 func capabilities() []uintptr {
 	return []uintptr{
 		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD,
@@ -41,8 +41,8 @@ func capabilities() []uintptr {
 	}
 }
 
-// onOwnThread runs f in a goroutine on a thread that ends with it, and that is not the first one of the process, which
-// stands for the process in /proc.
+// onOwnThread runs f in a goroutine on a thread that ends with it. It is not the first thread of the process, which
+// represents the process in /proc.
 func onOwnThread(f func()) {
 	go func() {
 		runtime.LockOSThread() // for ever
@@ -61,9 +61,9 @@ func onOwnThread(f func()) {
 	}()
 }
 
-// enter shuts the calling thread, and what it starts, in the enclosure. dir is a private directory of the process,
-// which keeps its path and is removed after the process. The caller has the thread for itself. After an error it must
-// not use the thread.
+// enter moves the calling thread, and the processes that it starts, into the enclosure. dir is a private directory of
+// the process, which keeps its path and is removed after the process. No other goroutine may use the thread. After an
+// error it must not use the thread.
 func (e *Enclosure) enter(b *Binary, dir string) (err error) {
 	defer func() {
 		if err != nil {
@@ -173,7 +173,6 @@ func (e *Enclosure) detach(b *Binary, dir string) (trees []tree, links []link, e
 	return trees, links, errors.Join(failed...)
 }
 
-// flags returns the flags of a mount.
 func (m *Mount) flags() (flags uintptr) {
 	flags = unix.MS_NOSUID
 	for flag, set := range map[uintptr]bool{
@@ -298,7 +297,7 @@ func unmountAll() error {
 		}
 		before = len(mounts)
 		for _, at := range slices.Backward(mounts) {
-			_ = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // what is hidden by another one follows in the next round
+			_ = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // mounts below other mounts follow in the next round
 		}
 	}
 }
@@ -372,8 +371,8 @@ func (b *Binary) placeCopy() error {
 	return t.attach()
 }
 
-// copyTo makes a copy of the binary. No other process starts meanwhile, which would have the copy open for writing
-// until it runs its program: the copy could not be run, and its file system not made read-only.
+// copyTo makes a copy of the binary. No other process starts meanwhile: until it runs its program, it would have the
+// copy open for writing, so that the copy could not be run, and its file system could not be made read-only.
 func (b *Binary) copyTo(path string) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -385,8 +384,8 @@ func (b *Binary) copyTo(path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// dropRights leaves the calling thread, and what it starts, those of its capabilities that a process in an enclosure
-// may have.
+// dropRights removes all capabilities from the calling thread, and from the processes that it starts, except the
+// capabilities of a process in an enclosure.
 func dropRights() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
@@ -412,8 +411,8 @@ func dropRights() error {
 	return nil
 }
 
-// socketIn returns a path of the socket that an enclosed process says that it has made, for as long as release is not
-// called. The process cannot make it lead elsewhere.
+// socketIn returns a path of the socket that an enclosed process announces, until release is called. The process cannot
+// make the path lead elsewhere.
 func socketIn(dir, address string) (path string, release func(), err error) {
 	if filepath.Dir(address) != dir {
 		return "", nil, fmt.Errorf("its socket %s is not in %s, as PLUGIN_UNIX_SOCKET_DIR says", address, dir)

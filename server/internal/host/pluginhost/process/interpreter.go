@@ -15,11 +15,12 @@ import (
 // interpreter is the program that runs a script.
 type interpreter struct {
 	file *os.File
-	args []string // its name and what it gets before the path of the script
+	args []string // its name and its arguments before the path of the script
 }
 
-// CheckInterpreter returns an error if an interpreter runs the file, and others than root and the server's user can
-// change it, or the server cannot tell which one it is. One that is not there is the matter of the start.
+// CheckInterpreter returns an error if an interpreter runs the file, and a user other than root and the server's user
+// can change the interpreter, or the server cannot determine which one it is. A missing interpreter is an error of the
+// start.
 func (b *Binary) CheckInterpreter() error {
 	i, err := b.interpreter()
 	if i != nil {
@@ -61,8 +62,8 @@ const maxFirstLine = 256
 
 func isScript(start []byte) bool { return bytes.HasPrefix(start, []byte("#!")) }
 
-// firstLine returns the interpreter that the start of a file names, with its arguments. It returns nil for what is no
-// script. The program that env would find is found in PATH here.
+// firstLine returns the interpreter that the start of a file names, with its arguments. It returns nil if the file is
+// not a script. It looks up the program of env in PATH.
 func firstLine(start []byte) ([]string, error) {
 	if !isScript(start) {
 		return nil, nil

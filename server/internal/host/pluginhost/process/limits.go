@@ -14,8 +14,8 @@ type Limits struct {
 	// MessageSize is the largest message that a plugin may send, in bytes: a reply, or one message of a stream.
 	// Default 256 MiB.
 	MessageSize int
-	// LinesPerSecond is how many lines a process may write to the logs in a second. Those over it are left out, and
-	// one line says how many. Default 1000.
+	// LinesPerSecond is how many lines a process may write to the logs in a second. Further lines are left out, and one
+	// line has their number. Default 1000.
 	LinesPerSecond int
 	// Memory is how much memory a process may have mapped for itself alone, in bytes; for a Go program that is up to
 	// 64 MiB more than it uses. A process that needs more dies, instead of the server, which shares the memory of the

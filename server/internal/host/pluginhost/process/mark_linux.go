@@ -19,8 +19,8 @@ const (
 	markedPause = time.Millisecond
 )
 
-// killMarked kills what carries the mark of a process that has ended, whatever its group, session and parents are,
-// until there is nothing.
+// killMarked kills all processes with the mark of a process that has ended, in any group and session and with any
+// parents, until there are none.
 func killMarked(mark string) {
 	var killed []int
 	for deadline := time.Now().Add(markedTime); ; time.Sleep(markedPause) {
@@ -51,8 +51,8 @@ func killMarked(mark string) {
 	}
 }
 
-// reapKilled waits for those of the killed processes that have become children of the server, which inherits orphans if
-// it is the first process of its container.
+// reapKilled waits for the killed processes that have become children of the server. The server inherits orphans if it
+// is the first process of its container.
 func reapKilled(fds []int) {
 	for _, fd := range fds {
 		for deadline := time.Now().Add(markedTime); time.Now().Before(deadline); time.Sleep(markedPause) {
@@ -65,7 +65,6 @@ func reapKilled(fds []int) {
 	}
 }
 
-// processes returns the ids of all processes.
 func processes() []int {
 	proc, err := os.Open("/proc")
 	if err != nil {

@@ -53,7 +53,7 @@ func NewPool(ctx context.Context, config PoolConfig) *Pool {
 	return &Pool{config: config, life: life, cancel: cancel, processes: map[*process]struct{}{}}
 }
 
-// Supervise returns a supervisor for what l says; nothing is started before the first call.
+// Supervise returns a supervisor for a launch; nothing is started before the first call.
 func (g *Pool) Supervise(l *Launch) *Supervisor {
 	log := g.config.Log.With("cmd", l.Binary.Path, "pluginName", filepath.Base(l.Binary.Path))
 	if l.Plugin != "" {
@@ -113,8 +113,8 @@ type Running struct {
 	Command string
 	PID     int
 	Address net.Addr // where it listens
-	// Encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take
-	// part.
+	// Encrypted reports whether host and plugin have checked the certificates of each other, so that no third party can
+	// take part.
 	Encrypted bool
 }
 

@@ -47,7 +47,7 @@ type Launch struct {
 	// Check is called before each start and returns what runs, the binary itself or a sealed copy, which is closed when
 	// the process has ended. An error means that it must not run. nil allows every start.
 	Check func(*Binary) (*Binary, error)
-	// Enclosure is what the process sees of the file system; nil is everything.
+	// Enclosure is the part of the file system that the process sees; nil means all of it.
 	Enclosure *Enclosure
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string
@@ -70,7 +70,7 @@ type process struct {
 	wire     atomic.Pointer[net.Conn] // the transport of conn
 }
 
-// startChecked starts what the check of a launch returns, and closes it when the process has ended.
+// startChecked starts the binary that the check of a launch returns, and closes it when the process has ended.
 func startChecked(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	binary := l.Binary
 	if l.Check != nil {
@@ -145,7 +145,7 @@ func startProcess(ctx context.Context, binary *Binary, l *Launch, cfg *PoolConfi
 	return p, nil
 }
 
-// startContext bounds everything that belongs to a start; a negative limit is none.
+// startContext bounds all steps of a start; a negative limit means no limit.
 func startContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit < 0 {
 		return context.WithCancel(ctx)
@@ -194,9 +194,9 @@ func (p *process) connect() error {
 	return nil
 }
 
-// encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take part.
-// The server offers that to every plugin. One that accepts, as go-plugin does since 2019, sends its certificate in the
-// handshake line; connections to others are plain.
+// encrypted reports whether host and plugin have checked the certificates of each other, so that no third party can
+// take part. The server offers TLS to every plugin. A plugin that accepts, as go-plugin does since 2019, sends its
+// certificate in the handshake line; connections to other plugins are plain.
 func (p *process) encrypted() bool {
 	return p.config.TLSConfig != nil && p.config.TLSConfig.RootCAs != nil
 }
@@ -339,7 +339,7 @@ func (p *process) stop() {
 	<-asked
 }
 
-// killFor kills a process that misbehaves; its exit status will say why.
+// killFor kills a process that misbehaves; its exit status will have the reason.
 func (p *process) killFor(reason string) {
 	p.child.kill(func() { p.reason.CompareAndSwap(nil, &reason) })
 }

@@ -161,7 +161,7 @@ func (s *Supervisor) Retire() {
 	s.rest(s.current)
 }
 
-// Stop stops the process, for which there must be no calls, and returns when it has ended.
+// Stop stops the process, which must have no calls, and returns when it has ended.
 func (s *Supervisor) Stop() {
 	s.mu.Lock()
 	pending := s.starting
@@ -307,7 +307,7 @@ func (s *Supervisor) watch(r *run) {
 	s.pool.End()
 }
 
-// lost counts the end of a process before the caller learns of it, so that its next call finds the failure counted.
+// lost counts the end of a process before the caller gets the error, so that its next call finds the failure counted.
 func (s *Supervisor) lost(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

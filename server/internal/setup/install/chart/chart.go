@@ -20,7 +20,7 @@ import (
 //go:embed files
 var files embed.FS
 
-// Chart is what is written.
+// Chart has the files of the chart.
 type Chart struct {
 	Version    string           // of the program, as in v1.2.3
 	Image      string           // repository and tag of the server's image
@@ -127,7 +127,7 @@ func (c *Chart) fill(name string) (string, error) {
 	return text.String(), err
 }
 
-// settings returns the flags of the server, and then those that only a node agent has.
+// settings returns the flags of the server, and then the flags that only a node agent has.
 func (c *Chart) settings() []setting {
 	var settings []setting
 	known := map[string]bool{}
@@ -145,7 +145,7 @@ func (c *Chart) settings() []setting {
 // setting is a flag of the server as a value of the chart.
 type setting struct{ Name, Flag, Usage string }
 
-// settingName returns the name under "configuration" in the values of Velero's chart: that of the flag in another
+// settingName returns the name under "configuration" in the values of Velero's chart: the name of the flag in another
 // spelling, with exceptions.
 func settingName(flag string) string {
 	switch flag {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// marked is an object with marks: strings that YAML prints as they are, for which template code is put in.
+// marked is an object with marks: strings that YAML prints unchanged, and that are replaced by template code.
 type marked struct {
 	object *unstructured.Unstructured
 	codes  []code
@@ -37,8 +37,7 @@ func (m *marked) value(expression string, path ...string) {
 
 // optional puts the YAML of an expression at a path, unless it is empty.
 func (m *marked) optional(expression string, path ...string) {
-	m.set(m.mark(code{block: "{{- with " + expression + " }}\nKEY\n  {{- toYaml . | nindent INDENT }}\n{{- end }}"}),
-		path...)
+	m.set(m.mark(code{block: "{{- with " + expression + "}}\nKEY\n  {{- toYaml . | nindent INDENT}}\n{{- end}}"}), path...)
 }
 
 // always puts the YAML of an expression at a path, also if it is empty.

@@ -59,8 +59,7 @@ func (c *Chart) templates() map[string]func() (string, error) {
 				})
 		},
 		"backupstoragelocations.yaml": func() (string, error) {
-			return c.locations("BackupStorageLocation",
-				"backupStorageLocation", "true")
+			return c.locations("BackupStorageLocation", "backupStorageLocation", "true")
 		},
 		"volumesnapshotlocations.yaml": func() (string, error) {
 			return c.locations("VolumeSnapshotLocation", "volumeSnapshotLocation", "$.Values.snapshotsEnabled")
@@ -161,7 +160,7 @@ func (c *Chart) template(what, namespace, condition string, mark func(*marked)) 
 	return text, err
 }
 
-// clusterScoped marks what is named after the namespace of the installation.
+// clusterScoped marks objects that are named after the namespace of the installation.
 func clusterScoped(m *marked) {
 	m.value(`include "cleat.clusterName" .`, "metadata", "name")
 	m.value(".Release.Namespace", "metadata", "labels", "cleat.dev/installation")
@@ -173,7 +172,7 @@ func clusterRole(m *marked) {
 	someForSnapshots(m)
 }
 
-// someForSnapshots marks the rules of a role, of which the last are for CSI snapshots.
+// someForSnapshots marks the rules of a role whose last rules are for CSI snapshots.
 func someForSnapshots(m *marked) {
 	rules, _, _ := unstructured.NestedSlice(m.object.Object, "rules")
 	first := slices.IndexFunc(rules,
@@ -184,7 +183,7 @@ func someForSnapshots(m *marked) {
 		"rules")
 }
 
-// agentScoped is clusterScoped for what the node agents have.
+// agentScoped is clusterScoped for the objects of the node agents.
 func agentScoped(m *marked) {
 	clusterScoped(m)
 	m.value(`include "cleat.nodeAgentClusterName" .`, "metadata", "name")
@@ -196,10 +195,10 @@ func inOther(m *marked) {
 	m.value("$namespace", "metadata", "namespace")
 }
 
-// subject marks the service account of a binding: that of the server.
+// subject marks the service account of a binding: the account of the server.
 func subject(m *marked) { bind(m, "cleat.serviceAccount") }
 
-// agentSubject marks the service account of a binding: that of the node agents.
+// agentSubject marks the service account of a binding: the account of the node agents.
 func agentSubject(m *marked) { bind(m, "cleat.nodeAgentAccount") }
 
 func bind(m *marked, helper string) {
@@ -211,7 +210,7 @@ func bind(m *marked, helper string) {
 	m.set([]any{account}, "subjects")
 }
 
-// locations returns the template of locations, of which the values have a list.
+// locations returns the template of locations. The values have a list of them.
 func (c *Chart) locations(kind, list, condition string) (string, error) {
 	location, err := c.template(kind, "", "", func(m *marked) {
 		m.value("$.Release.Namespace", "metadata", "namespace")

@@ -39,8 +39,7 @@ func main() {
 		biav2.Register("example.io/stamp", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return backups{ending: e}, nil
 		}),
-		riav1.Register("example.io/stamp", func(context.Context, *framework.Setup) (riav1.RestoreItemAction,
-			error) {
+		riav1.Register("example.io/stamp", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return restores{e}, nil
 		}),
 	)

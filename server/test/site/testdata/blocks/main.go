@@ -19,12 +19,10 @@ import (
 
 func main() {
 	framework.Serve(
-		blockv1.Register("example.io/blocks", func(context.Context, *framework.Setup) (blockv1.ItemBlockAction,
-			error) {
+		blockv1.Register("example.io/blocks", func(context.Context, *framework.Setup) (blockv1.ItemBlockAction, error) {
 			return relations{}, nil
 		}),
-		biav2.Register("example.io/blocks", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
-			error) {
+		biav2.Register("example.io/blocks", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return notes{}, nil
 		}),
 	)

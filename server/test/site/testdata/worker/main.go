@@ -27,8 +27,7 @@ func main() {
 			framework.WithStallTimeout(2*time.Second)),
 		registerRestores("stalling", "stalling", framework.WithOperationTimeout(time.Hour),
 			framework.WithStallTimeout(2*time.Second)),
-		biav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (biav2.BackupItemAction,
-			error) {
+		biav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return keyless{}, nil
 		}),
 		riav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {

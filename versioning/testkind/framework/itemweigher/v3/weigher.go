@@ -19,16 +19,15 @@ import (
 // ItemWeigher is the interface that an author implements. One value serves all calls of a process, concurrently. ctx
 // ends at the server's deadline for the call, or when the backup is cancelled.
 type ItemWeigher interface {
-	// Weigh tells how much room each of items takes in backup, in their order. It changes nothing: the server may ask
-	// again.
+	// Weigh returns the size of each of items in backup, in their order. It changes nothing: the server may ask again.
 	Weigh(ctx context.Context, items []*unstructured.Unstructured, backup *velerov1.Backup) ([]Weight, error)
 }
 
-// Weight is that of one item.
+// Weight is the size of one item.
 type Weight struct {
 	// Bytes is not negative.
 	Bytes int64
-	// Exact tells that it was measured, not guessed.
+	// Exact is true if it was measured, not estimated.
 	Exact bool
 }
 

@@ -35,7 +35,7 @@ func main() {
 	)
 }
 
-// store is a file store that does something to what is uploaded.
+// store is a file store that alters uploads.
 type store struct {
 	objectstorev1.ObjectStore
 	change func(io.Reader) io.Reader

@@ -33,8 +33,7 @@ import (
 
 func main() {
 	framework.Serve(
-		riav1.Register("example.io/needs", func(context.Context, *framework.Setup) (riav1.RestoreItemAction,
-			error) {
+		riav1.Register("example.io/needs", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return needs{}, nil
 		}),
 		riav2.Register("example.io/waits", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {

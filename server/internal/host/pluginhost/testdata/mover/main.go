@@ -27,7 +27,6 @@ func main() {
 // claim is the input of an operation.
 type claim struct{ Namespace, Name string }
 
-// runnerFor returns the runner of the operations of one kind.
 func runnerFor(setup *framework.Setup, kind string) (*operations.Runner[claim], error) {
 	dir, err := setup.StateDir()
 	if err != nil {

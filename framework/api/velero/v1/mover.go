@@ -1,0 +1,67 @@
+package v1
+
+// The built-in data movers. A load never names Velero's, because Velero's agents would move the data, too.
+const (
+	KopiaDataMover = "cleat.dev/kopia"
+	// BuiltInDataMover is that for repositories of restic.
+	BuiltInDataMover = "cleat.dev/restic"
+)
+
+// IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
+// mover.
+func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
+
+// DataMoverFor returns the name of the data mover that moves the data of a load or of a backup whose spec.datamover is
+// name: Velero's own stands for the built-in one for repositories of an engine.
+func DataMoverFor(name string, engine RepositoryType) string {
+	if IsVeleroDataMover(name) {
+		return MoverOf(engine)
+	}
+	return name
+}
+
+// MoverOf returns the built-in data mover for repositories of an engine, "" if there is none.
+func MoverOf(engine RepositoryType) string {
+	switch engine {
+	case RepositoryTypeRestic:
+		return BuiltInDataMover
+	case RepositoryTypeKopia:
+		return KopiaDataMover
+	}
+	return ""
+}
+
+// EngineOf returns the engine of the repositories of a data mover, "" if it is not known.
+func EngineOf(mover string) RepositoryType {
+	switch {
+	case mover == BuiltInDataMover:
+		return RepositoryTypeRestic
+	case mover == KopiaDataMover, IsVeleroDataMover(mover):
+		return RepositoryTypeKopia
+	}
+	return ""
+}
+
+// IsBuiltInMover reports whether a data mover is a built-in one.
+func IsBuiltInMover(name string) bool { return name != "" && MoverOf(EngineOf(name)) == name }
+
+// Engine returns the engine of the repository that has the data. The first servers of Velero had restic alone, and did
+// not name it.
+func (s *PodVolumeBackupSpec) Engine() RepositoryType {
+	switch {
+	case s.UploaderType != "":
+		return s.UploaderType
+	case s.RepoIdentifier != "":
+		return RepositoryTypeRestic
+	}
+	return RepositoryTypeKopia
+}
+
+// UploaderOf returns the engine with which the volumes of a backup are stored, as the server has annotated the copy of
+// the Backup for plugins.
+func UploaderOf(b *Backup) RepositoryType {
+	if engine := b.Annotations[UploaderTypeAnnotation]; engine != "" {
+		return RepositoryType(engine)
+	}
+	return RepositoryTypeRestic
+}
