@@ -201,8 +201,8 @@ func (r *Leftovers) cancel(
 			return false, 0, err
 		}
 		if len(known) > 0 {
-			r.Log.Warn("cancelling operations for which no backup or restore waits", owner.Kind, owner.Namespace+"/"+owner.Name, "operations",
-				len(known))
+			r.Log.Warn("cancelling operations for which no backup or restore waits", owner.Kind,
+				owner.Namespace+"/"+owner.Name, "operations", len(known))
 		}
 		group = r.Monitor.Follow(leftOf(owner), known, 0) // even if there are none, so that they are not resolved again
 	}
@@ -215,8 +215,8 @@ func (r *Leftovers) cancel(
 		return false, writePause, nil
 	}
 	for _, o := range failures(all) {
-		r.Log.Info("an operation for which no backup or restore waits has ended", owner.Kind, owner.Name, "plugin", o.Action, "item",
-			o.Item.String(), "operation", o.ID, "end", o.Error)
+		r.Log.Info("an operation for which no backup or restore waits has ended", owner.Kind, owner.Name,
+			"plugin", o.Action, "item", o.Item.String(), "operation", o.ID, "end", o.Error)
 	}
 	return true, 0, nil
 }

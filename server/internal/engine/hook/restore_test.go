@@ -177,8 +177,8 @@ func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	require.NoError(t, s.kubelet.Run(t.Context(), s.namespace, "waits", true))
 	outcome := await(t, next, resumed)
 	require.Equal(t, velerov1.HookStatus{HooksAttempted: 6, HooksFailed: 2}, outcome.Status)
-	require.Equal(t, []string{"2 hooks: their pods were deleted, or not marked yet, when the server was stopped; nobody " +
-		"knows whether they were run"}, outcome.Errors.Velero)
+	require.Equal(t, []string{"2 hooks: their pods were deleted, or not marked yet, when the server was stopped; it is " +
+		"unknown whether they were run"}, outcome.Errors.Velero)
 	for _, name := range []string{"done", "waits"} {
 		require.Equal(t, []string{"1", "2"}, s.did(t, name))
 	}

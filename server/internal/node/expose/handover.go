@@ -93,8 +93,8 @@ func (d Downloads) begin(
 		return nil, err
 	}
 	if !exists || claim.Spec.VolumeName == "" {
-		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by another client",
-			load.GetNamespace(), load.GetName())}
+		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by another "+
+			"client", load.GetNamespace(), load.GetName())}
 	}
 	pv := new(corev1.PersistentVolume)
 	if err := d.Cluster.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, pv); err != nil {
