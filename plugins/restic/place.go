@@ -84,7 +84,7 @@ func profile(config s3store.Config) string {
 
 // isKopia returns the error for a repository of Kopia.
 func isKopia(r dmv1.Repository) error {
-	return framework.Invalid("repository %s is one of Kopia, which %s cannot read. Restore its snapshots with a data mover "+
-		"for Kopia, such as cleat.dev/kopia, or with Velero's node agent and its kopia uploader; new backups with uploader "+
-		"type restic go to restic/NAMESPACE of the same location", r, Name)
+	return framework.Invalid("repository %s is one of Kopia, which %s cannot read. Restore its snapshots with Velero's "+
+		"node agent and its kopia uploader, or with a data mover for Kopia, such as cleat.dev/kopia; new backups with "+
+		"uploader type restic go to restic/NAMESPACE of the same location", r, Name)
 }

@@ -110,8 +110,9 @@ func TestEveryFieldArrives(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, datamover.Maintained{FreedBytes: 7, Warnings: []string{"a lock"}}, maintained)
 	for _, depth := range []datamover.Depth{datamover.Access, datamover.Structure, datamover.Data} {
-		checked, err := asked.Check(ctx, datamover.Check{Repository: repository(), Depth: depth, Create: true, Settings: settings},
-			nil)
+		checked, err := asked.Check(ctx, datamover.Check{
+			Repository: repository(), Depth: depth, Create: true, Settings: settings,
+		}, nil)
 		require.NoError(t, err)
 		require.Equal(t, datamover.Checked{Created: true, Warnings: []string{"a lock"}}, checked)
 	}
