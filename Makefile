@@ -10,7 +10,7 @@ export GOFLAGS     := -trimpath
 export CGO_ENABLED := 0
 
 # Modules of their own, because they need what nothing else of the project does.
-MODULES := server/test/localcluster server/test/helm server/test/promql examples/manifest-writers
+MODULES := server/test/localcluster server/test/helm server/test/promql examples/manifest-writers plugins/kopia
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cleat
 TOOLS := $(CACHE)/tools
@@ -34,12 +34,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build the cleat binary, the data mover cleat-restic and the example plugin into bin/
-	@echo "building cleat, its data mover and the example plugin"
+build: ## build the cleat binary, the data movers cleat-restic and cleat-kopia, and the example plugin into bin/
+	@echo "building cleat, its data movers and the example plugin"
 	@mkdir -p $(BIN)/plugins
 	@go build -o $(BIN)/cleat ./server/cmd/cleat
 	@go build -o $(BIN)/plugins/first-plugin ./examples/first-plugin
 	@go build -o $(BIN)/cleat-restic ./plugins/restic/cmd/cleat-restic
+	@go -C plugins/kopia build -o $(CURDIR)/$(BIN)/cleat-kopia ./cmd/cleat-kopia
 
 VERSION   ?= dev
 PLATFORMS ?= linux/amd64,linux/arm64

@@ -12,13 +12,13 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// schema is what users may write. The server checks their file against it before anything starts.
+// schema describes the valid configuration. The server checks the user's file against it before anything starts.
 //
 //go:embed schema.json
 var schema string
 
-// config is what users write. Its types decode themselves, so that faults beyond the schema are found as early as those
-// that the schema finds.
+// config is the configuration of the user. Its types decode themselves, so that mistakes beyond the schema are found
+// as early as those against the schema.
 type config struct {
 	TimeZone  string   `json:"timeZone"`
 	Freeze    []window `json:"freeze"`
@@ -26,7 +26,7 @@ type config struct {
 	TeamLabel string   `json:"teamLabel"`
 }
 
-// team returns the team of a backup with those labels; empty when they have none.
+// team returns the team of a backup with those labels, or "" if they have none.
 func (c *config) team(labels map[string]string) string {
 	if c.TeamLabel != "" {
 		return labels[c.TeamLabel]
@@ -47,7 +47,7 @@ func (q quota) of(team string) int {
 	return q.Default
 }
 
-// Validate checks what the schema cannot. The server calls it when it starts.
+// Validate checks rules that the schema cannot express. The server calls it when it starts.
 func (c config) Validate() error {
 	_, err := c.zone()
 	return framework.InvalidKey("timeZone", err)
@@ -90,7 +90,7 @@ type timeOfDay int
 
 func (t timeOfDay) String() string { return fmt.Sprintf("%02d:%02d", t/60, t%60) }
 
-// on returns that time on the day of at, by the clocks of that day.
+// on returns that time on the day of at, by the clock of that day.
 func (t timeOfDay) on(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month(), at.Day(), int(t)/60, int(t)%60, 0, 0, at.Location())
 }
@@ -109,7 +109,7 @@ func (t *timeOfDay) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// pattern is the name of a namespace in which * stands for any letters.
+// pattern is the name of a namespace in which * matches any letters.
 type pattern string
 
 func (p pattern) fits(name string) bool {

@@ -1,5 +1,5 @@
-// Command admission-policy is a plugin that decides which queued backups may start: none of a team in the hours in
-// which that team is not to be disturbed, and only so many of a team at once. See README.md.
+// Command admission-policy is a plugin that decides which queued backups may start: no backups of a team during its
+// freeze windows, and only a limited number of a team at once. See README.md.
 package main
 
 import (

@@ -5,11 +5,11 @@ import qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 // claim is a backup whose namespaces others must not take.
 type claim struct {
 	backup *qav1.Backup
-	state  string // what people read of it, after "which"
+	state  string // for messages, after "which"
 }
 
-// claims are those on all namespaces. It remembers the first for each, so the work for a backup grows with its own
-// namespaces, not with the queue.
+// claims are the claims on all namespaces. Only the first for each is stored, so the work for a backup grows with its
+// own namespaces, not with the queue.
 type claims struct {
 	any         *claim // any at all
 	all         *claim // on all namespaces
@@ -31,8 +31,8 @@ func (c *claims) add(backup *qav1.Backup, state string) {
 	}
 }
 
-// of is a claim that a backup would get in the way of, and the namespace; nil when there is none. It is careful: a
-// backup of all namespaces gets in everybody's way, whatever it excludes.
+// of returns a claim that conflicts with a backup, and the namespace, or nil if there is none. It is conservative: a
+// backup of all namespaces conflicts with all others, whatever it excludes.
 func (c *claims) of(backup *qav1.Backup) (blocker *claim, namespace string) {
 	for _, name := range backup.Namespaces {
 		if blocker = c.byNamespace[name]; blocker != nil {

@@ -21,8 +21,8 @@ func newPolicy(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, 
 	return &policy{config: c, zone: zone}, err
 }
 
-// Decide goes along the queue once, and admits each backup that nothing prevents from starting. A backup that waits has
-// the first reason that applies: a window, an overlap, the quota of its team, the limit.
+// Decide goes through the queue once, and admits each backup that may start. The first reason that applies makes a
+// backup wait: a window, an overlap, the quota of its team, the limit.
 func (p *policy) Decide(_ context.Context, input *qav1.DecideInput) (*qav1.DecideOutput, error) {
 	d := decision{config: &p.config, now: input.Now.In(p.zone), limit: input.Limit, free: input.Free(),
 		started: map[string][]string{}}
@@ -60,14 +60,14 @@ type decision struct {
 	started map[string][]string // backups by team
 }
 
-// start records a backup that runs, or is about to.
+// start records a backup that runs, or is about to run.
 func (d *decision) start(backup *qav1.Backup) {
 	d.ahead.add(backup, "has started")
 	team := d.config.team(backup.Labels)
 	d.started[team] = append(d.started[team], backup.Name)
 }
 
-// wait returns why a backup has to wait; nil when it may start.
+// wait returns why a backup has to wait, or nil if it may start.
 func (d *decision) wait(backup *qav1.Backup) *qav1.Wait {
 	if until := d.config.frozen(backup, d.now); !until.IsZero() {
 		d.recheck(until)
@@ -97,7 +97,7 @@ func (d *decision) wait(backup *qav1.Backup) *qav1.Wait {
 	return nil
 }
 
-// recheck lets the server call again when the first window ends that a backup waits for.
+// recheck requests another call of the server when the first window ends for which a backup waits.
 func (d *decision) recheck(until time.Time) {
 	after := max(time.Second, until.Sub(d.now))
 	if d.RecheckAfter == 0 || after < d.RecheckAfter {

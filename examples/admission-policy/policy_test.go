@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// On the day that clocks are put forward, at 01:00 UTC, a window ends when they show its end.
+// On the day that clocks are put forward, at 01:00 UTC, a window ends at the local time of its end.
 func TestAWindowEndsByTheClock(t *testing.T) {
 	t.Parallel()
 	var c config
@@ -162,7 +162,7 @@ func TestWhatTheSchemaCannotSay(t *testing.T) {
 	}
 }
 
-// The built program keeps all rules that servers rely on.
+// The built program follows all rules on which servers rely.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	conformance.Test(t, conformance.Binary(plugintest.Build(t, ".")), conformance.WithConfig(name, map[string]string{

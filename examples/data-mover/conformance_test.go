@@ -10,8 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
-// The rules start many operations on the same claims, concurrently. None may fail for that: backups are of a volume
-// that does not change, and restores are of an empty volume, so that there is always room for the next.
+// The rules start many operations on the same claims, concurrently. None may fail for this reason: backups read a
+// volume that does not change, and restores write to an empty volume.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -1,5 +1,5 @@
-// Command data-mover moves the data of PersistentVolumeClaims to a bucket and back, as a vendor would ship it: one
-// program that is the plugin, and the controller that does the work. See README.md.
+// Command data-mover moves the data of PersistentVolumeClaims to a bucket and back, as a vendor would deliver it: one
+// program is the plugin and the controller that does the work. See README.md.
 package main
 
 import (

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Main(m))
 }
 
-// patience is how long a test waits for what takes a second.
+// patience is how long a test waits for a result that usually takes a second.
 const patience = 5 * time.Minute
 
 // site is a mover with a namespace, a bucket and volumes of its own.
@@ -121,7 +121,7 @@ func (s *site) environ() []string {
 		s.cluster.S3.SecretKey)
 }
 
-// output is the end of what a process has written.
+// output is the end of the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text []byte
@@ -195,7 +195,7 @@ func (s *site) content(namespace, name string) map[string]string {
 	return all
 }
 
-// operation is one that the plugin has started.
+// operation is an operation that the plugin has started.
 type operation struct {
 	*site
 	id       string
@@ -232,7 +232,7 @@ func (s *site) restore(from *unstructured.Unstructured, namespace, key string) *
 	}}
 }
 
-// until polls an operation until what is wanted is true.
+// until polls an operation until its progress satisfies want.
 func (o *operation) until(want func(framework.OperationProgress) bool) framework.OperationProgress {
 	o.t.Helper()
 	var last framework.OperationProgress
@@ -250,7 +250,7 @@ func (o *operation) untilEnd() framework.OperationProgress {
 	return o.until(func(p framework.OperationProgress) bool { return p.Completed })
 }
 
-// untilUnderWay waits until something is moved, and not all.
+// untilUnderWay waits until some of the data is moved, but not all.
 func (o *operation) untilUnderWay() {
 	o.t.Helper()
 	p := o.until(func(p framework.OperationProgress) bool { return p.NCompleted > 0 })
@@ -286,7 +286,7 @@ func (s *site) untilBucketIsEmpty() {
 				}
 				return err
 			})
-		return files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)) // folders go away meanwhile
+		return files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)) // folders disappear meanwhile
 	}, patience, 100*time.Millisecond)
 }
 
@@ -301,7 +301,7 @@ func TestTransfersGoOnAfterTheirControllerIsKilled(t *testing.T) {
 	backup := s.backUp(s.claim("shop", "data"), "backup")
 	backup.untilUnderWay()
 	first.kill()
-	s.plugin.Kill() // the next process of the plugin knows the operation too
+	s.plugin.Kill() // the next process of the plugin finds the operation, too
 	s.plugin = plugintest.Start(t, s.binary)
 	again := s.backUp(s.claim("shop", "data"), "backup")
 	require.Equal(t, backup.id, again.id)
@@ -339,7 +339,7 @@ func TestControllerThatStopsHandsOver(t *testing.T) {
 	require.EqualValues(t, 2, backup.transfer().Status.Attempts)
 }
 
-// A controller that is suspended for longer than the lease finds that another has taken over, and writes nothing more.
+// A controller that is suspended for longer than the lease finds that another has taken over, and stops writing.
 func TestSuspendedControllerLosesItsTransfers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -455,7 +455,7 @@ func TestSnapshotsAreDeletedWithTheirBackup(t *testing.T) {
 	s.untilBucketIsEmpty()
 }
 
-// What is gone is not found: the host ends the operation as failed.
+// Deleted transfers are not found: the host ends the operation as failed.
 func TestTransfersThatAreGoneAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -469,7 +469,7 @@ func TestTransfersThatAreGoneAreNotFound(t *testing.T) {
 	require.ErrorIs(t, backup.cancel(), framework.ErrNotFound)
 	s.untilBucketIsEmpty()
 
-	quick := newSite(t) // whose controller keeps nothing
+	quick := newSite(t) // its controller retains nothing
 	quick.controller("--keep=0")
 	quick.fill("shop", "data", 1)
 	quick.backUp(quick.claim("shop", "data"), "backup")

@@ -1,10 +1,10 @@
-// Command demo backs up, deletes and restores some three thousand objects, and compares each of them with the original.
-// Then it shows a queue of eight backups, some of which overlap, and data movers that back up and restore volumes. It
-// starts a control plane and an S3 server. If KUBECONFIG names a cluster, the demo uses that instead of the control
-// plane and shows neither the queue nor the movers. Run it with "make demo".
+// Command demo backs up, deletes and restores some three thousand objects, and compares each of them with the
+// original. Then it shows a queue of eight backups, some of which overlap, and data movers that back up and restore
+// volumes. It starts a control plane and an S3 server. If KUBECONFIG names a cluster, the demo uses that instead of
+// the control plane and shows neither the queue nor the movers. Run it with "make demo".
 //
-// With -volumes, it shows something else: pods that run on a node with a real kubelet, whose namespace is backed up
-// with their volumes, deleted and restored, and whose files are compared. Run it with "make demo-volumes".
+// With -volumes, it uses a node with a real kubelet instead: it backs up, deletes and restores the namespace of some
+// pods with their volumes, and compares the files. Run it with "make demo-volumes".
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// demoVolumes shows volumes of pods. A machine that cannot run a node gets a line that says why.
+// demoVolumes shows volumes of pods. On a machine that cannot run a node, it prints the reason instead.
 func demoVolumes(ctx context.Context, cleat, _, movers string) (err error) {
 	start := time.Now()
 	for _, path := range []*string{&cleat, &movers} {

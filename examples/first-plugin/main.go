@@ -1,5 +1,5 @@
-// Command first-plugin is an author's first plugin: an action that marks what is backed up, and one that takes
-// the mark off when it is restored. See README.md.
+// Command first-plugin is an author's first plugin: an action that marks the items of a backup, and one that removes
+// the mark when they are restored. See README.md.
 package main
 
 import (

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// markedBy is the annotation that a marked item has in the backup; its value is the backup's name.
+	// markedBy is the annotation of a marked item in the backup; its value is the name of the backup.
 	markedBy = "example.cleat.dev/marked-by"
-	// withSecret is an annotation by which the owner of a ConfigMap asks for a Secret of the same namespace
-	// to be backed up too; its value is the Secret's name.
+	// withSecret is an annotation of a ConfigMap that requests the backup of a Secret in the same namespace; its value
+	// is the name of the Secret.
 	withSecret = "example.cleat.dev/with-secret"
 )
 
-// mark notes in each ConfigMap and Deployment that is backed up by which backup that was. What it writes is
-// in the backup only, the cluster does not see it.
+// mark adds the name of the backup to each ConfigMap and Deployment. The change is in the backup only, not in the
+// cluster.
 type mark struct {
 	log hclog.Logger
 }

@@ -10,7 +10,7 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// unmark takes off what mark put on, so that an item comes back from a backup as it went in.
+// unmark removes the mark, so that a restored item equals the original.
 type unmark struct {
 	log hclog.Logger
 }
@@ -34,12 +34,12 @@ func (u *unmark) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.E
 	}
 	backup, marked := annotations[markedBy]
 	if !marked {
-		return nil, nil // nothing to say: the item is restored as it is
+		return nil, nil // no changes: the item is restored unchanged
 	}
 	delete(annotations, markedBy)
 	item.SetAnnotations(annotations)
 	if len(annotations) == 0 {
-		unstructured.RemoveNestedField(item.Object, "metadata", "annotations") // there were none before mark
+		unstructured.RemoveNestedField(item.Object, "metadata", "annotations") // mark added the first annotation
 	}
 	u.log.Debug("unmarked", "backup", backup, "kind", item.GetKind(), "namespace", item.GetNamespace(), "name",
 		item.GetName())

@@ -11,7 +11,7 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// The plugin as a host sees it: a binary, a process, a gRPC connection.
+// The test uses the plugin like a host: a binary, a process, a gRPC connection.
 func TestTheBuiltPluginServesBothActionsOverTheWire(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Start(t, plugintest.Build(t, "."), "--log-level=info")

@@ -19,16 +19,16 @@ func register() framework.Registration {
 	return lsv1.Register(name, newPolicy, framework.WithConfig(config{}, framework.ConfigSchema(schema)))
 }
 
-// config is what users write.
+// config is the configuration of the user.
 type config struct {
 	Classes map[string]budget `json:"classes"` // by the name of the storage class
-	Default *budget           `json:"default"` // of all other volumes together; absent is no limit
+	Default *budget           `json:"default"` // of all other volumes together; no limit if absent
 }
 
-// budget is what may be in preparation at once. Zero is no limit.
+// budget limits the loads in preparation. Zero is no limit.
 type budget struct {
 	Loads     int   `json:"loads"`
-	Gigabytes int64 `json:"gigabytes"` // of the volumes, as far as their sizes are known
+	Gigabytes int64 `json:"gigabytes"` // of the volumes whose sizes are known
 }
 
 const schema = `{
@@ -55,7 +55,7 @@ func newPolicy(_ context.Context, setup *framework.Setup) (lsv1.LoadSoothing, er
 	return policy{framework.Config[config](setup)}, nil
 }
 
-// Admit admits a load if it fits into the budget of its class beside the loads that are in preparation. A single volume
+// Admit admits a load if it fits into the budget of its class together with the loads in preparation. A single volume
 // that is larger than the whole budget is admitted alone.
 func (p policy) Admit(_ context.Context, input *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 	if input.Load.Kind == "" {
@@ -85,7 +85,7 @@ func (p policy) Admit(_ context.Context, input *lsv1.AdmitInput) (*lsv1.AdmitOut
 	return &lsv1.AdmitOutput{Admitted: true}, nil
 }
 
-// budgetOf returns whose budget the volumes of a storage class use, for people, and the budget.
+// budgetOf returns the name, for messages, and the budget of the volumes of a storage class.
 func (p policy) budgetOf(class string) (string, *budget) {
 	if own, found := p.config.Classes[class]; found {
 		return "storage class " + class, &own

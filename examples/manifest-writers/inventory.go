@@ -12,10 +12,10 @@ import (
 	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 )
 
-// inventoryFile is the name of the artifact that inventory writes.
+// inventoryFile is the name of the artifact of inventory.
 const inventoryFile = "images.jsonl"
 
-// workloads are the resources that name images.
+// workloads returns the resources that name images.
 func workloads() []string {
 	return []string{
 		"pods", "replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps", "daemonsets.apps",
@@ -26,27 +26,26 @@ func workloads() []string {
 // image is one line of the inventory.
 type image struct {
 	Image string `json:"image"`
-	// Digests are those that pods of the backup ran, "registry.example.io/web@sha256:...".
+	// Digests are the digests that pods of the backup ran, "registry.example.io/web@sha256:...".
 	Digests []string `json:"digests,omitempty"`
-	// UsedBy are the first objects that name the image, "deployments.apps shop/web", and Count is how many do.
+	// UsedBy are the first objects that name the image, "deployments.apps shop/web", and Count is their total number.
 	UsedBy []string `json:"usedBy"`
 	Count  int      `json:"count"`
 
-	last string // the object that was counted last
+	last string // the last counted object
 }
 
-// maxUsers is the number of objects that a line names.
+// maxUsers is the maximum number of objects in a line.
 const maxUsers = 20
 
-// inventory writes which images a backup needs: what a registry must hold for a restore to work.
+// inventory lists the images of a backup, which a registry must have for a restore to work.
 type inventory struct{}
 
 func newInventory(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
 	return inventory{}, nil
 }
 
-// Write implements mwv1.ManifestWriter. An item that comes again replaces the earlier one, so the images are kept by
-// item.
+// Write implements mwv1.ManifestWriter. A repeated item replaces the earlier one, so the images are stored by item.
 func (inventory) Write(ctx context.Context, input *mwv1.WriteInput) error {
 	found := map[string][]used{} // by user
 	for item, err := range input.Items {
@@ -144,7 +143,7 @@ type template struct {
 	Spec podSpec `json:"spec"`
 }
 
-// workload is the part of any workload that names images: a pod, one with a template, or a CronJob.
+// workload is the part of any workload that names images: of a pod, a resource with a pod template, or a CronJob.
 type workload struct {
 	Spec struct {
 		podSpec
@@ -162,7 +161,7 @@ type workload struct {
 	} `json:"status"`
 }
 
-// imagesOf returns the images that an object names, each once, with the digests that its status has.
+// imagesOf returns the images of an object, each once, with the digests of its status.
 func imagesOf(object []byte) ([]used, error) {
 	var w workload
 	if err := json.Unmarshal(object, &w); err != nil {

@@ -14,7 +14,7 @@ import (
 	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 )
 
-// tableFile is the name of the artifact that table writes.
+// tableFile is the name of the artifact of table.
 const tableFile = "items.parquet"
 
 // rowsAtOnce is the number of rows in a row group, which is in memory until it is full.
@@ -49,14 +49,14 @@ type edge struct {
 	Plugin    string `parquet:"plugin,dict"`
 }
 
-// table writes the items of a backup as a table in Parquet, sorted by resource, namespace, and name, so that a query of
-// one namespace reads little of it.
+// table writes the items of a backup as a table in Parquet, sorted by resource, namespace, and name, so that a query
+// of one namespace reads only a small part of it.
 type table struct{}
 
 func newTable(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) { return table{}, nil }
 
-// Write implements mwv1.ManifestWriter. Items are sorted in a temporary file, because a column of a Parquet file is
-// small only where equal values are together, and an item that comes again replaces the earlier one.
+// Write implements mwv1.ManifestWriter. Items are sorted in a temporary file: a column of a Parquet file is small only
+// if equal values are together, and a repeated item replaces the earlier one.
 func (table) Write(_ context.Context, input *mwv1.WriteInput) (err error) {
 	sorted, err := os.CreateTemp("", "manifest-writers-")
 	if err != nil {

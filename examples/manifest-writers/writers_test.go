@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/plugintest"
 )
 
-// written returns what a writer writes about items.
+// written returns the output of a writer for items.
 func written(t *testing.T, writer mwv1.ManifestWriter, items ...*mwv1.Item) plugintest.Artifacts {
 	t.Helper()
 	artifacts := plugintest.Artifacts{}

@@ -12,12 +12,12 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// copyTree is the work of an operation: it copies directories, and files with their permissions and times of
-// modification. It returns early when ctx ends: the operation was cancelled, or another process has it. Work that was
-// interrupted is repeated from the beginning, and then leaves out the files that are copied.
+// copyTree is the work of an operation: it copies directories, and files with their permissions and modification
+// times. It returns early when ctx ends, because the operation was cancelled or another process has taken it over.
+// Interrupted work is repeated from the beginning, and then skips the files that are already copied.
 func copyTree(ctx context.Context, t tree, run *operations.Run) error {
 	run.Log().Info("copying", "from", t.From, "to", t.To, "attempt", run.Attempt())
-	// An os.Root does not leave its directory, whatever symbolic links there are in it.
+	// An os.Root does not leave its directory, whatever symbolic links it contains.
 	from, err := os.OpenRoot(t.From)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func copyTree(ctx context.Context, t tree, run *operations.Run) error {
 	})
 }
 
-// walk calls visit for all below root, directories before what they have.
+// walk calls visit for all paths below root, directories before their contents.
 func walk(ctx context.Context, root *os.Root, visit func(name string, file fs.FileInfo) error) error {
 	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err := errors.Join(err, ctx.Err()); err != nil {

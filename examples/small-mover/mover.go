@@ -14,18 +14,18 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// copyAnnotation is the annotation of a claim, in the backup only, that names the copy of its data.
+// copyAnnotation is the annotation of a claim that names the copy of its data. It is in the backup only.
 const copyAnnotation = "example.cleat.dev/small-mover-copy"
 
-// config is what users write for the plugin.
+// config is the configuration of the plugin.
 type config struct {
 	Volumes  string `json:"volumes" jsonschema:"the directory with the data of claims, in NAMESPACE/CLAIM"`
 	Copies   string `json:"copies" jsonschema:"the directory of the copies"`
 	Selector string `json:"selector,omitempty" jsonschema:"the label selector of the claims whose data is copied; empty for all"`
 }
 
-// mover is what both actions share. The runner keeps the state of operations in a directory, where the next process of
-// the plugin finds it, and repeats work that was interrupted.
+// mover has the parts that both actions share. The runner stores the state of operations in a directory, where the
+// next process of the plugin finds it, and repeats interrupted work.
 type mover struct {
 	config config
 	name   string // of the runner
@@ -60,8 +60,8 @@ func newBackup(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupIte
 	return backup{m}, err
 }
 
-// Start implements abiav1.AsyncBackupItemAction. The copy is named after the operation, whose id follows from the key;
-// and the claim in the backup names the copy.
+// Start implements abiav1.AsyncBackupItemAction. The copy is named after the operation, whose ID follows from the key;
+// the claim in the backup names the copy.
 func (b backup) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 	claim, name := input.Item, operations.ID(b.name, input.Key)
 	from, err := below(b.config.Volumes, claim.GetNamespace(), claim.GetName())
@@ -94,8 +94,7 @@ func newRestore(_ context.Context, setup *framework.Setup) (ariav1.AsyncRestoreI
 }
 
 // Start implements ariav1.AsyncRestoreItemAction. It is called before the claim is created. The namespace of Item is
-// the one that is restored to; ItemFromBackup has the annotation. A claim without it has no copy, and there is nothing
-// to start.
+// the target namespace; ItemFromBackup has the annotation. A claim without it has no copy, so nothing is started.
 func (r restore) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
 	claim, name := input.Item, input.ItemFromBackup.GetAnnotations()[copyAnnotation]
 	if name == "" {
@@ -126,8 +125,8 @@ func (r restore) Cancel(ctx context.Context, input *ariav1.CancelInput) error {
 	return r.runner.Cancel(ctx, input.OperationID)
 }
 
-// below returns the path of names below root. What items say becomes a path here, so each name must be one of
-// Kubernetes, which has no slash and is not "..".
+// below returns the path of names below root. The names come from items, so each must be a valid name in Kubernetes,
+// which has no slash and is not "..".
 func below(root string, names ...string) (string, error) {
 	path := root
 	for _, name := range names {
@@ -158,7 +157,7 @@ func annotated(claim *unstructured.Unstructured, name string) *unstructured.Unst
 type tree struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Replace replaces files that exist and differ. Without it they are an error, and stay as they are.
+	// Replace replaces existing files that differ. Without it they are an error, and are not changed.
 	Replace bool `json:"replace,omitempty"`
 }
 

@@ -25,7 +25,7 @@ const name = "example.cleat.dev/small-mover"
 // volumes and copies are the directories of all tests; each test has a namespace of its own.
 var volumes, copies string
 
-// TestMain sets what an installation would set: plugins get the environment of the test.
+// TestMain sets the environment of an installation: plugins get the environment of the test.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		root, err := os.MkdirTemp("", "small-mover-")
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// unique returns the name of a namespace that no other test uses, nor this one when it runs again.
+// unique returns the name of a namespace that no other test uses, nor this test in another run.
 func unique(stem string) string { return stem + "-" + strings.ToLower(rand.Text()) }
 
 func claim(t *testing.T, namespace string) *unstructured.Unstructured {
@@ -148,7 +148,7 @@ func TestDataReturnsIntoAnotherNamespace(t *testing.T) {
 	require.Equal(t, want, content(t, other))
 }
 
-// The work is interrupted and repeated by the next process, which needs a lease to see that the first one is gone.
+// The work is interrupted and repeated by the next process, which needs a lease to detect the end of the first one.
 func TestCopyGoesOnAfterTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	killed, other := unique("killed"), unique("other")
@@ -227,7 +227,7 @@ func TestClaimWithoutCopyStartsNothing(t *testing.T) {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	fill(t, "conformance", 20)
-	write(t, filepath.Join(volumes, "conformance", "sample"), 20) // of the claim that the rules ask about
+	write(t, filepath.Join(volumes, "conformance", "sample"), 20) // of the claim in the rules
 	write(t, filepath.Join(copies, "op-sample"), 20)
 	item := claim(t, "conformance")
 	item.SetAnnotations(map[string]string{copyAnnotation: "op-sample"})

@@ -121,6 +121,7 @@
 //	mover-replace               must    DataMover
 //	mover-snapshots             must    DataMover
 //	mover-parent-unknown        must    DataMover
+//	mover-full                  must    DataMover
 //	mover-again                 must    DataMover
 //	mover-empty                 must    DataMover
 //	mover-unknown-snapshot      must    DataMover

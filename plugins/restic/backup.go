@@ -43,7 +43,7 @@ func (m *mover) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.Back
 	}
 	b := &backup{session: s, volume: input.Volume}
 	b.args = append([]string{"backup", "--json", "--host=" + host}, tags...)
-	if err := b.base(ctx, input.Parent); err != nil {
+	if err := b.base(ctx, input); err != nil {
 		return nil, err
 	}
 	b.concurrency(input.Settings)
@@ -152,8 +152,8 @@ func (s *session) stored(ctx context.Context, key string) (*dmv1.BackupOutput, e
 
 // base chooses the parent. Without one, restic would choose a snapshot of the same path by itself, which may be of
 // another volume.
-func (b *backup) base(ctx context.Context, parent string) error {
-	if parent != "" && !b.volume.Block {
+func (b *backup) base(ctx context.Context, input *dmv1.BackupInput) error {
+	if parent := input.Parent; parent != "" && !input.Full && !b.volume.Block {
 		id, err := b.snapshot(ctx, parent)
 		if err == nil {
 			b.args = append(b.args, "--parent="+id)

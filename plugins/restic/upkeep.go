@@ -87,9 +87,7 @@ func (m *mover) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.
 		return nil, err
 	}
 	defer s.end()
-	for _, name := range slices.Sorted(maps.Keys(input.Settings)) {
-		s.warn("the setting %q is not one of %s and has no effect", name, Name)
-	}
+	s.noSettings(input.Settings)
 	if err := s.unlock(ctx); err != nil { // of loads that were killed, before they are waited for
 		return nil, err
 	}
@@ -109,6 +107,13 @@ func (m *mover) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.
 	return output, nil
 }
 
+// noSettings warns of settings of a repository, of which restic has none.
+func (s *session) noSettings(settings map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		s.warn("the setting %q is not one of %s and has no effect", name, Name)
+	}
+}
+
 // size returns the number of bytes of what restic prints: "11.748", "MiB".
 func size(number, unit string) int64 {
 	value, err := strconv.ParseFloat(number, 64)
@@ -126,6 +131,7 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 		return nil, err
 	}
 	defer s.end()
+	s.noSettings(input.Settings)
 	if input.Create {
 		lock := m.creating(s.place.url)
 		lock.Lock()

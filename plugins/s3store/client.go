@@ -32,6 +32,13 @@ func client(cfg aws.Config, c Config, endpoint string) *s3.Client {
 	})
 }
 
+// Credentials returns the credentials of a location, which renew themselves before they expire, and its region. It is for
+// plugins that reach S3 by a client of their own.
+func Credentials(ctx context.Context, c Config) (aws.CredentialsProvider, string, error) {
+	cfg, err := awsConfig(ctx, c)
+	return cfg.Credentials, cfg.Region, err
+}
+
 func awsConfig(ctx context.Context, c Config) (aws.Config, error) {
 	roots, err := c.roots()
 	if err != nil {

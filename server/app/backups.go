@@ -46,30 +46,30 @@ func (c *controllers) queue(locations *location.Reconciler) (*backupqueue.Contro
 // backups returns the controller that runs backups. It admits all of them.
 func (c *controllers) backups() *backups.Controller {
 	return &backups.Controller{
-		Cluster:         c.cluster,
-		Runs:            c.backupRuns,
-		Stores:          c.opener,
-		StoreOutage:     c.Options.StoreOutageTimeout,
-		Plugins:         c.host,
-		Engine:          c.runBackup,
-		Manifests:       c.policies.Manifests,
-		ServerVersion:   c.discoverer.ServerVersionWithContext,
-		Defaults:        backupDefaults(c.Options),
-		LogOptions:      c.runLogs,
-		Logs:            c.logs,
-		Journals:        c.journals,
-		Monitor:         c.following.Monitor,
-		Snapshotters:    c.opener,
-		Records:         c.records,
-		VolumeSnapshots: c.volumeSnapshots,
-		Events:          c.events,
-		Metrics:         c.metrics,
-		Log:             c.Log.Named(run.BackupController),
-		Now:             time.Now,
+		Cluster:       c.cluster,
+		Runs:          c.backupRuns,
+		Stores:        c.opener,
+		StoreOutage:   c.Options.StoreOutageTimeout,
+		Plugins:       c.host,
+		Engine:        c.runBackup,
+		Manifests:     c.policies.Manifests,
+		ServerVersion: c.discoverer.ServerVersionWithContext,
+		Defaults:      backupDefaults(c.Options),
+		LogOptions:    c.runLogs,
+		Logs:          c.logs,
+		Journals:      c.journals,
+		Monitor:       c.following.Monitor,
+		Volumes:       c.volumes,
+		Events:        c.events,
+		Metrics:       c.metrics,
+		Log:           c.Log.Named(run.BackupController),
+		Now:           time.Now,
 	}
 }
 
 func (c *controllers) backupDryRuns() *backups.DryRuns {
+	unrecorded := *c.volumes
+	unrecorded.Records = nil
 	return &backups.DryRuns{
 		Controller: &backups.Controller{
 			Cluster:       c.cluster,
@@ -79,7 +79,7 @@ func (c *controllers) backupDryRuns() *backups.DryRuns {
 			Plugins:       c.host,
 			Engine:        c.runBackup,
 			Manifests:     c.policies.DryRuns,
-			Snapshotters:  c.opener,
+			Volumes:       &unrecorded,
 			ServerVersion: c.discoverer.ServerVersionWithContext,
 			Defaults:      backupDefaults(c.Options),
 			LogOptions:    c.runLogs,
@@ -93,20 +93,14 @@ func (c *controllers) backupDryRuns() *backups.DryRuns {
 // backupFinalizer returns the controller that completes backups whose operations have ended.
 func (c *controllers) backupFinalizer() *backups.Finalizer {
 	return &backups.Finalizer{
-		Cluster:         c.cluster,
-		Stores:          c.opener,
-		Plugins:         c.host,
-		Engine:          c.refreshBackup,
-		Roles:           c.host.HasRole,
-		SpoolDir:        c.scratch,
-		VolumeSnapshots: c.volumeSnapshots,
-		Manifests:       c.policies.Manifests,
-		References:      c.references,
-		Keys:            c.keys,
-		HasMover: func(name string) bool {
-			_, err := movers{c.host}.Find(name)
-			return err == nil
-		},
+		Cluster:     c.cluster,
+		Stores:      c.opener,
+		Plugins:     c.host,
+		Engine:      c.refreshBackup,
+		Volumes:     c.volumes,
+		SpoolDir:    c.scratch,
+		Manifests:   c.policies.Manifests,
+		References:  c.references,
 		Logs:        c.logs,
 		Metrics:     c.metrics,
 		StoreOutage: c.Options.StoreOutageTimeout,

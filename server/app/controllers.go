@@ -57,19 +57,18 @@ type services struct {
 type controllers struct {
 	Config
 	services
-	mgr             ctrl.Manager
-	cluster         *run.Cluster
-	resources       *discovery.Helper
-	references      *reference.Table
-	events          events.EventRecorder
-	metrics         *metrics.Metrics
-	runLogs         run.LogOptions
-	backupRuns      *run.Runs
-	restoreRuns     *run.Runs
-	journals        *operation.Journals
-	following       *operations.Common
-	records         *volumes.Records
-	volumeSnapshots volumes.VolumeSnapshots
+	mgr         ctrl.Manager
+	cluster     *run.Cluster
+	resources   *discovery.Helper
+	references  *reference.Table
+	events      events.EventRecorder
+	metrics     *metrics.Metrics
+	runLogs     run.LogOptions
+	backupRuns  *run.Runs
+	restoreRuns *run.Runs
+	journals    *operation.Journals
+	following   *operations.Common
+	volumes     *volumes.Hub
 }
 
 func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error) {
@@ -82,19 +81,18 @@ func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error
 		return nil, fmt.Errorf("read the table of references: %w", err)
 	}
 	all := &controllers{
-		Config:          c,
-		services:        s,
-		mgr:             mgr,
-		cluster:         &run.Cluster{Client: mgr.GetClient(), Live: s.live, Namespace: c.Namespace},
-		resources:       discovery.New(s.discoverer, c.Log.Named("discovery")),
-		references:      references,
-		events:          mgr.GetEventRecorder("cleat"),
-		metrics:         collected,
-		runLogs:         run.LogOptions{Dir: s.scratch, JSON: c.Options.LogFormat == "json"},
-		journals:        operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("operations")),
-		records:         volumes.NewRecords(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("snapshots")),
-		volumeSnapshots: csisnapshots.New(c.REST, s.live, mgr.GetClient(), c.Namespace),
+		Config:     c,
+		services:   s,
+		mgr:        mgr,
+		cluster:    &run.Cluster{Client: mgr.GetClient(), Live: s.live, Namespace: c.Namespace},
+		resources:  discovery.New(s.discoverer, c.Log.Named("discovery")),
+		references: references,
+		events:     mgr.GetEventRecorder("cleat"),
+		metrics:    collected,
+		runLogs:    run.LogOptions{Dir: s.scratch, JSON: c.Options.LogFormat == "json"},
+		journals:   operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("operations")),
 	}
+	all.volumes = all.newVolumes()
 	all.backupRuns = all.newRuns("backup", c.Options.BackupAttempts)
 	all.restoreRuns = all.newRuns("restore", c.Options.RestoreAttempts)
 	all.following = &operations.Common{
@@ -110,6 +108,26 @@ func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error
 		Now:         time.Now,
 	}
 	return all, nil
+}
+
+// newVolumes returns the hub of what is done about volumes.
+func (c *controllers) newVolumes() *volumes.Hub {
+	api := c.mgr.GetClient()
+	return &volumes.Hub{
+		Client:    api,
+		Live:      c.live,
+		Namespace: c.Namespace,
+		Roles:     c.host.HasRole,
+		Keys:      c.keys,
+		HasMover: func(name string) bool {
+			_, err := movers{c.host}.Find(name)
+			return err == nil
+		},
+		Snapshotters: c.opener,
+		Records:      volumes.NewRecords(api, c.live, c.Namespace, c.signing, c.Log.Named("snapshots")),
+		CSI:          csisnapshots.New(c.REST, c.live, api, c.Namespace),
+		Repositories: newRepositories(c.cluster, c.opener, c.host, c.Log.Named("repositories")),
+	}
 }
 
 func (c *controllers) newRuns(kind string, attempts int) *run.Runs {

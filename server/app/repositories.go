@@ -10,7 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
-	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
+	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 	"github.com/cleat-dev/cleat/server/internal/node/repository"
@@ -41,14 +41,14 @@ func warnOfPassword(ctx context.Context, live client.Reader, c Config) {
 	}
 }
 
-// Forget implements deletion.Repositories.
+// Forget implements volumes.Repositories.
 func (r *repositories) Forget(
 	ctx context.Context, moverName, locationName, namespace string, snapshots []string, tags map[string]string,
 ) (kept []string, err error) {
 	mover, err := r.movers.Find(moverName)
 	if err != nil {
 		return nil, fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin "+
-			"directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
+			"directory, and delete the backup again: %w", volumes.ErrNoMover, moverName, err)
 	}
 	var forgotten datamover.Forgotten
 	err = r.opener.Use(ctx, mover, locationName, namespace, func(of datamover.Repository) (err error) {

@@ -27,7 +27,6 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 		StoreOutage:          c.Options.StoreOutageTimeout,
 		Plugins:              c.host,
 		Engine:               engine,
-		Keys:                 c.keys,
 		Hooks:                hooks,
 		ItemOperationTimeout: c.Options.DefaultItemOperationTimeout,
 		AllVersions:          c.Options.HasFeature(config.EnableAPIGroupVersions),
@@ -36,8 +35,7 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 		SpoolDir:             c.scratch,
 		Journals:             c.journals,
 		Monitor:              c.following.Monitor,
-		Snapshotters:         c.opener,
-		Records:              c.records,
+		Volumes:              c.volumes,
 		Events:               c.events,
 		Metrics:              c.metrics,
 		Log:                  c.Log.Named(run.RestoreController),
@@ -54,11 +52,16 @@ func (c *controllers) restoreDryRuns(restoring restores.Controller) *restores.Dr
 
 // restoreFinalizer returns the controller that completes restores whose operations have ended.
 func (c *controllers) restoreFinalizer(hooks *hook.Restores) *restores.Finalizer {
-	finalizer := &restores.Finalizer{
+	hub := *c.volumes
+	if !c.Options.HasFeature(config.EnableCSI) {
+		hub.CSI = nil
+	}
+	return &restores.Finalizer{
 		Cluster:         c.cluster,
 		Runs:            c.restoreRuns,
 		Stores:          c.opener,
 		Hooks:           hooks,
+		Volumes:         &hub,
 		ResourceTimeout: c.Options.ResourceTimeout,
 		LogOptions:      c.runLogs,
 		Logs:            c.logs,
@@ -67,10 +70,6 @@ func (c *controllers) restoreFinalizer(hooks *hook.Restores) *restores.Finalizer
 		Log:             c.Log.Named(run.RestoreFinalizerController),
 		Now:             time.Now,
 	}
-	if c.Options.HasFeature(config.EnableCSI) {
-		finalizer.VolumeSnapshots = c.volumeSnapshots
-	}
-	return finalizer
 }
 
 // addHooks adds the hooks of restored pods to the manager.

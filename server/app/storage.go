@@ -46,19 +46,17 @@ func (c *controllers) deletions() *deletions.Controller {
 		Roles:     c.host.HasRole,
 	}
 	return &deletions.Controller{
-		Cluster:      c.cluster,
-		Stores:       c.opener,
-		StoreOutage:  c.Options.StoreOutageTimeout,
-		Plugins:      c.host,
-		Engine:       func(ctx context.Context, req deletion.Request) error { return deletion.Run(ctx, deps, req) },
-		Repositories: newRepositories(c.cluster, c.opener, c.host, c.Log.Named("repositories")),
-		Keys:         c.keys,
-		Snapshotters: c.opener,
-		SpoolDir:     c.scratch,
-		Metrics:      c.metrics,
-		Events:       c.events,
-		Log:          c.Log.Named(run.BackupDeletionController),
-		Now:          time.Now,
+		Cluster:     c.cluster,
+		Stores:      c.opener,
+		StoreOutage: c.Options.StoreOutageTimeout,
+		Plugins:     c.host,
+		Engine:      func(ctx context.Context, req deletion.Request) error { return deletion.Run(ctx, deps, req) },
+		Volumes:     c.volumes,
+		SpoolDir:    c.scratch,
+		Metrics:     c.metrics,
+		Events:      c.events,
+		Log:         c.Log.Named(run.BackupDeletionController),
+		Now:         time.Now,
 	}
 }
 
@@ -100,12 +98,10 @@ func (c *controllers) backupSync() (*backupsync.Controller, error) {
 // locations. They cannot be disabled.
 func (c *controllers) addSnapshots(r *registrar) {
 	leftovers := &snapshots.Controller{
-		Cluster:         c.cluster,
-		Stores:          c.opener,
-		Snapshotters:    c.opener,
-		Records:         c.records,
-		VolumeSnapshots: c.volumeSnapshots,
-		Log:             c.Log.Named("snapshots"),
+		Cluster: c.cluster,
+		Stores:  c.opener,
+		Volumes: c.volumes,
+		Log:     c.Log.Named("snapshots"),
 	}
 	r.complete("snapshots", leftovers.Setup(r.builder("snapshots", lightWorkers)), leftovers)
 	const locations = "volume-snapshot-location"

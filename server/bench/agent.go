@@ -17,7 +17,8 @@ const (
 	agentSettings = "agents"
 )
 
-// addNode creates a node and the settings of its agent, in the agent's namespace: how many loads prepare at once.
+// addNode creates a node, and the settings of its agent in the agent's namespace: the number of loads that prepare at
+// once.
 func addNode(ctx context.Context, c client.Client, namespace string, places int) error {
 	return errors.Join(
 		c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: agentNode}}),

@@ -37,11 +37,11 @@ import (
 const (
 	waiterName    = "bench.cleat.dev/waiter"
 	startedAtOnce = 1000
-	startTurns    = 15 // a turn takes a second, and the disk is not always as fast
+	startTurns    = 15 // a turn takes a second, and the speed of the disk varies
 )
 
-// starting is the environment of asyncStartOverBare: objects for which an action starts operations, and what a backup
-// of them needs.
+// starting is the environment of asyncStartOverBare: objects for which an action starts operations, and the
+// dependencies of a backup of them.
 type starting struct {
 	plugins  string // directory with the plugin
 	deps     backup.Deps
@@ -50,10 +50,10 @@ type starting struct {
 }
 
 // asyncStartOverBare reports the time of a backup of 1,000 objects, for each of which an action starts an operation,
-// divided by the time of as many calls on a bare connection, from as many callers as the backup has. The backup runs in
-// this process, with the plugin host, the journal in the API server, and an archive that is discarded; the lists are
-// part of its time. The plugin makes each start durable. A new process serves each measurement. The figure is the
-// median of 15 turns.
+// divided by the time of the same number of calls on a bare connection, from the same number of callers. The backup
+// runs in this process, with the plugin host, the journal in the API server, and an archive that is discarded; the
+// lists are part of its time. The plugin makes each start durable. A new process serves each measurement. The figure
+// is the median of 15 turns.
 func asyncStartOverBare(ctx context.Context, s *site, report func(string, float64)) error {
 	b, err := s.newStarting(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *site) makeWaits(ctx context.Context, namespace string, n int, length ti
 	return s.client.CreateBare(ctx, objects, world.Workers)
 }
 
-// engine returns the time of the backup and how many calls at once it makes.
+// engine returns the time of the backup and the number of its concurrent calls.
 func (b *starting) engine(ctx context.Context, of *velerov1.Backup) (took time.Duration, callers int, err error) {
 	state, err := os.MkdirTemp("", "cleat-bench-")
 	if err != nil {

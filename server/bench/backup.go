@@ -22,8 +22,8 @@ import (
 )
 
 // backupOverLimit reports the time from the creation of a Backup to Completed, divided by the time of a bare program
-// that pages the same lists and compresses the bytes into a file with gzip, and the time of a dry run, divided by that
-// of the backup. There are about 6,600 objects; the server is warm.
+// that pages the same lists and compresses the bytes into a file with gzip. It also reports the time of a dry run,
+// divided by the time of the backup. There are about 6,600 objects; the server is warm.
 func backupOverLimit(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	server, err := s.Serve(ctx, s.client)
 	if err != nil {

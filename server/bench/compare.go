@@ -23,7 +23,7 @@ import (
 // compareRuns is how often each server does each work; the median counts.
 const compareRuns = 3
 
-// contestant is a server that does the works of the comparison.
+// contestant is a server in the comparison.
 type contestant struct {
 	name  string
 	serve func(ctx context.Context, flags ...string) (process, error)
@@ -35,8 +35,8 @@ type process interface {
 	Stop() error
 }
 
-// compare has cleat and the real Velero do the same work on one cluster and one bucket, through the same plugins, and
-// prints a table in Markdown, of the works whose names contain only.
+// compare measures the same works of cleat and the real Velero on one cluster and one bucket, through the same
+// plugins, and prints a table in Markdown. It includes the works whose names contain only.
 func compare(ctx context.Context, cleat, only string) (err error) {
 	built, err := velero.Build(ctx, os.Stderr)
 	if err != nil {
@@ -83,7 +83,7 @@ func compare(ctx context.Context, cleat, only string) (err error) {
 	return nil
 }
 
-// work is something that both servers do.
+// work is a task for both servers.
 type work struct {
 	name   string
 	flags  []string
@@ -119,8 +119,8 @@ func (s *site) prepareComparison(ctx context.Context, built *velero.Programs) er
 	}
 	locations := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1",
 		Resource: "backupstoragelocations"})
-	// Both read the credentials from one file, as in an installation: concurrent backups of Velero read those of a
-	// location while it writes them.
+	// Both read the credentials from one file, as in an installation: concurrent backups of Velero read the
+	// credentials of a location while it writes them.
 	patch := []byte(`{"spec":{"provider":"aws","credential":null}}`)
 	_, err := locations.Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType, patch,
 		metav1.PatchOptions{})
@@ -134,7 +134,7 @@ func (s *site) prepareComparison(ctx context.Context, built *velero.Programs) er
 		return err
 	}
 	labels := map[string]any{"deploy": "velero"}
-	deployment := &unstructured.Unstructured{Object: map[string]any{ // for which Velero looks before a restore
+	deployment := &unstructured.Unstructured{Object: map[string]any{ // Velero reads it before a restore
 		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "velero"},
 		"spec": map[string]any{"replicas": int64(0), "selector": map[string]any{"matchLabels": labels},
 			"template": map[string]any{
@@ -155,7 +155,7 @@ func (s *site) prepareComparison(ctx context.Context, built *velero.Programs) er
 	return s.populate(ctx)
 }
 
-// measure starts a server, has it do a work once to warm up, and then several times.
+// measure starts a server and makes it do a work once to warm up, and then several times.
 func (s *site) measure(ctx context.Context, c contestant, w *work) (_ usage, err error) {
 	if w.plugin != "" {
 		path := filepath.Join(s.PluginDir, w.plugin)
@@ -201,8 +201,8 @@ func (s *site) unique(stem string) string {
 	return fmt.Sprintf("%s-%d", stem, time.Now().UnixNano())
 }
 
-// backUpAll backs up the world of the benchmarks with all that is outside of namespaces, which Velero leaves out unless
-// it is asked for.
+// backUpAll backs up the world of the benchmarks with all cluster-scoped objects, which Velero includes only on
+// request.
 func (s *site) backUpAll(ctx context.Context, name string) (int64, error) {
 	_, done, err := s.backup(ctx, name, map[string]any{"includedNamespaces": []any{"bench-*"},
 		"includeClusterResources": true})

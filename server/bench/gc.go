@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
-// gc10k reports the requests to the API server for each of 10,000 expired backups that are deleted, files and all, and
-// how long a small backup takes meanwhile, over its time when nothing else happens.
+// gc10k reports the requests to the API server for each of 10,000 expired backups that are deleted, including their
+// files, and the time of a small backup meanwhile, divided by its time on an idle server.
 func gc10k(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	b, err := newFullBucket(ctx, cleat)
 	if b != nil && b.site != nil {
@@ -60,7 +60,7 @@ func gc10k(ctx context.Context, cleat string, report func(string, float64)) (err
 	if err != nil {
 		return err
 	}
-	deleted := before - runs // but for the idle ones
+	deleted := before - runs // except the idle ones
 	say("%d backups deleted in %.0fs with %d calls: %v", deleted, ended.Sub(began).Seconds(), calls, verbs)
 	say("a small backup takes %.2fs meanwhile, %.2fs otherwise", busy, idle)
 	report("gc_10k", float64(calls)/float64(deleted))

@@ -29,8 +29,8 @@ const (
 )
 
 // hooksOverExec reports the time of a backup of 200 pods with a pre and a post hook that do nothing, eight blocks at a
-// time, divided by the time of the bare exec calls: as many of them, for eight pods at a time. Both begin a process for
-// each call.
+// time, divided by the time of the same number of bare exec calls, eight pods at a time. Both begin a process for each
+// call.
 func hooksOverExec(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	config := rest.CopyConfig(s.client.Config())
 	config.QPS = -1
@@ -102,7 +102,7 @@ func createHooked(ctx context.Context, client kubernetes.Interface, node *kubele
 
 func podName(n int) string { return "web-" + strconv.Itoa(n) }
 
-// bareExecs runs two commands in each pod and returns the time that it takes.
+// bareExecs runs two commands in each pod and returns the time.
 func bareExecs(ctx context.Context, config *rest.Config, client kubernetes.Interface) (time.Duration, error) {
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

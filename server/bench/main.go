@@ -18,13 +18,13 @@ import (
 	"syscall"
 )
 
-// runs is how often each figure is measured.
+// runs is the number of measurements of each figure.
 const runs = 5
 
 // bench is one benchmark; it reports one or more figures.
 type bench struct {
 	name  string
-	about string // what the figure of that name is
+	about string // describes the figure of that name
 	run   func(ctx context.Context, cleat string, report func(name string, value float64)) error
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// manifestItems is how many items the manifest of the benchmarks has.
+// manifestItems is the number of items in the manifest of the benchmarks.
 const manifestItems = 1_000_000
 
 // manifestWork measures a program that writes and reads the manifest, each in processes of their own.
@@ -51,7 +51,7 @@ func (w *manifestWork) measure(ctx context.Context, args ...string) (seconds, pe
 	return seconds, peak * 1024 / 1e6, nil
 }
 
-// manifestMillion reports what it takes to write and to read a manifest of a million items: manifest_million_rss, the
+// manifestMillion reports the cost of writing and reading a manifest of a million items: manifest_million_rss, the
 // larger peak of resident memory of the two processes in MB; manifest_million_seconds, the sum of their times; and
 // manifest_bytes_over_gzip, its size divided by the size of the values of the same fields, without their names, in one
 // gzip stream.

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// manifestTurns is how many pairs of backups are compared: each takes half a second, and what the machine does besides
-// shows in single ones.
+// manifestTurns is the number of pairs of backups that are compared. Each takes half a second, so other load on the
+// machine affects single ones.
 const manifestTurns = 15
 
-// manifestCost reports the time of a backup of about 6,900 objects with the manifest, divided by that of one without.
+// manifestCost reports the time of a backup of about 6,900 objects with the manifest, divided by the time without.
 // Servers with and without it take turns. The figure is the median of 15 turns.
 func manifestCost(ctx context.Context, s *site, report func(string, float64)) error {
 	config := filepath.Join(s.WorkDir, "cleat.yaml")

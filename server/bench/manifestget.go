@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// manifestGetOverRange reports the time to find one item by its name in a manifest of a million items in S3, divided by
-// the time of one ranged read of as many bytes. The sides take turns.
+// manifestGetOverRange reports the time to find one item by its name in a manifest of a million items in S3, divided
+// by the time of one ranged read of the same number of bytes. The sides take turns.
 func manifestGetOverRange(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	w, err := newManifestWork(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func manifestGetOverRange(ctx context.Context, _ string, report func(string, flo
 	return nil
 }
 
-// someItems returns references to 100 items all over a manifest.
+// someItems returns references to 100 items spread over a manifest.
 func someItems(path string) ([]manifest.Ref, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func someItems(path string) ([]manifest.Ref, error) {
 	return refs, nil
 }
 
-// getItem finds an item as a program does that knows nothing of the manifest.
+// getItem finds an item like a program that has not read the manifest before.
 func getItem(ctx context.Context, object *rangedObject, ref manifest.Ref) error {
 	file, err := manifest.Open(ctx, object)
 	if err != nil {
@@ -133,7 +133,7 @@ func store(server controlplane.S3, path string) (*rangedObject, error) {
 	if err := os.Mkdir(bucket, 0o755); err != nil {
 		return nil, err
 	}
-	return o, os.WriteFile(filepath.Join(bucket, o.key), content, 0o644) //nolint:gosec // as the server itself stores it
+	return o, os.WriteFile(filepath.Join(bucket, o.key), content, 0o644) //nolint:gosec // in the form of the server
 }
 
 func (o *rangedObject) get(ctx context.Context, bytes string) (*s3.GetObjectOutput, error) {
@@ -167,7 +167,7 @@ func (o *rangedObject) Tail(ctx context.Context, n int64) ([]byte, int64, error)
 	return content, size, err
 }
 
-// bareRead reads bytes and forgets them.
+// bareRead reads bytes and discards them.
 func (o *rangedObject) bareRead(ctx context.Context, bytes int64) error {
 	body, err := o.ReadRange(ctx, 0, bytes)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// backupRSSGrowth reports the peak memory of a server that backs up 60,000 objects, divided by that of one that backs
-// up 6,000. Each server is a new process.
+// backupRSSGrowth reports the peak memory of a server that backs up 60,000 objects, divided by the peak memory of one
+// that backs up 6,000. Each server is a new process.
 func backupRSSGrowth(ctx context.Context, s *site, report func(string, float64)) error {
 
 	peak := func(name string) (float64, error) {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// usage is what a work has used.
+// usage is the resource usage of a work.
 type usage struct {
 	seconds, cpu float64
-	megabytes    float64 // the most that all processes of the server had in memory at a time
+	megabytes    float64 // the peak of the memory of all processes of the server together
 }
 
-// meter measures the processes of a server: its own and those that it has started.
+// meter measures the processes of a server: its own and the ones that it has started.
 type meter struct {
 	pid    int
 	before float64
@@ -25,7 +25,7 @@ type meter struct {
 	peak   chan float64
 }
 
-// meterPause is the time between two looks at the memory.
+// meterPause is the time between two readings of the memory.
 const meterPause = 20 * time.Millisecond
 
 func startMeter(pid int) (*meter, error) {
@@ -51,7 +51,7 @@ func startMeter(pid int) (*meter, error) {
 	return m, nil
 }
 
-// stop returns what was used since the start.
+// stop returns the usage since the start.
 func (m *meter) stop() (usage, error) {
 	close(m.end)
 	peak := <-m.peak
@@ -62,8 +62,8 @@ func (m *meter) stop() (usage, error) {
 // ticks is the number of clock ticks in a second of CPU time in /proc, which is the same on all machines with Linux.
 const ticks = 100
 
-// tree returns the CPU seconds of a process and its descendants, with those that have ended, and their memory in MB.
-// Pages of files, which processes of one program share, do not count.
+// tree returns the CPU seconds of a process and its descendants, including ended ones, and their memory in MB. Pages
+// of files, which processes of one program share, do not count.
 func tree(root int) (cpu, megabytes float64, err error) {
 	children, stats := map[int][]int{}, map[int][]string{}
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -76,7 +76,7 @@ func tree(root int) (cpu, megabytes float64, err error) {
 			continue // it has ended
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state on
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state onwards
 		parent, err := strconv.Atoi(fields[parentField])
 		if err != nil {
 			return 0, 0, fmt.Errorf("read %s: %w", path, err)
@@ -100,14 +100,14 @@ func tree(root int) (cpu, megabytes float64, err error) {
 	return cpu, megabytes, nil
 }
 
-// Positions in /proc/PID/stat, from the state on.
+// Positions in /proc/PID/stat, from the state onwards.
 const (
 	parentField = 1
 	firstTime   = 11 // of the process itself, and of the children that it has waited for
 	lastTime    = 14
 )
 
-// anonymous returns the memory of a process in MB that is not of files, 0 if it has ended.
+// anonymous returns the memory of a process in MB without pages of files, or 0 if it has ended.
 func anonymous(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, value, _ := strings.Cut(string(status), "\nRssAnon:")

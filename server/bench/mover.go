@@ -22,13 +22,13 @@ const (
 	moverRounds = 4
 	moverAgains = 3 // backups of unchanged files in a round
 	moverPlaces = 2
-	moverMemory = 10 << 30 // bytes that a round writes, with room to spare
+	moverMemory = 10 << 30 // bytes that a round writes, with a margin
 )
 
 // moverOverRestic measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a
-// node agent that is a process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare
-// restic with the same tree. The sides take turns, each pair of calls has a ratio, and the median counts. All files are
-// in memory where that has room: the disk of a machine varies more than the limits allow.
+// node agent that is a process, its admission, the plugin host and the data mover cleat.dev/restic, divided by the
+// bare restic with the same tree. The sides take turns, each pair of calls has a ratio, and the median counts. All
+// files are in memory if they fit: the speed of a machine's disk varies more than the limits allow.
 func moverOverRestic(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	restic, err := programs.FindRestic()
 	if err != nil {
@@ -69,7 +69,7 @@ type moverSite struct {
 	*site
 	client  client.WithWatch
 	restic  string    // path of the program
-	dir     string    // all that is backed up and restored, and the repositories
+	dir     string    // all source and target files, and the repositories
 	pods    string    // the kubelet's directory of pods
 	running *exec.Cmd // the node agent
 	// The runs to which the loads belong.
@@ -108,7 +108,7 @@ func (m *moverSite) end() error {
 	return err
 }
 
-// pod runs a pod with the empty volume "data", as far as an agent can see.
+// pod creates a pod with the empty volume "data", in the form that an agent can use.
 func (m *moverSite) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
@@ -135,8 +135,8 @@ func (m *moverSite) volume(pod *corev1.Pod) string {
 	return filepath.Join(m.pods, string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data")
 }
 
-// round has both sides back a volume up, again several times, and restore it, each into a repository of its own that
-// exists before.
+// round backs up a volume on both sides, again several times, and restores it, each side with an existing repository
+// of its own.
 func (m *moverSite) round(ctx context.Context, round int, upload, again, download *moverPair) error {
 	name := fmt.Sprint("round-", round)
 	source, err := m.pod(ctx, "source-"+name)
@@ -170,7 +170,8 @@ func (m *moverSite) round(ctx context.Context, round int, upload, again, downloa
 			return err
 		}
 	}
-	// What a side has restored is removed before the other one begins: new pages of memory are slower than used ones.
+	// The files that a side has restored are removed before the other one begins: new pages of memory are slower than
+	// used ones.
 	err = download.measure(
 		func() error { return bare.restore(ctx) }, func() error { return m.restore(ctx, target, name, snapshot) },
 		bare.target(), m.volume(target),
@@ -180,7 +181,7 @@ func (m *moverSite) round(ctx context.Context, round int, upload, again, downloa
 	)
 }
 
-// repository makes a location and a repository in it, by the backup of a small volume, which is empty afterwards. It
+// repository creates a location and a repository in it, by the backup of a small volume, which is empty afterwards. It
 // returns the directory of the location.
 func (m *moverSite) repository(ctx context.Context, name string, pod *corev1.Pod) (store string, err error) {
 	store = filepath.Join(m.dir, name)

@@ -63,7 +63,7 @@ func growTree(dir string, seed uint64) error {
 	return nil
 }
 
-// roomyDir makes a directory in memory if that has room for a number of bytes, or else below dir.
+// roomyDir makes a directory in memory if a number of bytes fits there, or else below dir.
 func roomyDir(dir string, bytes uint64) (string, error) {
 	const memory = "/dev/shm"
 	var room syscall.Statfs_t
@@ -73,11 +73,11 @@ func roomyDir(dir string, bytes uint64) (string, error) {
 	return os.MkdirTemp(dir, "cleat-bench-")
 }
 
-// moverPair is how long the bare restic and the mover took for the same work, one call after the other.
+// moverPair holds the times of the bare restic and the mover for the same work, one call after the other.
 type moverPair struct{ bare, ours []time.Duration }
 
-// measure measures both sides once, by turns one or the other first, and empties directories after each side. What was
-// written before is on the disk then, so that no side waits for the writes of another.
+// measure measures both sides once, in alternating order, and empties directories after each side. Earlier writes are
+// then on the disk, so that no side waits for the writes of the other.
 func (p *moverPair) measure(bare, ours func() error, results ...string) error {
 	took := func(to *[]time.Duration, work func() error) error {
 		syscall.Sync()
@@ -113,7 +113,7 @@ func (p *moverPair) String() string {
 	return text.String()
 }
 
-// bareRestic is the bare program with a repository. It has a password, a cache and a parent, as the mover's has.
+// bareRestic is the bare program with a repository. Like the mover, it has a password, a cache and a parent.
 type bareRestic struct{ program, dir, volume string }
 
 func newBareRestic(ctx context.Context, program, dir, volume string) (*bareRestic, error) {

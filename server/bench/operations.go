@@ -16,7 +16,7 @@ const (
 )
 
 // operationsOverWork reports the time from the first of 200 operations of a backup to its phase Completed, divided by
-// the time of their bare work: from the first start to the last end as the plugin records them. Each operation takes
+// the time of their bare work: from the first start to the last end in the records of the plugin. Each operation takes
 // three seconds, all run at once.
 func operationsOverWork(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	if err := build(ctx, "waiter", filepath.Join(s.PluginDir, "waiter")); err != nil {
@@ -58,7 +58,7 @@ func operationsOverWork(ctx context.Context, s *site, report func(string, float6
 	return nil
 }
 
-// workSince returns when the first operation that was started after began was started, and when the last one ended.
+// workSince returns the time of the first start after began, and the time of the last end.
 func workSince(ctx context.Context, store operations.Store, began time.Time) (first, last time.Time, err error) {
 	ids, err := store.List(ctx)
 	if err != nil {

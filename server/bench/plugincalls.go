@@ -58,14 +58,14 @@ func configMap(name string, size int) []byte {
 // execute is one side of a comparison: it sends an item and receives it back.
 type execute func(ctx context.Context, item []byte) error
 
-// side holds how long one side took, and for how many items.
+// side holds the times of one side, and the numbers of items.
 type side struct {
 	run            execute
 	small, large   time.Duration
 	smalls, larges int
 }
 
-// over returns the time of all items divided by that of another side.
+// over returns the time of all items divided by the time of another side.
 func (s *side) over(other *side) float64 {
 	return (s.small + s.large).Seconds() / (other.small + other.large).Seconds()
 }
@@ -81,7 +81,7 @@ func takeTurns(ctx context.Context, sides ...*side) error {
 	small, large := configMap("small", smallItem), configMap("large", largeItem)
 	for round := range callRounds {
 		for i := range sides {
-			s := sides[(i+round)%len(sides)] // no side is always first
+			s := sides[(i+round)%len(sides)] // the order of the sides alternates
 			took, err := timed(ctx, s.run, small, smallPerRound)
 			if err != nil {
 				return err
@@ -100,7 +100,7 @@ func takeTurns(ctx context.Context, sides ...*side) error {
 	return nil
 }
 
-// timed returns how long it takes to send an item a number of times.
+// timed returns the time to send an item a number of times.
 func timed(ctx context.Context, run execute, item []byte, times int) (time.Duration, error) {
 	began := time.Now()
 	for range times {
@@ -151,8 +151,8 @@ func newCallSite(ctx context.Context) (_ *callSite, err error) {
 	return s, nil
 }
 
-// startBare starts the process of a plugin and returns a bare connection to it, encrypted as the server's are. The
-// caller must kill it.
+// startBare starts the process of a plugin and returns a bare connection to it, encrypted like the server's
+// connections. The caller must kill it.
 func startBare(cmd *exec.Cmd) (*plugin.Client, *grpc.ClientConn, error) {
 	process := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig: hostapi.Handshake(), Plugins: plugin.PluginSet{}, Cmd: cmd,
@@ -191,7 +191,7 @@ func build(ctx context.Context, program, path string) error {
 	return nil
 }
 
-// ours returns an action of the labelling plugin as the server calls it.
+// ours returns an action of the labelling plugin, called in the same way as by the server.
 func (s *callSite) ours(name string) (execute, error) {
 	var action backupitemaction.Action
 	for _, a := range pluginhost.All(s.session, kinds.BackupItemActions()...) {
@@ -221,9 +221,10 @@ func (s *callSite) bare(ctx context.Context, item []byte) error {
 	return err
 }
 
-// rpcOverBare reports the time of an action that sets a label, divided by that of a bare gRPC echo of the same bytes on
-// the same kind of connection. The action gets its items as JSON and does not decode them. rpc_decoded_over_bare is the
-// time of the same action written in the usual way, with decoded items, over the same echo.
+// rpcOverBare reports the time of an action that sets a label, divided by the time of a bare gRPC echo of the same
+// bytes on the same kind of connection. The action gets its items as JSON and does not decode them.
+// rpc_decoded_over_bare is the time of the same action written in the usual way, with decoded items, over the same
+// echo.
 func rpcOverBare(ctx context.Context, _ string, report func(string, float64)) error {
 	s, err := newCallSite(ctx)
 	if err != nil {
@@ -256,12 +257,12 @@ func rpcOverBare(ctx context.Context, _ string, report func(string, float64)) er
 	return nil
 }
 
-// liftTurns is how often the sides of liftOverDirect take turns in one run. With fewer turns, other load on the machine
-// exceeds the 2 % that the limit allows.
+// liftTurns is the number of turns of the sides of liftOverDirect in one run. With fewer turns, the effect of other
+// load on the machine exceeds the 2 % that the limit allows.
 const liftTurns = 3
 
-// liftOverDirect reports the time of a plugin of version 1 through its facade, divided by that of the same plugin at
-// the hub's version.
+// liftOverDirect reports the time of a plugin of version 1 through its facade, divided by the time of the same plugin
+// at the hub's version.
 func liftOverDirect(ctx context.Context, _ string, report func(string, float64)) error {
 	s, err := newCallSite(ctx)
 	if err != nil {

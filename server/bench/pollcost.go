@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// pollCost10k reports the CPU seconds a minute of a process that does nothing but follow 10,000 operations of 20
-// backups at the default frequency, with the plugin in a process of its own. More figures are its polls and its calls a
-// minute, and the MB of resident memory that it has over the same process without operations.
+// pollCost10k reports the CPU seconds per minute of a process that only follows 10,000 operations of 20 backups at the
+// default frequency, with the plugin in a process of its own. More figures are its polls and its calls per minute, and
+// the additional resident memory in MB compared with the same process without operations.
 func pollCost10k(ctx context.Context, _ string, report func(string, float64)) error {
 	dir, err := os.MkdirTemp("", "cleat-bench-")
 	if err != nil {

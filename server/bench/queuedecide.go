@@ -20,9 +20,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// queueDecideGrowth reports the time of one decision with 4,000 queued backups, divided by that with 1,000: the queue
-// built from the Backups, the snapshot, the default policy called through the host, and the plan of what to write.
-// There are 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
+// queueDecideGrowth reports the time of one decision with 4,000 queued backups, divided by the time with 1,000. A
+// decision builds the queue from the Backups, makes the snapshot, calls the default policy through the host, and plans
+// the writes. There are 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
 func queueDecideGrowth(ctx context.Context, _ string, report func(string, float64)) error {
 	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: app.BuiltIns(nil, nil), Log: hclog.NewNullLogger()})
 	if err != nil {
@@ -47,8 +47,7 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 		}
 		return err
 	}
-	// each returns the milliseconds of one of a number of decisions. It is their mean, in which the garbage collector has
-	// its part.
+	// each returns the mean of the milliseconds of some decisions, including garbage collection.
 	each := func(decisions int, resolver *queue.Resolver, backups []*velerov1.Backup) (float64, error) {
 		runtime.GC()
 		began := time.Now()
@@ -84,7 +83,7 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 	return nil
 }
 
-// manyBackups returns a number of queued backups, and ten that run.
+// manyBackups returns a number of queued backups, and ten running ones.
 func manyBackups(queued int, namespaces []string) []*velerov1.Backup {
 	var all []*velerov1.Backup
 	created := metav1.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

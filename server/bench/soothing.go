@@ -31,11 +31,12 @@ const (
 	soothedPlaces = 2
 )
 
-// soothing reports what the admission of loads costs with 500 queued, by an agent that is a process:
-// "soothing_calls_per_load", the requests for each admitted load beside that for Accepted itself, of which one says why
-// it waits; "soothing_reads", the reads of loads by get or list after the start; and "admit_over_watch", the time from
-// the end of a load to Accepted of the next, over that of a bare program that watches and writes. "agent_rss" is the
-// peak memory in MB of the agent with 1,000 New loads, "agent_rss_growth" the same over 100.
+// soothing reports the cost of the admission of loads with 500 queued, by an agent that is a process:
+// "soothing_calls_per_load", the requests for each admitted load except the write of Accepted, including one for its
+// reason to wait; "soothing_reads", the reads of loads by get or list after the start; and "admit_over_watch", the
+// time from the end of a load to Accepted of the next, divided by the time of a bare program that watches and writes.
+// "agent_rss" is the peak memory in MB of the agent with 1,000 New loads, "agent_rss_growth" the same divided by the
+// one with 100.
 func soothing(ctx context.Context, s *site, report func(string, float64)) error {
 	c, _, err := s.queueClient()
 	if err != nil {
@@ -98,7 +99,7 @@ func soothing(ctx context.Context, s *site, report func(string, float64)) error 
 	return nil
 }
 
-// fillUploads deletes all DataUploads, and the ledger with their notes, and creates some. No agent runs meanwhile.
+// fillUploads deletes all DataUploads, and the ledger with their notes, and creates new ones. No agent runs meanwhile.
 func fillUploads(ctx context.Context, c client.Client, count int) error {
 	var list velerov2alpha1.DataUploadList
 	if err := c.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {

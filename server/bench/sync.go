@@ -59,7 +59,7 @@ func newFullBucket(ctx context.Context, cleat string) (_ *fullBucket, err error)
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return b, err
 		}
-		if err := os.WriteFile(filepath.Join(folder, "velero-backup.json"), data, 0o644); err != nil { //nolint:gosec // as the server itself stores it
+		if err := os.WriteFile(filepath.Join(folder, "velero-backup.json"), data, 0o644); err != nil { //nolint:gosec // in the form of the server
 			return b, err
 		}
 	}
@@ -70,7 +70,7 @@ func (b *fullBucket) close() error { return errors.Join(b.site.close(), os.Remov
 
 func backupName(i int) string { return fmt.Sprintf("nightly-%05d", i) }
 
-// storedBackup returns a Backup as a server stores it, which has expired.
+// storedBackup returns an expired Backup in the form in which a server stores it.
 func storedBackup(namespace, name string) map[string]any {
 	return map[string]any{
 		"apiVersion": "velero.io/v1", "kind": "Backup",
@@ -94,7 +94,7 @@ func storedBackup(namespace, name string) map[string]any {
 	}
 }
 
-// period sets how often the location is synchronised, which makes it due unless the period is 0.
+// period sets the period of the synchronisation of the location, which makes it due unless the period is 0.
 func (b *fullBucket) period(ctx context.Context, period string) error {
 	patch := fmt.Sprintf(`{"spec":{"backupSyncPeriod":%q}}`, period)
 	_, err := b.dynamic.Resource(locations).Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType,
@@ -102,7 +102,7 @@ func (b *fullBucket) period(ctx context.Context, period string) error {
 	return err
 }
 
-// sync has the server synchronise the location, and returns how long that takes.
+// sync makes the server synchronise the location, and returns the time.
 func (b *fullBucket) sync(ctx context.Context, period string) (time.Duration, error) {
 	time.Sleep(1100 * time.Millisecond) // status.lastSyncedTime has whole seconds
 	watch, err := b.dynamic.Resource(locations).Namespace(roundtrip.Namespace).Watch(ctx, metav1.ListOptions{})
@@ -153,7 +153,7 @@ func (b *fullBucket) bareList(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// bareCreate creates as many Backups as the bucket has, in a new namespace that no server watches.
+// bareCreate creates the same number of Backups as in the bucket, in a new namespace that no server watches.
 func (b *fullBucket) bareCreate(ctx context.Context, name string) (time.Duration, error) {
 	namespace := world.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
@@ -172,7 +172,7 @@ func (b *fullBucket) bareCreate(ctx context.Context, name string) (time.Duration
 	return time.Since(began), err
 }
 
-// looks returns how long the server took for its looks at the bucket, according to its log.
+// looks returns the times of the server's passes over the bucket, according to its log.
 func (b *fullBucket) looks() (took []float64, err error) {
 	text, err := os.ReadFile(filepath.Join(b.WorkDir, "server.log"))
 	if err != nil {
@@ -189,9 +189,10 @@ func (b *fullBucket) looks() (took []float64, err error) {
 	return took, nil
 }
 
-// sync10k reports what it takes to bring 10,000 backups of a bucket into an empty cluster, over a bare listing with as
-// many bare creates, measured once; what a look at the bucket takes when nothing has changed, over a bare listing; and
-// the peak memory of the server that brings the backups, over that of one that finds them in the cluster.
+// sync10k reports the time to create the Backups for 10,000 backups of a bucket in an empty cluster, divided by the
+// time of a bare listing with the same number of bare creates, measured once; the time of a pass over the bucket when
+// nothing has changed, divided by the time of a bare listing; and the peak memory of the server that creates the
+// Backups, divided by the peak memory of one that finds them in the cluster.
 func sync10k(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	b, err := newFullBucket(ctx, cleat)
 	if b != nil && b.site != nil {
@@ -228,7 +229,7 @@ func sync10k(ctx context.Context, cleat string, report func(string, float64)) (e
 	if err != nil {
 		return err
 	}
-	later, err := b.bareCreate(ctx, "after") // the API server gets slower with each object that it has
+	later, err := b.bareCreate(ctx, "after") // the API server gets slower with each stored object
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func sync10k(ctx context.Context, cleat string, report func(string, float64)) (e
 		if err := b.period(ctx, "2s"); err != nil {
 			return err
 		}
-		for len(looks) < runs { // the sides take turns, so that both come after the same rest
+		for len(looks) < runs { // the sides take turns, so that both follow the same pause
 			time.Sleep(100 * time.Millisecond)
 			before := len(looks)
 			if looks, err = b.looks(); err != nil {

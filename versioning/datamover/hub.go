@@ -35,6 +35,8 @@ type (
 	Repository = dmv1.Repository
 	// Volume is a volume to read or to write.
 	Volume = dmv1.Volume
+	// Source is what the volume of a Backup belongs to.
+	Source = dmv1.Source
 	// Progress is how far a call is. Numbers are not negative, do not decrease from one report to the next, and the done
 	// ones do not exceed a total that is known.
 	Progress = dmv1.Progress
@@ -60,6 +62,12 @@ type (
 	Checked = dmv1.CheckOutput
 	// Depth is how thoroughly a repository is checked.
 	Depth = dmv1.Depth
+)
+
+// The requesters of backups.
+const (
+	PodVolume  = dmv1.PodVolume
+	DataUpload = dmv1.DataUpload
 )
 
 // The depths, from the cheapest.

@@ -85,10 +85,13 @@ func TestEveryFieldArrives(t *testing.T) {
 	asked := hub(t, mover)
 	require.Equal(t, name, asked.Name())
 	ctx, settings := t.Context(), map[string]string{"ParallelFilesUpload": "3"}
+	source := datamover.Source{Requester: "snapshot-pod-volume", Namespace: "shop", Pod: "web-0", Volume: "data",
+		Claim: "data-web-0"}
 
 	snapshot, err := asked.Backup(ctx, datamover.Backup{
 		Repository: repository(), Key: "uid-1", Volume: datamover.Volume{Path: "/v"}, Parent: "s-0",
-		Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true,
+		Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true, Full: true,
+		Source: source,
 	}, nil)
 	require.NoError(t, err)
 	require.Equal(t, datamover.Snapshot{SnapshotID: "s-1", Bytes: 5, NewBytes: 3, Warnings: []string{"a vanished"}},
@@ -107,7 +110,8 @@ func TestEveryFieldArrives(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, datamover.Maintained{FreedBytes: 7, Warnings: []string{"a lock"}}, maintained)
 	for _, depth := range []datamover.Depth{datamover.Access, datamover.Structure, datamover.Data} {
-		checked, err := asked.Check(ctx, datamover.Check{Repository: repository(), Depth: depth, Create: true}, nil)
+		checked, err := asked.Check(ctx, datamover.Check{Repository: repository(), Depth: depth, Create: true, Settings: settings},
+			nil)
 		require.NoError(t, err)
 		require.Equal(t, datamover.Checked{Created: true, Warnings: []string{"a lock"}}, checked)
 	}
@@ -116,15 +120,15 @@ func TestEveryFieldArrives(t *testing.T) {
 	require.Equal(t, []any{
 		&dmv1.BackupInput{
 			Repository: received, Key: "uid-1", Volume: dmv1.Volume{Path: "/v"}, Parent: "s-0",
-			Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true,
+			Tags: map[string]string{"ns": "shop"}, Settings: settings, Again: true, Full: true, Source: source,
 		},
 		&dmv1.RestoreInput{Repository: received, SnapshotID: "s-1", Volume: dmv1.Volume{Path: "/dev/v", Block: true},
 			Settings: settings, Bytes: 9},
 		&dmv1.ForgetInput{Repository: received, SnapshotIDs: []string{"s-1", "s-2"}},
 		&dmv1.MaintainInput{Repository: received, Settings: settings},
-		&dmv1.CheckInput{Repository: received, Depth: dmv1.Access, Create: true},
-		&dmv1.CheckInput{Repository: received, Depth: dmv1.Structure, Create: true},
-		&dmv1.CheckInput{Repository: received, Depth: dmv1.Data, Create: true},
+		&dmv1.CheckInput{Repository: received, Depth: dmv1.Access, Create: true, Settings: settings},
+		&dmv1.CheckInput{Repository: received, Depth: dmv1.Structure, Create: true, Settings: settings},
+		&dmv1.CheckInput{Repository: received, Depth: dmv1.Data, Create: true, Settings: settings},
 	}, mover.asked)
 }
 

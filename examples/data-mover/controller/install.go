@@ -38,7 +38,7 @@ func Install(ctx context.Context) error {
 				return false, err
 			}
 			conditions, _, err := unstructured.NestedFieldNoCopy(definition.Object, "status", "conditions")
-			list, _ := conditions.([]any) // null in the beginning
+			list, _ := conditions.([]any) // null at the beginning
 			for _, one := range list {
 				if condition, ok := one.(map[string]any); ok && condition["type"] == "Established" &&
 					condition["status"] == "True" {

@@ -26,7 +26,8 @@ import (
 	"github.com/cleat-dev/cleat/examples/data-mover/engine"
 )
 
-// prefix is where snapshots are in the bucket. A Velero server accepts the folder "plugins" in a bucket of backups.
+// prefix is the folder of snapshots in the bucket. A Velero server accepts the folder "plugins" in a bucket of
+// backups.
 const prefix = "plugins/mover.example.io/"
 
 // minLease lets a controller write three times per lease, and at most once a second.
@@ -88,7 +89,7 @@ func openBucket(ctx context.Context, address string) (*blob.Bucket, error) {
 		return nil, err
 	}
 	if parsed.Scheme == "s3" {
-		// The mover verifies what it reads by SHA-256, and says which file is lost.
+		// The mover verifies all data by SHA-256, and reports which file is damaged.
 		query := parsed.Query()
 		query.Set("response_checksum_validation", "when_required")
 		parsed.RawQuery = query.Encode()

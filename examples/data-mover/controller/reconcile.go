@@ -35,10 +35,10 @@ type reconciler struct {
 // sighting is a version of a transfer that another controller holds.
 type sighting struct {
 	version string
-	at      time.Time // when this process saw it first
+	at      time.Time // when this process read it first
 }
 
-// Reconcile looks at one transfer. It does not wait for work.
+// Reconcile processes one transfer. It does not wait for work.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	own := r.run(request.NamespacedName)
 	var transfer v1.DataTransfer
@@ -59,7 +59,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if transfer.Spec.Cancel {
 			own.cancel(errCancelled)
 		}
-		return ctrl.Result{RequeueAfter: r.lease}, nil // it may give up
+		return ctrl.Result{RequeueAfter: r.lease}, nil // the holder may lose its lease
 	}
 	if left := r.leaseLeft(&transfer); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
@@ -101,8 +101,7 @@ func (r *reconciler) claim(ctx context.Context, transfer *v1.DataTransfer) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// again looks at a transfer again that could not be updated because the cache was stale, or another controller was
-// faster.
+// again requeues a transfer that could not be updated because the cache was stale, or another controller was faster.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -110,8 +109,8 @@ func again(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// leaseLeft returns how long another controller may still hold a transfer without a change of the status. Clocks of two
-// machines are not compared: what counts is how long this process has seen the same version.
+// leaseLeft returns how long another controller may still hold a transfer without a change of the status. It does not
+// compare clocks of two machines, but uses the time since this process first read the same version.
 func (r *reconciler) leaseLeft(transfer *v1.DataTransfer) time.Duration {
 	if transfer.Status.Holder == "" {
 		return 0
@@ -127,7 +126,7 @@ func (r *reconciler) leaseLeft(transfer *v1.DataTransfer) time.Duration {
 	return r.lease - time.Since(last.at)
 }
 
-// cleanUp deletes what a backup that failed has left in the bucket, and a transfer that ended long ago.
+// cleanUp deletes the files of a failed backup in the bucket, and a transfer that ended long ago.
 func (r *reconciler) cleanUp(ctx context.Context, transfer *v1.DataTransfer) (ctrl.Result, error) {
 	if transfer.Spec.Direction == v1.Backup && transfer.Status.Phase != v1.Completed {
 		if err := r.remove(ctx, transfer); err != nil {
@@ -140,7 +139,7 @@ func (r *reconciler) cleanUp(ctx context.Context, transfer *v1.DataTransfer) (ct
 	return ctrl.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, transfer))
 }
 
-// remove asks for the deletion of a transfer's snapshot.
+// remove requests the deletion of a transfer's snapshot.
 func (r *reconciler) remove(ctx context.Context, transfer *v1.DataTransfer) error {
 	return client.IgnoreAlreadyExists(
 		r.client.Create(ctx, v1.New(transfer.Namespace, v1.Deletion(transfer.Spec.Claim, transfer.Spec.Snapshot))),

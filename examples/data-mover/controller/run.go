@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/examples/data-mover/engine"
 )
 
-// Why the context of a work ends.
+// The causes that end the context of a work.
 var (
 	errCancelled = errors.New("the transfer was cancelled")
 	errGone      = errors.New("the transfer was deleted")
@@ -76,8 +76,8 @@ func (r *run) work(spec v1.Spec) error {
 	}
 }
 
-// keep writes the progress of the work, and its end. It returns when the end is written, or when the transfer is no
-// longer this process's.
+// keep writes the progress of the work, and its end. It returns when the end is written, or when another process holds
+// the transfer.
 func (r *run) keep(done <-chan error) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -124,7 +124,7 @@ func (r *run) keep(done <-chan error) {
 	}
 }
 
-// sweep asks for the deletion of what a backup has sent whose transfer was deleted.
+// sweep requests the deletion of the files of a backup whose transfer was deleted.
 func (r *run) sweep(cause error) error {
 	if !errors.Is(cause, errGone) || r.transfer.Spec.Direction != v1.Backup {
 		return nil
@@ -134,7 +134,7 @@ func (r *run) sweep(cause error) error {
 	return r.remove(ctx, r.transfer)
 }
 
-// count sets the counts, which do not go back when an attempt repeats something.
+// count sets the counts. They do not decrease when an attempt repeats work.
 func (r *run) count(status *v1.Status) {
 	count, begun := r.progress.Count()
 	if !begun {
@@ -146,7 +146,7 @@ func (r *run) count(status *v1.Status) {
 	status.FilesDone = min(max(status.FilesDone, count.FilesDone), count.FilesTotal)
 }
 
-// end sets how a transfer ends whose work has returned result.
+// end sets the final status of a transfer after its work has returned result.
 func (r *run) end(status *v1.Status, result, cause error) {
 	status.Holder = ""
 	switch {
@@ -181,7 +181,7 @@ func (r *run) write(status v1.Status) error {
 					r.cancel(errLost)
 					return errLost
 				}
-				r.transfer = &current // the spec has changed; Reconcile sees what
+				r.transfer = &current // the spec has changed; Reconcile handles the change
 				continue
 			}
 		}

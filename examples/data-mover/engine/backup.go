@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Backup writes the files of a directory into a snapshot. Nobody may change them meanwhile: a file that changes is an
-// error. A backup that was interrupted is continued by calling Backup again.
+// Backup writes the files of a directory into a snapshot. The files must not change meanwhile: a changed file is an
+// error. To continue an interrupted backup, call Backup again.
 func (m *Mover) Backup(ctx context.Context, directory, snapshot string, progress *Progress) error {
 	root, err := os.OpenRoot(directory)
 	if err != nil {
@@ -41,7 +41,7 @@ func (m *Mover) Backup(ctx context.Context, directory, snapshot string, progress
 	return m.put(ctx, manifestKey(snapshot), text)
 }
 
-// scan returns what is in a directory.
+// scan returns the contents of a directory.
 func scan(ctx context.Context, root *os.Root) ([]entry, error) {
 	var entries []entry
 	err := fs.WalkDir(root.FS(), ".", func(name string, found fs.DirEntry, err error) error {
@@ -70,7 +70,8 @@ func scan(ctx context.Context, root *os.Root) ([]entry, error) {
 	return entries, err
 }
 
-// readIndexes returns the chunks that an interrupted backup has written. Those of a damaged index are written again.
+// readIndexes returns the chunks that an interrupted backup has written. The chunks of a damaged index are written
+// again.
 func (m *Mover) readIndexes(ctx context.Context, snapshot string) (map[identity]chunk, error) {
 	keys, err := m.list(ctx, indexKey(snapshot, "")+"/")
 	if err != nil {
@@ -118,7 +119,7 @@ type piece struct {
 	chunk *chunk
 }
 
-// plan divides the files into chunks, and returns those that are not known yet.
+// plan divides the files into chunks, and returns the ones that are not known yet.
 func (b *backup) plan(known map[identity]chunk) []piece {
 	var pieces []piece
 	for i := range b.entries {
@@ -156,7 +157,7 @@ func (b *backup) send(ctx context.Context, pieces []piece) error {
 	return sending.Wait()
 }
 
-// sendPack reads and sends one pack, and then its index, by which the next attempt knows it.
+// sendPack reads and sends one pack, and then its index, by which the next attempt finds it.
 func (b *backup) sendPack(ctx context.Context, pieces []piece, size int64) error {
 	if err := b.throttle(ctx, int(size)); err != nil {
 		return err
@@ -194,7 +195,7 @@ func (b *backup) sendPack(ctx context.Context, pieces []piece, size int64) error
 	return nil
 }
 
-// read reads a piece of a file, which must still be the one that scan has seen.
+// read reads a piece of a file, which must not have changed since scan.
 func (b *backup) read(p piece, content []byte) error {
 	file, err := b.root.Open(p.entry.Path)
 	if err != nil {

@@ -65,7 +65,7 @@ func volume(t *testing.T) string {
 	return dir
 }
 
-// describe returns all that a restore has to bring back.
+// describe returns everything that a restore has to reproduce.
 func describe(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -194,7 +194,7 @@ func TestOddFilesAreErrors(t *testing.T) {
 	require.ErrorIs(t, m.Backup(t.Context(), filepath.Join(source, "missing"), snapshot, &Progress{}), fs.ErrNotExist)
 }
 
-// Whatever is damaged in the bucket, a restore reports it and writes no wrong content.
+// A restore reports any damage in the bucket and writes no wrong content.
 func TestDamagedSnapshotsAreReported(t *testing.T) {
 	t.Parallel()
 	m, source := mover(t), volume(t)
@@ -220,7 +220,7 @@ func TestDamagedSnapshotsAreReported(t *testing.T) {
 	require.ErrorContains(t, m.Restore(t.Context(), snapshot, t.TempDir(), &Progress{}), "read "+packs[1])
 }
 
-// An index that is damaged costs time only: its chunks are sent again.
+// A damaged index only costs time: its chunks are sent again.
 func TestDamagedIndexIsIgnored(t *testing.T) {
 	t.Parallel()
 	m, source, target := mover(t), volume(t), t.TempDir()

@@ -14,7 +14,7 @@ import (
 
 // Mover moves files. Its methods may be called concurrently.
 type Mover struct {
-	// Bucket is where snapshots are.
+	// Bucket holds the snapshots.
 	Bucket *blob.Bucket
 	// PackSize is the size of packs in bytes.
 	PackSize int
@@ -22,17 +22,17 @@ type Mover struct {
 	Streams int
 	// Limit limits the bytes per second of all transfers together. Nil means no limit.
 	Limit Limiter
-	// Patience is how long a transfer tries again what the bucket fails to do.
+	// Patience is how long a transfer repeats a failed call of the bucket.
 	Patience time.Duration
 }
 
-// Limiter lets bytes pass, at most Burst at a time. It is implemented by rate.Limiter.
+// Limiter limits the rate, with at most Burst bytes at a time. It is implemented by rate.Limiter.
 type Limiter interface {
 	WaitN(ctx context.Context, n int) error
 	Burst() int
 }
 
-// NewLimit returns a Limiter; nil, for no limit, if bytesPerSecond is 0.
+// NewLimit returns a Limiter, or nil for no limit if bytesPerSecond is 0.
 func NewLimit(bytesPerSecond int) Limiter {
 	if bytesPerSecond <= 0 {
 		return nil
@@ -105,7 +105,7 @@ func (m *Mover) Delete(ctx context.Context, snapshot string) error {
 	return nil
 }
 
-// patiently calls the bucket until it succeeds, fails in a way that stays, or the patience is over.
+// patiently calls the bucket until it succeeds, fails permanently, or the patience is over.
 func (m *Mover) patiently(ctx context.Context, verb, key string, call func() error) error {
 	for began, pause := time.Now(), 100*time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		err := call()
@@ -124,7 +124,7 @@ func (m *Mover) patiently(ctx context.Context, verb, key string, call func() err
 	}
 }
 
-// stays reports whether it is of no use to try again.
+// stays reports whether an error is permanent.
 func stays(err error) bool {
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.FailedPrecondition,

@@ -2,28 +2,28 @@ package engine
 
 import "sync"
 
-// Count is how far a transfer is.
+// Count is the progress of a transfer.
 type Count struct {
 	BytesDone, BytesTotal int64
 	FilesDone, FilesTotal int64
 }
 
-// Progress counts what a transfer has moved. The zero value is ready to use.
+// Progress counts the data that a transfer has moved. The zero value is ready to use.
 type Progress struct {
 	mu      sync.Mutex
 	count   Count
 	begun   bool
-	missing map[string]int64 // bytes that a file still lacks
+	missing map[string]int64 // missing bytes of a file
 }
 
-// Count returns how far the transfer is, and false as long as it is not known what there is to move.
+// Count returns the progress of the transfer, and false while the total is unknown.
 func (p *Progress) Count() (Count, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count, p.begun
 }
 
-// begin sets what there is to move. Empty files are done at once.
+// begin sets the total. Empty files are done at once.
 func (p *Progress) begin(entries []entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *Progress) begin(entries []entry) {
 	}
 }
 
-// start makes the counts visible, once what an earlier attempt has moved is counted.
+// start makes the counts visible, after the data of an earlier attempt was counted.
 func (p *Progress) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

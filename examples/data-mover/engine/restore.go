@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// CheckEmpty returns an error if there is something in a directory. A missing directory is empty, and so is the root of
-// a new file system.
+// CheckEmpty returns an error if a directory is not empty. A missing directory is empty, and so is the root of a new
+// file system.
 func CheckEmpty(directory string) error {
 	entries, err := os.ReadDir(directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,8 +31,8 @@ func CheckEmpty(directory string) error {
 	return nil
 }
 
-// Restore writes the files of a snapshot into a directory, which it makes if needed. CheckEmpty comes before the first
-// attempt. A restore that was interrupted is continued by calling Restore again.
+// Restore writes the files of a snapshot into a directory, which it creates if needed. CheckEmpty comes before the
+// first attempt. To continue an interrupted restore, call Restore again.
 func (m *Mover) Restore(ctx context.Context, snapshot, directory string, progress *Progress) error {
 	read, err := m.readManifest(ctx, snapshot)
 	if err != nil {
@@ -61,7 +61,7 @@ func (m *Mover) Restore(ctx context.Context, snapshot, directory string, progres
 		}
 		fetching.Go(func() error { return r.fetch(fetches, pieces) })
 	}
-	// The end of ctx may have kept fetches from being started.
+	// The end of ctx may have prevented the start of fetches.
 	if err := cmp.Or(fetching.Wait(), ctx.Err()); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (r *restore) write(p piece, pack []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// finish sets modes and times of modification, of directories after what they have.
+// finish sets modes and modification times, of directories after their contents.
 func (r *restore) finish(entries []entry) error {
 	for _, e := range slices.Backward(entries) {
 		if e.Mode.Type() == fs.ModeSymlink {

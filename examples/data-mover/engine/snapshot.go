@@ -17,7 +17,7 @@ import (
 
 // manifest describes the directory of a snapshot.
 type manifest struct {
-	Entries []entry `json:"entries"` // directories before what they have
+	Entries []entry `json:"entries"` // directories before their contents
 }
 
 // entry is a file, a directory or a symbolic link.
@@ -30,7 +30,7 @@ type entry struct {
 	Chunks   []chunk     `json:"chunks,omitempty"` // of a file, in order
 }
 
-// chunk is a piece of a file, and where it is.
+// chunk is a piece of a file, and its position.
 type chunk struct {
 	Offset int64  `json:"offset"` // in the file
 	Length int64  `json:"length"`
@@ -44,7 +44,7 @@ type index struct {
 	Chunks []indexed `json:"chunks"`
 }
 
-// indexed is a chunk with the version of the file that it was read from.
+// indexed is a chunk with the version of its file.
 type indexed struct {
 	Path     string    `json:"path"`
 	Size     int64     `json:"size"`
@@ -52,7 +52,7 @@ type indexed struct {
 	chunk
 }
 
-// identity tells chunks apart. Chunks of different versions of a file differ.
+// identity distinguishes chunks. Chunks of different versions of a file differ.
 type identity struct {
 	path           string
 	size, modified int64
@@ -72,7 +72,7 @@ func sumOf(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sealed is how indexes and manifests are stored.
+// sealed is the stored form of indexes and manifests.
 type sealed struct {
 	SHA256  string          `json:"sha256"`
 	Content json.RawMessage `json:"content"`
@@ -87,7 +87,7 @@ func seal(value any) ([]byte, error) {
 	return json.Marshal(sealed{SHA256: sumOf(content), Content: content})
 }
 
-// unseal decodes what seal has encoded.
+// unseal decodes the output of seal.
 func unseal(text []byte, value any) error {
 	var s sealed
 	if err := json.Unmarshal(text, &s); err != nil {

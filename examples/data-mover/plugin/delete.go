@@ -16,8 +16,8 @@ func newDelete(_ context.Context, setup *framework.Setup) (deletev1.DeleteItemAc
 	return remove{t}, err
 }
 
-// Execute implements deletev1.DeleteItemAction. It only asks the controller to delete the snapshot: the deletion of the
-// backup does not wait, and asking again changes nothing.
+// Execute implements deletev1.DeleteItemAction. It only requests the deletion of the snapshot from the controller: the
+// deletion of the backup does not wait, and a repeated request has no effect.
 func (r remove) Execute(ctx context.Context, input *deletev1.ExecuteInput) error {
 	snapshot := input.Item.GetAnnotations()[SnapshotAnnotation]
 	if snapshot == "" {

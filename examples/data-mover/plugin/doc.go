@@ -1,4 +1,4 @@
 // Package plugin has the actions of the mover. They only create, read and cancel DataTransfers; a controller does the
-// work. So it does not matter which process of the plugin gets which call, and when it dies. Start reading at
-// transfers.go, then backup.go.
+// work. So any process of the plugin can take any call, and may die at any time. Start reading at transfers.go, then
+// backup.go.
 package plugin

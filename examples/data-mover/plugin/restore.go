@@ -17,7 +17,7 @@ func newRestore(_ context.Context, setup *framework.Setup) (ariav1.AsyncRestoreI
 }
 
 // Start implements ariav1.AsyncRestoreItemAction. It is called before the claim is created: the transfer names the
-// claim that will exist, in the namespace that is restored to. A claim that has no snapshot starts nothing.
+// future claim, in the target namespace. A claim without a snapshot starts nothing.
 func (r restore) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
 	snapshot := input.ItemFromBackup.GetAnnotations()[SnapshotAnnotation]
 	if snapshot == "" {

@@ -22,7 +22,7 @@ import (
 // Name is the name of all actions.
 const Name = "mover.example.io/volumes"
 
-// SnapshotAnnotation is the annotation of a claim, in the backup only, that names the snapshot of its data.
+// SnapshotAnnotation is the annotation of a claim that names the snapshot of its data. It is in the backup only.
 const SnapshotAnnotation = "mover.example.io/snapshot"
 
 // Registrations returns the actions.
@@ -37,13 +37,13 @@ func Registrations() []framework.Registration {
 	}
 }
 
-// config is what users write for the actions.
+// config is the configuration of the actions.
 type config struct {
 	Namespace string `json:"namespace" jsonschema:"the namespace of the DataTransfers, where the controller looks for them"`
 	Selector  string `json:"selector,omitempty" jsonschema:"the label selector of the claims whose data is moved; empty for all"`
 }
 
-// transfers is what all actions share.
+// transfers has the parts that all actions share.
 type transfers struct {
 	config
 	client client.Client
@@ -71,8 +71,8 @@ func (t transfers) AppliesTo(context.Context) (framework.ResourceSelector, error
 		nil
 }
 
-// start creates a transfer, unless it was created under the same key before, and returns the id of the operation. The
-// name of the transfer follows from the key: of two processes that try, one creates it, and both return it.
+// start creates a transfer, unless it was created under the same key before, and returns the ID of the operation. The
+// name of the transfer follows from the key: if two processes try, one creates it, and both return it.
 func (t transfers) start(ctx context.Context, spec v1.Spec) (id string, err error) {
 	transfer := v1.New(t.Namespace, spec)
 	id = transfer.Namespace + "/" + transfer.Name
@@ -128,7 +128,7 @@ func (t transfers) progress(ctx context.Context, id string) (framework.Operation
 	return progress, nil
 }
 
-// cancel asks for the end of an operation. The controller ends it, and progress reports that.
+// cancel requests the end of an operation. The controller ends it, and progress reports that.
 func (t transfers) cancel(ctx context.Context, id string) error {
 	transfer, err := t.get(ctx, id)
 	if err != nil || transfer.Spec.Cancel || transfer.Status.Ended() {
@@ -142,7 +142,7 @@ func (t transfers) cancel(ctx context.Context, id string) error {
 	return err
 }
 
-// claimOf returns the claim that an item is.
+// claimOf returns the claim that an item represents.
 func claimOf(item *unstructured.Unstructured) v1.Claim {
 	return v1.Claim{Namespace: item.GetNamespace(), Name: item.GetName()}
 }

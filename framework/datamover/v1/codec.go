@@ -9,14 +9,16 @@ import datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 func EncodeBackup(plugin string, input *BackupInput) *datamoverv1.BackupRequest {
 	return &datamoverv1.BackupRequest{
 		Plugin: plugin, Repository: encodeRepository(input.Repository), Key: input.Key, Volume: encodeVolume(input.Volume),
-		Parent: input.Parent, Tags: input.Tags, Settings: input.Settings, Again: input.Again,
+		Parent: input.Parent, Full: input.Full, Source: encodeSource(input.Source), Tags: input.Tags,
+		Settings: input.Settings, Again: input.Again,
 	}
 }
 
 func decodeBackup(req *datamoverv1.BackupRequest) *BackupInput {
 	return &BackupInput{
 		Repository: decodeRepository(req.GetRepository()), Key: req.GetKey(), Volume: decodeVolume(req.GetVolume()),
-		Parent: req.GetParent(), Tags: req.GetTags(), Settings: req.GetSettings(), Again: req.GetAgain(),
+		Parent: req.GetParent(), Full: req.GetFull(), Source: decodeSource(req.GetSource()), Tags: req.GetTags(),
+		Settings: req.GetSettings(), Again: req.GetAgain(),
 	}
 }
 
@@ -104,13 +106,14 @@ func DecodeMaintain(sent *datamoverv1.MaintainResult) MaintainOutput {
 func EncodeCheck(plugin string, input *CheckInput) *datamoverv1.CheckRequest {
 	return &datamoverv1.CheckRequest{
 		Plugin: plugin, Repository: encodeRepository(input.Repository), Depth: encodeDepth(input.Depth),
-		Create: input.Create,
+		Create: input.Create, Settings: input.Settings,
 	}
 }
 
 func decodeCheck(req *datamoverv1.CheckRequest) *CheckInput {
 	return &CheckInput{
 		Repository: decodeRepository(req.GetRepository()), Depth: decodeDepth(req.GetDepth()), Create: req.GetCreate(),
+		Settings: req.GetSettings(),
 	}
 }
 
@@ -157,6 +160,23 @@ func encodeVolume(v Volume) *datamoverv1.Volume {
 
 func decodeVolume(sent *datamoverv1.Volume) Volume {
 	return Volume{Path: sent.GetPath(), Block: sent.GetBlock()}
+}
+
+// encodeSource returns nil for a source of which nothing is known.
+func encodeSource(s Source) *datamoverv1.Source {
+	if s == (Source{}) {
+		return nil
+	}
+	return &datamoverv1.Source{
+		Requester: s.Requester, Namespace: s.Namespace, Pod: s.Pod, Volume: s.Volume, Claim: s.Claim,
+	}
+}
+
+func decodeSource(sent *datamoverv1.Source) Source {
+	return Source{
+		Requester: sent.GetRequester(), Namespace: sent.GetNamespace(), Pod: sent.GetPod(), Volume: sent.GetVolume(),
+		Claim: sent.GetClaim(),
+	}
 }
 
 func encodeDepth(depth Depth) datamoverv1.Depth {

@@ -56,6 +56,10 @@ type BackupInput struct {
 	// Parent is the snapshot of an earlier state of the volume, whose unchanged files need not be read again; empty if
 	// there is none. It need not exist.
 	Parent string
+	// Full is set if everything is to be read, as if there were no earlier snapshot. Parent is empty then.
+	Full bool
+	// Source is what the volume belongs to. Its fields are empty if the host does not know.
+	Source Source
 	// Tags are labels for the snapshot.
 	Tags map[string]string
 	// Settings are those of the user, "ParallelFilesUpload" for example. One that the mover does not know is a warning.
@@ -150,6 +154,9 @@ type CheckInput struct {
 	Depth Depth
 	// Create is set if a repository that does not exist is to be created.
 	Create bool
+	// Settings are those of the user for the repository, for one that is created. One that the mover does not know is a
+	// warning.
+	Settings map[string]string
 	// Report is that of BackupInput.
 	Report func(Progress)
 }

@@ -164,11 +164,6 @@ func (a *restoredClaims) download(
 	if err != nil {
 		return nil, err
 	}
-	if velerov1.IsVeleroDataMover(result.DataMover) {
-		return nil, fmt.Errorf("its data is in snapshot %s of a kopia repository of Velero's own data mover, which only "+
-			"Velero can read: restore the volume with Velero, "+
-			"or set spec.restorePVs to false to restore the claim without its data", result.SnapshotID)
-	}
 	if known, recorded, err := stored.Of(r); err != nil || recorded && known[name] != result.SnapshotID {
 		return nil, cmp.Or(err, fmt.Errorf("its DataUpload names snapshot %q, and the backup has recorded %q for the "+
 			"claim: the DataUpload was changed, so the data is not restored", result.SnapshotID, known[name]))
@@ -184,7 +179,8 @@ func (a *restoredClaims) download(
 		}),
 		Spec: v2alpha1.DataDownloadSpec{
 			TargetVolume:          v2alpha1.TargetVolumeSpec{PVC: name, Namespace: namespace},
-			BackupStorageLocation: result.BackupStorageLocation, DataMover: result.DataMover, SnapshotID: result.SnapshotID,
+			BackupStorageLocation: result.BackupStorageLocation, DataMover: velerov1.DataMoverFor(result.DataMover,
+				velerov1.RepositoryTypeKopia), SnapshotID: result.SnapshotID,
 			SnapshotSize:    result.SnapshotSize,
 			SourceNamespace: result.SourceNamespace, NodeOS: result.NodeOS, DataMoverConfig: restoreSettings(
 				r.Spec.UploaderConfig,

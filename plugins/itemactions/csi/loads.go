@@ -110,7 +110,7 @@ func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &decoded); err != nil {
 			return nil, fmt.Errorf("decode %s %s: %w", l.kind, item.GetName(), err)
 		}
-		if !l.key.IsZero() && decoded.Spec.DataMover == velerov1.BuiltInDataMover && !decoded.Status.Phase.IsNew() &&
+		if !l.key.IsZero() && velerov1.IsBuiltInMover(decoded.Spec.DataMover) && !decoded.Status.Phase.IsNew() &&
 			l.key.VerifyStatus(item) != nil {
 			decoded.Status = velerov1.LoadStatus{Message: fmt.Sprintf("its status, %s, was not written by a node agent",
 				decoded.Status.Phase)}

@@ -47,10 +47,9 @@ func (a *claims) move(
 		Spec: v2alpha1.DataUploadSpec{
 			SnapshotType: v2alpha1.SnapshotTypeCSI,
 			CSISnapshot:  &v2alpha1.CSISnapshotSpec{VolumeSnapshot: vs.Name, StorageClass: class, Driver: content.Spec.Driver},
-			SourcePVC:    claim.GetName(), SourceNamespace: claim.GetNamespace(), DataMover: velerov1.DataMoverFor(
-				b.Spec.DataMover,
-			), BackupStorageLocation: b.Spec.StorageLocation,
-			DataMoverConfig:  b.Spec.UploaderConfig.MoverSettings(),
+			SourcePVC:    claim.GetName(), SourceNamespace: claim.GetNamespace(),
+			DataMover:             velerov1.DataMoverFor(b.Spec.DataMover, velerov1.UploaderOf(b)),
+			BackupStorageLocation: b.Spec.StorageLocation, DataMoverConfig: b.Spec.UploaderConfig.MoverSettings(),
 			OperationTimeout: metav1.Duration{Duration: cmp.Or(b.Spec.CSISnapshotTimeout.Duration, defaultTimeout)},
 		},
 	}

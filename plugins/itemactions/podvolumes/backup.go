@@ -129,7 +129,7 @@ func newBackup(
 		Spec: velerov1.PodVolumeBackupSpec{
 			Node: pod.Spec.NodeName, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
 				UID: pod.UID}, Volume: v.Name,
-			BackupStorageLocation: b.Spec.StorageLocation, UploaderType: velerov1.RepositoryTypeRestic,
+			BackupStorageLocation: b.Spec.StorageLocation, UploaderType: velerov1.UploaderOf(b),
 			UploaderSettings: b.Spec.UploaderConfig.MoverSettings(),
 			Tags: map[string]string{
 				"backup": b.Name, "backup-uid": string(b.UID), "pod": pod.Name, "pod-uid": string(pod.UID), "ns": pod.Namespace,

@@ -158,7 +158,7 @@ func storedVolumes(
 		})
 		switch recorded := snapshots[b.Spec.Volume]; {
 		case at < 0 || b.Spec.Pod.Namespace != source.Namespace || b.Spec.Pod.Name != source.Name || recorded == "" ||
-			b.Spec.Engine() != velerov1.RepositoryTypeRestic:
+			velerov1.MoverOf(b.Spec.Engine()) == "":
 		case b.Status.SnapshotID == recorded && b.Spec.BackupStorageLocation == backup.Spec.StorageLocation:
 			found = append(found, b)
 		default:
@@ -202,7 +202,7 @@ func newRestore(
 		Spec: velerov1.PodVolumeRestoreSpec{
 			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Volume: b.Spec.Volume,
 			BackupStorageLocation: b.Spec.BackupStorageLocation, RepoIdentifier: b.Spec.RepoIdentifier,
-			UploaderType: velerov1.RepositoryTypeRestic,
+			UploaderType: b.Spec.Engine(),
 			SnapshotID:   b.Status.SnapshotID, SnapshotSize: b.Status.Progress.TotalBytes, SourceNamespace: b.Spec.Pod.Namespace,
 			UploaderSettings: settingsOf(r.Spec.UploaderConfig),
 		},

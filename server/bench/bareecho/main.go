@@ -1,6 +1,6 @@
-// Command bareecho is what the benchmarks of plugin calls are measured against: a gRPC server in a process of its own
-// that answers every item as it came. go-plugin does the handshake and encrypts the connection, as for any plugin;
-// nothing else of ours is in it but the messages.
+// Command bareecho is the baseline of the benchmarks of plugin calls: a gRPC server in a process of its own that
+// returns every item unchanged. go-plugin does the handshake and encrypts the connection, as for any plugin; of the
+// project it has the messages only.
 package main
 
 import (
@@ -27,7 +27,7 @@ type echo struct {
 	backupitemactionv2.UnimplementedBackupItemActionServer
 }
 
-// Execute answers the item.
+// Execute returns the item.
 func (*echo) Execute(
 	_ context.Context, req *backupitemactionv2.ExecuteRequest,
 ) (*backupitemactionv2.ExecuteResponse, error) {

@@ -1,5 +1,5 @@
 // Command follower is the part of the server that poll_cost_10k measures: a plugin host, and the monitor of 10,000
-// operations. It prints what that costs its process as JSON.
+// operations. It prints the cost to its process as JSON.
 package main
 
 import (
@@ -30,11 +30,11 @@ const (
 	perBackup = 500
 )
 
-// cost is what the monitor costs in the time of the measurement.
+// cost is the cost of the monitor during the measurement.
 type cost struct {
-	CPU     float64 // seconds a minute
-	Polls   float64 // a minute
-	Calls   float64 // a minute, in which the polls were made
+	CPU     float64 // seconds per minute
+	Polls   float64 // per minute
+	Calls   float64 // per minute, in which the polls were made
 	RSSIdle int     // KiB, without operations
 	RSS     int     // KiB at the end
 }
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// counted counts the polls, and the calls that they take.
+// counted counts the polls, and their calls.
 type counted struct {
 	operation.Plugins
 	polls, calls *atomic.Int64
@@ -136,7 +136,7 @@ func measure(ctx context.Context, plugins, backup string, settle, span time.Dura
 	return c, err
 }
 
-// operations returns those of one backup, which are so old that they are polled at the slowest pace.
+// operations returns the operations of one backup, which are so old that they are polled at the slowest pace.
 func operations(backup int) []operation.Operation {
 	all := make([]operation.Operation, 0, perBackup)
 	for i := range perBackup {

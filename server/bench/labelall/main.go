@@ -1,4 +1,4 @@
-// Command labelall is a plugin of the benchmarks: it sets a label on every item, written as any author would write it.
+// Command labelall is a plugin of the benchmarks: it sets a label on every item, in the usual way of authors.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command labeller is the plugin of the benchmarks: it sets a label on every item, at both versions of
-// BackupItemAction, and once more without decoding the item. It is written as any author would write it, but for its
-// names, which are those of its file, so that there can be many of it.
+// BackupItemAction, and once more without decoding the item. It is written in the usual way of authors, except that
+// the names of its actions contain the name of its file, so that there can be many copies.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command longwork is a plugin of the benchmarks: its operations are always half done. It is written as any author
-// would write it.
+// Command longwork is a plugin of the benchmarks: its operations are always half done. It is written in the usual way
+// of authors.
 package main
 
 import (

@@ -10,11 +10,11 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 )
 
-// perNamespace is how many items a namespace has. Their order is not that of a manifest.
+// perNamespace is the number of items in a namespace. Their order differs from the order of a manifest.
 const perNamespace = 1000
 
-// item returns the item of a number: pods with owners and references, config maps, and secrets, as backups of
-// applications have.
+// item returns the item with a number: pods with owners and references, config maps, and secrets, as in backups of
+// applications.
 func item(i int) *manifest.Item {
 	namespace, app := fmt.Sprintf("team-%04d", i/perNamespace), fmt.Sprintf("app-%d", i%perNamespace/50)
 	made := &manifest.Item{
@@ -49,7 +49,7 @@ func item(i int) *manifest.Item {
 	return made
 }
 
-// uid returns an id that looks random, and is always the same for a number.
+// uid returns an ID that looks random, and is always the same for a number.
 func uid(i int) string {
 	sum := sha256.Sum256(fmt.Append(nil, i))
 	text := hex.EncodeToString(sum[:16])

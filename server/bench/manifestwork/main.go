@@ -4,7 +4,7 @@
 //	manifestwork read FILE
 //	manifestwork values FILE > VALUES   (the bare values of all fields)
 //
-// The first two print the seconds that it took and the peak of resident memory in KiB.
+// The first two print the time in seconds and the peak of resident memory in KiB.
 package main
 
 import (
@@ -110,7 +110,7 @@ func read(path string, each func(*manifest.Item) error) error {
 	return nil
 }
 
-// values writes what the fields of an item hold, without their names.
+// values writes the values of the fields of an item, without their names.
 func values(out io.Writer, item *manifest.Item) error {
 	fields := []any{item.APIGroup, item.APIVersion, item.Resource, item.ItemKind, item.Namespace, item.Name, item.UID,
 		item.Included.By}

@@ -1,6 +1,6 @@
-// Command waiter is a plugin of the benchmarks: for each config map that says how long, it starts an operation that
-// waits. It is written as any author would write it, with the framework's runner, so each start is in a file before it
-// is answered.
+// Command waiter is a plugin of the benchmarks: for each config map that contains a duration, it starts an operation
+// that waits. It is written in the usual way of authors, with the framework's runner, so each start is in a file
+// before the reply.
 package main
 
 import (

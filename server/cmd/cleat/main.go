@@ -29,7 +29,7 @@ func version() string {
 	return cmp.Or(linked, "dev")
 }
 
-// arguments returns those of the process. Under another name, the program is one of its commands.
+// arguments returns the arguments of the process. Under another name, the program is one of its commands.
 func arguments() []string {
 	if filepath.Base(os.Args[0]) == restorewait.Link {
 		return append([]string{restorewait.Name}, os.Args[1:]...)
@@ -43,7 +43,7 @@ func main() {
 	stop()
 	if err != nil {
 		if !command.IsQuiet(err) {
-			fmt.Fprintf(os.Stderr, "cleat: %s\n", layout.Printable(err.Error())) // it may quote what others have written
+			fmt.Fprintf(os.Stderr, "cleat: %s\n", layout.Printable(err.Error())) // it may quote text of other origin
 		}
 		os.Exit(1)
 	}

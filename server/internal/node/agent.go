@@ -33,23 +33,23 @@ type Agent struct {
 	Node     string
 	Identity string // of this process
 	HostPods string // the kubelet's directory of pods
-	// Namespaces are those whose volumes may be opened; empty means all.
+	// Namespaces are the namespaces whose volumes may be opened; empty means all.
 	Namespaces []string
 	Limit      int // how many loads are moved at once
 	// QueueLength is how many loads may be Accepted or Prepared at once, for the policy; 0 if that is not configured.
 	QueueLength int
 	Soothing    Soothing // nil admits every load at once
-	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state
-	// them.
+	// Describe reports whether the policy needs the storage class and the size of each volume, even if the load does
+	// not state them.
 	Describe     bool
-	Signing      *signing.Keys // by which agents know what agents have written
+	Signing      *signing.Keys // verify the statuses that other agents have written
 	Movers       Movers
 	Keys         Keys
 	Repositories Repositories
-	Exposers     map[string]Exposer // by the name of the kind; without one, another component exposes the volumes
+	Exposers     map[string]Exposer // by the name of the kind; a kind without one is exposed by another component
 	// PrepareTimeout is the longest time for which a load is Accepted.
 	PrepareTimeout time.Duration
-	// BesideVelero leaves loads whose engine has no mover to Velero's agents, instead of failing them.
+	// BesideVelero leaves loads whose engine has no mover to Velero's agents instead of failing them.
 	BesideVelero bool
 	Metrics      *Metrics             // nil for none
 	Events       events.EventRecorder // nil for none
@@ -64,11 +64,11 @@ type Agent struct {
 	proofs    proofs
 }
 
-// workers is the number of loads of one kind that are reconciled at once. None of them waits for data.
+// workers is the number of loads of one kind that are reconciled at once. A reconciliation never waits for data.
 const workers = 2
 
-// AddTo adds the agent to a manager, whose cache has to hold the loads and the ledger of one namespace and the pods of
-// one node.
+// AddTo adds the agent to a manager. The cache of the manager has to hold the loads and the ledger of one namespace
+// and the pods of one node.
 func (a *Agent) AddTo(ctx context.Context, mgr ctrl.Manager, build func(name string, workers int) *ctrl.Builder) error {
 	a.life = ctx
 	a.kinds = kinds()
@@ -110,7 +110,7 @@ func (a *Agent) AddTo(ctx context.Context, mgr ctrl.Manager, build func(name str
 	return nil
 }
 
-// loads returns all loads of a kind in the cache, which must not be changed.
+// loads returns all loads of a kind in the cache. The caller must not change them.
 func (a *Agent) loads(ctx context.Context, k *kind) ([]*load, error) {
 	list := k.list()
 	if err := a.List(ctx, list, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -125,7 +125,7 @@ func (a *Agent) loads(ctx context.Context, k *kind) ([]*load, error) {
 		l := newLoad(k, o)
 		all = append(all, l)
 		if l.status.Phase.Terminal() {
-			return nil // there are many, and nothing is done for them
+			return nil // there are many, and the agent does nothing for them
 		}
 		return a.prove(ctx, l)
 	})

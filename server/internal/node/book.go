@@ -13,22 +13,21 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/ledger"
 )
 
-// book is what the agent knows of the ledger: its newest state, and the notes that have not led to anything for a
-// while.
+// book holds the newest known state of the ledger, and the notes that have had no effect for a while.
 type book struct {
 	newest   *corev1.ConfigMap
 	suspects map[types.UID]suspect
 	strange  string // the last warning about entries that no agent has written
 }
 
-// suspect is a note that has not led to anything for a while.
+// suspect is a note that has had no effect for a while.
 type suspect struct {
 	note    ledger.Note
 	since   time.Time
-	expired bool // it can be dropped
+	expired bool // the note can be dropped
 }
 
-// read returns the newest ledger that is known.
+// read returns the newest known ledger.
 func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 	var cached corev1.ConfigMap
 	key := client.ObjectKey{Namespace: a.Namespace, Name: ledger.Name}
@@ -38,7 +37,7 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 		cached = corev1.ConfigMap{}
 		cached.Namespace, cached.Name = key.Namespace, key.Name
 		if b.newest != nil && b.newest.ResourceVersion != "" {
-			break // it is not in the cache yet, or was deleted: the next write shows which
+			break // not in the cache yet, or deleted: the next write finds out
 		}
 		b.newest = &cached
 	case err != nil:
@@ -58,7 +57,7 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 	return l, nil
 }
 
-// write replaces the ledger. done is false if another agent has written it meanwhile.
+// write replaces the ledger. done is false if another agent has changed the ledger meanwhile.
 func (b *book) write(ctx context.Context, a *Agent, l ledger.Ledger) (done bool, err error) {
 	signer, err := a.Signing.Get(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func (b *book) write(ctx context.Context, a *Agent, l ledger.Ledger) (done bool,
 		err = a.Update(ctx, cm)
 	}
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsInvalid(err): // it was deleted, or replaced by another
+	case apierrors.IsNotFound(err), apierrors.IsInvalid(err): // it was deleted or replaced
 		b.newest = nil
 		return false, nil
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
@@ -91,7 +90,7 @@ func (b *book) isExpired(uid types.UID, note ledger.Note) bool {
 	return known && s.expired && s.note == note
 }
 
-// register enters this process into the list of agents.
+// register adds this process to the list of agents.
 func (q *admission) register(ctx context.Context, v *view) (done bool, err error) {
 	if v.ledger.Agents[q.Node] == q.Identity {
 		return true, nil
@@ -104,8 +103,8 @@ func (q *admission) register(ctx context.Context, v *view) (done bool, err error
 	return done, err
 }
 
-// reserve writes the note of a load that the policy has admitted. done is false if another agent has written the ledger
-// meanwhile: the policy is then asked again.
+// reserve writes the note of a load that the policy has admitted. done is false if another agent has written the
+// ledger meanwhile. The policy is then asked again.
 func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, err error) {
 	next := q.pruned(v)
 	if len(next.Loads) >= ledger.MaxNotes {
@@ -125,8 +124,8 @@ func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, e
 	return done, err
 }
 
-// pruned returns the ledger without void notes. If there is no ConfigMap that an agent has written, pruned adds notes
-// of the loads that are being prepared, because other agents may not have seen these loads yet.
+// pruned returns the ledger without void notes. If no agent has written the ConfigMap, or there is none, pruned adds
+// notes of the loads that are being prepared, because other agents may not have these loads in their caches yet.
 func (q *admission) pruned(v *view) ledger.Ledger {
 	pruned := v.ledger.Pruned(func(uid types.UID, note ledger.Note) ledger.State { return q.state(v, uid, note) })
 	if q.book.newest.ResourceVersion == "" || v.ledger.Unproven {
@@ -146,9 +145,9 @@ func (l *load) note(node string) ledger.Note {
 	}
 }
 
-// suspect expires the notes that have not led to anything for a while, for example because their agent was killed: the
-// load is still New, or not in the cache. A load that is New is changed, so that its note permits nothing whatever the
-// agent does later. A load that is not in the cache is looked up in the API server.
+// suspect expires the notes that have had no effect for a while, for example because their agent was killed: the load
+// is still New, or is not in the cache. If the load is New, it is changed, so that the note no longer permits a write
+// of its agent. If it is not in the cache, it is read from the API server.
 func (q *admission) suspect(ctx context.Context, v *view) {
 	kept := map[types.UID]suspect{}
 	for uid, note := range v.ledger.Loads {
@@ -200,7 +199,7 @@ func (q *admission) expire(ctx context.Context, v *view, uid types.UID, note led
 		object := k.object()
 		err := q.Live.Get(ctx, client.ObjectKey{Namespace: q.Namespace, Name: note.Name}, object)
 		if err == nil && object.GetUID() == uid {
-			return fmt.Errorf("%s %s exists, and the cache does not know it yet", note.Kind, note.Name)
+			return fmt.Errorf("%s %s exists, but is not in the cache yet", note.Kind, note.Name)
 		}
 		return client.IgnoreNotFound(err)
 	}

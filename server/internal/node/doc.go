@@ -3,7 +3,7 @@
 //
 //	New -> Accepted    queue.go     admitted by the policy, oldest first, and noted in the ledger (package ledger)
 //	    -> Prepared    machine.go   its volume can be opened on this node (expose.go, package hostpath)
-//	    -> InProgress  slots.go     it has one of the slots of the node; transfer.go has the mover move the data
+//	    -> InProgress  slots.go     it has one of the slots of the node; transfer.go calls the mover
 //	    -> Completed, Failed or Canceled
 //
 // The custom resources are the whole state. An agent that starts ends the loads whose transfer was interrupted, and
@@ -12,15 +12,15 @@
 // If the node of an agent no longer exists, or the agent is away for too long, any other agent ends its loads
 // (orphans.go).
 //
-// All agents are alike. The load decides which of them takes it: a pod's volume belongs to the agent of the pod's node;
-// a DataUpload or DataDownload can be accepted by any agent, and turns.go decides whose turn it is. All reads of loads
-// are from the cache.
+// All agents are alike. The load determines which agent takes it: a pod's volume belongs to the agent of the pod's
+// node; a DataUpload or DataDownload can be accepted by any agent, and turns.go determines whose turn it is. All loads
+// are read from the cache.
 //
-// Apart from loads, tidy.go removes from the volumes of pods what told them that the volumes are restored.
+// Once a pod has read the files that signal the end of a restore, tidy.go removes them from its volumes.
 //
 // The four kinds differ in kinds.go only. An Exposer makes the volumes of a kind accessible; the plugins in Movers move
 // data.
 //
-// It may import the API types, run, policy and the hubs of versioning, but no engine and no controller. Start reading
-// at agent.go.
+// The package may import the API types, run, policy and the hubs of versioning, but no engine and no controller. Start
+// reading at agent.go.
 package node

@@ -12,21 +12,21 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 )
 
-// Exposer makes the volumes of one kind of loads accessible on some node: in a pod that has the label of the kind,
-// whose value is the name of the load, and exactly one volume claim. Its calls are repeated, also by other agents after
-// a crash, so they must be idempotent. They do not block: an error of type Pending says what the load waits for, and
-// one of type Final ends the load.
+// Exposer makes the volumes of one kind of loads accessible on some node. It creates a pod with exactly one volume
+// claim. The pod has the label of the kind, with the name of the load as its value. Calls are repeated, also by other
+// agents after a crash, so they must be idempotent. They do not block: an error of type Pending states what the load
+// waits for, and an error of type Final ends the load.
 type Exposer interface {
-	// Expose begins or continues to make the volume accessible. load is the custom resource, which is Accepted.
+	// Expose begins or continues to make the volume accessible. load is the custom resource, in phase Accepted.
 	Expose(ctx context.Context, load client.Object) error
-	// Moved reports whether a process that was killed had moved all data of the load and begun to hand over the volume.
+	// Moved reports whether a killed process had moved all data of the load and begun to hand over the volume.
 	Moved(ctx context.Context, load client.Object) (bool, error)
-	// Release removes all that Expose has made. It is called before the end of a load is written; moved reports whether
-	// its data was moved, so that the volume of a restore can be handed over.
+	// Release removes all objects that Expose has created. It is called before the end of a load is written. moved
+	// reports whether the data of the load was moved, so that the volume of a restore can be handed over.
 	Release(ctx context.Context, load client.Object, moved bool) error
 }
 
-// Pending is an error of an Exposer that needs no action but another call: it says what a load waits for.
+// Pending is an error of an Exposer that needs no action except another call. Its text states what a load waits for.
 type Pending string
 
 func (p Pending) Error() string { return string(p) }
@@ -41,7 +41,7 @@ func (f *Final) Unwrap() error { return f.Err }
 // restoreWait is the init container in which a restored pod waits for its volumes.
 const restoreWait = "restore-wait"
 
-// pod returns the pod on this node that uses or exposes the volume of a load, nil if there is none yet.
+// pod returns the pod on this node that uses or exposes the volume of a load, or nil if there is none yet.
 func (a *Agent) pod(ctx context.Context, l *load) (*corev1.Pod, error) {
 	if l.podLabel != "" {
 		var list corev1.PodList
@@ -62,7 +62,7 @@ func (a *Agent) pod(ctx context.Context, l *load) (*corev1.Pod, error) {
 	return &pod, err
 }
 
-// waits reports whether a pod waits in its init container for its volumes.
+// waits reports whether the init container of a pod is waiting for the volumes.
 func waits(pod *corev1.Pod) bool {
 	for _, status := range pod.Status.InitContainerStatuses {
 		if status.Name == restoreWait && status.State.Running != nil {
@@ -72,8 +72,8 @@ func waits(pod *corev1.Pod) bool {
 	return false
 }
 
-// exposed opens the volume of a load, if that is possible on this node now. Otherwise wait says what the load waits
-// for. After an error of type Final, waiting is of no use.
+// exposed opens the volume of a load, if that is possible on this node now. Otherwise wait states what the load waits
+// for. After an error of type Final, the load cannot succeed.
 func (a *Agent) exposed(ctx context.Context, l *load) (volume hostpath.Volume, wait string, err error) {
 	pod, err := a.pod(ctx, l)
 	if err != nil {
@@ -114,8 +114,8 @@ func onlyClaim(pod *corev1.Pod) (string, error) {
 	return names[0], nil
 }
 
-// directory returns the name of the directory in which the kubelet mounts a volume of a pod: that of its persistent
-// volume, if it has one.
+// directory returns the name of the directory in which the kubelet mounts a volume of a pod: the name of its
+// persistent volume, if it has one.
 func (a *Agent) directory(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]

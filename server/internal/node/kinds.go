@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"time"
@@ -11,15 +12,16 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
-// kind is one of the four custom resources of loads, with everything in which they differ.
+// kind describes one of the four custom resources of loads, and everything in which they differ.
 type kind struct {
 	name      string
-	restore   bool // it belongs to a Restore, otherwise to a Backup
+	restore   bool // it belongs to a Restore; otherwise to a Backup
 	finalizer string
-	// podLabel is the label of the pod that exposes the volume, with the name of the load; empty if spec.pod names the
-	// pod.
+	// podLabel is the key of the label of the pod that exposes the volume. Its value is the name of the load. podLabel
+	// is empty if spec.pod names the pod.
 	podLabel string
 
 	object func() client.Object
@@ -27,11 +29,12 @@ type kind struct {
 	status func(client.Object) *velerov1.LoadStatus
 	clear  func(client.Object) // removes the status
 	spec   func(client.Object) spec
-	// place returns what the status says about nodes; a kind without such a field has a nil pointer.
+	// place returns pointers to the fields of the status that name nodes; a kind without such a field has a nil
+	// pointer.
 	place func(client.Object) place
-	// bind notes the UID of the pod that a restore goes to; nil for other kinds.
+	// bind records the UID of the pod of a restore; nil for other kinds.
 	bind func(client.Object, types.UID)
-	// result notes what a backup has stored; snapshot returns its id.
+	// result records what a backup has stored; snapshot returns the ID.
 	result   func(client.Object, *stored)
 	snapshot func(client.Object) string
 }
@@ -39,24 +42,25 @@ type kind struct {
 // place points to the fields of a status that name nodes.
 type place struct{ node, acceptedBy *string }
 
-// spec is what loads of all kinds specify.
+// spec holds the fields that the specifications of all kinds have.
 type spec struct {
 	cancel   bool
-	node     string // on which the load has to run, if it says so
+	node     string // on which the load has to run; "" for any
 	pod      velerov1.ObjectReference
 	volume   string // of the pod
 	mover    string // name of the plugin
 	engine   velerov1.RepositoryType
 	location string
-	// repository is the namespace whose repository has the data.
+	// repository is the namespace whose repository holds the data.
 	repository string
 	snapshotID string
+	source     datamover.Source // of the data of a backup
 	tags       map[string]string
 	settings   map[string]string
 
 	storageClass, namespace string // of the volume
 	bytes                   int64
-	claim                   types.NamespacedName // of the volume, unless the pod says it
+	claim                   types.NamespacedName // of the volume, unless the pod names it
 	snapshot                string               // name of the VolumeSnapshot that is moved
 }
 
@@ -70,9 +74,9 @@ func (k *kind) is(object client.Object) bool {
 	return reflect.TypeOf(object) == reflect.TypeOf(k.object())
 }
 
-// as returns an object as the type that its kind has.
+// as returns an object with the Go type of its kind.
 func as[T any](object client.Object) *T {
-	typed, _ := object.(any).(*T) // each kind gets objects of its own only
+	typed, _ := object.(any).(*T) // each kind gets only its own objects
 	return typed
 }
 
@@ -88,10 +92,14 @@ func podVolumeBackups() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: velerov1.MoverOf(s.UploaderType),
+				cancel: s.Cancel, node: s.Node, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType),
 				engine:   s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.Pod.Namespace, tags: s.Tags, settings: s.UploaderSettings,
 				namespace: s.Pod.Namespace,
+				source: datamover.Source{
+					Requester: datamover.PodVolume, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Volume: s.Volume,
+					Claim: o.GetAnnotations()[velerov1.PVCNameAnnotation],
+				},
 			}
 		},
 		result: func(o client.Object, r *stored) {
@@ -118,7 +126,7 @@ func podVolumeRestores() *kind {
 		spec: func(o client.Object) spec {
 			s := &as[t](o).Spec
 			return spec{
-				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: velerov1.MoverOf(s.UploaderType), engine: s.UploaderType,
+				cancel: s.Cancel, pod: s.Pod, volume: s.Volume, mover: moverOf(s.UploaderType), engine: s.UploaderType,
 				location: s.BackupStorageLocation, repository: s.SourceNamespace, snapshotID: s.SnapshotID,
 				settings:  s.UploaderSettings,
 				namespace: s.Pod.Namespace, bytes: s.SnapshotSize,
@@ -148,7 +156,8 @@ func dataUploads() *kind {
 			return spec{
 				cancel: s.Cancel, mover: s.DataMover, location: s.BackupStorageLocation, repository: s.SourceNamespace,
 				settings: s.DataMoverConfig, tags: tagsOf(o), storageClass: class, namespace: s.SourceNamespace, snapshot: snapshot,
-				claim: types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
+				claim:  types.NamespacedName{Namespace: s.SourceNamespace, Name: s.SourcePVC},
+				source: datamover.Source{Requester: datamover.DataUpload, Namespace: s.SourceNamespace, Claim: s.SourcePVC},
 			}
 		},
 		result: func(o client.Object, r *stored) {
@@ -159,14 +168,17 @@ func dataUploads() *kind {
 	}
 }
 
-// tagsOf returns the tags of the snapshot of a DataUpload, by which it is known as one of its backup: those of
+// tagsOf returns the tags of the snapshot of a DataUpload, which identify its backup. They are the tags of
 // PodVolumeBackups.
 func tagsOf(o client.Object) map[string]string {
-	owner := metav1.GetControllerOf(o)
-	if owner == nil || owner.Kind != "Backup" {
-		return nil
+	tags := map[string]string{}
+	if operation := o.GetLabels()[velerov1.AsyncOperationIDLabel]; operation != "" {
+		tags[velerov1.AsyncOperationIDLabel] = operation
 	}
-	return map[string]string{"backup": owner.Name, "backup-uid": string(owner.UID)}
+	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "Backup" {
+		tags["backup"], tags["backup-uid"] = owner.Name, string(owner.UID)
+	}
+	return tags
 }
 
 func dataDownloads() *kind {
@@ -193,6 +205,11 @@ func dataDownloads() *kind {
 	}
 }
 
+// moverOf returns the data mover for an uploader, whose default is kopia; "" if there is none.
+func moverOf(uploader velerov1.RepositoryType) string {
+	return velerov1.MoverOf(cmp.Or(uploader, velerov1.RepositoryTypeKopia))
+}
+
 // load is a custom resource of one of the four kinds.
 type load struct {
 	*kind
@@ -202,7 +219,7 @@ type load struct {
 	proof  proof
 }
 
-// newLoad returns an object as a load. Annotations add what the spec does not say about the volume.
+// newLoad returns an object as a load. Annotations add the properties of the volume that the spec omits.
 func newLoad(k *kind, object client.Object) *load {
 	l := &load{kind: k, Object: object, spec: k.spec(object), status: k.status(object)}
 	annotations := object.GetAnnotations()
@@ -223,10 +240,10 @@ func (l *load) copy() *load {
 	return after
 }
 
-// key returns the kind and the name, which are the same for a load of the same name that replaces it.
+// key returns the kind and the name. A load that replaces another of the same name has the same key.
 func (l *load) key() string { return l.name + "/" + l.GetName() }
 
-// phase returns the phase; empty means New. A load is New, too, if no agent has written its status.
+// phase returns the phase; empty means New. A load whose status was not written by an agent is New, too.
 func (l *load) phase() velerov1.LoadPhase {
 	if l.status.Phase == "" || l.proof.forged && !l.status.Phase.Terminal() {
 		return velerov1.LoadPhaseNew
@@ -234,10 +251,10 @@ func (l *load) phase() velerov1.LoadPhase {
 	return l.status.Phase
 }
 
-// cancelled reports whether the load is to end early: it was cancelled, or deleted.
+// cancelled reports whether the load is to end early because it was cancelled or deleted.
 func (l *load) cancelled() bool { return l.spec.cancel || l.GetDeletionTimestamp() != nil }
 
-// node returns the name of the node on which the load runs, or "" if that is not known yet.
+// node returns the name of the node on which the load runs, or "" if it is not known yet.
 func (l *load) node() string {
 	if at := l.place(l.Object).node; l.spec.node == "" && at != nil {
 		return *at
@@ -245,7 +262,7 @@ func (l *load) node() string {
 	return l.spec.node
 }
 
-// acceptedBy returns the node whose agent looks after the load until it is Prepared.
+// acceptedBy returns the node whose agent is responsible for the load until it is Prepared.
 func (l *load) acceptedBy() string {
 	if by := l.place(l.Object).acceptedBy; by != nil {
 		return *by
@@ -253,8 +270,8 @@ func (l *load) acceptedBy() string {
 	return l.node()
 }
 
-// acceptedAt returns since when the load is Accepted. One whose status does not say that, because another client has
-// written it, counts from its creation.
+// acceptedAt returns the time since which the load is Accepted. If the status does not have it, because another client
+// has written the status, acceptedAt returns the time of creation.
 func (l *load) acceptedAt() time.Time {
 	if at := l.status.AcceptedTimestamp; at != nil {
 		return at.Time
@@ -262,7 +279,7 @@ func (l *load) acceptedAt() time.Time {
 	return l.GetCreationTimestamp().Time
 }
 
-// owner returns the name of the Backup or Restore that the load belongs to.
+// owner returns the name of the Backup or Restore to which the load belongs.
 func (l *load) owner() string {
 	if owner := metav1.GetControllerOf(l.Object); owner != nil {
 		return owner.Name

@@ -20,14 +20,14 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// retryDelay is the time until the next look at a load that waits for something without an event.
+// retryDelay is the time until the next attempt for a load that waits for something without an event.
 const retryDelay = 5 * time.Second
 
-// soon is the time until the next look at a load whose volume is being exposed or handed over, and at one that another
+// soon is the time until the next attempt for a load whose volume is being exposed or handed over, or that another
 // client has changed.
 const soon = time.Second
 
-// explainAfter is how long a load is Accepted before its status says what it waits for.
+// explainAfter is how long a load is Accepted before the reason is written into its status.
 const explainAfter = 30 * time.Second
 
 // machine takes the loads of one kind from Accepted to their end.
@@ -59,7 +59,7 @@ func (m *machine) ofPod(ctx context.Context, pod client.Object) []ctrl.Request {
 	return requests
 }
 
-// Reconcile takes one load as far as it goes. An error leads to another attempt.
+// Reconcile advances one load as far as possible. After an error, it is called again.
 func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := m.kind.object()
 	err := m.Get(ctx, request.NamespacedName, object)
@@ -84,12 +84,12 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		err = cmp.Or(m.explain(ctx, l, string(wait)), err)
 	}
 	if _, pending := errors.AsType[Pending](err); pending || superseded(err) {
-		return ctrl.Result{RequeueAfter: soon}, nil // an event comes before that, if there is one
+		return ctrl.Result{RequeueAfter: soon}, nil // an event, if there is one, comes earlier
 	}
 	return ctrl.Result{RequeueAfter: after}, err
 }
 
-// step makes at most one write. It returns when to look again without an event, 0 for never.
+// step makes at most one write. It returns the time until the next attempt without an event, or 0 for none.
 func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
 	if t := m.slots.of(l.GetUID()); t != nil {
 		return m.follow(ctx, l, t)
@@ -123,7 +123,7 @@ func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
 	return 0, nil
 }
 
-// prepare takes an Accepted load to Prepared, on the node where its volume can be opened.
+// prepare moves an Accepted load to Prepared, on the node where its volume can be opened.
 func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 	mine := l.acceptedBy() == m.Node
 	if mine && l.cancelled() {
@@ -152,7 +152,7 @@ func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 		})
 		return 0, err
 	case !mine:
-		return m.guard(ctx, l) // events of the pod follow if it comes to this node
+		return m.guard(ctx, l) // if the pod comes to this node, its events follow
 	}
 	if err = cmp.Or(exposing, err); err != nil {
 		wait = err.Error()
@@ -172,7 +172,7 @@ func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 	return min(left, again), m.explain(ctx, l, wait)
 }
 
-// explain writes what an Accepted load waits for into its status, if it waits for long.
+// explain writes the reason why an Accepted load waits into its status, if the load has waited for long.
 func (m *machine) explain(ctx context.Context, l *load, reason string) error {
 	now := m.Now()
 	if l.status.Message == reason || now.Sub(l.acceptedAt()) < explainAfter || !m.reasons.may(l.GetUID(), now) {
@@ -182,13 +182,13 @@ func (m *machine) explain(ctx context.Context, l *load, reason string) error {
 	return err
 }
 
-// reasons remembers when the reason why a load waits was last written, by the UID of the load.
+// reasons records when the reason why a load waits was last written, by the UID of the load.
 type reasons struct {
 	mu      sync.Mutex
 	written map[types.UID]time.Time
 }
 
-// may reports whether another reason of a load may be written now, and remembers that.
+// may reports whether a new reason of a load may be written now, and records the time if so.
 func (r *reasons) may(uid types.UID, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,7 +225,7 @@ func (m *machine) expose(ctx context.Context, l *load) error {
 	return Pending("another agent has ended it")
 }
 
-// podGone returns why the pod of a load will not be on this node any more, or "".
+// podGone returns why the pod of a load will not be on this node any more, or "" if it may still be.
 func (m *machine) podGone(ctx context.Context, l *load) (string, error) {
 	var pod corev1.Pod
 	of := l.spec.pod
@@ -241,7 +241,7 @@ func (m *machine) podGone(ctx context.Context, l *load) (string, error) {
 	return "", nil
 }
 
-// begin gives a Prepared load a slot, if it is its turn, and starts the transfer.
+// begin gives a Prepared load a slot, if it is the load's turn, and starts the transfer.
 func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 	if l.cancelled() {
 		_, err := m.end(ctx, l, canceled(l))
@@ -322,11 +322,11 @@ func (a *Agent) free(ctx context.Context, l *load) {
 	a.wakeNext(ctx)
 }
 
-// wakeNext wakes the loads that can have the free slots.
+// wakeNext wakes the loads that can take the free slots.
 func (a *Agent) wakeNext(ctx context.Context) {
 	waiting, err := a.waitingForSlots(ctx)
 	if err != nil {
-		return // they look again after retryDelay
+		return // they are reconciled again after retryDelay
 	}
 	for _, l := range waiting[:min(len(waiting), max(0, a.slots.free()))] {
 		a.slots.wake(l.name, l.Object)
@@ -337,7 +337,7 @@ func (a *Agent) wakeNext(ctx context.Context) {
 func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Duration, error) {
 	phase := l.phase()
 	if phase == velerov1.LoadPhasePrepared {
-		return time.Second, nil // the cache has yet to see the start
+		return time.Second, nil // the cache does not have the start yet
 	}
 	ended := m.slots.ended(t)
 	switch {
@@ -367,7 +367,7 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 }
 
 // abandon ends a load that is InProgress on this node and has no transfer, because the agent was killed. If all data
-// had been moved before, the load is completed.
+// was moved before, the load is completed.
 func (m *machine) abandon(ctx context.Context, l *load) error {
 	if exposer := m.Exposers[l.name]; exposer != nil {
 		moved, err := exposer.Moved(ctx, l.copy().Object)
@@ -400,8 +400,8 @@ func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
 	return err
 }
 
-// forget stops the transfers of loads that were deleted, or replaced by another of the same name. uid is that of the
-// load that exists.
+// forget stops the transfers of loads that were deleted, or replaced by another load of the same name. uid is the UID
+// of the existing load.
 func (m *machine) forget(ctx context.Context, name string, uid types.UID) {
 	for _, gone := range m.slots.others(m.kind.name, name, uid) {
 		if m.slots.drop(gone, errDeleted) {

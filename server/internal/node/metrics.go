@@ -9,7 +9,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Metrics are those of one node's agent: Velero's, under its names, and cleat's. Methods of a nil *Metrics do nothing.
+// Metrics are the metrics of one node's agent: Velero's, under the same names, and cleat's. Methods of a nil *Metrics
+// do nothing.
 type Metrics struct {
 	node string
 
@@ -25,7 +26,7 @@ type Metrics struct {
 	moving  prometheus.Gauge
 }
 
-// NewMetrics registers the metrics of the agent of a node, which moves no more than limit loads at once.
+// NewMetrics registers the metrics of the agent of a node. The agent moves no more than limit loads at once.
 func NewMetrics(registry prometheus.Registerer, node string, limit int) (*Metrics, error) {
 	var all []prometheus.Collector
 	counter := func(namespace, name, help string, labels ...string) *prometheus.CounterVec {

@@ -36,9 +36,9 @@ import (
 
 const modelNamespace = "velero"
 
-// model is one random life of some agents: each has a cache that is behind, is killed before or after any of its
-// writes, and has a clock that goes on in jumps. Users create, cancel, edit and delete loads. After every write, the
-// number of loads in preparation is checked; at the end, every load must come to its end.
+// model simulates a random history of some agents. The cache of each agent is behind, its clock advances in jumps, and
+// it is killed before or after any of its writes. Users create, cancel, edit and delete loads. The number of loads in
+// preparation is checked after every write. In the end, every load must have ended.
 type model struct {
 	t      *testing.T
 	random *rand.Rand
@@ -119,7 +119,7 @@ func (m *model) Find(name string, _ hostpath.Volume) (datamover.Mover, error) {
 	if name == "" {
 		return nil, errors.New("none")
 	}
-	return nil, nil //nolint:nilnil // nobody calls it
+	return nil, nil //nolint:nilnil // never called
 }
 
 // Get reads from the cache.
@@ -157,7 +157,8 @@ func copyInto(from, to client.Object) {
 	}
 }
 
-// Patch, Update and Create write to the API server, unless the agent is killed before; it may be killed after.
+// Patch, Update and Create write to the API server, unless the agent is killed before the write. The agent may also be
+// killed after the write.
 func (a *modelAgent) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption,
 ) error {
@@ -187,7 +188,7 @@ func (a *modelAgent) write(object client.Object, write func() error) error {
 	a.m.check()
 	if a.writesLeft > 0 {
 		if a.writesLeft--; a.writesLeft == 0 {
-			return errKilled // stored, and the agent does not know
+			return errKilled // stored, but the agent gets an error
 		}
 	}
 	return err
@@ -197,7 +198,7 @@ func (m *model) log(format string, values ...any) {
 	m.trace = append(m.trace, fmt.Sprintf(format, values...))
 }
 
-// objects returns what the API server has.
+// objects returns the objects of the API server.
 func (m *model) objects() map[string]client.Object {
 	all := map[string]client.Object{}
 	for _, list := range []client.ObjectList{new(velerov1.PodVolumeBackupList), new(velerov2alpha1.DataUploadList),
@@ -212,7 +213,7 @@ func (m *model) objects() map[string]client.Object {
 	return all
 }
 
-// loads returns the loads that the API server has.
+// loads returns the loads of the API server.
 func (m *model) loads() []*load {
 	var loads []*load
 	objects := m.objects()
@@ -227,7 +228,7 @@ func (m *model) loads() []*load {
 	return loads
 }
 
-// check checks the rule: no more loads are in preparation than the limit.
+// check checks that no more loads are in preparation than the limit permits.
 func (m *model) check() {
 	preparing := 0
 	for _, l := range m.loads() {
@@ -262,7 +263,7 @@ func (a *modelAgent) sync(part float64) {
 	}
 }
 
-// pass has an agent look at the New loads. It is killed in the middle now and then.
+// pass calls an agent to process the New loads. The agent is sometimes killed in the middle.
 func (a *modelAgent) pass(kill bool) {
 	if kill {
 		a.writesLeft = a.m.random.IntN(4)
@@ -276,7 +277,7 @@ func (a *modelAgent) pass(kill bool) {
 	}
 }
 
-// advance takes a load that was admitted a step further, as its agent does.
+// advance moves an admitted load one step further, as its agent does.
 func (m *model) advance(l *load) {
 	next := map[velerov1.LoadPhase]velerov1.LoadPhase{
 		velerov1.LoadPhaseAccepted: velerov1.LoadPhasePrepared, velerov1.LoadPhasePrepared: velerov1.LoadPhaseInProgress,
@@ -291,7 +292,7 @@ func (m *model) advance(l *load) {
 	}
 }
 
-// user does something to a load, or creates one.
+// user changes, deletes or creates a load.
 func (m *model) user() {
 	loads := m.loads()
 	if len(loads) < 3 || m.random.IntN(2) == 0 {
@@ -371,7 +372,7 @@ func (m *model) live(steps int) error {
 	return fmt.Errorf("loads do not end; steps:\n%s", strings.Join(m.trace[max(0, len(m.trace)-60):], "\n"))
 }
 
-// TestNeverMoreLoadsAreInPreparationThanTheLimit lets agents live many lives.
+// TestNeverMoreLoadsAreInPreparationThanTheLimit runs many models.
 func TestNeverMoreLoadsAreInPreparationThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -379,7 +380,8 @@ func TestNeverMoreLoadsAreInPreparationThanTheLimit(t *testing.T) {
 	}
 }
 
-// TestModelFindsFlaw proves that the model would find an agent that admits without a note: its ledger never has any.
+// TestModelFindsFlaw proves that the model detects an agent that admits without a note: the notes of its ledger are
+// lost.
 func TestModelFindsFlaw(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

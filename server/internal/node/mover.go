@@ -9,23 +9,25 @@ import (
 
 // Movers finds the plugins that move data.
 type Movers interface {
-	// Find returns the mover with a name, or an error if this agent does not have it. Each of its calls has a process of
-	// its own, which sees of the node's volumes none but the given one, and that only in a Backup, to read it, and in a
-	// Restore. The volume may be the zero value for other calls, and stays open as long as they last.
+	// Find returns the mover with a name, or an error if this agent does not have it. Each call of the mover runs in a
+	// process of its own. Of the volumes of the node, the process can access only the given one, in a Backup for
+	// reading and in a Restore for writing. For other calls, the volume may be the zero value. It must stay open until
+	// the calls have returned.
 	Find(name string, volume hostpath.Volume) (datamover.Mover, error)
 }
 
 // Repositories opens the repositories with the data of volumes.
 type Repositories interface {
-	// Create returns the repository of the volumes of a namespace in a location, to store data in. It is created if it
-	// does not exist.
+	// Create returns the repository for the volumes of a namespace in a location, in which data can be stored. It
+	// creates the repository if it does not exist.
 	Create(ctx context.Context, mover datamover.Mover, location, namespace string) (datamover.Repository, error)
-	// Use calls a function with such a repository, which exists. If the password is wrong, it calls the function again
-	// with the public one, if the repository has that: it may be older than the password of the installation.
+	// Use calls a function with an existing repository. If the password is wrong and the repository has the public
+	// one, which may be older than the password of the installation, Use calls the function again with the public
+	// password.
 	Use(ctx context.Context, mover datamover.Mover, location, namespace string, use func(datamover.Repository) error) error
 }
 
-// stored is what a backup has stored.
+// stored describes the snapshot that a backup has stored.
 type stored struct {
 	id       string
 	newBytes int64

@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	// returnGrace is how long after the prepare time-out the agent that has accepted a load may still end it itself.
+	// returnGrace is how long after the prepare timeout the agent that has accepted a load may still end it.
 	returnGrace = time.Minute
-	// nodeCheck is the time between two checks of whether the node of another agent's load exists, with up to nodeCheckers
-	// agents. With more agents it grows, so that a large cluster sends no more requests for a node than a small one.
+	// nodeCheck is the time between two checks of whether the node of another agent's load exists, with up to
+	// nodeCheckers agents. With more agents the time grows, so that a large cluster sends no more requests for a node
+	// than a small one.
 	nodeCheck    = 30 * time.Second
 	nodeCheckers = 10
 )
 
-// guard ends a load of another agent whose node does not exist any more, or that has been Accepted for too long. All
-// agents guard all loads; the first write ends a load.
+// guard ends a load of another agent whose node no longer exists, or that has been Accepted for too long. All agents
+// guard all loads; the first write ends a load.
 func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	node := cmp.Or(l.node(), l.acceptedBy())
 	if _, err := m.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil || node == "" || node == m.Node {
-		return 0, nil //nolint:nilerr // it is not a load of these agents, or was edited by hand
+		return 0, nil //nolint:nilerr // not a load of these agents, or edited by hand
 	}
 	gone, again, err := m.nodeGone(ctx, node)
 	if err != nil {
@@ -52,11 +53,11 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 		return min(again, left), nil
 	}
 	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, "+
-		"did not do it within %s and is away", l.name, l.acceptedBy(), m.PrepareTimeout)))
+		"did not prepare it within %s and does not respond", l.name, l.acceptedBy(), m.PrepareTimeout)))
 	return 0, err
 }
 
-// nodeGone reports whether a node does not exist any more, as far as this agent has looked, and when to ask again.
+// nodeGone reports whether a node no longer exists, as of the last check, and the time until the next call.
 func (a *Agent) nodeGone(ctx context.Context, name string) (gone bool, again time.Duration, err error) {
 	again, known := a.others.wait(name, a.Now())
 	if again > 0 {
@@ -67,7 +68,7 @@ func (a *Agent) nodeGone(ctx context.Context, name string) (gone bool, again tim
 		return false, 0, err
 	}
 	again = nodeCheck * time.Duration(max(agents, nodeCheckers)) / nodeCheckers
-	if !known && agents > nodeCheckers { // all of them begin at different times
+	if !known && agents > nodeCheckers { // agents begin at different times
 		again = rand.N(again)
 		a.others.look(name, a.Now().Add(again))
 		return false, again, nil
@@ -93,11 +94,11 @@ func (a *Agent) agents(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	l, _ := ledger.Read(&cm, key) // what was edited is logged by the admission
+	l, _ := ledger.Read(&cm, key) // the admission logs entries that were edited
 	return len(l.Agents), nil
 }
 
-// others are the existing nodes of other agents, with the time of the next check of each. It is safe for concurrent
+// others holds the existing nodes of other agents, with the time of the next check of each. It is safe for concurrent
 // use.
 type others struct {
 	mu   sync.Mutex
@@ -112,7 +113,7 @@ func (o *others) wait(node string, now time.Time) (wait time.Duration, known boo
 	return max(0, next.Sub(now)), known
 }
 
-// look plans the next check of a node.
+// look schedules the next check of a node.
 func (o *others) look(node string, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/ledger"
 )
 
-// TestNodesAreLookedUpAsOftenByManyAgents counts the requests with which all agents of a cluster look at one node for
-// an hour, each of them whenever it is to ask again, and more often, because loads change all the time.
+// TestNodesAreLookedUpAsOftenByManyAgents counts the requests with which all agents of a cluster check one node in an
+// hour. Each agent checks the node whenever a check is due, and more often, because loads change all the time.
 func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -76,7 +76,8 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 	}
 }
 
-// TestAcceptedLoadWithoutTimestampTimesOut has a load that another client has made Accepted count from its creation.
+// TestAcceptedLoadWithoutTimestampTimesOut shows that a load which another client has made Accepted counts from its
+// creation.
 func TestAcceptedLoadWithoutTimestampTimesOut(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 1, 1)
@@ -100,7 +101,7 @@ func TestAcceptedLoadWithoutTimestampTimesOut(t *testing.T) {
 	require.Equal(t, velerov1.LoadPhaseFailed, phaseOf(time.Hour))
 }
 
-// exposer is an Exposer whose volumes are being made.
+// exposer is an Exposer whose volumes are never ready.
 type exposer struct{ Exposer }
 
 func (exposer) Release(context.Context, client.Object, bool) error {

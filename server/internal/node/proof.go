@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// refuseAlone is how old a load is that every agent refuses, because the one whose turn it was did not.
+	// refuseAlone is the age from which every agent refuses a load, because the agent whose turn it was has not.
 	refuseAlone = 30 * time.Second
-	// refusedOnce is the number of loads that are refused in one pass, so that admissions do not wait for them.
+	// refusedOnce is the maximum number of loads that one pass refuses, so that admissions do not wait for them.
 	refusedOnce = 25
 )
 
-// Keys are the keys with which loads are signed.
+// Keys provides the keys with which loads are signed.
 type Keys interface {
-	// Of returns the key of a Backup or Restore, as kind names it.
+	// Of returns the key of a Backup or Restore.
 	Of(ctx context.Context, kind string, uid types.UID) (loadproof.Key, error)
-	// Verify returns what check says of that key. The second error says that the key is not known.
+	// Verify calls check with that key and returns the result. The second error is set if the key is not known.
 	Verify(ctx context.Context, kind string, uid types.UID, check func(loadproof.Key) error) (wrong, err error)
 }
 
-// proof is what the signatures of a load say.
+// proof is the result of verifying the signatures of a load.
 type proof struct {
-	refused string // why the load is none of a backup or restore of the server; "" if it is
+	refused string // why the load belongs to no backup or restore of the server; "" if it does
 	forged  bool   // no agent has written its status
 }
 
@@ -53,7 +53,7 @@ func (l *load) run() (kind string, ref *metav1.OwnerReference) {
 	return kind, ref
 }
 
-// prove sets what the signatures of a load say.
+// prove sets the proof of a load.
 func (a *Agent) prove(ctx context.Context, l *load) (err error) {
 	if known, done := a.proofs.of(l); done {
 		l.proof = known
@@ -70,7 +70,7 @@ func (a *Agent) check(ctx context.Context, l *load) (p proof, err error) {
 	if run == nil {
 		return proof{refused: fmt.Sprintf("no %s controls it", kind)}, nil
 	}
-	if l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == "" { // the key need not be known for that
+	if l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == "" { // this needs no key
 		return proof{refused: fmt.Sprintf("it has no annotation %s", velerov1.LoadSignatureAnnotation)}, nil
 	}
 	wrong, err := a.Keys.Verify(ctx, kind, run.UID, func(key loadproof.Key) error { return key.Verify(l.Object) })
@@ -83,20 +83,20 @@ func (a *Agent) check(ctx context.Context, l *load) (p proof, err error) {
 		return p, nil
 	}
 	if _, err := a.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil {
-		return p, nil //nolint:nilerr // the status is that of another controller
+		return p, nil //nolint:nilerr // another controller has written the status
 	}
 	wrong, err = a.Keys.Verify(ctx, kind, run.UID, func(key loadproof.Key) error { return key.VerifyStatus(l.Object) })
 	p.forged = wrong != nil
 	return p, err
 }
 
-// refusal says that a load is refused, and what would be right.
+// refusal returns a message that a load is refused, and what would be right.
 func refusal(why string) string {
 	return fmt.Sprintf("refused: it was not created for a backup or restore of this server, or was changed since: %s; "+
 		"loads are created by the actions of a running Backup or Restore, which sign them", why)
 }
 
-// backed returns why the Backup or Restore of a load does not have its data moved, "" if it does.
+// backed returns why the Backup or Restore of a load does not move data now, or "" if it does.
 func (a *Agent) backed(ctx context.Context, l *load) (string, error) {
 	kind, ref := l.run()
 	if ref == nil {
@@ -123,14 +123,14 @@ func (a *Agent) backed(ctx context.Context, l *load) (string, error) {
 	return "", nil
 }
 
-// moving are the phases in which the data of a backup or restore is moved, which have the same names.
+// moving lists the phases in which a backup or restore moves data. Both have the same names.
 var moving = []string{
 	string(velerov1.BackupPhaseInProgress), string(velerov1.BackupPhaseWaitingForPluginOperations),
 	string(velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed),
 }
 
-// refuse ends loads that are none of the server's. Nothing but the load is touched. more is true if some are still to
-// be ended.
+// refuse ends loads that the server has not created. It touches nothing except the load. more is true if some loads
+// remain to be ended.
 func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 	wrote := 0
 	for _, l := range v.refused {
@@ -144,7 +144,7 @@ func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 		}
 		wrote++
 		var err error
-		if l.status.Phase.Terminal() { // it is being deleted, and its maker has written the finalizer
+		if l.status.Phase.Terminal() { // it is being deleted, and its creator has written the finalizer
 			_, err = q.write(ctx, l, func(l *load) { controllerutil.RemoveFinalizer(l.Object, l.finalizer) })
 		} else {
 			_, err = q.end(ctx, l, failed(refusal(l.proof.refused)))
@@ -154,7 +154,7 @@ func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 	return false
 }
 
-// leaves reports whether a load that is none of the server's is left to other controllers: those of a vendor, or
+// leaves reports whether a load that the server has not created is left to other controllers: to a vendor's, or to
 // Velero's agents.
 func (q *admission) leaves(l *load) bool {
 	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
@@ -162,7 +162,7 @@ func (q *admission) leaves(l *load) bool {
 		q.BesideVelero && l.podLabel == "" && l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == ""
 }
 
-// storedBy returns the snapshot of a backup that has ended, "" unless an agent has written that.
+// storedBy returns the snapshot of a backup that has ended, or "" unless an agent has written it.
 func (a *Agent) storedBy(ctx context.Context, l *load) string {
 	kind, run := l.run()
 	if run == nil || l.phase() != velerov1.LoadPhaseCompleted {
@@ -191,7 +191,7 @@ func (a *Agent) sign(ctx context.Context, l *load) error {
 	return nil
 }
 
-// proofs remembers what the signatures of loads say, as long as the loads do not change. It is safe for concurrent use.
+// proofs caches the proofs of loads, until the loads change. It is safe for concurrent use.
 type proofs struct {
 	mu    sync.Mutex
 	known map[types.UID]proven
@@ -202,7 +202,7 @@ type proven struct {
 	proof   proof
 }
 
-// maxProofs is the number of loads that proofs remembers; then it begins anew.
+// maxProofs is the maximum number of cached proofs. When it is reached, the cache is emptied.
 const maxProofs = 10000
 
 func (p *proofs) of(l *load) (proof, bool) {

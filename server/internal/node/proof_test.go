@@ -31,7 +31,7 @@ func (k modelKeys) Verify(
 	return check(key), err
 }
 
-// modelBackup is the backup to which the loads of models belong.
+// modelBackup returns the backup to which the loads of models belong.
 func modelBackup() *velerov1.Backup {
 	return &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "b", UID: "uid-of-b"},
@@ -39,8 +39,8 @@ func modelBackup() *velerov1.Backup {
 	}
 }
 
-// signed makes a load one of the backup of models, with the signature of whoever creates it and, if it has a status, of
-// an agent.
+// signed makes a load belong to the backup of models. It signs the load as its creator and, if the load has a status,
+// as an agent.
 func signed[T client.Object](t *testing.T, load T) T {
 	t.Helper()
 	load.SetOwnerReferences([]metav1.OwnerReference{velerov1.ControllerRef("Backup", modelBackup())})
@@ -70,7 +70,7 @@ func TestLoadsThatNobodyStandsBehindAreRefused(t *testing.T) {
 	ended.Status.Phase = velerov1.BackupPhaseCompleted
 	for name, row := range map[string]struct {
 		load   *velerov2alpha1.DataUpload
-		status velerov1.LoadPhase // as its maker has written it
+		status velerov1.LoadPhase // as the creator has written it
 		backup *velerov1.Backup   // nil for the one of the model
 		want   velerov1.LoadPhase
 		why    string
@@ -142,7 +142,7 @@ func TestFloodOfUnsignedLoadsTakesNoPosition(t *testing.T) {
 	proven.Spec.DataMover = "mover"
 	require.NoError(t, m.store.Create(t.Context(), signed(t, proven)))
 	a := m.agents[0]
-	for range 2 { // the first enters the agent into the ledger
+	for range 2 { // the first pass registers the agent in the ledger
 		a.sync(1)
 		_, err := a.q.pass(t.Context())
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,36 +20,36 @@ import (
 )
 
 const (
-	// until the next question about a load that was not admitted, if the policy says nothing
+	// until the policy is asked again about a load, if its decision does not contain a time
 	askAgain    = 5 * time.Second
-	conflictLag = time.Second      // until the next pass after a write that another agent has overtaken, if no event comes
+	conflictLag = time.Second      // until the next pass after a write conflict with another agent, without an event
 	patience    = 10 * time.Second // with the note of another agent for a load that stays New
 	rewrite     = time.Minute      // until another reason of a waiting load is written
-	reasonsOnce = 25               // reasons that are written in one pass, so that admissions do not wait for them
+	reasonsOnce = 25               // reasons that one pass writes, so that admissions do not wait for them
 )
 
-// admission takes the New loads of the cluster whose turn is this agent's to Accepted, one pass after the other.
+// admission moves the New loads of the cluster to Accepted when it is this agent's turn, one pass after the other.
 type admission struct {
 	*Agent
-	changed chan struct{} // has room for one
+	changed chan struct{} // has a buffer of one
 	book    book
 	turns   turns
 
 	mu      sync.Mutex
-	deleted map[types.UID]time.Time // loads that were seen to be deleted
+	deleted map[types.UID]time.Time // loads whose deletion was seen
 
-	// What follows is used by the passes only.
+	// The fields below are used by passes only.
 	waiting   map[types.UID]*waiting
 	described map[types.UID]described
-	accepted  map[types.UID]string // resource version of the write of Accepted, until the cache has it
+	accepted  map[types.UID]string // resource version of the write of Accepted, until it is in the cache
 }
 
 // waiting is a New load that the policy has not admitted.
 type waiting struct {
 	reason  string
-	counts  string    // for which the policy has decided, and the number of restores that wait
+	counts  string    // for which the policy has decided, with the number of waiting restores
 	again   time.Time // to ask, even if the counts are the same
-	written time.Time // the reason
+	written time.Time // of the reason
 }
 
 func newAdmission(a *Agent) *admission {
@@ -60,7 +61,7 @@ func newAdmission(a *Agent) *admission {
 	}
 }
 
-// watch makes changes of the objects of one type lead to a pass.
+// watch triggers a pass when an object of a type changes.
 func (q *admission) watch(ctx context.Context, mgr ctrl.Manager, object client.Object) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, object)
 	if err != nil {
@@ -88,7 +89,7 @@ func (q *admission) watch(ctx context.Context, mgr ctrl.Manager, object client.O
 	return err
 }
 
-// matters reports whether a change can lead to an admission. The progress of a load cannot.
+// matters reports whether a change can lead to an admission. Progress of a load cannot.
 func (q *admission) matters(before, after any) bool {
 	old, isObject := before.(client.Object)
 	changed, _ := after.(client.Object)
@@ -130,7 +131,7 @@ func (q *admission) Start(ctx context.Context) error {
 	}
 }
 
-// pass looks at all New loads, the oldest first. It returns when to look again without an event.
+// pass processes all New loads, the oldest first. It returns the time until the next pass without an event.
 func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 	v, err := q.look(ctx)
 	if err != nil {
@@ -218,7 +219,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 	return max(0, next.Sub(q.Now())), nil
 }
 
-// unfit reports whether a New load is not to be accepted, and how it ends; end is nil for a load of another controller.
+// unfit reports whether a New load cannot be accepted, and how it ends; end is nil for a load of another controller.
 func (q *admission) unfit(l *load) (end *outcome, is bool) {
 	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
 	switch {
@@ -230,27 +231,20 @@ func (q *admission) unfit(l *load) (end *outcome, is bool) {
 		end = new(failed(q.refusal(l)))
 	case l.spec.mover == "":
 		end = new(failed(fmt.Sprintf("the node agents have no data mover for repositories of engine %q; only an agent of "+
-			"Velero can move its data", engineOf(l))))
+			"Velero can move its data", cmp.Or(l.spec.engine, velerov1.RepositoryTypeKopia))))
 	case missing != nil:
 		end = new(failed(missing.Error()))
 	}
 	return end, end != nil
 }
 
-func engineOf(l *load) velerov1.RepositoryType {
-	if l.spec.engine == "" {
-		return velerov1.RepositoryTypeKopia
-	}
-	return l.spec.engine
-}
-
 // foreign reports whether a load for which this agent has no mover belongs to another controller.
 func (q *admission) foreign(l *load) bool {
-	return l.podLabel != "" || l.spec.mover == "" && q.BesideVelero
+	return l.podLabel != "" || q.BesideVelero
 }
 
-// ask asks the policy about a load. ahead is the number of New loads that are older, and restores that of the New loads
-// of restores beside it.
+// ask calls the policy with a load. ahead is the number of older New loads. restores is the number of New loads of
+// restores beside it.
 func (q *admission) ask(ctx context.Context, v *view, l *load, ahead, restores int) (*loadsoothing.Decision, error) {
 	about := l.counted(l.node())
 	outcome, err := q.Soothing.Admit(ctx, &loadsoothing.Request{Input: loadsoothing.Input{
@@ -274,7 +268,7 @@ func retryAfter(decision *loadsoothing.Decision) time.Duration {
 	return askAgain
 }
 
-// waits returns what is known of a waiting load.
+// waits returns the entry of a waiting load.
 func (q *admission) waits(l *load) *waiting {
 	w := q.waiting[l.GetUID()]
 	if w == nil {
@@ -284,8 +278,8 @@ func (q *admission) waits(l *load) *waiting {
 	return w
 }
 
-// finish moves a load to Accepted. If the write fails, the load stays New: its note is void if the load has changed,
-// and permits the next attempt otherwise.
+// finish moves a load to Accepted. If the write fails, the load stays New. If the load has changed, its note is void;
+// otherwise the note permits the next attempt.
 func (q *admission) finish(ctx context.Context, l *load) {
 	why, err := q.backed(ctx, l)
 	if err == nil && why != "" {
@@ -305,14 +299,14 @@ func (q *admission) finish(ctx context.Context, l *load) {
 	q.Log.Info("load accepted", "kind", l.name, "name", l.GetName())
 }
 
-// note logs that a load could not be written, which must not keep others from being admitted.
+// note logs that a load could not be written. Other loads are still admitted.
 func (q *admission) note(l *load, err error) {
 	if err != nil && !superseded(err) {
 		q.Log.Warn("a New load could not be written, will try again", "kind", l.name, "name", l.GetName(), "error", err)
 	}
 }
 
-// tell writes the reasons why loads wait into their status. more is true if some are still to be written.
+// tell writes the reasons why loads wait into their statuses. more is true if some reasons remain to be written.
 func (q *admission) tell(ctx context.Context, v *view, loads []*load) (more bool) {
 	wrote := 0
 	for _, l := range loads {

@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// strangerFor is how long a load of a restore that only another agent can prepare counts as one that waits, from its
-// creation. That agent may be gone, and backups must not wait for it.
+// strangerFor is how long, from its creation, a load of a restore counts as waiting if only another agent can prepare
+// it. That agent may no longer exist, and backups must not wait for it.
 const strangerFor = time.Hour
 
-// waitingRestores are the New loads of restores that could be prepared at once.
+// waitingRestores are the New loads of restores that could be prepared now.
 type waitingRestores map[types.UID]bool
 
-// restoresWaiting returns the loads of restores that wait. A restored pod without a node in the load is known to its own
-// agent only; other agents count the load when that agent has noted why the load waits.
+// restoresWaiting returns the waiting loads of restores. If the load does not name the node of the restored pod, only
+// the agent of that node finds the pod. Other agents count the load once that agent has written the reason why it
+// waits.
 func (q *admission) restoresWaiting(ctx context.Context, v *view) waitingRestores {
 	waiting := waitingRestores{}
 	for _, l := range v.fresh {
@@ -34,7 +35,7 @@ func (q *admission) restoresWaiting(ctx context.Context, v *view) waitingRestore
 	return waiting
 }
 
-// beside returns how many wait beside a load.
+// beside returns the number of waiting restores other than a load.
 func (w waitingRestores) beside(l *load) int {
 	if w[l.GetUID()] {
 		return len(w) - 1
@@ -42,5 +43,6 @@ func (w waitingRestores) beside(l *load) int {
 	return len(w)
 }
 
-// key is the same for the same counts and the same number of restores that wait. It is never empty.
+// key returns a string that is the same for the same counts and the same number of waiting restores. It is never
+// empty.
 func (v *view) key(restores int) string { return fmt.Sprint(restores, v.counts.key()) }

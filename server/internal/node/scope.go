@@ -8,9 +8,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 )
 
-// refusal returns why these agents do not open the volume of a load, "" if they do: it is of a namespace that is not
-// theirs, or the load names what cannot exist. Nothing is read or changed for a load that is refused, in whichever
-// phase it is found.
+// refusal returns why these agents do not open the volume of a load, or "" if they do. They refuse volumes of
+// namespaces that the agents are not configured for, and loads with invalid names. Nothing is read or changed for a
+// refused load, in any phase.
 func (a *Agent) refusal(l *load) string {
 	s := &l.spec
 	for _, of := range []struct{ field, name string }{
@@ -21,7 +21,7 @@ func (a *Agent) refusal(l *load) string {
 		{"the node", l.node()}, {"the node that has accepted it", l.acceptedBy()},
 	} {
 		if of.name == "" {
-			continue // whoever needs it says so
+			continue // checked where it is needed
 		}
 		if err := kubeapi.CheckName(of.field, of.name); err != nil {
 			return err.Error()
@@ -34,14 +34,14 @@ func (a *Agent) refusal(l *load) string {
 	return ""
 }
 
-// isTurnedAway reports whether a load that has left New without these agents, or that they have accepted before they
-// were restricted, is refused, and for which reason.
+// isTurnedAway reports whether a load that is no longer New is refused, and why. Either another client has changed its
+// phase, or these agents have accepted the load before they were restricted.
 func (m *machine) isTurnedAway(l *load) (reason string, is bool) {
 	if l.phase().IsNew() || l.phase().Terminal() {
 		return "", false
 	}
 	if _, err := m.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil {
-		return "", false // it is not a load of these agents
+		return "", false // not a load of these agents
 	}
 	reason = m.refusal(l)
 	return reason, reason != ""

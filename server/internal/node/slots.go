@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// slots are the loads whose data this process moves. There are never more than the limit: a load has a slot from before
-// the write of InProgress until after the write of its end. It is safe for concurrent use.
+// slots holds the loads whose data this process moves, never more than the limit. A load has a slot from before the
+// write of InProgress until after the write of its end. slots is safe for concurrent use.
 type slots struct {
 	limit int
-	wake  func(kind string, object client.Object) // has a load reconciled
+	wake  func(kind string, object client.Object) // triggers a reconciliation of a load
 
 	mu    sync.Mutex
 	taken map[types.UID]*transfer
@@ -23,7 +23,7 @@ func newSlots(limit int) *slots {
 	return &slots{limit: limit, taken: map[types.UID]*transfer{}}
 }
 
-// take gives a load a slot, and returns nil if there is none.
+// take gives a load a slot. It returns nil if none is free.
 func (s *slots) take(l *load) *transfer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *slots) of(uid types.UID) *transfer {
 	return s.taken[uid]
 }
 
-// others returns the UIDs of the loads of a kind and a name that have a slot, without uid.
+// others returns the UIDs of the loads of a kind and a name that have a slot, except uid.
 func (s *slots) others(kind, name string, uid types.UID) []types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,8 @@ func (s *slots) release(uid types.UID) {
 	delete(s.taken, uid)
 }
 
-// end records how a transfer has ended. released is true if the transfer was dropped before: then its slot is free now.
+// end records how a transfer has ended. released is true if the transfer was dropped before, so that its slot is free
+// now.
 func (s *slots) end(uid types.UID, t *transfer, o outcome) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +91,8 @@ func (s *slots) ended(t *transfer) *outcome {
 	return t.ended
 }
 
-// drop stops the transfer of a load that was deleted, or that another client has ended. The slot is free when the
-// transfer has ended; released is true if that is the case already.
+// drop stops the transfer of a load that was deleted, or that another client has ended. The slot becomes free when the
+// transfer ends; released is true if it has ended already.
 func (s *slots) drop(uid types.UID, cause error) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

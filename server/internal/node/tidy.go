@@ -14,10 +14,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/signal"
 )
 
-// tidier removes the signals of restores from the volumes of pods that have seen them. The user of a pod often may not.
+// tidier removes the signals of restores from the volumes of pods after the pods have read them. The user of a pod
+// often lacks the permission.
 type tidier struct{ *Agent }
 
-// Reconcile looks at one pod of the node. It makes no requests, and can be repeated.
+// Reconcile processes one pod of the node. It sends no requests, and can be repeated.
 func (t *tidier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pod corev1.Pod
 	if err := t.Get(ctx, request.NamespacedName, &pod, client.UnsafeDisableDeepCopy); err != nil {
@@ -38,7 +39,7 @@ func (t *tidier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// seen returns the UID of the Restore whose signals a pod has seen, "" if there is none.
+// seen returns the UID of the Restore whose signals a pod has read, or "" if there is none.
 func seen(pod *corev1.Pod) string {
 	at := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == restoreWait })
 	done := slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {

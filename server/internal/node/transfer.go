@@ -22,12 +22,12 @@ const progressPeriod = 2 * time.Second
 var (
 	errCancelled  = errors.New("the load was canceled")
 	errDeleted    = errors.New("the load was deleted")
-	errChanged    = errors.New("somebody has changed what the load is")
+	errChanged    = errors.New("another client has changed the spec of the load")
 	errSuperseded = errors.New("another client has ended the load")
 )
 
-// start moves the data of a load in the background, closes its volume, and has the load reconciled afterwards. If the
-// agent stops before, the next process finds the load InProgress and ends it.
+// start moves the data of a load in the background, closes its volume, and then triggers a reconciliation of the load.
+// If the agent stops before the end, the next process finds the load InProgress and ends it.
 func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 	ctx, cancel := context.WithCancelCause(a.life)
 	t.cancel = cancel
@@ -39,7 +39,7 @@ func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 			t.total.Store(total)
 		})
 		if a.life.Err() != nil {
-			return // the slot is as good as free, because the process ends
+			return // no other load needs the slot, because the process ends
 		}
 		if a.slots.end(l.GetUID(), t, o) {
 			a.wakeNext(ctx)
@@ -62,7 +62,7 @@ func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, progr
 	}
 }
 
-// call has the mover move the data.
+// call calls the mover to move the data.
 func (a *Agent) call(
 	ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64),
 ) (outcome, error) {
@@ -83,8 +83,7 @@ func (a *Agent) call(
 	}
 	snapshot, err := mover.Backup(ctx, datamover.Backup{
 		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block},
-		Parent: a.parent(ctx, l), Tags: l.spec.tags,
-		Settings: l.spec.settings,
+		Parent: a.parent(ctx, l), Source: l.spec.source, Tags: l.spec.tags, Settings: l.spec.settings,
 	}, report)
 	if err != nil {
 		return outcome{}, err
@@ -95,7 +94,7 @@ func (a *Agent) call(
 	}}, nil
 }
 
-// restore has the mover restore the data of a volume.
+// restore calls the mover to restore the data of a volume.
 func (a *Agent) restore(
 	ctx context.Context, l *load, mover datamover.Mover, volume hostpath.Volume, report func(datamover.Progress),
 ) (outcome, error) {
@@ -105,7 +104,7 @@ func (a *Agent) restore(
 			restored, err = mover.Restore(ctx, datamover.Restore{
 				Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path,
 					Block: volume.Block}, Settings: l.spec.settings,
-				Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
+				Bytes: l.kind.spec(l.Object).bytes, // not the bytes of an annotation, which are the size of the volume
 			}, report)
 			return err
 		})
@@ -116,10 +115,10 @@ func (a *Agent) restore(
 	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes}, err
 }
 
-// warn logs the warnings of a mover about a load.
+// warn logs the warnings of a mover for a load.
 func (a *Agent) warn(l *load, warnings []string) {
 	for _, warning := range warnings {
-		a.Log.Warn("a data mover warns", "kind", l.name, "name", l.GetName(), "warning", warning)
+		a.Log.Warn("warning of a data mover", "kind", l.name, "name", l.GetName(), "warning", warning)
 	}
 }
 
@@ -128,7 +127,7 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 	volume := volumeOf(l)
 	loads, err := a.loads(ctx, l.kind)
 	if err != nil || volume == "" {
-		return "" // all data is read then
+		return "" // then all data is read
 	}
 	loads = slices.DeleteFunc(loads, func(other *load) bool {
 		return other.phase() != velerov1.LoadPhaseCompleted || other.spec.location != l.spec.location ||
@@ -143,7 +142,7 @@ func (a *Agent) parent(ctx context.Context, l *load) string {
 	return ""
 }
 
-// volumeOf returns what is the same for all backups of one volume: the UID of its claim, or that of the pod and the
+// volumeOf returns a key that all backups of one volume share: the UID of its claim, or the UID of the pod and the
 // name of the volume.
 func volumeOf(l *load) string {
 	if claim := l.GetLabels()[velerov1.PVCUIDLabel]; claim != "" {
@@ -155,7 +154,7 @@ func volumeOf(l *load) string {
 	return string(l.spec.pod.UID) + "/" + l.spec.volume
 }
 
-// inside does something in a volume that is a directory. Links do not lead out of it.
+// inside calls do with the directory of a volume. Links do not lead out of it.
 func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 	root, err := volume.Root()
 	if err != nil {
@@ -169,14 +168,14 @@ func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 func signalRestored(l *load, volume hostpath.Volume) error {
 	owner := metav1.GetControllerOf(l.Object)
 	if owner == nil {
-		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot learn that its volume is restored", l.name,
+		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot be notified that its volume is restored", l.name,
 			l.GetName())
 	}
 	return inside(volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
 }
 
-// signalFailed tells a pod that waits on this node that the data of its volume is not restored. If it fails to do so,
-// the pod waits until its own time-out.
+// signalFailed signals to a waiting pod on this node that the data of its volume is not restored. If that fails, the
+// pod waits until its own timeout.
 func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	owner := metav1.GetControllerOf(l.Object)
 	if !l.restore || l.podLabel != "" || owner == nil {
@@ -189,6 +188,6 @@ func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	defer func() { _ = volume.Close() }()
 	if err := inside(volume,
 		func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
-		a.Log.Warn("could not tell the pod that its volume is not restored", "name", l.GetName(), "error", err)
+		a.Log.Warn("could not notify the pod that its volume is not restored", "name", l.GetName(), "error", err)
 	}
 }

@@ -7,16 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// yieldFor is how long a position is left to the agent of an older load.
+// yieldFor is how long a position is reserved for the agent of an older load.
 const yieldFor = 5 * time.Second
 
-// turns remembers the agents to which this agent yields, so that the oldest load of the cluster gets the next position.
-// It also remembers the agents that did not use the position that they were left: they are passed over until they start
-// again.
+// turns records the agents to which this agent yields, so that the oldest load of the cluster gets the next position.
+// It also records the agents that did not use a reserved position: they are passed over until they restart.
 type turns struct {
 	away     map[string]string   // by node: the process that is away
 	yielding map[string]yielding // by node
-	now      map[string]bool     // nodes that were yielded to in this pass
+	now      map[string]bool     // nodes that this pass has yielded to
 }
 
 type yielding struct {
@@ -24,8 +23,7 @@ type yielding struct {
 	since time.Time
 }
 
-// turn returns the node of the agent that can accept a New load, or "" if this agent does not know or the load is not
-// ready.
+// turn returns the node of the agent that can accept a New load, or "" if that is not known or the load is not ready.
 func (q *admission) turn(ctx context.Context, v *view, l *load) string {
 	switch {
 	case l.podLabel != "" || l.cancelled() || q.refusal(l) != "": // any agent can take it, or end it
@@ -50,7 +48,7 @@ func (t *turns) isAway(node, process string) bool {
 	return known
 }
 
-// yield reports whether a position is left to the agent of another node, which can accept the load.
+// yield reports whether a position is reserved for the agent of another node, which can accept the load.
 func (t *turns) yield(node string, v *view, l *load) bool {
 	process, registered := v.ledger.Agents[node]
 	if !registered || t.isAway(node, process) {
@@ -76,7 +74,7 @@ func (t *turns) yield(node string, v *view, l *load) bool {
 	return true
 }
 
-// settle ends a pass. It forgets the agents to which the pass did not yield: they have used their positions.
+// settle ends a pass. It removes the agents to which the pass did not yield: they have used their positions.
 func (t *turns) settle() {
 	for node := range t.yielding {
 		if !t.now[node] {

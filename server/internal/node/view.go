@@ -17,14 +17,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
 
-// view is what one pass knows: the cache and the ledger.
+// view is a snapshot of the cache and the ledger, for one pass.
 type view struct {
 	now    time.Time
 	ledger ledger.Ledger
 	fresh  []*load // that are New, the oldest first
 	// preparing are the loads that are Accepted or Prepared.
 	preparing []*load
-	// that none of the server's runs has created, or that are being deleted with a finalizer of agents after their end
+	// not created by a run of the server, or being deleted with a finalizer of agents after their end
 	refused []*load
 	seen    map[types.UID]ledger.Seen
 	gone    map[types.UID]bool // loads that were deleted
@@ -75,7 +75,7 @@ func (q *admission) add(v *view, l *load) {
 		v.refused = append(v.refused, l)
 		return
 	case !ended && l.proof.refused != "" && (!q.BesideVelero || !q.leaves(l) || l.phase().IsNew()):
-		// otherwise it counts, as one of Velero's agents
+		// otherwise it counts, as a load of one of Velero's agents
 		v.seen[uid] = ledger.Seen{Phase: velerov1.LoadPhaseFailed, Version: l.GetResourceVersion()}
 		v.refused = append(v.refused, l)
 		return
@@ -83,7 +83,7 @@ func (q *admission) add(v *view, l *load) {
 	switch l.phase() {
 	case velerov1.LoadPhaseNew:
 		if written := q.accepted[uid]; written == "" || ledger.Newer(l.GetResourceVersion(), written) {
-			delete(q.accepted, uid) // it is New again: somebody has edited it
+			delete(q.accepted, uid) // it is New again because it was edited
 			v.fresh = append(v.fresh, l)
 		}
 	case velerov1.LoadPhaseAccepted, velerov1.LoadPhasePrepared:
@@ -92,7 +92,7 @@ func (q *admission) add(v *view, l *load) {
 	}
 }
 
-// state returns what a note means in a view.
+// state returns the state of a note in a view.
 func (q *admission) state(v *view, uid types.UID, note ledger.Note) ledger.State {
 	if q.book.isExpired(uid, note) {
 		return ledger.Void
@@ -110,7 +110,7 @@ func (v *view) permits(l *load) bool {
 	return noted && note.Version == l.GetResourceVersion()
 }
 
-// gone returns the loads that were seen to be deleted. It forgets those that no cached ledger can contain any more.
+// gone returns the loads whose deletion was seen. It drops the loads that no cached ledger can contain any more.
 func (q *admission) gone(now time.Time) map[types.UID]bool {
 	const keep = 10 * time.Minute
 	q.mu.Lock()
@@ -126,14 +126,14 @@ func (q *admission) gone(now time.Time) map[types.UID]bool {
 	return gone
 }
 
-// counted is what loads that are counted together have in common.
+// counted holds the properties by which loads are counted.
 type counted struct {
 	Kind, Node, StorageClass, Namespace, Owner string
 
 	bytes int64
 }
 
-// counted returns what a load is counted by.
+// counted returns the properties by which a load is counted.
 func (l *load) counted(node string) counted {
 	return counted{
 		Kind: l.name, Node: node, StorageClass: l.spec.storageClass, Namespace: l.spec.namespace, Owner: l.owner(),
@@ -169,5 +169,5 @@ func (c counts) list() []loadsoothing.Count {
 	})
 }
 
-// key is the same for the same counts. It is never empty.
+// key returns a string that is the same for the same counts. It is never empty.
 func (c counts) key() string { return fmt.Sprint(c.list()) }

@@ -14,13 +14,13 @@ import (
 	"github.com/cleat-dev/cleat/framework/podclaims"
 )
 
-// described is what the volume claim of a load says about the volume.
+// described holds the properties of a volume that were read from its claim.
 type described struct {
 	class string
 	bytes int64
 }
 
-// describe completes what a New load says about its volume, by its claim. A claim is read once for each load.
+// describe completes the properties of the volume of a New load from its claim. The claim is read once for each load.
 func (q *admission) describe(ctx context.Context, l *load) {
 	if l.spec.storageClass != "" && l.spec.bytes != 0 {
 		return
@@ -29,8 +29,8 @@ func (q *admission) describe(ctx context.Context, l *load) {
 	if !done {
 		var err error
 		if known, err = q.readClaim(ctx, l); err != nil {
-			q.Log.Warn("the volume claim of a load could not be read, so its policy does not know its storage class and size "+
-				"yet", "kind", l.name, "name", l.GetName(), "error", err)
+			q.Log.Warn("the volume claim of a load could not be read, so the policy gets it without storage class and "+
+				"size", "kind", l.name, "name", l.GetName(), "error", err)
 			return
 		}
 		q.described[l.GetUID()] = known
@@ -43,7 +43,7 @@ func (q *admission) describe(ctx context.Context, l *load) {
 	}
 }
 
-// readClaim reads the claim of a load. What is not known is zero.
+// readClaim reads the claim of a load. Unknown properties are zero.
 func (q *admission) readClaim(ctx context.Context, l *load) (described, error) {
 	key := l.spec.claim
 	if l.podLabel == "" {
@@ -87,7 +87,7 @@ func claimOf(pod *corev1.Pod, name string) (key types.NamespacedName) {
 	return key
 }
 
-// annotate notes on a load what was read of its claim, so that all agents count it alike.
+// annotate records the properties of the claim on a load, so that all agents count it alike.
 func annotate(l *load, of *spec) {
 	annotations := maps.Clone(l.GetAnnotations())
 	if annotations == nil {

@@ -28,8 +28,8 @@ func transitions() map[velerov1.LoadPhase][]velerov1.LoadPhase {
 	}
 }
 
-// write makes one conditional write and returns the new state. It fails with a conflict if another client has changed
-// the load since the cache has seen it.
+// write makes one conditional write and returns the new state. It fails with a conflict if the load differs from the
+// cached one.
 func (a *Agent) write(ctx context.Context, l *load, change func(*load)) (*load, error) {
 	after := l.copy()
 	change(after)
@@ -51,8 +51,8 @@ func (a *Agent) write(ctx context.Context, l *load, change func(*load)) (*load, 
 // superseded reports whether an error means that the cached state of a load was old. An event follows.
 func superseded(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// accept moves a New load to Accepted, with the label by which Velero's agents count it. A restore that was created
-// before its pod gets the UID of the pod, so that no later pod of the same name is taken for it.
+// accept moves a New load to Accepted, and sets the label by which Velero's agents count it. For a restore that was
+// created before its pod, accept records the UID of the pod, so that no later pod of the same name is mistaken for it.
 func (a *Agent) accept(ctx context.Context, l *load) (*load, error) {
 	var waiting types.UID
 	if l.bind != nil && l.spec.pod.UID == "" {
@@ -67,7 +67,7 @@ func (a *Agent) accept(ctx context.Context, l *load) (*load, error) {
 	}
 	spec := l.spec
 	after, err := a.write(ctx, l, func(l *load) {
-		l.clear(l.Object) // of what its maker may have written
+		l.clear(l.Object) // removes what the creator may have written
 		l.status.Phase, l.status.Message, l.status.AcceptedTimestamp = velerov1.LoadPhaseAccepted, "", run.Timestamp(a.Now())
 		annotate(l, &spec)
 		at := l.place(l.Object)
@@ -105,7 +105,7 @@ func mark(object client.Object, set bool) {
 	object.SetLabels(labels)
 }
 
-// outcome is how a load ends.
+// outcome describes how a load ends.
 type outcome struct {
 	phase   velerov1.LoadPhase
 	message string
@@ -113,14 +113,14 @@ type outcome struct {
 	bytes   int64   // of the volume, if Completed
 }
 
-// end writes the end of a load. What was made to expose its volume is removed before. For a load that is refused,
-// nothing else is done.
+// end writes the end of a load, after the objects that expose its volume were removed. For a refused load, nothing
+// else is done.
 func (a *Agent) end(ctx context.Context, l *load, o outcome) (*load, error) {
 	refused := l.proof.refused != "" || a.refusal(l) != ""
 	if l.proof.refused != "" {
 		o = failed(refusal(l.proof.refused))
 	}
-	if exposer := a.Exposers[l.name]; exposer != nil && !refused { // also of a New one, whose snapshot nobody else wants
+	if exposer := a.Exposers[l.name]; exposer != nil && !refused { // also of a New load: its snapshot has no other user
 		err := exposer.Release(ctx, l.copy().Object, o.phase == velerov1.LoadPhaseCompleted)
 		if final, ends := errors.AsType[*Final](err); ends {
 			o = failed(final.Error())
@@ -165,7 +165,7 @@ func (a *Agent) tellEnd(l *load) {
 	}
 }
 
-// canceled returns the outcome of a load that is canceled while it has no transfer.
+// canceled returns the outcome of a load that is canceled without a transfer.
 func canceled(l *load) outcome {
 	why := "spec.cancel was set"
 	if l.GetDeletionTimestamp() != nil {

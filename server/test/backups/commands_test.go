@@ -19,8 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptBackup_LocationCommands works with locations of both kinds as people do who know Velero's command
-// line.
+// TestAcceptBackup_LocationCommands works with locations of both kinds like users of Velero's command line.
 func TestAcceptBackup_LocationCommands(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -161,7 +160,7 @@ func TestAcceptBackup_Commands(t *testing.T) {
 		s.Must("delete", "backup", "b", "--confirm", "--wait"))
 }
 
-// secretive creates objects with secrets where people write them.
+// secretive creates objects with secrets in the usual fields.
 func secretive(s *site.Site) {
 	s.T.Helper()
 	labels := map[string]string{"app": "x"}
@@ -181,7 +180,7 @@ func secretive(s *site.Site) {
 	}))
 }
 
-// TestAcceptInstall_ClientConfig changes the configuration file that Velero's client has as well.
+// TestAcceptInstall_ClientConfig changes the configuration file that Velero's client also uses.
 func TestAcceptInstall_ClientConfig(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

@@ -51,7 +51,8 @@ func TestDeletedBackupStopsAndLeavesNoFiles(t *testing.T) {
 	s.AwaitBackup("next", velerov1.BackupPhaseCompleted)
 }
 
-// A backup that is deleted while it is Finalizing has stored all its files, and leaves none, as during its run.
+// A backup that is deleted while it is Finalizing has stored all its files, and leaves none, like a backup that is
+// deleted during its run.
 func TestBackupDeletedWhileFinalizingLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	s, g := site.NewGated(t)

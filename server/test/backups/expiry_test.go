@@ -170,7 +170,7 @@ func collectorAndSyncDisabled(t *testing.T) {
 	s.AwaitNames("copy", "later", "whole")
 }
 
-// beside returns another installation on the bucket of this one.
+// beside returns another installation that uses the bucket of this one.
 func beside(s *site.Site) *site.Site {
 	s.T.Helper()
 	other := site.New(s.T, "cleat.dev/s3")
@@ -215,7 +215,7 @@ func anotherCluster(t *testing.T) {
 	other.BeginRestore("back")
 	other.CheckRestore("back")
 
-	// Files that vanish take the Backup with them, those of other locations stay.
+	// If the files of a Backup vanish, it is deleted; Backups of other locations stay.
 	require.NoError(t, other.Client.Create(t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: "elsewhere",
 			Labels: map[string]string{"velero.io/storage-location": "other"}},
@@ -256,7 +256,7 @@ func twoClusters(t *testing.T) {
 			require.Equal(t, name, one.AwaitBackup(name, velerov1.BackupPhaseCompleted).Name)
 		}
 	}
-	// Each deletes one that the other has made.
+	// Each deletes a backup of the other.
 	s.Must("backup", "delete", "b-0", "--confirm", "--wait")
 	other.Must("backup", "delete", "a-0", "--confirm", "--wait")
 	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return strings.HasSuffix(name, "-0") })
@@ -315,7 +315,7 @@ func bucketWithOtherThings(t *testing.T) {
 		"(half)", "never-began",
 		"want the name of the directory", `3 because the cluster that makes the backup has not finished it`)
 
-	// A look without a change writes nothing, a change one line.
+	// A pass without a change writes nothing, a change one line.
 	var synced velerov1.BackupStorageLocation
 	pass := func() {
 		require.NoError(t, other.Client.Get(t.Context(), other.Key("default"), &synced))

@@ -58,7 +58,7 @@ func (s *hookSite) pod(name string, annotations ...string) {
 	require.NoError(s.T, s.kubelet.Run(s.T.Context(), s.Shop, name, true))
 }
 
-// did returns what the hooks of a pod have appended to the file "did".
+// did returns the lines that the hooks of a pod have appended to the file "did".
 func (s *hookSite) did(namespace, pod string) []string {
 	s.T.Helper()
 	content, err := os.ReadFile(filepath.Join(s.kubelet.Dir(namespace, pod), "did"))
@@ -145,7 +145,7 @@ func testBackupHooks(t *testing.T) {
 	messages := s.Messages("hooked")
 	for _, text := range []string{
 		"broken: exit code 3: no space left", "message: /not backed up, because of its pre hook", "lax: exit code 4",
-		"hangs: not done in time: it was given 2s",
+		"hangs: not done in time: the limit is 2s",
 		"forks: not done in time", `no container \"none\", only [\"app\" \"side\"]`,
 	} {
 		require.Contains(t, messages, text)
@@ -162,7 +162,7 @@ func testBackupHooks(t *testing.T) {
 		"Timeout: 1m0s")
 }
 
-// blockOf returns the annotations of a pod whose hooks note in the same order as those of others what they do.
+// blockOf returns the annotations of a pod whose hooks append to the same file as the hooks of other pods.
 func blockOf(name, pre string) []string {
 	return []string{
 		"pre.hook.backup.velero.io/command", shell("echo pre-" + name + " >> ../order" + pre),
@@ -184,7 +184,7 @@ func (s *hookSite) beginBlock(name string, pods ...string) {
 	}))
 }
 
-// awaitOrder waits until the hooks of all pods have noted what they do.
+// awaitOrder waits until the hooks of all pods have appended their lines.
 func (s *hookSite) awaitOrder(want ...string) {
 	s.T.Helper()
 	s.Eventually("the hooks "+strings.Join(want, ", "), func(context.Context) (bool, error) {
@@ -193,7 +193,7 @@ func (s *hookSite) awaitOrder(want ...string) {
 	})
 }
 
-// testHooksOfABlock shows that the hooks of a block are around all of its pods.
+// testHooksOfABlock shows that the hooks of a block run before and after all of its pods.
 func testHooksOfABlock(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -206,7 +206,7 @@ func testHooksOfABlock(t *testing.T) {
 	s.awaitOrder("pre-a", "pre-b", "post-a", "post-b")
 }
 
-// testHooksOfACancelledBackup cancels a backup while a pre hook runs: what the pre hooks have stopped goes on.
+// testHooksOfACancelledBackup cancels a backup while a pre hook runs: the post hooks still run.
 func testHooksOfACancelledBackup(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -222,8 +222,8 @@ func testHooksOfACancelledBackup(t *testing.T) {
 	s.awaitOrder("pre-a", "pre-b", "post-a", "post-b")
 }
 
-// testHooksOfAnInterruptedBackup kills the server while a pre hook runs. The next one begins the backup anew, with its
-// hooks.
+// testHooksOfAnInterruptedBackup kills the server while a pre hook runs. The next server begins the backup again, with
+// its hooks.
 func testHooksOfAnInterruptedBackup(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -250,7 +250,7 @@ func (s *hookSite) backupPods() {
 	s.AwaitBackup("pods", velerov1.BackupPhaseCompleted)
 }
 
-// restorePods begins a restore of the pods into a namespace, which it returns when they exist.
+// restorePods begins a restore of the pods into a namespace, and returns its name when the pods exist.
 func (s *hookSite) restorePods(name string, hooks ...velerov1.RestoreResourceHookSpec) (namespace string) {
 	s.T.Helper()
 	namespace = s.Shop + "-" + name
@@ -298,7 +298,7 @@ func execHook(line string, change func(*velerov1.ExecRestoreHook)) velerov1.Rest
 	return velerov1.RestoreResourceHook{Exec: hook}
 }
 
-// testRestoreHooks restores pods that start when other work is done, late, never, or that are deleted.
+// testRestoreHooks restores pods that start after other work, late, or never, or that are deleted.
 func testRestoreHooks(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -322,7 +322,7 @@ func testRestoreHooks(t *testing.T) {
 	}, velerov1.RestoreResourceHookSpec{Name: "source", IncludedNamespaces: []string{s.Shop},
 		PostHooks: []velerov1.RestoreResourceHook{execHook("wrong", nil)}})
 
-	// The server restores and backs up other things meanwhile.
+	// The server runs other restores and backups meanwhile.
 	s.BeginBackup("other")
 	s.AwaitBackup("other", velerov1.BackupPhaseCompleted)
 	s.start(ns, false, "web", "annotated", "lost", "hangs")
@@ -343,7 +343,7 @@ func testRestoreHooks(t *testing.T) {
 	for _, text := range []string{
 		"was not run in pod " + ns + "/never: its container was not running within 3s (waitTimeout)",
 		`the pod has no container "none", only ["app" "side"]`,
-		"failed in pod " + ns + "/hangs: not done in time: it was given 2s", "was not run in pod " + ns +
+		"failed in pod " + ns + "/hangs: not done in time: the limit is 2s", "was not run in pod " + ns +
 			"/deleted: the pod was deleted",
 	} {
 		require.Contains(t, messages, text)
@@ -358,7 +358,7 @@ func testRestoreHooks(t *testing.T) {
 		"Continue Exec timeout: 30s Wait timeout: <none> Wait for ready: false")
 }
 
-// testHaltedHooks has a hook fail with onError Fail: no other hook of the restore begins.
+// testHaltedHooks has a hook that fails with onError Fail: no other hook of the restore begins.
 func testHaltedHooks(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)
@@ -378,7 +378,7 @@ func testHaltedHooks(t *testing.T) {
 	require.Contains(t, messages, "/waits: a hook with onError Fail has failed before")
 }
 
-// testHooksOfAKilledServer kills the server while one hook has ended, one runs and one waits. The next server runs the
+// testHooksOfAKilledServer kills the server when one hook has ended, one runs and one waits. The next server runs the
 // last one, and none twice.
 func testHooksOfAKilledServer(t *testing.T) {
 	t.Parallel()
@@ -414,7 +414,7 @@ func testHooksOfAKilledServer(t *testing.T) {
 	require.Contains(t, messages, "/runs was running when the server was stopped")
 }
 
-// testCancelledHooks cancels a restore that waits for nothing but a hook, and deletes another one.
+// testCancelledHooks cancels a restore that waits only for a hook, and deletes another one.
 func testCancelledHooks(t *testing.T) {
 	t.Parallel()
 	s := newHookSite(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptBackup_KillServerAtEveryPhase kills the server with SIGKILL between any two writes that it makes to the API
-// server or to S3 during a backup, a restore and a deletion. The next server must complete what was in progress, and
+// TestAcceptBackup_KillServerAtEveryPhase kills the server with SIGKILL between any two of its writes to the API
+// server or to S3 during a backup, a restore and a deletion. The next server must complete the work in progress, and
 // the bucket must hold complete backups only.
 func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	courses := map[string]struct {
-		writes  []string // resources that are written to
-		least   int      // number of writes that the course makes at least
+		writes  []string // written resources
+		least   int      // minimum number of writes of the course
 		prepare func(*site.Site, string)
 		begin   func(*site.Site, string)
 		check   func(*site.Site, string)
@@ -73,12 +73,12 @@ func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	}
 }
 
-// heldOrDone waits until a write is held and returns it, or until the course is done.
+// heldOrDone waits until a write is held and returns it, or until the course has ended.
 func heldOrDone(s *site.Site, hit <-chan string, id, course string) (held string) {
 	s.T.Helper()
 	s.Eventually("a write is held or the course is done", func(ctx context.Context) (bool, error) {
 		done, err := s.Done(ctx, id, course)
-		select { // even if it is done: the server goes on while its write is held
+		select { // even if the course has ended: the server continues while its write is held
 		case held = <-hit:
 			return true, nil
 		default:

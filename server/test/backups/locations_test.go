@@ -20,8 +20,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptBackup_Locations shows what a server does with locations that are read-only, whose credentials change, of
-// which there are several, and of which one is the default.
+// TestAcceptBackup_Locations shows the behavior of a server with read-only locations, locations whose credentials
+// change, several locations, and a default one.
 func TestAcceptBackup_Locations(t *testing.T) {
 	t.Parallel()
 	t.Run("read-only", readOnlyLocation)
@@ -70,8 +70,7 @@ func readOnlyLocation(t *testing.T) {
 	require.NotEmpty(t, s.Files("restores/back"), "what a restore has stored stays")
 }
 
-// setCredential writes the keys of the S3 server into a Secret, with another secret key than the right one if it is
-// wrong.
+// setCredential writes the keys of the S3 server into a Secret, with an invalid secret key if wrong is set.
 func setCredential(s *site.Site, name string, wrong bool) {
 	s.T.Helper()
 	key := s.Cluster.S3.SecretKey
@@ -100,8 +99,8 @@ func awaitLocation(s *site.Site,
 	return location
 }
 
-// credentialFiles returns the contents of the files with credentials of a location, and requires that others cannot
-// read them. The server may remove some meanwhile.
+// credentialFiles returns the contents of the files with credentials of a location, and requires that only their owner
+// can read them. The server may remove some meanwhile.
 func credentialFiles(s *site.Site, scratch, location string) (contents []string) {
 	s.T.Helper()
 	visit := func(path string, entry fs.DirEntry) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptBackup_RelatedItems backs up by label what shares volumes with something else. What an item needs comes
-// with it; a pod that only mounts the same claim does not, unless the selector selects it or an action relates it.
+// TestAcceptBackup_RelatedItems backs up by label items that share volumes with others. The items that an item needs
+// are included; a pod that only mounts the same claim is not, unless the selector selects it or an action relates it.
 func TestAcceptBackup_RelatedItems(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

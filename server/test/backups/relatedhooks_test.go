@@ -46,7 +46,7 @@ func TestAcceptBackup_RelatedItemsHaveNoHooks(t *testing.T) {
 	require.Equal(t, []string{"cron"}, s.did(s.Shop, "cron"))
 }
 
-// sharedClaim creates a claim in the shop that is bound to a volume, which has the name of the shop.
+// sharedClaim creates a claim in the shop that is bound to a volume with the name of the shop.
 func (s *hookSite) sharedClaim(name string) {
 	s.T.Helper()
 	size, none := corev1.ResourceList{"storage": resource.MustParse("1Gi")}, ""
@@ -76,7 +76,7 @@ func (s *hookSite) sharedClaim(name string) {
 	})
 }
 
-// podWithClaim creates a running pod of the shop that mounts a claim. Its hook notes its name.
+// podWithClaim creates a running pod of the shop that mounts a claim. Its hook appends its name.
 func (s *hookSite) podWithClaim(name, claim string) {
 	s.T.Helper()
 	pod := &corev1.Pod{

@@ -24,7 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
-// report is what was found at the end.
+// report holds the results at the end.
 type report struct {
 	work  string
 	ended map[string]int // "backups Completed"
@@ -50,7 +50,7 @@ func (r *report) breach(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf(format, args...))
 }
 
-// check waits until all that the load created has ended, and compares custom resources, bucket and cluster.
+// check waits until all objects of the load have ended, and compares custom resources, bucket and cluster.
 func check(ctx context.Context, s *site, l *load) (*report, error) {
 	r := &report{work: s.work, ended: map[string]int{}}
 	var backups velerov1.BackupList
@@ -157,7 +157,7 @@ func countConfigMaps(path string) (found int, err error) {
 	}
 }
 
-// checkRestore checks that a restore has ended well and that the config maps of its backup are there. One that was
+// checkRestore checks that a restore has ended well and that the config maps of its backup exist. A restore that was
 // created while the location was not available fails validation, as with Velero.
 func (s *site) checkRestore(ctx context.Context, r *velerov1.Restore) error {
 	if r.Status.Phase == velerov1.RestorePhaseFailedValidation &&
@@ -185,8 +185,8 @@ func (s *site) checkRestore(ctx context.Context, r *velerov1.Restore) error {
 	return nil
 }
 
-// checkOperations reports operations that go on although nobody waits for them, and those that are still recorded as
-// open.
+// checkOperations reports operations that continue although no object waits for them, and operations that are still
+// recorded as open.
 func (r *report) checkOperations(ctx context.Context, s *site) {
 	var journals corev1.ConfigMapList
 	err := wait.PollUntilContextTimeout(ctx, time.Second, endTimeout, true, func(ctx context.Context) (bool, error) {
@@ -215,7 +215,7 @@ func (r *report) checkOperations(ctx context.Context, s *site) {
 }
 
 // checkStrangers reports folders of backups that are not in the cluster. An S3 server that was killed may leave an
-// empty folder, which is no object.
+// empty folder, which is not an object.
 func (r *report) checkStrangers(s *site, backups []velerov1.Backup) {
 	folders, err := os.ReadDir(s.folder)
 	if err != nil {

@@ -29,7 +29,7 @@ type faults struct {
 // fault is a kind of fault. inject may block until the fault has ended.
 type fault struct {
 	name   string
-	most   time.Duration // how long it lasts at most; 0 if it takes no time
+	most   time.Duration // its maximum duration; 0 if it takes no time
 	inject func(ctx context.Context, v *server, lasts time.Duration)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
-// inFlight is the number of backups, and of restores, that the load keeps unfinished.
+// inFlight is the number of backups, and of restores, that the load keeps in progress.
 const inFlight = 12
 
 // load creates backups, restores them and deletes them, faster than they end.
@@ -31,7 +31,7 @@ func newLoad(s *site, random *rand.Rand) *load {
 	return &load{site: s, random: random, restored: map[string]bool{}}
 }
 
-// run creates objects until ctx ends. Its requests meet no fault, so any error is one of the test.
+// run creates objects until ctx ends. Its requests bypass all faults, so any error is an error of the test.
 func (l *load) run(ctx context.Context) {
 	for pause(ctx, 300*time.Millisecond) {
 		if err := l.step(ctx); err != nil && ctx.Err() == nil {
@@ -114,8 +114,8 @@ func (l *load) remove(ctx context.Context, backup string) error {
 	return l.site.client.Create(ctx, deletionOf(backup))
 }
 
-// removeAgain requests the deletion of a backup again if the request has failed: a server refuses one for a location
-// that is not available, and keeps the backup if a plugin was killed that it called for an item.
+// removeAgain requests the deletion of a backup again if the request has failed. A server refuses a deletion if the
+// location is not available, and keeps the backup if a plugin was killed in a call for one of its items.
 func (l *load) removeAgain(ctx context.Context, backup string) error {
 	request := deletionOf(backup)
 	err := l.site.client.Get(ctx, client.ObjectKeyFromObject(request), request)

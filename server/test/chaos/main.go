@@ -104,7 +104,7 @@ func run(ctx context.Context, o options) (err error) {
 	return errors.Join(rules.broken(), report.err())
 }
 
-// show shows the progress where a person looks.
+// show shows the progress to the user.
 func show(ctx context.Context, lasts time.Duration, l *load, f *faults) {
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
 		return
@@ -126,7 +126,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// print prints what was done and how it ended.
+// print prints the actions and the results.
 func (r *report) print(f *faults) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, name := range f.names() {

@@ -22,7 +22,7 @@ type rules struct {
 	errs    []error
 }
 
-// follow starts a watch that no fault reaches.
+// follow starts a watch that bypasses all faults.
 func follow(ctx context.Context, c client.WithWatch) (*rules, error) {
 	r := &rules{known: map[string]*velerov1.Backup{}}
 	w, err := c.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(roundtrip.Namespace))
@@ -87,12 +87,12 @@ func running(b *velerov1.Backup) bool {
 	return b.Status.Phase == velerov1.BackupPhaseReadyToStart || b.Status.Phase == velerov1.BackupPhaseInProgress
 }
 
-// order returns the place of a phase in the life of a backup.
+// order returns the position of a phase in the life of a backup.
 func order(phase velerov1.BackupPhase) int {
 	switch phase {
 	case "", velerov1.BackupPhaseNew:
 		return 0
-	case velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart: // one that cannot start yet goes back to the queue
+	case velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart: // a backup that cannot start yet returns to the queue
 		return 1
 	case velerov1.BackupPhaseInProgress:
 		return 3
@@ -111,7 +111,7 @@ func overlap(a, b *velerov1.Backup) bool {
 		func(name string) bool { return slices.Contains(b.Spec.IncludedNamespaces, name) })
 }
 
-// broken returns the rules that were broken.
+// broken returns the broken rules.
 func (r *rules) broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

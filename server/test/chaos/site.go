@@ -34,7 +34,7 @@ const (
 // space returns the name of the n-th namespace.
 func space(n int) string { return fmt.Sprintf("shop-%d", n) }
 
-// site is two servers, and what they talk to through proxies.
+// site consists of two servers, and of the API server and S3 that they reach through proxies.
 type site struct {
 	client  client.WithWatch // reaches the API server without a proxy
 	folder  string           // of the backups in the bucket
@@ -111,10 +111,10 @@ func (s *site) connect(kubeconfig string) error {
 	return err
 }
 
-// operationsDir returns the directory in which the plugins keep their operations.
+// operationsDir returns the directory in which the plugins store their operations.
 func operationsDir(work string) string { return filepath.Join(work, "operations") }
 
-// fill creates the objects that are backed up.
+// fill creates the objects to back up.
 func (s *site) fill(ctx context.Context) error {
 	for n := range namespaces {
 		if err := s.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space(n)}}); err != nil {
@@ -159,15 +159,15 @@ func (s *site) close() {
 	s.s3.close()
 }
 
-// server is a process of the server that is started again when it has ended, as by a Deployment.
+// server is a process of the server that is restarted after its end, as by a Deployment.
 type server struct {
 	start func() (*exec.Cmd, error)
 	ended chan struct{} // closed when keep has returned
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd // nil while no process runs
+	cmd     *exec.Cmd // nil if no process runs
 	stopped bool
-	exits   int // without a signal from here
+	exits   int // without a signal from this process
 	killed  bool
 }
 

@@ -38,7 +38,7 @@ func (c *Cluster) AccountKubeconfig(t testing.TB, namespace, account string) str
 	return path
 }
 
-// token asks the API server for a token of a service account.
+// token requests a token of a service account from the API server.
 func (c *Cluster) token(t testing.TB, namespace, account string) (string, error) {
 	ca, err := os.ReadFile(c.CAFile)
 	if err != nil {

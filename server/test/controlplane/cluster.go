@@ -25,7 +25,8 @@ type Options struct {
 	// APIServerFlags and ControllerManagerFlags are added to the flags of
 	// kube-apiserver and kube-controller-manager.
 	APIServerFlags, ControllerManagerFlags []string
-	// CSISocket is that of a CSI driver for whose volumes the cluster has controllers, which Do starts; "" for none.
+	// CSISocket is the socket of a CSI driver. For its volumes the cluster has controllers, which Do starts; "" for
+	// none.
 	CSISocket string
 	// Log receives the progress of the first build and the output of components
 	// that exit unexpectedly. nil means os.Stderr.
@@ -39,7 +40,7 @@ const (
 	ControllerManager = "kcm"
 	S3Server          = "s3"
 
-	// Scheduler and NodeMachine are there with Options.Node. A node that is started again has another PID than Node says.
+	// Scheduler and NodeMachine exist with Options.Node. After a restart, the PID of the node differs from Node.PID.
 	Scheduler   = "scheduler"
 	NodeMachine = "node"
 
@@ -59,13 +60,13 @@ type S3 struct {
 	CAFile    string `json:"caFile"` // PEM; empty if the endpoint is http
 }
 
-// Node says where the parts of the node of Options.Node are. Its namespaces are its own: nsenter runs a program in
-// them, and pods reach the API server and S3 only. What runs on the node without a network namespace of its own uses
-// the same addresses as on the machine.
+// Node describes the node of Options.Node. It has its own namespaces: nsenter runs a program in them, and pods reach
+// the API server and S3 only. Programs on the node without a network namespace of their own use the same addresses as
+// on the machine.
 type Node struct {
 	Name       string `json:"name"`
 	PID        int    `json:"pid"`        // of the first process of its namespaces
-	Kubelet    string `json:"kubelet"`    // the directory that is /var/lib/kubelet there, without what is mounted in it
+	Kubelet    string `json:"kubelet"`    // the directory of /var/lib/kubelet on the node, without the mounts in it
 	S3Endpoint string `json:"s3Endpoint"` // URL, for pods
 	Containerd string `json:"containerd"` // socket
 	Ctr        string `json:"ctr"`        // the client of containerd
@@ -151,7 +152,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	keep := context.AfterFunc(ctx, func() { c.in.Close() })
 	reply := struct {
 		*Cluster
-		NoNode string // why
+		NoNode string // the reason
 	}{Cluster: c}
 	err = c.out.Decode(&reply)
 	if !keep() {
@@ -201,8 +202,8 @@ func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 	return nil
 }
 
-// Stop stops the cluster and waits until its processes have exited and its files are removed. It leaves a cluster alone
-// that other packages use. A second call does nothing and returns the same error.
+// Stop stops the cluster and waits until its processes have exited and its files are removed. It does not stop a
+// cluster that other packages use. A second call does nothing and returns the same error.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +220,7 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// lastLines is a writer that passes everything on and keeps the end for errors.
+// lastLines is a writer that passes its input on and keeps the end for errors.
 type lastLines struct {
 	next io.Writer
 	mu   sync.Mutex

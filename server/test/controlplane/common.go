@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// These are environment variables with the path of a file that describes a running cluster, as "localcluster run
-// -record" writes it. "make test" sets them.
+// These environment variables have the path of a file that describes a running cluster, in the format of "localcluster
+// run -record". "make test" sets them.
 const (
 	commonVariable  = "CLEAT_TEST_CLUSTER"
 	serversVariable = "CLEAT_TEST_SERVERS"

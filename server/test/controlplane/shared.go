@@ -15,11 +15,12 @@ import (
 type Shared struct {
 	// Options configure the cluster.
 	Options Options
-	// Common lets the tests share a cluster with other packages, where one is offered ("make test" does). They have to be
-	// content with namespaces and buckets of their own, the definitions of this module's custom resources, and no Options.
+	// Common lets the tests share a cluster with other packages, where one is offered ("make test" does). The tests
+	// must use only namespaces and buckets of their own, the definitions of this module's custom resources, and no
+	// Options.
 	Common bool
-	// Servers lets the tests share another cluster, on which packages run servers that may create objects outside of
-	// namespaces under names of their own. The rest is as with Common.
+	// Servers lets the tests share another cluster, on which packages run servers that may create cluster-scoped
+	// objects under names of their own. Otherwise it is like Common.
 	Servers bool
 
 	once    sync.Once
@@ -28,9 +29,8 @@ type Shared struct {
 	err     error
 }
 
-// Main runs the tests of a package, stops the cluster if one was started, and
-// returns the exit code for os.Exit. Clients of a cluster have small heaps and
-// plenty of garbage: like its components, the tests collect it less often.
+// Main runs the tests of a package, stops the cluster if one was started, and returns the exit code for os.Exit.
+// Clients of a cluster have small heaps and much garbage: like its components, the tests collect it less often.
 func (s *Shared) Main(m *testing.M) int {
 	debug.SetGCPercent(400)
 	return max(m.Run(), s.Stop())
@@ -39,7 +39,7 @@ func (s *Shared) Main(m *testing.M) int {
 // Stop stops the cluster, if one was started, and returns 1 if that fails. Main calls it. A package with several
 // clusters calls it for the others, after Main.
 func (s *Shared) Stop() int {
-	s.once.Do(func() {}) // no test may start it any more
+	s.once.Do(func() {}) // no test may start it after this
 	if s.cluster == nil || !s.own {
 		return 0
 	}
@@ -50,7 +50,7 @@ func (s *Shared) Stop() int {
 	return 0
 }
 
-// offered returns the environment variable that may name a cluster which the tests share with other packages.
+// offered returns the environment variable that may name a shared cluster.
 func (s *Shared) offered() string {
 	switch {
 	case s.Common:
@@ -61,8 +61,8 @@ func (s *Shared) offered() string {
 	return ""
 }
 
-// Get returns the package's cluster. It skips t under -short, and where a node that
-// Options want cannot run. It fails t if the cluster does not start.
+// Get returns the package's cluster. It skips t under -short, and if Options require a node that cannot run. It fails
+// t if the cluster does not start.
 func (s *Shared) Get(t testing.TB) *Cluster {
 	t.Helper()
 	cluster, err := s.Find(t)
@@ -72,8 +72,8 @@ func (s *Shared) Get(t testing.TB) *Cluster {
 	return cluster
 }
 
-// Find is Get for tests that can do without a node: where the one that Options want
-// cannot run, it returns an error, which wraps ErrNoNode.
+// Find is like Get for tests that do not require a node: if Options require one that cannot run, it returns an error
+// that wraps ErrNoNode.
 func (s *Shared) Find(t testing.TB) (*Cluster, error) {
 	t.Helper()
 	if testing.Short() {

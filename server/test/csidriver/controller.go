@@ -21,11 +21,12 @@ import (
 
 // Parameters of a VolumeSnapshotClass or a StorageClass.
 const (
-	// MadeWith is a file without which a snapshot is not made, or a volume that is not made of a snapshot.
+	// MadeWith is a file. Without it, a snapshot is not made, and neither is a volume that is not made from a
+	// snapshot.
 	MadeWith = "madeWith"
-	// ReadyWith is a file without which a snapshot is not ready to use.
+	// ReadyWith is a file. Without it, a snapshot is not ready to use.
 	ReadyWith = "readyWith"
-	// OwnedBy is the user who alone may read a new volume that is not made of a snapshot.
+	// OwnedBy is the only user who may read a new volume that is not made from a snapshot.
 	OwnedBy = "ownedBy"
 )
 
@@ -129,7 +130,7 @@ func (d *Driver) CreateSnapshot(
 	return &csi.CreateSnapshotResponse{Snapshot: made}, err
 }
 
-// size returns the size of a block volume. That of a directory is not known, it is what tests ask for.
+// size returns the size of a block volume. For a directory, it returns the size that tests request.
 func (d *Driver) size(volume string) int64 {
 	if device, err := os.Stat(filepath.Join(d.Volume(volume), deviceFile)); err == nil {
 		return device.Size()
@@ -205,7 +206,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// copyTo copies a directory with all that its files have. Whoever looks sees it whole or not at all.
+// copyTo copies a directory with all metadata of its files, atomically for readers.
 func copyTo(from, to string) error {
 	part := to + ".part"
 	if err := os.RemoveAll(part); err != nil {

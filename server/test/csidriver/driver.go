@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// Name is the name under which Kubernetes knows the driver.
+// Name is the name of the driver in Kubernetes.
 const Name = "directories.cleat.dev"
 
 // Driver is a CSI driver whose volumes are directories. The zero value with a Dir is ready to use.
@@ -29,7 +29,7 @@ type Driver struct {
 
 	node    *controlplane.Cluster // with the node of ServeNode
 	mu      sync.Mutex
-	devices map[string]*os.File // that are published, by target
+	devices map[string]*os.File // published devices, by target
 }
 
 // Serve serves the driver on a socket until stop is called.

@@ -17,11 +17,12 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// StorageClass is the name of the class whose volumes are those of the driver.
+// StorageClass is the name of the class of the driver's volumes.
 const StorageClass = "directories"
 
-// Install makes a cluster know snapshots and the volumes of the driver, which listens on the CSISocket of the cluster's
-// options, and starts the controllers. c must know the types of apiextensions.k8s.io and storage.k8s.io.
+// Install installs the definitions of snapshots and the driver in a cluster, and starts the controllers. The driver
+// listens on the CSISocket of the cluster's options. The scheme of c must have the types of apiextensions.k8s.io and
+// storage.k8s.io.
 func Install(ctx context.Context, cluster *controlplane.Cluster, c client.Client) error {
 	objects, err := definitions(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func Install(ctx context.Context, cluster *controlplane.Cluster, c client.Client
 	return nil
 }
 
-// definitions reads the definitions of snapshots from the module that has their types.
+// definitions reads the definitions of snapshots from the module with their types.
 func definitions(ctx context.Context) ([]client.Object, error) {
 	const module = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()

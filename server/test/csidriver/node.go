@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// kubelet is where the node has controlplane.Node.Kubelet.
+	// kubelet is the path of controlplane.Node.Kubelet on the node.
 	kubelet = "/var/lib/kubelet"
-	// socket is that of the driver, below kubelet.
+	// socket is the socket of the driver, below kubelet.
 	socket = "plugins/directories/csi.sock"
 	// deviceFile is the content of a block volume, in its directory.
 	deviceFile = "device"
 )
 
 // ServeNode serves the driver for the kubelet of a cluster's node, and registers it there, until stop is called.
-// Volumes must be in the cluster's directory, as those that a test leaves mounted are removed with it.
+// Volumes must be in the cluster's directory, because mounted volumes that a test leaves are removed with it.
 func (d *Driver) ServeNode(cluster *controlplane.Cluster) (stop func(), err error) {
 	if !strings.HasPrefix(d.Dir, cluster.Dir+"/") {
 		return nil, fmt.Errorf("the volumes of the driver are in %s, want a directory in that of the cluster, %s", d.Dir,
@@ -55,7 +55,7 @@ func (d *Driver) ServeNode(cluster *controlplane.Cluster) (stop func(), err erro
 	return func() { stopRegistration(); stopDriver() }, nil
 }
 
-// registrar tells the kubelet of the driver.
+// registrar announces the driver to the kubelet.
 type registrar struct {
 	registration.UnimplementedRegistrationServer
 }
@@ -154,7 +154,7 @@ func (d *Driver) NodeUnpublishVolume(
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-// onMachine returns where the machine has a path of the node.
+// onMachine returns the path on the machine of a path on the node.
 func (d *Driver) onMachine(path string) (string, error) {
 	below, err := filepath.Rel(kubelet, path)
 	if err != nil || !filepath.IsLocal(below) {
@@ -171,7 +171,8 @@ func (d *Driver) onNode(ctx context.Context, program string, args ...string) err
 	return nil
 }
 
-// attach makes a block device of a file. It vanishes when nobody has it open any more, whatever ends this process.
+// attach makes a block device from a file. It vanishes when no process has it open any more, however this process
+// ends.
 func (d *Driver) attach(file, target string) (string, error) {
 	made, err := exec.Command("losetup", "--find", "--show", file).Output()
 	if err != nil {
@@ -187,7 +188,7 @@ func (d *Driver) attach(file, target string) (string, error) {
 	return device, nil
 }
 
-// detach gives up a block device, if there is one.
+// detach removes a block device, if there is one.
 func (d *Driver) detach(target string) error {
 	opened := d.devices[target]
 	delete(d.devices, target)

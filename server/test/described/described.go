@@ -15,9 +15,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 )
 
-// Compare compares the stored manifest of a backup with one that it makes of the archive. It returns the number of
-// items of the stored one, and the items that are different or only in one of them, except for what no archive says:
-// how an item came into the backup, and what actions have requested for it. An item that does not say how it came in is
+// Compare compares the stored manifest of a backup with one that it makes from the archive. It returns the number of
+// items of the stored one, and the items that differ or are only in one of them, except for information that is not in
+// an archive: how an item came into the backup, and what actions have requested for it. An item without the former is
 // a difference as well.
 func Compare(
 	ctx context.Context, backup string, archive, stored io.Reader,
@@ -58,7 +58,7 @@ func Compare(
 	return items, differences, nil
 }
 
-// plain returns what an archive says of the items of a manifest.
+// plain returns the information about the items of a manifest that an archive has, too.
 func plain(of *manifest.Manifest) map[string]manifest.Item {
 	items := map[string]manifest.Item{}
 	for item := range of.Items() {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxHops is how many functions a walk may pass through.
+// maxHops is the maximum number of functions in a walk.
 const maxHops = 15
 
 // hop is one row of a walk in ARCHITECTURE.md.
@@ -23,7 +23,7 @@ type hop struct {
 	next     string // the identifier by which the function reaches the next hop; empty in the last row
 }
 
-// row matches a row of a walk: number, file, function, the identifier that leads on, what happens.
+// row matches a row of a walk: number, file, function, the identifier that leads on, and the description.
 var row = regexp.MustCompile("^\\| *\\d+ *\\| *`([^`]+\\.go)` *\\| *`([^`]+)` *\\| *(?:`([^`]+)`|-) *\\|[^|]+\\|$")
 
 func TestWalksOfTheArchitectureMatchTheCode(t *testing.T) {

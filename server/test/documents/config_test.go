@@ -81,7 +81,7 @@ func readKeys(t *testing.T) (keys []key) {
 	return keys
 }
 
-// merge returns the definition with what stands beside the reference to it.
+// merge returns the definition, merged with the keys beside the reference to it.
 func merge(s, definition *schema) *schema {
 	merged := *definition
 	if s.Description != "" {
@@ -93,7 +93,7 @@ func merge(s, definition *schema) *schema {
 	return &merged
 }
 
-// value describes the values that a key may have.
+// value describes the valid values of a key.
 func (s *schema) value() string {
 	switch {
 	case s.Const != nil:

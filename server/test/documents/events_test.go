@@ -160,7 +160,7 @@ func recordedReasons(source sourceFile, function *ast.FuncDecl) (arguments []ast
 	return arguments
 }
 
-// resolve returns the reasons that an argument can stand for.
+// resolve returns the possible reasons in an argument.
 func resolve(
 	argument ast.Expr, directory string, function *ast.FuncDecl, constants map[string]string,
 ) (reasons []string) {
@@ -173,7 +173,7 @@ func resolve(
 		if text, ok := constants[directory+"."+e.Name]; ok {
 			return []string{text}
 		}
-		ast.Inspect(function.Body, func(n ast.Node) bool { // the values that the variable gets
+		ast.Inspect(function.Body, func(n ast.Node) bool { // the values of the variable
 			assignment, ok := n.(*ast.AssignStmt)
 			if !ok {
 				return true
@@ -192,7 +192,7 @@ func resolve(
 		if e.Sel.Name != "Reason" {
 			return nil
 		}
-		for name, text := range constants { // of a notice of an operation, or of a backup that the queue sets aside
+		for name, text := range constants { // of a notice of an operation, or of a backup that waits for its location
 			isNotice := path.Dir(name) == "server/internal/engine" && strings.HasPrefix(text, "Operation")
 			isAside := strings.HasSuffix(name, "backupqueue.reasonLocation")
 			switch path.Base(directory) {

@@ -59,7 +59,7 @@ func exists(paths map[string]bool, folder, name string) bool {
 	return paths[path.Join(folder, name)] || paths[name] || paths[path.Join("framework", name)]
 }
 
-// TestDocumentsFilesInComments checks that the files exist that comments of the code name.
+// TestDocumentsFilesInComments checks that files named in comments of the code exist.
 func TestDocumentsFilesInComments(t *testing.T) {
 	t.Parallel()
 	paths := tree(t)
@@ -99,7 +99,7 @@ func isPackageMember(paths map[string]bool, name string) bool {
 	return found && paths[folder+before]
 }
 
-// TestDocumentsLinks checks that links, and paths in inline code, lead to files and headings that exist.
+// TestDocumentsLinks checks that links, and paths in inline code, lead to existing files and headings.
 func TestDocumentsLinks(t *testing.T) {
 	t.Parallel()
 	paths := tree(t)

@@ -21,7 +21,7 @@ func commands() *cobra.Command {
 	return cli.New(command.Streams{Out: io.Discard, Err: io.Discard}, "dev", nil)
 }
 
-// verbCommands are the parents of commands that begin with a verb, which are copies of those of the nouns.
+// verbCommands are the parents of commands that begin with a verb. These are copies of the commands of the nouns.
 var verbCommands = []string{"get", "describe", "create", "delete"}
 
 // TestDocumentsFlags checks that the reference lists each command and each flag, and only those.
@@ -43,7 +43,7 @@ func TestDocumentsFlags(t *testing.T) {
 	checkReference(t, "flags.md", page.String())
 }
 
-// writeCommand writes the section of a command and of those below it.
+// writeCommand writes the section of a command and of its subcommands.
 func writeCommand(page *strings.Builder, c, server *cobra.Command) {
 	if c.Hidden {
 		return
@@ -68,7 +68,7 @@ func sharesFlags(c, server *cobra.Command) bool {
 	return c.Name() == "install" && c.Flags().Lookup(one) != nil && server.Flags().Lookup(one) != nil
 }
 
-// ownFlags returns the flags of a command without those that it has from its parents, and without those of the server.
+// ownFlags returns the flags of a command without the flags of its parents, and without those of the server.
 func ownFlags(c, server *cobra.Command) *pflag.FlagSet {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {

@@ -46,7 +46,7 @@ var hookKeys = []struct {
 // ofBackups are the suffixes of the annotations of hooks of backups.
 var ofBackups = []string{"command", "container", "on-error", "timeout"}
 
-// hookMeanings say what the annotations of hookKeys are, by their suffixes.
+// hookMeanings describe the annotations of hookKeys, by their suffixes.
 var hookMeanings = map[string]string{
 	"command":        "Command that runs %s: a word, or a JSON list of words.",
 	"container":      "Container of the command that runs %s. The default is the first one.",
@@ -57,7 +57,7 @@ var hookMeanings = map[string]string{
 	"wait-for-ready": "Whether the command that runs %s waits until its container is ready, and not only until it runs.",
 }
 
-// classOf returns the class of a constant by its name, empty if it is none of a key.
+// classOf returns the class of a constant by its name, or "" if it is not a key.
 func classOf(constant string) string {
 	name := strings.ToLower(constant)
 	switch {
@@ -208,7 +208,7 @@ func TestDocumentsAnnotationsAndLabels(t *testing.T) {
 	report(t, problems)
 }
 
-// keyOfPage matches a name of the same form in a page. It leaves out the domain of examples, example.cleat.dev.
+// keyOfPage matches a name of the same form in a page. It does not match the domain of examples, example.cleat.dev.
 var keyOfPage = regexp.MustCompile(
 	`(?:^|[^A-Za-z0-9./@-])((?:[a-df-z][a-z]*\.)*(?:cleat\.dev|velero\.io)/[a-z0-9][A-Za-z0-9-]*)`)
 
@@ -224,14 +224,16 @@ func isFamily(prefix string, all ...map[string]bool) bool {
 	return false
 }
 
-// otherNames are names of the same form that are no keys: those of built-in plugins, versions of APIs, and identities.
+// otherNames returns names of the same form that are not keys: names of built-in plugins, versions of APIs, and
+// identities.
 func otherNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{
 		"velero.io/v1": true, "velero.io/v2alpha1": true, "cleat.dev/v1": true, // versions of APIs
-		"cleat.dev/server":                true, // stands for the policy in reasons of the server
-		"cleat.dev/restic":                true, // a plugin that is a program of its own
-		"velero.io/aws":                   true, // plugins of others
+		"cleat.dev/server":                true, // replaces the policy in reasons of the server
+		"cleat.dev/kopia":                 true, // plugins that are separate programs
+		"cleat.dev/restic":                true,
+		"velero.io/aws":                   true, // third-party plugins
 		"velero.io/vsphere-pvc-backupper": true,
 		"velero.io/backup":                true, "velero.io/pv": true, // tags of snapshots
 	}

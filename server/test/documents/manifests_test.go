@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// writeManifest writes a manifest under the name of its backup, which commands then take for a file.
+// writeManifest writes a manifest under the name of its backup. Commands then read it as a file.
 func writeManifest(t *testing.T, path string, items ...*manifest.Item) {
 	t.Helper()
 	file, err := os.Create(path)

@@ -27,7 +27,7 @@ import (
 // metric is a metric of a program.
 type metric struct{ name, help, labels string }
 
-// recorder collects the descriptions of the metrics that are registered.
+// recorder collects the descriptions of the registered metrics.
 type recorder struct {
 	prometheus.Registerer
 	metrics map[string]metric
@@ -56,7 +56,7 @@ func (r *recorder) Register(c prometheus.Collector) error {
 	return r.Registerer.Register(c)
 }
 
-// withMetrics are the packages whose metrics registerMetrics registers. That of server/app serves them.
+// withMetrics are the packages whose metrics registerMetrics registers. The package server/app serves them.
 var withMetrics = []string{
 	"server/app", "server/internal/control/backupqueue", "server/internal/control/metrics",
 	"server/internal/control/policy",

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decoders are the functions that make values of bytes. A function that mentions one is a parser.
+// decoders are the functions that decode bytes. A function that mentions one is a parser.
 var decoders = []string{
 	"json.Unmarshal", "json.NewDecoder", "jsontext.NewDecoder", "rawjson.Decoder", "kjson.UnmarshalStrict",
 	"kjson.UnmarshalCaseSensitivePreserveInts", "utiljson.Unmarshal",
@@ -28,7 +28,7 @@ var decoders = []string{
 	"x509.ParseCertificate", "csv.NewReader",
 }
 
-// withoutParsers are folders whose code reads no foreign bytes: it is for tests, measures or examples.
+// withoutParsers are folders whose code reads no foreign bytes: tests, benchmarks and examples.
 var withoutParsers = []string{"server/test", "server/bench", "examples", "framework/conformance", "versioning/testkind",
 	"plugins/internal/storetest", "server/internal/control/controllertest"}
 
@@ -101,7 +101,7 @@ func readParsers(t *testing.T) map[string]string {
 	return table
 }
 
-// findParsers returns the functions that decode something, with what they call for that, and the fuzz targets.
+// findParsers returns the functions that decode something, with the decoders that they call, and the fuzz targets.
 func findParsers(t *testing.T) (parsers map[string][]string, targets map[string]bool) {
 	t.Helper()
 	parsers, targets = map[string][]string{}, map[string]bool{}

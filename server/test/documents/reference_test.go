@@ -49,7 +49,7 @@ func tableHead(cells ...string) string {
 	return tableRow(cells...) + strings.Repeat("|---", len(cells)) + "|\n"
 }
 
-// code returns text as inline code, empty text as it is.
+// code returns text as inline code. Empty text is returned unchanged.
 func code(text string) string {
 	if text == "" {
 		return ""
@@ -100,7 +100,7 @@ func sources(t *testing.T, directories ...string) (files []sourceFile) {
 	return files
 }
 
-// pages returns the text of the documents by their paths, relative to the root, without those that are generated.
+// pages returns the text of the documents by their paths, relative to the root, without the generated ones.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -139,7 +139,7 @@ func report(t *testing.T, problems []string) {
 	require.Empty(t, problems, strings.Join(problems, "\n"))
 }
 
-// TestDocumentsLengths bounds the documents that everybody reads first.
+// TestDocumentsLengths limits the length of the documents that are read first.
 func TestDocumentsLengths(t *testing.T) {
 	t.Parallel()
 	all := pages(t)

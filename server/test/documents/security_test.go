@@ -21,12 +21,12 @@ var attackTest = regexp.MustCompile(`\bTest(?:AcceptSecurity_)?[A-Z]\w*`)
 // threat is one line of the threat model in SECURITY.md.
 type threat struct {
 	who   string
-	limit string   // what the one who is named can never reach
-	tests []string // names
+	limit string   // what the attacker can never reach
+	tests []string // their names
 }
 
-// TestAcceptSecurity_ThreatModel checks that each line of the threat model names a test that exists, and that each test
-// of an attack stands in a line.
+// TestAcceptSecurity_ThreatModel checks that each line of the threat model names an existing test, and that each test
+// of an attack is in a line.
 func TestAcceptSecurity_ThreatModel(t *testing.T) {
 	t.Parallel()
 	model := readThreatModel(t)
@@ -52,8 +52,8 @@ func TestAcceptSecurity_ThreatModel(t *testing.T) {
 	}
 }
 
-// readThreatModel returns the lines of the tables below "## Threat model" in SECURITY.md, each of which is under the
-// heading that says who.
+// readThreatModel returns the lines of the tables below "## Threat model" in SECURITY.md. The heading of each table
+// names the attacker.
 func readThreatModel(t *testing.T) (model []threat) {
 	t.Helper()
 	document, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
@@ -78,7 +78,7 @@ func readThreatModel(t *testing.T) (model []threat) {
 	return model
 }
 
-// testFunctions returns the tests of all packages, with the file that each is in.
+// testFunctions returns the tests of all packages, with their files.
 func testFunctions(t *testing.T) map[string]string {
 	t.Helper()
 	tests := map[string]string{}

@@ -12,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostBytes is the size of a file of the tree that a reader can still look through; framework/api.export is the largest
-// one.
+// mostBytes is the maximum size of a file of the tree, for readers; framework/api.export is the largest one.
 const mostBytes = 2 << 20
 
-// TestNoProgramIsInTheTree looks at the files that git tracks: a program that somebody has built by hand stays in the
-// history for ever.
+// TestNoProgramIsInTheTree checks the files that git tracks: a program that was built by hand and committed stays in
+// the history.
 func TestNoProgramIsInTheTree(t *testing.T) {
 	t.Parallel()
 	git := func(args ...string) string {
@@ -28,7 +27,7 @@ func TestNoProgramIsInTheTree(t *testing.T) {
 		return string(out)
 	}
 	index := strings.TrimSpace(git("rev-parse", "--path-format=absolute", "--git-path", "index"))
-	_, err := os.Stat(index) // go runs the test again when it has changed
+	_, err := os.Stat(index) // go runs the test again when the index has changed
 	require.NoError(t, err)
 	tracked := strings.Split(strings.TrimSuffix(git("ls-files", "-z"), "\x00"), "\x00")
 	require.Contains(t, tracked, "go.mod")
@@ -39,7 +38,7 @@ func TestNoProgramIsInTheTree(t *testing.T) {
 	}
 }
 
-// unwanted returns why a file must not be tracked, empty if it may be.
+// unwanted returns the reason why a file must not be tracked, or "" if it may be.
 func unwanted(t *testing.T, path string) string {
 	t.Helper()
 	info, err := os.Lstat(path)

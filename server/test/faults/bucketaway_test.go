@@ -25,7 +25,7 @@ func newWiredSite(t *testing.T) (*site.Site, *site.Wire) {
 	require.NoError(t, s.Client.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: "default"}, &location))
 	wire, s3 := site.WireTo(t, s.Cluster.S3.Endpoint)
 	location.Spec.Config["s3Url"] = s3
-	// runs meet an outage that the validation has not noticed
+	// Runs meet an outage that the validation has not detected.
 	location.Spec.ValidationFrequency = &metav1.Duration{Duration: time.Hour}
 	require.NoError(t, s.Client.Update(t.Context(), &location))
 	return s, wire
@@ -48,8 +48,8 @@ func bulk(s *site.Site, configMaps, small int) string {
 
 const storeFailed = "the object store failed, trying again for up to "
 
-// TestAcceptFaults_BucketAwayFromRuns takes S3 away in the middle of backups and of a restore, and before the first
-// call of others. Nothing fails or is attempted again, and each says so once.
+// TestAcceptFaults_BucketAwayFromRuns makes S3 unavailable in the middle of backups and of a restore, and before the
+// first call of others. Nothing fails or is attempted again, and each reports the wait once.
 func TestAcceptFaults_BucketAwayFromRuns(t *testing.T) {
 	t.Parallel()
 	s, wire := newWiredSite(t)
@@ -105,7 +105,7 @@ func TestAcceptFaults_BucketAwayFromRuns(t *testing.T) {
 	s.CheckDeleted("old")
 }
 
-// TestAcceptFaults_BucketAwayForTooLong takes S3 away for longer than runs wait for it.
+// TestAcceptFaults_BucketAwayForTooLong makes S3 unavailable for longer than runs wait for it.
 func TestAcceptFaults_BucketAwayForTooLong(t *testing.T) {
 	t.Parallel()
 	for timeout, want := range map[string]string{

@@ -1,3 +1,3 @@
-// Package faults takes servers, the API server and the object store away from backups and restores.
-// The fixture is in server/test/site.
+// Package faults makes servers, the API server and the object store unavailable for backups and restores. The fixture
+// is in server/test/site.
 package faults

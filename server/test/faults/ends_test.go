@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// censor stands in front of S3 and refuses some requests.
+// censor is a proxy of S3 that refuses some requests.
 type censor struct {
 	mu      sync.Mutex
 	refuses func(r *http.Request) bool
@@ -46,7 +46,7 @@ func newCensoredSite(t *testing.T) (*site.Site, *censor) {
 	require.NoError(t, err)
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
-		r.Out.Host = r.In.Host // requests are signed for it
+		r.Out.Host = r.In.Host // the signature of requests covers it
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.refused(r) {
@@ -65,7 +65,7 @@ func newCensoredSite(t *testing.T) (*site.Site, *censor) {
 	return s, c
 }
 
-// rewrites returns what matches each write of a key that was written before.
+// rewrites returns a matcher of writes whose key was written before.
 func rewrites() func(r *http.Request) bool {
 	written := map[string]bool{}
 	return func(r *http.Request) bool {
@@ -78,8 +78,8 @@ func rewrites() func(r *http.Request) bool {
 	}
 }
 
-// TestAcceptFaults_EndsAreExplained shows that what does not end says why, and that what has ended is described as long
-// as it exists.
+// TestAcceptFaults_EndsAreExplained shows that an object that does not end has a reason, and that an object that has
+// ended is described as long as it exists.
 func TestAcceptFaults_EndsAreExplained(t *testing.T) {
 	t.Parallel()
 	t.Run("a backup whose deletion failed can be restored and says why", restoredAfterFailedDeletion)
@@ -110,7 +110,7 @@ func restoredAfterFailedDeletion(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseDeleting, s.AwaitBackup("whole", velerov1.BackupPhaseDeleting).Status.Phase)
 	require.Len(t, s.Files("backups/whole"), 10)
 
-	// The request is deleted after a day, and the reason is not.
+	// The request is deleted after a day, and the reason remains.
 	require.NoError(t, s.Client.Delete(t.Context(),
 		&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "whole"}}))
 	described := s.Must("backup", "describe", "whole")
@@ -132,7 +132,7 @@ func backedUpBySchedule(s *site.Site, schedule string) {
 	s.Must("backup", "create", "b", "--from-schedule", schedule, "--wait")
 }
 
-// aboutSchedule are metrics that a schedule has while it or backups of it exist.
+// aboutSchedule returns metrics that a schedule has while it or its backups exist.
 func aboutSchedule(label string) []string {
 	label = `{schedule="` + label + `"} `
 	return []string{"velero_backup_last_status" + label + "1", "velero_backup_last_successful_timestamp" + label + ".*",
@@ -250,7 +250,7 @@ func refusedOperationsEnd(t *testing.T) {
 	s.AwaitNoJournals()
 }
 
-// setWaits writes what a backup waits for.
+// setWaits writes the waits of a backup.
 func setWaits(s *site.Site, b *velerov1.Backup, waits *velerov1.Waits) {
 	s.T.Helper()
 	text, err := json.Marshal(waits)

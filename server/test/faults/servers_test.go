@@ -75,8 +75,8 @@ func (c *completions) claimed(name, identity string) bool {
 	return false
 }
 
-// require fails the test unless each of the backups was Completed once and none failed. The backups are Completed
-// already, but the watch may be behind.
+// require fails the test unless each of the backups was Completed once and none failed. The backups are already
+// Completed, but the watch may be behind.
 func (c *completions) require(t *testing.T, names []string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -92,10 +92,10 @@ func (c *completions) require(t *testing.T, names []string) {
 	}
 }
 
-// TestAcceptFaults_FormerLeaderWritesNothing stops a leader with SIGSTOP for longer than its lease, at another moment
-// in each round, and lets it go on while the next leader works or has finished. The former leader must not write any
-// more: each backup is Completed exactly once, and the bucket holds the files of its last attempt. Both servers have
-// the same POD_NAME.
+// TestAcceptFaults_FormerLeaderWritesNothing stops a leader with SIGSTOP for longer than its lease, at a different
+// moment in each round, and resumes it while the next leader works or has finished. The former leader must not write
+// any more: each backup is Completed exactly once, and the bucket holds the files of its last attempt. Both servers
+// have the same POD_NAME.
 func TestAcceptFaults_FormerLeaderWritesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range 8 {
@@ -135,8 +135,8 @@ func TestAcceptFaults_FormerLeaderWritesNothing(t *testing.T) {
 			s.AwaitCompleted(names)
 			completions.require(t, names)
 
-			// The plugin of the former leader is known by its process, the only one that had noted anything. It saw nothing but
-			// the runs that its server had claimed.
+			// The plugin of the former leader is identified by its process, the only one that had recorded anything.
+			// It received only calls for the runs that its server had claimed.
 			identity := regexp.MustCompile(`this server leads: .*identity=(\S+)`).FindStringSubmatch(zombie.Log.String())
 			require.NotNil(t, identity)
 			old := map[string]bool{}
@@ -170,9 +170,9 @@ func wireToAPIServer(t *testing.T, kubeconfig string) (w *site.Wire, proxied str
 	return w, proxied
 }
 
-// TestAcceptFaults_APIServerAway takes the API server away from two servers for much longer than the lease, while
-// backups and a restore are in progress. Nobody exits, the leader stays the leader, and nothing fails or is attempted
-// again.
+// TestAcceptFaults_APIServerAway makes the API server unavailable for two servers for much longer than the lease,
+// while backups and a restore are in progress. No server exits, the leader stays the leader, and nothing fails or is
+// attempted again.
 func TestAcceptFaults_APIServerAway(t *testing.T) {
 	t.Parallel()
 	const lease, away = 20 * time.Second, 45 * time.Second
@@ -203,7 +203,7 @@ func TestAcceptFaults_APIServerAway(t *testing.T) {
 			s.Shop = s.Workload(10)
 			s.WholeBackup("")
 
-			// One run ends while the API server is away, the others afterwards.
+			// One run ends while the API server is unavailable, the others afterwards.
 			shops := []string{s.Workload(15), s.Workload(80), s.Workload(2)}
 			names := []string{"short", "long", "waits"}
 			for i, name := range names {

@@ -23,8 +23,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptFaults_WaitsAreExplained has restores and backups wait for parts of the cluster and for the object store.
-// Each says for what, and since when. Waits for volumes, hooks and the queue have tests of their own.
+// TestAcceptFaults_WaitsAreExplained has restores and backups that wait for parts of the cluster and for the object
+// store. Each records the reason, and since when it waits. Waits for volumes, hooks and the queue have tests of their
+// own.
 func TestAcceptFaults_WaitsAreExplained(t *testing.T) {
 	t.Parallel()
 	t.Run("additional items", waitsForAdditionalItems)
@@ -91,7 +92,7 @@ func definition(group, plural string) *apiextensionsv1.CustomResourceDefinition 
 	}
 }
 
-// waitsForDefinition has another definition of the same kind keep one from being served.
+// waitsForDefinition has a definition that is not served because another one of the same kind exists.
 func waitsForDefinition(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -153,7 +154,7 @@ func waitsForNamespace(t *testing.T) {
 	s.AwaitWait("restore", "r", what)
 	server.AwaitLine("waiting", what, "since=20", "restore="+s.Namespace+"/r")
 
-	// The next server waits anew, and says so.
+	// The next server waits again, and records that.
 	server.Kill()
 	server = s.Serve()
 	server.AwaitLine("waiting", what, "restore="+s.Namespace+"/r")
@@ -164,7 +165,7 @@ func waitsForNamespace(t *testing.T) {
 	s.RequireNoWait("restore", "r")
 }
 
-// waitsForWebhook has a webhook without a service refuse what is created in the namespace that is restored into.
+// waitsForWebhook has a webhook without a service that refuses all creations in the target namespace.
 func waitsForWebhook(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -198,7 +199,7 @@ func waitsForWebhook(t *testing.T) {
 	})
 	s.BeginRestore("r")
 	server.AwaitLine("waiting", name, "to work", "connection refused", "restore="+s.Namespace+"/r")
-	s.AwaitEndOfRestore("r") // it does not wait for ever
+	s.AwaitEndOfRestore("r") // it does not wait without a limit
 	s.RequireNoWait("restore", "r")
 }
 
@@ -225,7 +226,7 @@ func waitsForObjectStore(t *testing.T) {
 	s.RequireWhole(s.Backup("b"))
 }
 
-// waitsForAPIServer has an API server that does not answer the server. Only its log can say so.
+// waitsForAPIServer has an API server that does not answer the server, which can then only log the wait.
 func waitsForAPIServer(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

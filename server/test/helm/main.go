@@ -1,7 +1,7 @@
-// Command helm renders a chart as "helm template" does, with Helm's own library. Tests compare its output with other
+// Command helm renders a chart like "helm template", with Helm's own library. Tests compare its output with other
 // renderings.
 //
-// It is a module of its own, so that nothing else of the project needs Helm.
+// It is a module of its own, so that the rest of the project does not need Helm.
 package main
 
 import (

@@ -20,7 +20,7 @@ func New(ctx context.Context, c Config) (*Host, error) { return pluginhost.New(c
 // All returns the plugins of a kind.
 func All[H any](in pluginhost.Plugins, kind versioning.Kind[H]) []H { return pluginhost.All(in, kind) }
 
-// Named returns the plugin of a kind that has a name.
+// Named returns the plugin of a kind with a name.
 func Named[H any](in pluginhost.Plugins, kind versioning.Kind[H], name string) (H, error) {
 	return pluginhost.Named(in, kind, name)
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// awaitSettled waits until the server has written all that it writes about a location that is validated and
-// synchronised once.
+// awaitSettled waits until the server has made all its writes to a location that is validated and synchronised once.
 func awaitSettled(s *site.Site, name string) {
 	s.T.Helper()
 	s.Eventually("the location is validated and synchronised", func(ctx context.Context) (bool, error) {
@@ -28,8 +27,8 @@ func awaitSettled(s *site.Site, name string) {
 	})
 }
 
-// TestAcceptInstall_VelerosClient runs each command of Velero's client against a cleat server that uses Velero's
-// plugin for S3. The rest of them need no server, or are in TestAcceptInstall_TakeOver ("install", "uninstall").
+// TestAcceptInstall_VelerosClient runs the commands of Velero's client against a cleat server that uses Velero's
+// plugin for S3. The other commands need no server, or are in TestAcceptInstall_TakeOver ("install", "uninstall").
 func TestAcceptInstall_VelerosClient(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
@@ -118,7 +117,7 @@ func TestAcceptInstall_VelerosClient(t *testing.T) {
 			args[i] = strings.ReplaceAll(args[i], "@every_1h", "@every 1h")
 		}
 		if strings.HasPrefix(tt.command, "backup-location set") {
-			// Velero's client does not repeat an update that meets another one
+			// Velero's client does not repeat an update after a conflict.
 			awaitSettled(s, "other")
 		}
 		out, err := v.Run(t.Context(), args...)
@@ -133,7 +132,7 @@ func TestAcceptInstall_VelerosClient(t *testing.T) {
 	s.AwaitGone(&velerov1.Backup{}, "b")
 	require.Empty(t, s.Files("backups/b"))
 
-	// What scripts read.
+	// The output that scripts read.
 	out, err := v.Run(t.Context(), "backup", "describe", "selected", "-o", "json", "--details")
 	require.NoError(t, err)
 	var described struct{ Phase string }

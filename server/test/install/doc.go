@@ -1,3 +1,3 @@
-// Package install installs, takes over and removes a server, and does what the guides say.
-// The fixture is in server/test/site.
+// Package install installs, takes over and removes a server, and runs the commands of the guides. The fixture is in
+// server/test/site.
 package install

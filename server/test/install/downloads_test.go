@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// TestAcceptInstall_VelerosClientWithoutSignedURLs has Velero's client read all files of backups and restores from
-// the server, because the object store cannot sign URLs. What it prints as JSON is in what this client prints.
+// TestAcceptInstall_VelerosClientWithoutSignedURLs reads all files of backups and restores with Velero's client from
+// the server, because the object store cannot sign URLs. The output of this client contains its JSON output.
 func TestAcceptInstall_VelerosClientWithoutSignedURLs(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// backUpWorld creates a backup of a world and of what belongs to it outside of its namespaces.
+// backUpWorld creates a backup of a world with its cluster-scoped objects.
 func backUpWorld(s *site.Site, name, prefix string) {
 	s.T.Helper()
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.Backup{
@@ -33,11 +33,11 @@ const longestFileName = 255
 
 // TestAcceptRestore_ExchangeWithVelero backs up a world with Velero and with cleat, each in an installation of its own
 // on one bucket, through the same plugin. Each finds the backup of the other and restores it after the world was
-// deleted, and all objects are as before.
+// deleted, and all objects are the same as before.
 func TestAcceptRestore_ExchangeWithVelero(t *testing.T) {
 	t.Parallel()
 	veleros, v := newVeleroSite(t)
-	stopped := veleroDeployment(veleros, "velero/velero:"+velero.Version, "server") // Velero looks for it before a restore
+	stopped := veleroDeployment(veleros, "velero/velero:"+velero.Version, "server") // Velero reads it before a restore
 	stopped.Spec.Replicas = new(int32)
 	require.NoError(t, veleros.Client.Create(t.Context(), stopped))
 	cleats := site.NewIn(t, veleros.Cluster, "aws")
@@ -51,14 +51,14 @@ func TestAcceptRestore_ExchangeWithVelero(t *testing.T) {
 	require.NoError(t, err)
 	spec := world.Spec{Prefix: "swap", Namespaces: 2, ConfigMaps: 10, Secrets: 5, Large: 1, LargeBytes: 600 << 10}
 	objects := slices.DeleteFunc(world.Build(spec), func(o world.Object) bool {
-		return len(o.GetName()+".json") > longestFileName // Velero cannot restore a backup that has such a name
+		return len(o.GetName()+".json") > longestFileName // Velero cannot restore a backup with such a name
 	})
 	require.NoError(t, client.Create(t.Context(), objects, new(atomic.Int64)))
 	before, err := client.Settled(t.Context(), spec)
 	require.NoError(t, err)
 	cleats.Available()
 	backUpWorld(cleats, "of-cleat", spec.Prefix)
-	serveVelero(veleros, v) // which looks at the bucket when it starts, and then each minute
+	serveVelero(veleros, v) // it lists the bucket when it starts, and then each minute
 	veleros.Available()
 	backUpWorld(veleros, "of-velero", spec.Prefix)
 

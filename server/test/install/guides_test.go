@@ -24,8 +24,8 @@ const checkout = "../../.."
 
 var fenced = regexp.MustCompile("(?s)\n```sh\n(.*?)```\n")
 
-// runGuide runs the commands of a page of server/docs as one script, in dir, and returns what it prints. What the
-// script has started is killed at its end.
+// runGuide runs the commands of a page of server/docs as one script, in dir, and returns its output. Processes that
+// the script has started are killed at its end.
 func runGuide(s *site.Site, page, dir string) string {
 	s.T.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, "server", "docs", page+".md"))
@@ -37,7 +37,7 @@ func runGuide(s *site.Site, page, dir string) string {
 	require.NotEmpty(s.T, script.String())
 	root, err := filepath.Abs(checkout)
 	require.NoError(s.T, err)
-	// not a pipe, which what is left of the script would keep open
+	// Not a pipe, which remaining processes of the script would keep open.
 	out, err := os.Create(filepath.Join(s.T.TempDir(), "out"))
 	require.NoError(s.T, err)
 	defer func() { _ = out.Close() }()
@@ -52,14 +52,14 @@ func runGuide(s *site.Site, page, dir string) string {
 		cmd.Env = append(cmd.Env, "VELERO_NAMESPACE="+s.Namespace)
 	}
 	err = cmd.Run()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there may be nothing left
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there may be no process left
 	printed, errRead := os.ReadFile(out.Name())
 	require.NoError(s.T, errRead)
 	require.NoError(s.T, err, "%s", printed)
 	return string(printed)
 }
 
-// requireKubectl skips a test of a page that shows kubectl where there is none.
+// requireKubectl skips a test of a page that shows kubectl if it is not installed.
 func requireKubectl(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {
@@ -67,14 +67,14 @@ func requireKubectl(t *testing.T) {
 	}
 }
 
-// TestAcceptInstall_FirstHour does what somebody does who has a cluster and nothing else.
+// TestAcceptInstall_FirstHour runs the guide for a user who has only a cluster.
 func TestAcceptInstall_FirstHour(t *testing.T) {
 	t.Parallel()
 	requireKubectl(t)
 	programs.Depend(t, "./framework/...") // of the plugin that it builds
 	s := ownCluster(t)
 	dir := t.TempDir()
-	// Go programs are built as everywhere else: with the caches that are there.
+	// Go programs are built as usual, with the existing caches.
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
 		out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestAcceptInstall_Guides(t *testing.T) {
 	}
 }
 
-// TestAllGuidesAreRun names the tests that run the pages of server/docs.
+// TestAllGuidesAreRun lists the tests that run the pages of server/docs.
 func TestAllGuidesAreRun(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join(checkout, "server", "docs", "*.md"))

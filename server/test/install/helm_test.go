@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptInstall_Helm renders the chart with Helm's library, compares it with what "cleat install" installs
-// for the same settings, and has the API server validate it strictly.
+// TestAcceptInstall_Helm renders the chart with Helm's library, compares it with the objects of "cleat install" for
+// the same settings, and lets the API server validate it strictly.
 func TestAcceptInstall_Helm(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -194,7 +194,7 @@ extraObjects:
 	})
 }
 
-// validate has the API server validate an object as if it were applied; fields that it does not know are errors.
+// validate sends an object to the API server for a dry run of apply; unknown fields are errors.
 func validate(s *site.Site, object *unstructured.Unstructured) {
 	s.T.Helper()
 	strict := client.WithFieldValidation(s.Client, "Strict")

@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptInstall_HelpOfWorkers requires that the help of --item-block-worker-count names what bounds the calls that
-// it does not.
+// TestAcceptInstall_HelpOfWorkers requires that the help of --item-block-worker-count names the limits of the calls
+// that it does not limit.
 func TestAcceptInstall_HelpOfWorkers(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

@@ -95,11 +95,11 @@ func TestAcceptInstall_LeastPrivilege(t *testing.T) {
 	require.NotZero(t, s.AwaitBackup("other", velerov1.BackupPhasePartiallyFailed).Status.Errors,
 		"the server has no rights there")
 
-	server.Kill() // it would carry out the Backup to which the load that is made by hand belongs
+	server.Kill() // it would carry out the Backup of the load that is made by hand
 	moveVolume(s, shop)
 }
 
-// moveVolume has a node agent back up a volume of a pod, as the service account that node agents have.
+// moveVolume backs up a volume of a pod with a node agent, which has the service account of node agents.
 func moveVolume(s *site.Site, shop string) {
 	s.T.Helper()
 	dir := s.T.TempDir()
@@ -183,7 +183,7 @@ func ownCluster(t *testing.T) *site.Site {
 	return &site.Site{T: t, Cluster: cluster, Client: c, Namespace: "velero", Kubeconfig: cluster.Kubeconfig}
 }
 
-// credentials writes the credentials of the cluster's S3 server to a file as providers read them.
+// credentials writes the credentials of the cluster's S3 server to a file in the format that providers read.
 func credentials(s *site.Site) (path string) {
 	s.T.Helper()
 	path = filepath.Join(s.T.TempDir(), "credentials")
@@ -194,7 +194,7 @@ func credentials(s *site.Site) (path string) {
 }
 
 // TestAcceptInstall_EverythingAndUninstall installs everything into a cluster of its own, a second time, and beside
-// another one, and removes it again. Then it does what the README says.
+// another one, and removes it again. Then it runs the commands of the README.
 func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	t.Parallel()
 	s := ownCluster(t)
@@ -233,7 +233,7 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	require.Contains(t, s.Must(args...), "secret/cloud-credentials exists and was left as it is")
 	require.Contains(t, s.Must(append(args, "--apply", "--concurrent-backups", "3")...), "deployment/velero applied\n")
 
-	var deployments appsv1.DeploymentList // as "velero plugin get" and dashboards look for it
+	var deployments appsv1.DeploymentList // as expected by "velero plugin get" and dashboards
 	require.NoError(t, c.List(t.Context(), &deployments, client.InNamespace("velero"),
 		client.MatchingLabels{"component": "velero"}))
 	require.Len(t, deployments.Items, 1)
@@ -252,7 +252,7 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 
 	checkAgents(s)
 
-	// What the pod would run works with the installed rights and credentials.
+	// The command of the pod works with the installed rights and credentials.
 	s.ServerKubeconfig, s.Environment = s.KubeconfigOf("velero"), []string{"AWS_SHARED_CREDENTIALS_FILE=" + secret}
 	server := s.Serve(pod.Spec.Containers[0].Args[1:]...)
 	s.Available()
@@ -261,7 +261,7 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	s.Must("restore", "create", "r", "--from-backup", "b", "--wait")
 	require.NoError(t, server.Stop())
 
-	// A restore that nobody finishes has a finalizer; another installation needs the definitions.
+	// A restore that no server finishes has a finalizer; another installation needs the definitions.
 	r := &velerov1.Restore{}
 	require.NoError(t, c.Get(t.Context(), s.Key("r"), r))
 	r.Finalizers = append(r.Finalizers, "restores.velero.io/external-resources-finalizer")
@@ -292,7 +292,7 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	require.Empty(t, definitions.Items)
 	require.Empty(t, other.Must("uninstall", "--force"), "nothing is left to do")
 
-	// A client that knows one version of the group finds the others as soon as they are served.
+	// A client that has discovered one version of the group finds the others as soon as they are served.
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	require.NoError(t, err)
 	fresh, err := client.New(config, client.Options{})
@@ -360,7 +360,7 @@ func runPods(s *site.Site) (stop func()) {
 		defer close(done)
 		for ctx.Err() == nil {
 			var pods corev1.PodList
-			_ = s.Client.List(ctx, &pods, client.InNamespace(s.Namespace)) // tried again
+			_ = s.Client.List(ctx, &pods, client.InNamespace(s.Namespace)) // will be tried again
 			for i := range pods.Items {
 				pods.Items[i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 				_ = s.Client.Status().Update(ctx, &pods.Items[i])

@@ -6,7 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptInstall_Metrics reads the metrics by which dashboards and alerts made for Velero judge a server.
+// TestAcceptInstall_Metrics reads the metrics that dashboards and alerts for Velero use.
 func TestAcceptInstall_Metrics(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

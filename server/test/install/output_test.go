@@ -19,8 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// forms are the commands whose whole output is in a golden file, by the name of the file. Those that end in help need
-// no cluster.
+// forms are the commands whose whole output is in a golden file, by the name of the file. Commands that end in help
+// need no cluster.
 var forms = map[string][]string{
 	"backup": {
 		"backup get", "get backups nightly-20200102000000 waiting", "backup get -l team=a --show-labels",
@@ -85,7 +85,7 @@ var forms = map[string][]string{
 	},
 }
 
-// TestAcceptInstall_OutputOfCommands compares what the commands print of fixed objects, and of mistakes, with golden
+// TestAcceptInstall_OutputOfCommands compares the output of commands for fixed objects, and for mistakes, with golden
 // files.
 func TestAcceptInstall_OutputOfCommands(t *testing.T) {
 	t.Parallel()
@@ -94,14 +94,14 @@ func TestAcceptInstall_OutputOfCommands(t *testing.T) {
 		&velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "default"}}))
 	apply(s, filepath.Join("testdata", "forms", "objects.yaml"))
 	for _, name := range []string{"backup", "backup-create", "restore", "schedule", "location", "other", "help"} {
-		// one changes what the next shows
+		// One changes what the next shows.
 		var all strings.Builder
 		for _, form := range forms[name] {
 			args := strings.Fields(form)
 			for i, arg := range args {
 				args[i] = strings.ReplaceAll(strings.Trim(arg, "'"), "|", " ")
 			}
-			if args[0] == "__complete" { // as a shell asks: the word at the end is not complete
+			if args[0] == "__complete" { // as a shell calls it: the last word is incomplete
 				args = slices.Concat(args[:1], []string{"--kubeconfig", s.Kubeconfig, "--namespace", s.Namespace}, args[1:])
 			}
 			out, errs, err := s.Run(args...)
@@ -115,7 +115,7 @@ func TestAcceptInstall_OutputOfCommands(t *testing.T) {
 	}
 }
 
-// changing is what differs from one run of the test to the next.
+// changing matches the parts that differ from one run of the test to the next.
 var changing = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -124,7 +124,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(uid: |"uid": ")[-0-9a-f]{36}`), "${1}<uid>"},
 	{regexp.MustCompile(`(resourceVersion: "|"resourceVersion": ")\d+`), "${1}<version>"},
 	{regexp.MustCompile(`nightly-20(2[1-9]|[3-9]\d)\d{10}`), "nightly-<time>"},
-	// the objects are of 2020
+	// The objects are from 2020.
 	{regexp.MustCompile(`20(2[1-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d( \+0000 UTC|Z)`), "<now>"},
 	{regexp.MustCompile(`\b(\d+[ydhms])+ ago +`), "<age> ago   "},
 	{regexp.MustCompile(`\b9\d\dy(\d+d)? +`), "<left>   "},
@@ -132,7 +132,7 @@ var changing = []struct {
 	{regexp.MustCompile(`/\S+/\.config/`), "~/.config/"},
 }
 
-// requireForms compares text with a golden file, except for what changes.
+// requireForms compares text with a golden file, except for the changing parts.
 func requireForms(s *site.Site, name, text string) {
 	s.T.Helper()
 	for _, c := range changing {

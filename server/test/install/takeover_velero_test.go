@@ -22,10 +22,10 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// heldFinalizer keeps the pod of a server until its process has ended, as a kubelet does.
+// heldFinalizer keeps the pod of a server until its process has ended, like a kubelet.
 const heldFinalizer = "test.cleat.dev/process"
 
-// holdPods keeps the pods of a Deployment's server when they are deleted. It returns what lets them go.
+// holdPods keeps the deleted pods of a Deployment's server. It returns a function that releases them.
 func holdPods(s *site.Site, labels client.MatchingLabels) (release func()) {
 	s.T.Helper()
 	set := func(finalizers string) (n int) {
@@ -42,7 +42,8 @@ func holdPods(s *site.Site, labels client.MatchingLabels) (release func()) {
 	return func() { set("null") }
 }
 
-// awaitReplicas waits until a Deployment has so many pods by its spec and its controller has seen that, and returns it.
+// awaitReplicas waits until a Deployment specifies a number of pods and its controller has observed that, and returns
+// it.
 func awaitReplicas(s *site.Site, name string, n int32) *appsv1.Deployment {
 	s.T.Helper()
 	var d appsv1.Deployment
@@ -56,7 +57,7 @@ func awaitReplicas(s *site.Site, name string, n int32) *appsv1.Deployment {
 	return &d
 }
 
-// background starts a command that waits for what the test does meanwhile. The returned function waits for its end.
+// background starts a command that waits for actions of the test. The returned function waits for its end.
 func background(s *site.Site, args ...string) (end func() string) {
 	s.T.Helper()
 	var out, errs bytes.Buffer
@@ -72,7 +73,7 @@ func background(s *site.Site, args ...string) (end func() string) {
 }
 
 // TestAcceptInstall_TakeOver takes over an installation of Velero's client, in which a backup runs and another one
-// waits, and goes back. Servers are processes, which end before their pods are gone, as with a kubelet.
+// waits, and goes back. Servers are processes, which end before their pods are removed, as with a kubelet.
 func TestAcceptInstall_TakeOver(t *testing.T) {
 	t.Parallel()
 	programs := velero.Get(t)
@@ -141,7 +142,7 @@ func TestAcceptInstall_TakeOver(t *testing.T) {
 	require.Contains(t, s.Must("takeover", "start", "--timeout", "1s", "--image", "registry.example.io/cleat:v1"),
 		"Cleat runs in place", "it may be run again")
 
-	// Cleat goes on with what it finds.
+	// Cleat continues the work of Velero.
 	release = holdPods(s, client.MatchingLabels{"cleat.dev/takes-over": "velero"})
 	s.Environment = v.Environment
 	cleats := s.Serve(append(container.Args[1:], "--plugin-dir", v.PluginDir)...)
@@ -213,7 +214,7 @@ func TestAcceptInstall_TakeOver(t *testing.T) {
 	s.AwaitGone(&appsv1.Deployment{}, "velero")
 }
 
-// requireConfigMaps fails the test unless a namespace has so many of the config maps of a workload.
+// requireConfigMaps fails the test unless a namespace has a number of the config maps of a workload.
 func requireConfigMaps(s *site.Site, namespace string, n int) {
 	s.T.Helper()
 	var list corev1.ConfigMapList

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
-// besideVelero is the control plane of the tests with the real Velero. Its definitions are Velero's.
+// besideVelero is the control plane of the tests with the real Velero. It has Velero's definitions.
 var besideVelero veleroPlane
 
 type veleroPlane struct {

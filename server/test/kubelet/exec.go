@@ -15,7 +15,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// These limits are those of a real kubelet.
+// The limits of a real kubelet.
 const (
 	idleTimeout   = 4 * time.Hour
 	createTimeout = 30 * time.Second
@@ -48,7 +48,7 @@ type container struct {
 }
 
 // ExecInContainer implements remotecommand.Executor. As with a container runtime, it returns when the command has
-// exited and its output is closed, also by the processes that it has left behind.
+// exited and its output is closed, also by its remaining child processes.
 func (c *container) ExecInContainer(
 	ctx context.Context, pod, _, name string, command []string, in io.Reader, out, errs io.WriteCloser, _ bool,
 	_ <-chan remotecommand.TerminalSize, _ time.Duration,
@@ -72,7 +72,7 @@ func (c *container) ExecInContainer(
 	return err
 }
 
-// execs are the commands at work, and those that have left processes behind.
+// execs are the running commands, and the commands with remaining child processes.
 type execs struct {
 	mu     sync.Mutex
 	killed bool
@@ -95,7 +95,8 @@ func (e *execs) start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// done is called when a command has exited. One that has left processes behind stays, until they are killed with it.
+// done is called when a command has exited. A command with remaining child processes stays, until they are killed with
+// it.
 func (e *execs) done(cmd *exec.Cmd) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,7 +105,7 @@ func (e *execs) done(cmd *exec.Cmd) {
 	}
 }
 
-// kill ends all commands and what they have left behind.
+// kill ends all commands and their remaining child processes.
 func (e *execs) kill() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

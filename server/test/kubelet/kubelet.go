@@ -68,7 +68,7 @@ func Start(ctx context.Context, config *rest.Config, dir string) (*Kubelet, erro
 	return k, nil
 }
 
-// Stop ends all commands, removes the node, and returns when nothing is at work any more.
+// Stop ends all commands, removes the node, and returns when nothing runs any more.
 func (k *Kubelet) Stop() error {
 	k.stop()
 	k.execs.kill()
@@ -157,7 +157,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	return err
 }
 
-// beat renews the lease of the node, without which its pods are evicted after a while.
+// beat renews the lease of the node. Without it, the pods would be evicted after a while.
 func (k *Kubelet) beat(ctx context.Context) {
 	leases, seconds := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease), int32(40)
 	each(ctx, 10*time.Second, func() error {
@@ -179,7 +179,7 @@ func (k *Kubelet) beat(ctx context.Context) {
 	})
 }
 
-// removePods deletes pods of the node for good that are being deleted.
+// removePods removes deleted pods of the node.
 func (k *Kubelet) removePods(ctx context.Context) {
 	each(ctx, time.Second, func() error {
 		list, err := k.client.CoreV1().Pods("").List(ctx,
@@ -198,7 +198,8 @@ func (k *Kubelet) removePods(ctx context.Context) {
 	})
 }
 
-// each calls do at once and in intervals until ctx ends. Failures are repeated: the API server of a test may be away.
+// each calls do at once and at intervals until ctx ends. Failures are repeated: the API server of a test may be
+// unavailable.
 func each(ctx context.Context, interval time.Duration, do func() error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

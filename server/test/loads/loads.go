@@ -1,4 +1,4 @@
-// Package loads signs the loads that tests and measurements create by hand, as an action would.
+// Package loads signs loads that tests and measurements create by hand, like an action.
 package loads
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// Sign makes loads belong to a Backup or Restore and signs them, and what they say about their status. The Secret with
-// the key is created if no server has done it.
+// Sign makes loads belong to a Backup or Restore and signs them and their statuses. It creates the Secret with the key
+// if no server has created it.
 func Sign(ctx context.Context, c client.Client, run client.Object, loads ...client.Object) error {
 	kind := "Backup"
 	if _, is := run.(*velerov1.Restore); is {
@@ -38,7 +38,7 @@ func Sign(ctx context.Context, c client.Client, run client.Object, loads ...clie
 	return nil
 }
 
-// Begin makes a Backup or Restore that no server knows one whose data may be moved. It creates the run unless it has a
+// Begin makes a Backup or Restore without a server one whose data may be moved. It creates the run unless it has a
 // UID.
 func Begin(ctx context.Context, c client.Client, run client.Object) error {
 	if run.GetUID() == "" {

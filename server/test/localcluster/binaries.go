@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// moduleFiles has a go.mod and a go.sum for each upstream project. They are
-// separate modules, so that each program is built with the dependencies that its
-// authors have chosen; except that csi.mod replaces what kubernetes.mod has too
-// by the same versions, so that it is compiled once.
+// moduleFiles has a go.mod and a go.sum for each upstream project. They are separate modules, so that each program is
+// built with the dependencies that its authors have chosen. An exception is csi.mod: modules that kubernetes.mod has
+// too are replaced with the same versions, so that they are compiled once.
 //
 //go:embed binaries/*.mod binaries/*.sum
 var moduleFiles embed.FS
@@ -57,7 +56,7 @@ func pinnedPrograms() ([]program, error) {
 	)
 	list := []program{
 		{name: progEtcd, files: "etcd", module: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3",
-			stamp: func(string) string { return "" }}, // the source of etcd has its version
+			stamp: func(string) string { return "" }}, // the source of etcd contains its version
 		{name: progS3, files: "versitygw", module: "github.com/versity/versitygw",
 			pkg:   "github.com/versity/versitygw/cmd/versitygw",
 			stamp: func(version string) string { return "-X main.Version=" + version }},

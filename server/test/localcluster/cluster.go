@@ -51,7 +51,7 @@ func startCluster(ctx context.Context, programs map[string]string, o options, me
 		err = errors.Join(err, node.Sweep())
 	}
 	if err != nil {
-		fmt.Fprintf(messages, "localcluster: %v\n", err) // what other clusters have left does not matter
+		fmt.Fprintf(messages, "localcluster: %v\n", err) // files of other clusters do not matter
 	}
 	for attempt := 1; ; attempt++ {
 		c, err := tryStartCluster(ctx, programs, o, messages)

@@ -23,7 +23,7 @@ const (
 	kcm       = "kcm"
 	s3        = "s3"
 
-	// These run with a node.
+	// Components of a cluster with a node.
 	scheduler = "scheduler"
 	nodeName  = "node"
 
@@ -83,16 +83,15 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 		}}}
 	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+e.token) }
 
-	// Variables of the caller, such as ETCD_* and VGW_*, must not configure the servers.
-	// Their heaps are small and their garbage is plenty: a larger heap saves a tenth of their time.
+	// Variables of the caller, such as ETCD_* and VGW_*, must not configure the servers. The servers have small heaps
+	// and much garbage: a larger heap saves a tenth of their time.
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "TMPDIR=" + f.dir, "GOGC=400"}
 
 	return append([]*component{
 		{
-			// etcd listens on a socket in the cluster's directory, so it needs no port and
-			// cannot be confused with that of another cluster. The grace period is short
-			// because etcd would wait for the watches of a running API server; being killed
-			// does not harm its data.
+			// etcd listens on a socket in the cluster's directory, so it needs no port and cannot be confused with
+			// another cluster's etcd. The grace period is short because etcd would wait for the watches of a running
+			// API server; a kill does not harm its data.
 			name: etcd, program: programs[progEtcd], env: env, grace: 2 * time.Second,
 			args: []string{
 				"--data-dir=" + f.etcdData,

@@ -93,7 +93,7 @@ func sweep(root string) error {
 	return nil
 }
 
-// remove removes the directory of a cluster whose processes have ended, and what the kernel keeps of its node.
+// remove removes the directory of a cluster whose processes have ended, and the kernel's state of its node.
 func remove(dir string) error {
 	var err error
 	if _, none := os.Stat(layout(dir).node); none == nil {

@@ -32,7 +32,8 @@ func (e noNodeError) Error() string {
 	return "no node can run here, and tests that need one are skipped: " + e.reason.Error()
 }
 
-// ensureNode unpacks what a node needs that is not built, and checks that one can run. The error is a noNodeError.
+// ensureNode unpacks the programs of a node that are not built, and checks that it can run. The error is a
+// noNodeError.
 func ensureNode(ctx context.Context, out io.Writer) error {
 	packages, err := packagesDir()
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *cluster) nodeConfig(programs map[string]string) (node.Config, error) {
 		Name: filepath.Base(c.files.dir), Dir: dir, Logs: c.files.logs, Packages: packages, Kubelet: programs[progKubelet],
 		Kubeconfig: c.files.kubeconfig,
 		Forwards: []node.Tunnel{
-			// What runs on the node without a network of its own uses the same addresses as the machine.
+			// Programs on the node without a network namespace of their own use the same addresses as on the machine.
 			{Address: hostPort("127.0.0.1", e.apiserverPort), Socket: api},
 			{Address: hostPort("127.0.0.1", e.s3Port), Socket: s3},
 			{Address: hostPort(node.ServiceAddress, 443), Socket: api},
@@ -117,7 +118,8 @@ func (c *cluster) prepareNode(programs map[string]string) error {
 	return nil
 }
 
-// egressFlags are those of the API server with a node, whose network it reaches through a proxy only.
+// egressFlags returns the flags of the API server of a cluster with a node, whose network it reaches through a proxy
+// only.
 func egressFlags(f files, o options) []string {
 	if !o.node {
 		return nil

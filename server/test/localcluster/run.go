@@ -35,8 +35,8 @@ func run(ctx context.Context, programs map[string]string, o options, command []s
 	return err
 }
 
-// runRecorded runs the command with the cluster in its environment, or, if file is not empty, with a file that
-// describes it meanwhile.
+// runRecorded runs the command with the cluster in its environment or, if file is not empty, with a file that
+// describes it during the run.
 func runRecorded(d description, file string, command []string) (err error) {
 	if file == "" {
 		return runCommand(command, d.environment())

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// description is what "serve" prints when the cluster is ready and what "run" records.
+// description is the output of "serve" when the cluster is ready, and the record of "run".
 type description struct {
 	PID        int           `json:"pid"` // of the launcher
 	Dir        string        `json:"dir"` // all files of the cluster; logs are in logs/
@@ -23,7 +23,7 @@ type description struct {
 	S3         s3Description `json:"s3"`
 	// Node is set if the cluster has one.
 	Node *nodeDescription `json:"node,omitempty"`
-	// NoNode says why there is no cluster: the machine cannot run a node. All else is empty.
+	// NoNode is the reason why there is no cluster: the machine cannot run a node. All other fields are empty.
 	NoNode string `json:"noNode,omitempty"`
 }
 

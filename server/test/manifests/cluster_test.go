@@ -24,7 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// downloads are the requests for manifests that a proxy in front of S3 has seen.
+// downloads are the requests for manifests that a proxy of S3 has received.
 type downloads struct {
 	mu     sync.Mutex
 	ranges []string
@@ -40,7 +40,7 @@ func watchManifests(s *site.Site) *downloads {
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
-			r.Out.Host = r.In.Host // for which requests are signed
+			r.Out.Host = r.In.Host // the signature of requests covers it
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.Request.Method == http.MethodGet && strings.HasSuffix(r.Request.URL.Path, "-"+manifest.FileName) {
@@ -63,7 +63,7 @@ func watchManifests(s *site.Site) *downloads {
 	return d
 }
 
-// since returns what was requested since the last call.
+// since returns the requests since the last call.
 func (d *downloads) since() (ranges []string, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,7 +144,7 @@ func manifestPath(s *site.Site, backup string) string {
 	return filepath.Join(s.BucketDir, "backups", backup, backup+"-"+manifest.FileName)
 }
 
-// getFromLarge replaces a manifest by one of many items, and gets one of them.
+// getFromLarge replaces a manifest with one of many items, and gets one of them.
 func getFromLarge(s *site.Site, seen *downloads) {
 	t := s.T
 	t.Helper()

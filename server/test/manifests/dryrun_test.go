@@ -136,8 +136,8 @@ func TestAcceptManifest_DryRunBackup(t *testing.T) {
 	require.Equal(t, velerov1.DryRunFailed, s.Backup("wrong-dry-run").Annotations[velerov1.DryRunAnnotation])
 }
 
-// TestAcceptManifest_DryRunOutlivesServer kills the server in the middle of a dry run, which the next one begins anew.
-// A dry run that was created without a phase is none the less a dry run.
+// TestAcceptManifest_DryRunOutlivesServer kills the server in the middle of a dry run. The next server begins it
+// again. A dry run that was created without a phase is a dry run, too.
 func TestAcceptManifest_DryRunOutlivesServer(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -231,7 +231,7 @@ func TestCommandsOfGuideForDryRuns(t *testing.T) {
 	require.Equal(t, 5, s.RunPage(t, "dry-runs", "", ""))
 }
 
-// TestAcceptManifest_DryRunsOnScreen makes dry runs of a backup and a restore, which are not to look like failures.
+// TestAcceptManifest_DryRunsOnScreen makes dry runs of a backup and a restore. They must not look like failures.
 func TestAcceptManifest_DryRunsOnScreen(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

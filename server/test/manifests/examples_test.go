@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptManifest_Examples has the example writers, which are a module of their own, describe a backup beside the
+// TestAcceptManifest_Examples describes a backup with the example writers, which are a module of their own, and the
 // built-in one.
 func TestAcceptManifest_Examples(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func loadManifest(s *site.Site, backup string) *manifest.Manifest {
 	return read
 }
 
-// download downloads the resource list of a backup, or a file of a manifest writer, as a client does.
+// download downloads the resource list of a backup, or a file of a manifest writer, like a client.
 func download(s *site.Site, request, backup, file string) []byte {
 	s.T.Helper()
 	download := &velerov1.DownloadRequest{
@@ -90,7 +90,7 @@ func requireProblem(t *testing.T, messages []string, texts ...string) {
 	}), "want %q in %q", texts, messages)
 }
 
-// hostile are the writers that break a rule, with what is said of them.
+// hostile returns the writers that break a rule, with the texts of their errors.
 func hostile() map[string][]string {
 	return map[string][]string{
 		"example.io/fails":     {"the inventory is closed"},
@@ -106,8 +106,8 @@ func hostile() map[string][]string {
 	}
 }
 
-// TestAcceptManifest_Writers has good writers describe a backup beside such that fail, hang, die in the middle of a
-// file, write without end, write nothing, go on when they have ended, and take names that are not theirs.
+// TestAcceptManifest_Writers describes a backup with good writers and with writers that fail, hang, die in the middle
+// of a file, write without end, write nothing, continue after their end, and use names of other writers.
 func TestAcceptManifest_Writers(t *testing.T) {
 	t.Parallel()
 	for _, failurePolicy := range []string{"Warn", "Fail"} {
@@ -155,7 +155,7 @@ func TestAcceptManifest_Writers(t *testing.T) {
 			require.Regexp(t, `(?m)example\.io/fails.*`, out)
 			require.Contains(t, s.Must("backup", "describe", "b"), "Format Version:  1.2.0")
 
-			// The backup is as good as any other.
+			// The backup is as usable as any other.
 			require.NoError(t, s.Client.Create(t.Context(), &velerov1.Restore{
 				ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "r"},
 				Spec:       velerov1.RestoreSpec{BackupName: "b", NamespaceMapping: map[string]string{s.Shop: s.Shop + "-copy"}},
@@ -185,14 +185,14 @@ func TestAcceptManifest_NoItems(t *testing.T) {
 	}
 }
 
-// withoutKey starts a proxy to S3 that does not let a key be written, and returns its URL.
+// withoutKey starts a proxy of S3 that refuses the write of a key, and returns its URL.
 func withoutKey(s *site.Site, suffix string) string {
 	s.T.Helper()
 	to, err := url.Parse(s.Cluster.S3.Endpoint)
 	require.NoError(s.T, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
-		r.Out.Host = r.In.Host // requests are signed for it
+		r.Out.Host = r.In.Host // the signature of requests covers it
 	}, FlushInterval: -1}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (r.Method == http.MethodPut || r.Method == http.MethodPost) && strings.HasSuffix(r.URL.Path, suffix) {
@@ -227,8 +227,8 @@ func TestAcceptManifest_BucketTakesAllButTheManifest(t *testing.T) {
 	require.Contains(t, s.Must("plugin", "get", "-o", "wide"), "cleat.dev/manifest")
 }
 
-// TestAcceptManifest_StockReads compares what a backup has for Velero with and without manifest writers, and reads it
-// through the paths that Velero's clients use.
+// TestAcceptManifest_StockReads compares the files for Velero in a backup with and without manifest writers, and reads
+// them through the paths that Velero's clients use.
 func TestAcceptManifest_StockReads(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -247,7 +247,7 @@ func TestAcceptManifest_StockReads(t *testing.T) {
 	require.Equal(t, []string{"items.jsonl", "manifest.json.gz"}, s.Artifacts("with"))
 	for _, file := range site.VelerosFiles("B") {
 		switch file {
-		case "velero-backup.json", "B-logs.gz", "B.tar.gz": // have times
+		case "velero-backup.json", "B-logs.gz", "B.tar.gz": // contain times
 		default:
 			require.Equal(t, s.File("without", strings.Replace(file, "B", "without", 1)),
 				s.File("with", strings.Replace(file, "B", "with", 1)), file)

@@ -17,7 +17,9 @@ import (
 )
 
 // exposing returns the claim and the pod that expose the volume of a load, when the load has a phase.
-func (v *volumeSite) exposing(kind, name string, phase velerov1.LoadPhase) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+func (v *volumeSite) exposing(
+	kind, name string, phase velerov1.LoadPhase,
+) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
 	v.t.Helper()
 	v.awaitPhase(kind+"/"+name, phase)
 	claim, pod := new(corev1.PersistentVolumeClaim), new(corev1.Pod)
@@ -34,7 +36,7 @@ func (v *volumeSite) releaseHeld() {
 }
 
 // csiDelayedBinding restores volumes of a class that makes them for pods: on the node that a scheduler has chosen for
-// the pod that is restored, or where the agents choose, if their configuration says so.
+// the restored pod, or on any node if the agents are configured for that.
 func csiDelayedBinding(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -61,7 +63,7 @@ func csiDelayedBinding(t *testing.T) {
 					return o.phase == velerov1.LoadPhaseAccepted && strings.HasPrefix(o.message, "volume claim "+v.shop+
 						"/wanted waits for a pod that uses it")
 				})
-				node = v.nodes[len("wanted+")%2] // not the one that pods get otherwise
+				node = v.nodes[len("wanted+")%2] // different from the usual node of the pods
 				v.change(target, func() { metav1.SetMetaDataAnnotation(&target.ObjectMeta, selectedNode, node) })
 			}
 			claim, pod := v.exposing("DataDownload", "wanted", velerov1.LoadPhaseInProgress)
@@ -91,7 +93,8 @@ func csiDelayedBinding(t *testing.T) {
 	}
 }
 
-// csiConfiguredClaims exposes snapshots as the ConfigMap of the agents says for the storage class of their source.
+// csiConfiguredClaims exposes snapshots as configured in the ConfigMap of the agents for the storage class of their
+// source.
 func csiConfiguredClaims(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t, 1)

@@ -19,9 +19,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// csiDeletions deletes backups whose data was moved: while their repository is away, after their data was removed, by a
-// server that is killed, and in a cluster that knows of them from the bucket only. The data of the others stays, and is
-// restored.
+// csiDeletions deletes backups whose data was moved: while their repository is unavailable, after their data was
+// removed, by a server that is killed, and in a cluster that has them from the bucket only. The data of other backups
+// stays, and is restored.
 func csiDeletions(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t, 1)
@@ -42,7 +42,7 @@ func csiDeletions(t *testing.T) {
 	}
 	require.Len(t, v.stored(), 4)
 
-	// The repository is away.
+	// The repository is unavailable.
 	repository := filepath.Join(v.store, "restic", v.shop)
 	require.NoError(t, os.Rename(repository, repository+"-away"))
 	request := v.requestDeletion("away")
@@ -60,14 +60,14 @@ func csiDeletions(t *testing.T) {
 	v.deleted("away")
 	require.Len(t, v.stored(), 3)
 
-	// A deletion that was killed after it has removed the data is repeated.
+	// A deletion that was killed after the removal of the data is repeated.
 	out, err := v.restic(repository, "forget", v.movement("forgotten").SnapshotHandle)
 	require.NoError(t, err, out)
 	require.Len(t, v.stored(), 2)
 	v.requestDeletion("forgotten")
 	v.deleted("forgotten")
 
-	// The bucket does not know what was moved, and the server is killed.
+	// The bucket has no record of the moved data, and the server is killed.
 	require.NoError(t, os.Remove(filepath.Join(v.store, "backups", "killed", "killed-volumeinfo.json.gz")))
 	v.requestDeletion("killed")
 	v.eventually("data is removed", func() (bool, error) {
@@ -134,7 +134,7 @@ func (v *volumeSite) stored() (ids []string) {
 	return ids
 }
 
-// movement returns what a backup knows of the data of its only volume.
+// movement returns the record of a backup about the data of its only volume.
 func (v *volumeSite) movement(backup string) *volumes.MovementInfo {
 	v.t.Helper()
 	infos := readJSON[[]volumes.VolumeInfo](v, "backups", backup, backup+"-volumeinfo.json.gz")
@@ -161,7 +161,7 @@ func (v *volumeSite) password() *corev1.Secret {
 	return secret
 }
 
-// requestDeletion asks the server to delete a backup.
+// requestDeletion requests the deletion of a backup.
 func (v *volumeSite) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
 	v.t.Helper()
 	request := &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: backup + "-"},
@@ -170,7 +170,7 @@ func (v *volumeSite) requestDeletion(backup string) *velerov1.DeleteBackupReques
 	return request
 }
 
-// deleted waits until a backup does not exist any more.
+// deleted waits until a backup no longer exists.
 func (v *volumeSite) deleted(backup string) {
 	v.t.Helper()
 	v.eventually("backup "+backup+" is deleted", func() (bool, error) {

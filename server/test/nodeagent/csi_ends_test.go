@@ -22,11 +22,11 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// held is a snapshot whose restores do not end while it holds them.
+// held is a snapshot whose restores do not end while it exists.
 const held = "held"
 
-// newHeld returns a site whose agent has the mover for tests, with a claim "data" and a repository, of which neither
-// backups nor restores end. Volumes that are made for restores are retained by their class.
+// newHeld returns a site whose agent has the mover for tests, with a claim "data" and a repository, whose backups and
+// restores do not end. Volumes that are made for restores are retained by their class.
 func newHeld(t *testing.T, nodes int, config string) (v *volumeSite, retained string) {
 	t.Helper()
 	v = newVolumeSite(t, nodes)
@@ -44,7 +44,7 @@ func newHeld(t *testing.T, nodes int, config string) (v *volumeSite, retained st
 }
 
 // csiEndsEverywhere cancels and deletes DataUploads and DataDownloads in each phase, also when their agent was killed.
-// Nothing is left but what the user has made.
+// Only the objects of the user remain.
 func csiEndsEverywhere(t *testing.T) {
 	t.Parallel()
 	v, retained := newHeld(t, 1, `{"loadConcurrency": {"globalConfig": 6, "prepareQueueLength": 12}}`)
@@ -103,7 +103,7 @@ func csiEndsEverywhere(t *testing.T) {
 	}
 	killed := func(name string) bool { return strings.HasSuffix(name, "-killed") }
 	isNew := func(name string) bool { return strings.HasPrefix(name, "new-") }
-	end(isNew) // before there is a place for them
+	end(isNew) // before there is a slot for them
 	end(func(name string) bool { return !isNew(name) && !killed(name) })
 	v.await("all but those that go on have ended", func(last map[string]state) bool {
 		for _, o := range last {
@@ -119,7 +119,7 @@ func csiEndsEverywhere(t *testing.T) {
 	v.awaitEnd(len(all))
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCanceled: len(cancelled), "": len(deleted)}, v.ends())
 
-	// The snapshot of one that no agent has seen goes with the others of its backup.
+	// The snapshot of a load that no agent has processed is deleted with the others of its backup.
 	v.remains(2, "snapshot own", "snapshot new-u-deleted")
 	v.untouched()
 	for _, object := range all {
@@ -134,8 +134,8 @@ func csiEndsEverywhere(t *testing.T) {
 	}
 }
 
-// csiCanceledWhileVolumeIsMade cancels a load while its volume is being made, which its class would keep without a
-// claim. Nothing of it is left.
+// csiCanceledWhileVolumeIsMade cancels a load while its volume is being made. Its class would retain the volume
+// without a claim. Nothing of it remains.
 func csiCanceledWhileVolumeIsMade(t *testing.T) {
 	t.Parallel()
 	v, _ := newHeld(t, 1, `{}`)
@@ -153,7 +153,7 @@ func csiCanceledWhileVolumeIsMade(t *testing.T) {
 		return err == nil && claim.Annotations["volume.kubernetes.io/storage-provisioner"] != "", client.IgnoreNotFound(err)
 	})
 	v.change(download, func() { cancelLoad(download) })
-	time.Sleep(2 * time.Second) // an agent looks at it once per second
+	time.Sleep(2 * time.Second) // an agent checks it once per second
 	require.NoError(t, v.client.Get(t.Context(), client.ObjectKeyFromObject(download), claim))
 	require.Nil(t, claim.DeletionTimestamp)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -161,8 +161,8 @@ func csiCanceledWhileVolumeIsMade(t *testing.T) {
 	v.remains(0)
 }
 
-// remains waits until the cluster has no objects of snapshots and exposed volumes but some, and as many contents as
-// there are snapshots with one.
+// remains waits until the cluster has only some objects of snapshots and exposed volumes, and the given number of
+// contents.
 func (v *volumeSite) remains(contents int, some ...string) {
 	v.t.Helper()
 	var left []string
@@ -181,7 +181,7 @@ func (v *volumeSite) remains(contents int, some ...string) {
 	})
 }
 
-// untouched requires that the volume of the user is what it was, and that volumes can be made of the user's snapshot.
+// untouched requires that the volume of the user is unchanged, and that volumes can be made from the user's snapshot.
 func (v *volumeSite) untouched() {
 	v.t.Helper()
 	data, err := os.ReadFile(filepath.Join(v.dir(v.shop, "data"), "data"))
@@ -201,7 +201,8 @@ func (v *volumeSite) untouched() {
 	require.Equal(v.t, "of the user", string(data))
 }
 
-// csiPrepareTimeouts has loads whose volumes do not become accessible in time. Each says why, and leaves nothing.
+// csiPrepareTimeouts has loads whose volumes do not become accessible in time. Each records the reason, and leaves
+// nothing.
 func csiPrepareTimeouts(t *testing.T) {
 	t.Parallel()
 	v, retained := newHeld(t, 1, `{}`)
@@ -248,7 +249,7 @@ func csiPrepareTimeouts(t *testing.T) {
 		v.awaitPhase(key, velerov1.LoadPhaseAccepted)
 	}
 
-	a.kill() // the next one has less patience
+	a.kill() // the next one has a shorter timeout
 	v.agents("--data-mover-prepare-timeout", "1ms")
 	v.awaitEnd(7)
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseFailed: 7}, v.ends())
@@ -275,8 +276,8 @@ func csiPrepareTimeouts(t *testing.T) {
 	v.untouched()
 }
 
-// csiTakenNames has loads whose volumes cannot be exposed, because the user has objects of their names, or whose target
-// has a volume already. They fail, and the objects stay.
+// csiTakenNames has loads whose volumes cannot be exposed, because the user has objects with their names, or whose
+// target already has a volume. They fail, and the objects stay.
 func csiTakenNames(t *testing.T) {
 	t.Parallel()
 	v, retained := newHeld(t, 1, `{}`)

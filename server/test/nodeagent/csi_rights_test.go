@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// csiOfLeastPrivilege moves data there and back, removes it, and cleans up after loads that are cancelled, with a
-// server and agents that have the rights of an installation with --rbac least.
+// csiOfLeastPrivilege moves data there and back, removes it, and cleans up after cancelled loads, with a server and
+// agents that have the rights of an installation with --rbac least.
 func csiOfLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t, 1)
@@ -68,7 +68,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 	v.hidesKey("Restore", r)
 	v.leavesNothing(v.shop, "files")
 
-	server.kill() // it would carry out the Backup to which the loads that are made by hand belong
+	server.kill() // it would carry out the Backup of the loads that are made by hand
 	v.cancelExposed()
 	for _, run := range v.runs {
 		require.NoError(t, v.client.Delete(t.Context(), run))
@@ -87,8 +87,8 @@ func csiOfLeastPrivilege(t *testing.T) {
 	}
 }
 
-// cancelExposed cancels a DataUpload and a DataDownload whose volumes are exposed on no node. The one for the restore
-// is retained by its class.
+// cancelExposed cancels a DataUpload and a DataDownload whose volumes are exposed on no node. The volume for the
+// restore is retained by its class.
 func (v *volumeSite) cancelExposed() {
 	v.t.Helper()
 	policy := corev1.PersistentVolumeReclaimRetain

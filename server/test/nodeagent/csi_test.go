@@ -25,8 +25,8 @@ import (
 )
 
 // TestAcceptVolumes_CSIDataMoved moves the data of CSI snapshots to a restic repository and into another cluster, with
-// real kubelets and controllers of snapshots and volumes, and kills the exposers after each of their writes. Nothing of
-// the snapshots and exposed volumes is left, whatever happens.
+// real kubelets and controllers of snapshots and volumes, and kills the exposers after each of their writes. No
+// snapshots and exposed volumes remain, whatever happens.
 func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", csiThereAndBack)
@@ -42,7 +42,7 @@ func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
 	t.Run("downloads of killed agents", csiDownloadsOfKilledAgents)
 }
 
-// useRestic replaces the data mover of the site by restic.
+// useRestic replaces the data mover of the site with restic.
 func (v *volumeSite) useRestic() {
 	v.t.Helper()
 	v.plugins = filepath.Join(v.t.TempDir(), "restic")
@@ -51,7 +51,7 @@ func (v *volumeSite) useRestic() {
 	programs.Copy(v.t, "plugins/restic/cmd/cleat-restic", filepath.Join(v.plugins, "cleat-restic"))
 }
 
-// canMakeDevices reports whether block devices can be made of files, and logs why not.
+// canMakeDevices reports whether block devices can be made from files, and logs the reason if not.
 func canMakeDevices(t *testing.T) bool {
 	t.Helper()
 	out, err := exec.Command("losetup", "-f").CombinedOutput()
@@ -73,9 +73,9 @@ func csiThereAndBack(t *testing.T) {
 	csiIntoAnotherCluster(t)
 }
 
-// csiIntoAnotherCluster has pods of a real kubelet write to volumes, whose data is moved to a bucket elsewhere. Then
-// the cluster is no more. Another one gets the bucket and the password of the repository, and nothing else. Its pods
-// see the same bytes.
+// csiIntoAnotherCluster moves the data of volumes, to which pods of a real kubelet write, to a bucket elsewhere. Then
+// the cluster no longer exists. Another one gets only the bucket and the password of the repository. Its pods read the
+// same bytes.
 func csiIntoAnotherCluster(t *testing.T) {
 	old := &plane{Shared: controlplane.Shared{Options: controlplane.Options{Node: true,
 		CSISocket: filepath.Join(t.TempDir(), "csi.sock")}}}
@@ -141,7 +141,7 @@ func csiIntoAnotherCluster(t *testing.T) {
 	n.leavesNothing(m.shop, "files")
 }
 
-// checkMoved checks what is said of the volume of the claim files, whose data, of at least size bytes, a backup has
+// checkMoved checks the records about the volume of the claim files, whose data, of at least size bytes, a backup has
 // moved.
 func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []volumes.VolumeInfo, size int64) {
 	s.t.Helper()

@@ -17,12 +17,12 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// moverImage is the image of the data mover, as a release has it.
+// moverImage is the image of the data mover, with the contents of a release.
 const moverImage = "cleat.invalid/cleat-restic:v1"
 
-// TestAcceptVolumes_DaemonSet runs what "cleat install" installs, with no more than the rights of --rbac least:
-// server and agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of
-// their manifests. The agent backs up files of all sorts and restores them.
+// TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
+// agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
+// manifests. The agent backs up files of all kinds and restores them.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -86,7 +86,7 @@ func newInstallation(t *testing.T) (*machine, storage) {
 	return m, in
 }
 
-// logs returns what the containers in the namespace of the site have printed, by the names of the containers.
+// logs returns the output of the containers in the namespace of the site, by the names of the containers.
 func (m *machine) logs() map[string]string {
 	all := map[string]string{}
 	paths, _ := filepath.Glob(filepath.Join(m.cluster.Dir, "node", "pod-logs", m.namespace+"_*", "*", "*.log"))

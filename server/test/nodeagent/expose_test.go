@@ -38,10 +38,10 @@ type mortal struct {
 	life *life
 }
 
-// life is that of an agent. It ends after some writes.
+// life is the life of an agent. It ends after some writes.
 type life struct {
 	context.Context
-	writes atomic.Int64 // that are left
+	writes atomic.Int64 // the remaining ones
 	end    context.CancelFunc
 }
 
@@ -61,7 +61,7 @@ func (m mortal) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := m.next.RoundTrip(request)
 	if left == 0 && err == nil {
 		_ = response.Body.Close()
-		m.life.end() // so that nobody waits for the API server to come back
+		m.life.end() // so that no caller waits for the API server to come back
 		err = errKilled
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (m mortal) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// exposers returns what an agent exposes volumes with, which is killed after some writes.
+// exposers returns the exposers of an agent, which is killed after some writes.
 func (v *volumeSite) exposers(writes int64) (uploads, downloads node.Exposer, of *life) {
 	v.t.Helper()
 	of = new(life)
@@ -89,7 +89,7 @@ func (v *volumeSite) exposers(writes int64) (uploads, downloads node.Exposer, of
 	return expose.Uploads{Volumes: volumes}, expose.Downloads{Volumes: volumes}, of
 }
 
-// immortal is a number of writes that no agent comes to.
+// immortal is a number of writes that no agent reaches.
 const immortal = 1 << 40
 
 // settle repeats a call until it is done, or the agent is killed.
@@ -155,7 +155,7 @@ func (v *volumeSite) downloadOf(name, snapshot string) *velerov2alpha1.DataDownl
 	return download
 }
 
-// csiUploadsOfKilledAgents kills the agent that exposes a snapshot after each of its writes. Another one goes on, or
+// csiUploadsOfKilledAgents kills the agent that exposes a snapshot after each of its writes. Another one continues, or
 // gives up.
 func csiUploadsOfKilledAgents(t *testing.T) {
 	t.Parallel()
@@ -187,8 +187,8 @@ func csiUploadsOfKilledAgents(t *testing.T) {
 	v.leavesNothing(v.shop, "data")
 }
 
-// afterEachWrite calls attempt with the number of writes after which the agent is killed, for each number that it comes
-// to, at once.
+// afterEachWrite calls attempt with the number of writes after which the agent is killed, for each number that the
+// agent reaches, concurrently.
 func afterEachWrite(attempt func(writes int64, other bool) (used int64)) {
 	used := attempt(immortal, false)
 	var all sync.WaitGroup
@@ -262,7 +262,7 @@ func csiDownloadsOfKilledAgents(t *testing.T) {
 	v.leavesNothing(v.shop, "other")
 }
 
-// target creates a claim that waits for a volume with data, as restores leave it.
+// target creates a claim that waits for a volume with data, in the form in which restores leave it.
 func (v *volumeSite) target(name, class string) *corev1.PersistentVolumeClaim {
 	v.t.Helper()
 	mode := corev1.PersistentVolumeFilesystem

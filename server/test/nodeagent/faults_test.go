@@ -26,7 +26,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
-// TestAcceptVolumes_CancelEverywhere cancels loads of all kinds in each phase. All end Canceled, and others go on.
+// TestAcceptVolumes_CancelEverywhere cancels loads of all kinds in each phase. All end Canceled, and others continue.
 func TestAcceptVolumes_CancelEverywhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -75,8 +75,8 @@ func TestAcceptVolumes_CancelEverywhere(t *testing.T) {
 	s.awaitPhase("PodVolumeBackup/after", velerov1.LoadPhaseCompleted)
 }
 
-// TestAcceptVolumes_Orphans has an agent end the loads of others that do not return, at once if their node is gone,
-// and leave alone those of which nobody knows that.
+// TestAcceptVolumes_Orphans has an agent that ends the loads of others that do not return, at once if their node no
+// longer exists. It does not end loads for which that is unknown.
 func TestAcceptVolumes_Orphans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -110,7 +110,7 @@ func TestAcceptVolumes_Orphans(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"DataUpload/accepted": "timeout on preparing DataUpload: the agent of node " + s.nodes[1] +
-			", which has accepted it, did not do it within 30m0s and is away",
+			", which has accepted it, did not prepare it within 30m0s and does not respond",
 		"PodVolumeBackup/prepared": "node gone, which had its volume, does not exist any more",
 		"PodVolumeBackup/running":  "node gone, which had its volume, does not exist any more",
 	} {
@@ -135,7 +135,7 @@ func TestAcceptVolumes_Orphans(t *testing.T) {
 }
 
 // TestAcceptVolumes_LostNode backs up a pod whose node is deleted before its agent has done anything. The backup ends
-// soon, and says why.
+// soon, with the reason.
 func TestAcceptVolumes_LostNode(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 2)
@@ -154,7 +154,8 @@ func TestAcceptVolumes_LostNode(t *testing.T) {
 	})
 	require.NoError(t, f.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: db.Spec.NodeName}}))
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, f.ended("b").Status.Phase)
-	// The server says the same in other words if it has seen before the agents that the pod of the agent is gone, too.
+	// The server reports the same in other words if it finds before the agents that the pod of the agent no longer
+	// exists.
 	gone := "(node " + db.Spec.NodeName + ", which had its volume, does not exist any more|no node agent runs on node " +
 		db.Spec.NodeName + ")"
 	for _, load := range f.loadsOf(t.Context(), "b") {
@@ -164,7 +165,7 @@ func TestAcceptVolumes_LostNode(t *testing.T) {
 	require.Regexp(t, "volume data: Failed: "+gone, f.results("backups", "b"))
 }
 
-// lost returns loads of all kinds in all phases in which a node has them, which have just begun on one.
+// lost returns loads of all kinds in all phases in which they belong to a node. They have just begun there.
 func (s *site) lost(node string) (lost []client.Object) {
 	at := &metav1.Time{Time: time.Now()}
 	phases := []velerov1.LoadPhase{velerov1.LoadPhaseAccepted, velerov1.LoadPhasePrepared, velerov1.LoadPhaseInProgress,
@@ -200,7 +201,7 @@ func cancelLoad(object client.Object) {
 	}
 }
 
-// gate is a proxy of the API server that kills an agent when one of its writes is stored, before it gets the reply.
+// gate is a proxy of the API server that kills an agent when one of its writes is stored, before the reply.
 type gate struct {
 	kill func()
 	at   int
@@ -249,8 +250,8 @@ func (g *gate) wrote(what string) {
 	}
 }
 
-// TestAcceptVolumes_KillEverywhere kills an agent after each of its writes, before it knows that the write was
-// stored. The next one takes every load to its end, and only one that was InProgress fails.
+// TestAcceptVolumes_KillEverywhere kills an agent after each of its writes, before it gets the reply. The next one
+// takes every load to its end, and only a load that was InProgress fails.
 func TestAcceptVolumes_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const all = 14 // more than the writes of the first load

@@ -25,7 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// files is a site with a server, a bucket and restic, whose kubelet lays out the volumes of pods.
+// files is a site with a server, a bucket and restic, whose kubelet creates the volumes of pods.
 type files struct {
 	*site
 	bucket string // its directory
@@ -33,7 +33,7 @@ type files struct {
 
 // storage is a bucket.
 type storage struct {
-	controlplane.S3 // has it
+	controlplane.S3 // contains it
 	bucket          string
 }
 
@@ -75,14 +75,14 @@ func newFilesOn(t *testing.T, s *site, in storage) *files {
 	return &files{site: s, bucket: filepath.Join(in.Dir, in.bucket)}
 }
 
-// runAgent runs the agent of the node, and says so by a pod, as a DaemonSet does.
+// runAgent runs the agent of the node, and creates a pod for it, like a DaemonSet.
 func (f *files) runAgent() *agent {
 	f.t.Helper()
 	f.run(agentPodOn(f.namespace, f.nodes[0]), nil)
 	return f.agent(f.nodes[0])
 }
 
-// agentPodOn returns the pod by which a server knows that the agent of a node runs.
+// agentPodOn returns the pod that shows a server that the agent of a node runs.
 func agentPodOn(namespace, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "node-agent",
@@ -92,7 +92,7 @@ func agentPodOn(namespace, node string) *corev1.Pod {
 	}
 }
 
-// run creates a pod and has it run, with directories for its volumes: by their names the parts of the paths after
+// run creates and runs a pod, with directories for its volumes: by their names the parts of the paths after
 // "volumes/".
 func (f *files) run(pod *corev1.Pod, volumes map[string]string) {
 	f.t.Helper()
@@ -277,7 +277,7 @@ func (f *files) persistent(name string, claim *corev1.PersistentVolumeClaim) *co
 	}
 }
 
-// admit runs a restored pod as far as its init container: it provides the volume of its claim, binds it to the node and
+// admit runs a restored pod up to its init container: it provides the volume of its claim, binds it to the node and
 // mounts its volumes.
 func (f *files) admit(namespace, name string) *corev1.Pod {
 	f.t.Helper()
@@ -397,11 +397,11 @@ func TestAcceptVolumes_FSBackup(t *testing.T) {
 		return nil
 	})
 	server.kill()
-	f.serve() // another one, to which all is known from the cluster
+	f.serve() // another server, which gets all state from the cluster
 	require.Equal(t, velerov1.BackupPhaseCompleted, f.ended("killed").Status.Phase, "whatever the first server was doing")
 	require.Len(t, f.loadsOf(t.Context(), "killed"), 2, "none is made twice")
 
-	f.restoreInto(t, "restored", "restored-"+f.namespace, db)
+	f.restoreInto(t, "b", "restored", "restored-"+f.namespace, db)
 	f.failRestores(t, shop)
 
 	snapshots := filepath.Join(f.bucket, "restic", shop, "snapshots")
@@ -420,8 +420,8 @@ func TestAcceptVolumes_FSBackup(t *testing.T) {
 	require.Len(t, after, len(before)-2, "the repository does not have the snapshots of the backup any more")
 }
 
-// failRestores restores volumes that cannot be restored: the snapshot of one is not there, and the pod of the other is
-// deleted. Neither the restore nor the pod waits for ever.
+// failRestores restores volumes that cannot be restored: the snapshot of one does not exist, and the pod of the other
+// is deleted. Neither the restore nor the pod waits without a limit.
 func (f *files) failRestores(t *testing.T, shop string) {
 	t.Helper()
 	for i, load := range f.loadsOf(t.Context(), "all") {
@@ -478,13 +478,13 @@ func (f *files) loadsOf(ctx context.Context, backup string) []velerov1.PodVolume
 	return list.Items
 }
 
-// restoreInto restores backup b into another namespace and compares the volumes.
-func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod) {
+// restoreInto restores a backup into another namespace and compares the volumes.
+func (f *files) restoreInto(t *testing.T, backup, name, namespace string, db *corev1.Pod) {
 	t.Helper()
 	r := &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: velerov1.RestoreSpec{
-			BackupName: "b", NamespaceMapping: map[string]string{db.Namespace: namespace},
+			BackupName: backup, NamespaceMapping: map[string]string{db.Namespace: namespace},
 			UploaderConfig: &velerov1.UploaderConfigForRestore{ParallelFilesDownload: 2},
 		},
 	}
@@ -499,7 +499,7 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 	require.Equal(t, int64(1000), *waits.SecurityContext.RunAsUser)
 	for dir, volume := range map[string]string{"kubernetes.io~csi/pv-of-" + namespace: "mount",
 		"kubernetes.io~empty-dir": "cache"} {
-		if volume == "cache" { // which is not restored, so that the pod does not mount it there
+		if volume == "cache" { // it is not restored, so the pod does not mount it there
 			require.NoError(t, os.RemoveAll(f.volume(pod, dir+"/other")))
 		}
 		out, err := f.helper(pod, dir, "5m")
@@ -534,5 +534,5 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 	}
 	described, err := f.cleat("restore", "describe", name, "--details")
 	require.NoError(t, err, described)
-	require.Contains(t, described, "restic Restores:")
+	require.Contains(t, described, string(loads.Items[0].Spec.UploaderType)+" Restores:")
 }

@@ -12,7 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// volume returns the volume of a claim, when it is bound.
+// volume returns the volume of a claim, once it is bound.
 func (s *site) volume(namespace, name string) *corev1.PersistentVolume {
 	s.t.Helper()
 	var claim corev1.PersistentVolumeClaim
@@ -46,7 +46,7 @@ func (s *site) leavesNothing(namespace, claim string) {
 	})
 }
 
-// left returns the objects of snapshots and exposed volumes that the cluster has, of the site and its shops.
+// left returns the remaining objects of snapshots and exposed volumes in the cluster, of the site and its shops.
 func (s *site) left() (found []string) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -95,8 +95,8 @@ func (s *site) left() (found []string) {
 }
 
 // releasedSoon reports whether a deleted snapshot waits for the external-provisioner only. The provisioner keeps a
-// snapshot while a volume is created from it. When its update that ends this conflicts with another, it looks again
-// five minutes later.
+// snapshot while a volume is created from it. If its final update conflicts with another one, it tries again five
+// minutes later.
 func releasedSoon(snapshot *snapshotv1.VolumeSnapshot) bool {
 	const provisioner = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection"
 	return snapshot.DeletionTimestamp != nil && slices.Equal(snapshot.Finalizers, []string{provisioner})

@@ -12,8 +12,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptVolumes_PerNodeLimits moves as many loads at once on each node as its rules say: the lowest number that
-// matches.
+// TestAcceptVolumes_PerNodeLimits moves as many loads at once on each node as its rules permit: the lowest matching
+// number.
 func TestAcceptVolumes_PerNodeLimits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
@@ -82,7 +82,7 @@ func TestAcceptVolumes_ConfigOfAgents(t *testing.T) {
 	require.Contains(t, a.log.String(), `by=loadConcurrency.globalConfig`)
 }
 
-// TestAcceptVolumes_Moves moves the data of volumes of both sorts there and back, and refuses what it cannot move.
+// TestAcceptVolumes_Moves moves the data of volumes of both kinds there and back, and refuses what cannot be moved.
 func TestAcceptVolumes_Moves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -114,7 +114,7 @@ func TestAcceptVolumes_Moves(t *testing.T) {
 
 	lost := s.restore("lost", node, "no-such-snapshot")
 	kopia := s.backup("kopia", node)
-	kopia.Spec.UploaderType = velerov1.RepositoryTypeKopia
+	kopia.Spec.UploaderType = velerov1.RepositoryTypeKopia // the agent has restic alone
 	volume := s.backup("volume", node)
 	volume.Spec.Volume = "none"
 	gone := s.backup("gone", node)
@@ -124,7 +124,7 @@ func TestAcceptVolumes_Moves(t *testing.T) {
 	s.create(lost, kopia, volume, gone, foreign)
 	for key, want := range map[string]string{
 		"PodVolumeRestore/lost":  "no snapshot no-such-snapshot",
-		"PodVolumeBackup/kopia":  `no data mover for repositories of engine "kopia"`,
+		"PodVolumeBackup/kopia":  "cleat.dev/kopia",
 		"PodVolumeBackup/volume": "has no volume none",
 		"PodVolumeBackup/gone":   "pod " + s.namespace + "/gone does not exist any more",
 	} {

@@ -30,28 +30,28 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// The images that a node has.
+// The images on a node.
 const (
 	treeImage  = "tree.invalid/tree:1"
-	cleatImage = "cleat.invalid/cleat:v1" // as a release has it, and the libraries of the restic of tests
+	cleatImage = "cleat.invalid/cleat:v1" // with the contents of a release, and the libraries of the restic of tests
 )
 
-// plane is a control plane with the definitions of custom resources. What its tests share is installed by the first one
-// that needs it.
+// plane is a control plane with the definitions of custom resources. The first test that needs a shared component
+// installs it.
 type plane struct {
 	controlplane.Shared
-	disks csidriver.Driver // with its files in the directory of the cluster
+	disks csidriver.Driver // its files are in the directory of the cluster
 
 	definitions, driver, images once
 }
 
-// once does something once for several tests.
+// once runs a function once for several tests.
 type once struct {
 	sync.Once
 	err error
 }
 
-// do fails each test that calls it if what is done fails.
+// do runs the function in the first call. It fails each test that calls it if the function fails.
 func (o *once) do(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
 	o.Do(func() { o.err = f(context.WithoutCancel(t.Context())) })
@@ -83,7 +83,7 @@ func (p *plane) connect(t *testing.T) client.WithWatch {
 	return c
 }
 
-// serveDisks has the cluster use the CSI driver, on its node too, with a class of snapshots.
+// serveDisks installs the CSI driver in the cluster, on its node too, with a class of snapshots.
 func (p *plane) serveDisks(t *testing.T, c client.Client) {
 	t.Helper()
 	cluster := p.Get(t)
@@ -104,7 +104,7 @@ func (p *plane) serveDisks(t *testing.T, c client.Client) {
 		Driver:     csidriver.Name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
 	}
 	retry(t, "the class of snapshots is created", func(ctx context.Context) error {
-		// the definition may just have been installed
+		// The definition may just have been installed.
 		return client.IgnoreAlreadyExists(c.Create(ctx, class))
 	})
 }
@@ -136,8 +136,8 @@ func (p *plane) importImages(t *testing.T) {
 
 var absolute = regexp.MustCompile(`/\S+`)
 
-// libraries returns the files without which a program does not run, by their paths: none for a static one, such as the
-// restic of a release. Debian's is dynamic.
+// libraries returns the shared libraries of a program, by their paths: none for a static one, such as the restic of a
+// release. Debian's is dynamic.
 func libraries(program string) map[string]string {
 	files := map[string]string{}
 	out, err := exec.Command("ldd", program).Output()
@@ -150,7 +150,7 @@ func libraries(program string) map[string]string {
 	return files
 }
 
-// productImage returns the image that a release has of a product, with programs that are built already.
+// productImage returns the image of a product in a release, with programs that are already built.
 func productImage(name, copier string, programs ...string) (v1.Image, error) {
 	products, err := release.Select([]string{name})
 	if err != nil {

@@ -55,7 +55,7 @@ func TestAcceptPlugins_EveryBuiltInReplaced(t *testing.T) {
 		f.runAgent()
 		b := f.backUp("b", velerov1.BackupSpec{IncludedNamespaces: []string{shop}})
 		require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, f.results("backups", "b"))
-		f.restoreInto(t, "restored", "restored-"+f.namespace, db)
+		f.restoreInto(t, "b", "restored", "restored-"+f.namespace, db)
 		f.usesCopiesOnly()
 	})
 	t.Run("snapshots", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAcceptPlugins_EveryBuiltInReplaced(t *testing.T) {
 	})
 }
 
-// useCopies adds the copies to the plugins of the site, and has a location use one of them.
+// useCopies adds the copies to the plugins of the site, and configures a location to use one of them.
 func (s *site) useCopies(location, provider string) {
 	s.t.Helper()
 	require.NoError(s.t, programs.CopyFile(copiedBuiltIns(s.t), filepath.Join(s.plugins, "copies")))
@@ -75,7 +75,7 @@ func (s *site) useCopies(location, provider string) {
 	s.change(&l, func() { l.Spec.Provider = copies + "/" + provider })
 }
 
-// usesCopiesOnly fails unless the server uses all copies, and nothing else but the data mover.
+// usesCopiesOnly fails unless the server uses all copies, and nothing else except the data mover.
 func (s *site) usesCopiesOnly() {
 	s.t.Helper()
 	out, err := exec.CommandContext(s.t.Context(), programs.Build(s.t, "server/cmd/cleat"), "plugin", "get", "-o", "json",
@@ -102,7 +102,7 @@ func copied(name string) string {
 }
 
 // copiedBuiltIns returns the path of a program with a copy of each built-in under another name: it is built from their
-// sources, in which their names are others.
+// sources with changed names.
 func copiedBuiltIns(t *testing.T) string {
 	t.Helper()
 	programs.Depend(t, "plugins/...")

@@ -25,7 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// plant writes a complete backup that nobody has made into the bucket, with some PodVolumeBackups.
+// plant writes a complete forged backup into the bucket, with some PodVolumeBackups.
 func (f *files) plant(name string, change func(*velerov1.Backup), loads ...any) {
 	f.t.Helper()
 	b := &velerov1.Backup{
@@ -53,7 +53,7 @@ func (f *files) plantFile(name, file string, value any) {
 	require.NoError(f.t, os.WriteFile(filepath.Join(dir, name+"-"+file+".json.gz"), []byte(content.String()), 0o644))
 }
 
-// brought waits until a backup of the bucket is in the cluster, with all that comes with it.
+// brought waits until a backup of the bucket is in the cluster, with all its objects.
 func (f *files) brought(name string) *velerov1.Backup {
 	f.t.Helper()
 	b := &velerov1.Backup{}
@@ -82,9 +82,9 @@ func (f *files) opens(namespace, password string) bool {
 	return cmd.Run() == nil
 }
 
-// TestAcceptSecurity_Synchronised has somebody who can write to the bucket store PodVolumeBackups in all phases but the
-// last ones: nobody carries them out. Those that have ended are history, whatever they say, but of a file that is
-// damaged nothing is taken.
+// TestAcceptSecurity_Synchronised stores PodVolumeBackups in all phases except the last ones, as an attacker with
+// write access to the bucket: they are not carried out. PodVolumeBackups that have ended are history, whatever they
+// contain, but nothing is read from a damaged file.
 func TestAcceptSecurity_Synchronised(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -156,8 +156,8 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(f.bucket, "restic"))
 }
 
-// TestAcceptSecurity_ExpiredOnArrival has a backup of the bucket name the snapshots that repositories have of other
-// backups.
+// TestAcceptSecurity_ExpiredOnArrival has a backup of the bucket that names the snapshots of other backups in
+// repositories.
 func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -205,7 +205,8 @@ func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	require.Zero(t, stored(), "those of the backup itself are")
 }
 
-// TestAcceptSecurity_Password has agents make and open repositories: with a password that only the installation has.
+// TestAcceptSecurity_Password creates and opens repositories with agents: with a password that only the installation
+// has.
 func TestAcceptSecurity_Password(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -227,7 +228,7 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	}
 	require.Empty(t, location().Status.Message)
 
-	// Whoever writes to the bucket makes a repository before the agent does.
+	// An attacker with write access to the bucket creates a repository before the agent.
 	trap := "trap-" + f.namespace
 	cmd := exec.CommandContext(t.Context(), programs.Restic(t), "--repo", filepath.Join(f.bucket, "restic", trap),
 		"--no-cache", "init")
@@ -257,7 +258,7 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left, "a volume is stored in a repository that anybody can read")
 
-	// An installation with the public password says so.
+	// An installation with the public password reports that.
 	server.kill()
 	f.change(&secret, func() { secret.Data["repository-password"] = []byte("static-passw0rd") })
 	again := f.serve("--store-validation-frequency=1s")

@@ -25,9 +25,9 @@ const (
 	secretOfNode = "secret-of-the-node"
 )
 
-// TestAcceptSecurity_Links has a pod swap directories of its volume for links, without a pause, while the volume is
-// backed up and restored by restic. The links lead to files of the node, and to /proc of whoever follows them. No
-// snapshot has anything of them, and nothing is written there. CLEAT_RACE_FOR says for how long.
+// TestAcceptSecurity_Links has a pod that replaces directories of its volume with links, without a pause, while the
+// volume is backed up and restored by restic. The links lead to files of the node, and to /proc of the process that
+// follows them. No snapshot contains any of them, and nothing is written there. CLEAT_RACE_FOR sets the duration.
 func TestAcceptSecurity_Links(t *testing.T) {
 	t.Parallel()
 	duration := 8 * time.Second
@@ -46,7 +46,7 @@ func TestAcceptSecurity_Links(t *testing.T) {
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location))
 	repository := filepath.Join(location.Spec.Config["path"], "bucket", "restic", s.namespace)
 
-	secrets, plugins := t.TempDir(), t.TempDir() // stand for directories of the agent
+	secrets, plugins := t.TempDir(), t.TempDir() // represent directories of the agent
 	data := s.data(node)
 	fill(t, filepath.Join(data, "dir"), "of the pod")
 	fill(t, secrets, secretOfNode)
@@ -121,8 +121,8 @@ func fill(t *testing.T, dir, content string) {
 	}
 }
 
-// swap exchanges each directory with a link to another one, again and again, until stop is called. Then all directories
-// are back.
+// swap exchanges each directory with a link to another one, repeatedly, until stop is called. Then all directories are
+// restored.
 func swap(t *testing.T, links map[string]string) (exchanges *atomic.Int64, stop func()) {
 	t.Helper()
 	exchanges = &atomic.Int64{}

@@ -30,7 +30,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/loads"
 )
 
-// creator returns a client of an account that may create loads in the namespace of the site, and nothing else.
+// creator returns a client of an account that may only create loads in the namespace of the site.
 func (s *site) creator() client.Client {
 	s.t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "creator"}}
@@ -57,8 +57,8 @@ func (s *site) creator() client.Client {
 	return c
 }
 
-// TestAcceptSecurity_Loads has an account that may create loads, and nothing else, try to have foreign snapshots
-// deleted and exposed, and volumes of pods moved. The agent refuses each load, and says why.
+// TestAcceptSecurity_Loads has an account that may only create loads. It tries to delete and expose foreign snapshots,
+// and to move volumes of pods. The agent refuses each load with the reason.
 func TestAcceptSecurity_Loads(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t, 1)
@@ -68,7 +68,7 @@ func TestAcceptSecurity_Loads(t *testing.T) {
 	attacker := v.creator()
 	v.agents()
 
-	// One that a running backup has created, whose labels, owner and signature can be copied.
+	// A load that a running backup has created, whose labels, owner and signature can be copied.
 	v.take("genuine", "data", "chosen")
 	genuine := v.uploadOf("genuine", "data")
 	v.create(genuine)
@@ -103,8 +103,8 @@ func TestAcceptSecurity_Loads(t *testing.T) {
 	require.ErrorContains(t, attacker.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: signing.SecretName},
 		new(corev1.Secret)), "forbidden")
 
-	// Signed ones of a backup that has ended, of a snapshot of another backup, and of volumes that come from objects of
-	// the cluster.
+	// Signed loads of a backup that has ended, of a snapshot of another backup, and of volumes that come from objects
+	// of the cluster.
 	ended := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "ended"}}
 	require.NoError(t, v.client.Create(t.Context(), ended))
 	require.NoError(t, v.client.Patch(t.Context(), ended, client.RawPatch("application/merge-patch+json",
@@ -136,7 +136,7 @@ func TestAcceptSecurity_Loads(t *testing.T) {
 		}
 	}
 
-	// The genuine one goes on, and nothing that is stored shows the key.
+	// The genuine load continues, and no stored data contains the key.
 	require.NoError(t, v.client.Get(t.Context(), client.ObjectKeyFromObject(genuine), genuine))
 	require.Equal(t, velerov1.LoadPhaseInProgress, genuine.Status.Phase)
 	text, err := json.Marshal(genuine)
@@ -171,8 +171,8 @@ func (v *volumeSite) snapshotClassOf(policy snapshotv1.DeletionPolicy) string {
 	return class.Name
 }
 
-// neverMoves has the agent refuse loads of the volumes of a pod that come from objects of the cluster, although they
-// are signed.
+// neverMoves shows that the agent refuses loads of the volumes of a pod that come from objects of the cluster,
+// although they are signed.
 func (v *volumeSite) neverMoves() {
 	v.t.Helper()
 	v.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}},
@@ -207,8 +207,8 @@ func (v *volumeSite) neverMoves() {
 	}
 }
 
-// hidesKey requires that nothing in the bucket and in the namespace shows the key of a run, or the secret from which it
-// is derived.
+// hidesKey requires that nothing in the bucket and in the namespace contains the key of a run, or the secret from
+// which it is derived.
 func (v *volumeSite) hidesKey(kind string, run client.Object) {
 	v.t.Helper()
 	secret := new(corev1.Secret)

@@ -17,9 +17,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptSecurity_Tenants has the agent of an installation for one namespace read the volume of another one: of a
-// New load, and of ones that claim to be under way. It does not, neither with the rights of --rbac least nor with all
-// rights.
+// TestAcceptSecurity_Tenants has loads of the volume of another namespace for the agent of an installation for one
+// namespace: a New load, and loads that claim to be in progress. The agent reads nothing, neither with the rights of
+// --rbac least nor with all rights.
 func TestAcceptSecurity_Tenants(t *testing.T) {
 	t.Parallel()
 	for name, least := range map[string]bool{"least privilege": true, "all rights": false} {
@@ -104,8 +104,8 @@ func requireTenant(t *testing.T, kubeconfig, own, other string) {
 	}
 }
 
-// TestAcceptSecurity_NamesOfLoads has loads that name what cannot exist. They fail at once, and keep nobody from the
-// only slot of the node.
+// TestAcceptSecurity_NamesOfLoads has loads with invalid names. They fail at once, and do not block the only slot of
+// the node.
 func TestAcceptSecurity_NamesOfLoads(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)

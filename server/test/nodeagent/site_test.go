@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an expected event.
 const patience = 10 * time.Minute
 
 // retry repeats a request until it succeeds.
@@ -84,7 +84,7 @@ type site struct {
 	history     *history
 	owner       types.UID // of a Restore
 	begun       map[bool]bool
-	// the Backup, and true is the Restore, to which loads that are created by hand belong
+	// The Backup (false) and the Restore (true) of loads that are created by hand.
 	runs map[bool]client.Object
 }
 
@@ -170,8 +170,8 @@ func isRestore(object client.Object) (restore, load bool) {
 	return false, false
 }
 
-// sign signs a load as the action that creates it, and the agent that writes its status, would. It has no effect on
-// other objects.
+// sign signs a load as the action that creates it, and as the agent that writes its status. It has no effect on other
+// objects.
 func (s *site) sign(object client.Object) {
 	s.t.Helper()
 	restore, load := isRestore(object)
@@ -180,7 +180,7 @@ func (s *site) sign(object client.Object) {
 	}
 }
 
-// owning returns the Backup or Restore to which loads that are created by hand belong.
+// owning returns the Backup or Restore of loads that are created by hand.
 func (s *site) owning(restore bool) client.Object {
 	s.t.Helper()
 	known := s.runs[restore]
@@ -204,8 +204,8 @@ func (s *site) create(objects ...client.Object) {
 	}
 }
 
-// pod runs a pod on a node, as far as an agent can see: with the volumes "data", an emptyDir, and "claimed", and a
-// running init container restore-wait.
+// pod creates a pod on a node, in the form that an agent can use: with the volumes "data", an emptyDir, and "claimed",
+// and a running init container restore-wait.
 func (s *site) pod(name, node string, labels map[string]string) *corev1.Pod {
 	s.t.Helper()
 	pod, err := s.runPod(s.t.Context(), name, node, labels)
@@ -255,7 +255,7 @@ func (s *site) data(node string) string {
 	return filepath.Join(s.root, node, string(s.pods[node].UID), "volumes/kubernetes.io~empty-dir/data")
 }
 
-// hold keeps the data mover from coming to the end of backups of a node; release lets it.
+// hold makes the data mover wait before the end of backups of a node; release ends the wait.
 func (s *site) hold(node string) {
 	s.t.Helper()
 	require.NoError(s.t, os.WriteFile(filepath.Join(s.data(node), "hold"), nil, 0o600))
@@ -315,8 +315,8 @@ func (s *site) download(name, snapshot string) *velerov2alpha1.DataDownload {
 	}
 }
 
-// expose runs a pod for each DataUpload and DataDownload that is Accepted, as whoever exposes CSI volumes does, until
-// the test ends.
+// expose runs a pod for each DataUpload and DataDownload that is Accepted, like a component that exposes CSI volumes,
+// until the test ends.
 func (s *site) expose() {
 	made := map[types.UID]bool{}
 	s.history.observe(func(o state) {
@@ -406,7 +406,7 @@ func (s *site) start(name string, args ...string) *agent {
 	return a
 }
 
-// kill sends SIGKILL to the agent and its plugins, as the end of its container does.
+// kill sends SIGKILL to the agent and its plugins, as at the end of its container.
 func (a *agent) kill() {
 	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
 	a.done <- <-a.done
@@ -493,7 +493,7 @@ func (h *history) observe(observer func(state)) {
 	h.observers = append(h.observers, observer)
 }
 
-// await waits until the last states of all loads are as wanted.
+// await waits until the last states of all loads satisfy ok.
 func (s *site) await(what string, ok func(last map[string]state) bool) {
 	s.t.Helper()
 	h := s.history
@@ -558,7 +558,7 @@ func (s *site) states() []state {
 	return states
 }
 
-// most returns the largest number of loads for which counts holds at once, over all states, by key.
+// most returns the maximum number of loads for which counts holds at the same time, over all states, by key.
 func (s *site) most(counts func(state) (key string, counted bool)) map[string]int {
 	in, now, most := map[types.UID]string{}, map[string]int{}, map[string]int{}
 	for _, o := range s.states() {
@@ -590,7 +590,7 @@ func (s *site) snapshot() string {
 	return b.Status.SnapshotID
 }
 
-// change changes an object, whatever its state is.
+// change changes an object in any state.
 func (s *site) change(object client.Object, change func()) {
 	s.t.Helper()
 	before, ok := object.DeepCopyObject().(client.Object)

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// TestAcceptVolumes_Soothing has agents, which are processes, admit loads of all four kinds.
+// TestAcceptVolumes_Soothing admits loads of all four kinds with agents that are processes.
 func TestAcceptVolumes_Soothing(t *testing.T) {
 	t.Parallel()
 	t.Run("Exact", testExact)
@@ -28,7 +28,7 @@ func TestAcceptVolumes_Soothing(t *testing.T) {
 	t.Run("PlacesForRestores", testPlacesForRestores)
 }
 
-// testExact moves 200 loads with three agents. Never more than two are Accepted or Prepared.
+// testExact moves 200 loads with three agents. At most two are Accepted or Prepared at any time.
 func testExact(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
@@ -50,8 +50,8 @@ func testExact(t *testing.T) {
 	s.requireReason("2 loads are in preparation, and no more than 2 may be at once")
 }
 
-// testRestoresFirst has backups, which are older, and restores wait for the places of two loads. A backup is admitted
-// only while it leaves a place for each restore that waits.
+// testRestoresFirst has backups, which are older, and restores that wait for two positions. A backup is admitted only
+// while it leaves a position for each waiting restore.
 func testRestoresFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -88,7 +88,7 @@ func testRestoresFirst(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 4*each + 4}, s.ends())
 	require.Equal(t, map[string]int{"": 2}, s.most(preparing))
 
-	left := map[string]bool{} // restores that wait
+	left := map[string]bool{} // waiting restores
 	for i := range each {
 		left["PodVolumeRestore/r-"+strconv.Itoa(i)], left["DataDownload/d-"+strconv.Itoa(i)] = true, true
 	}
@@ -105,7 +105,7 @@ func testRestoresFirst(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// testPlacesForRestores has a place that only restores may take.
+// testPlacesForRestores has a position that only restores may take.
 func testPlacesForRestores(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -131,7 +131,7 @@ func testPlacesForRestores(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 5}, s.ends())
 }
 
-// testUnconstrained has no or a negative prepareQueueLength: all loads are prepared at once.
+// testUnconstrained has no prepareQueueLength or a negative one: all loads are prepared at once.
 func testUnconstrained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -165,8 +165,8 @@ func testUnconstrained(t *testing.T) {
 	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 2 * loads}, s.ends())
 }
 
-// testDeletions deletes loads in every phase, and edits and deletes the ledger. The places of those that are deleted go
-// to others.
+// testDeletions deletes loads in every phase, and edits and deletes the ledger. The positions of deleted loads go to
+// others.
 func testDeletions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -178,7 +178,7 @@ func testDeletions(t *testing.T) {
 	s.awaitPhase("PodVolumeBackup/runs", velerov1.LoadPhaseInProgress)
 	s.create(s.backup("prepared", first))
 	s.awaitPhase("PodVolumeBackup/prepared", velerov1.LoadPhasePrepared)
-	s.create(s.upload("accepted")) // nobody exposes its volume
+	s.create(s.upload("accepted")) // no component exposes its volume
 	s.awaitPhase("DataUpload/accepted", velerov1.LoadPhaseAccepted)
 	s.create(s.backup("new-1", second), s.backup("new-2", second), s.upload("new-3"))
 	s.await("all wait", func(last map[string]state) bool {
@@ -189,7 +189,7 @@ func testDeletions(t *testing.T) {
 		object.SetNamespace(s.namespace)
 		require.NoError(t, s.client.Delete(t.Context(), object))
 	}
-	s.awaitPhase("PodVolumeBackup/new-2", velerov1.LoadPhaseCompleted) // in the place of "accepted"
+	s.awaitPhase("PodVolumeBackup/new-2", velerov1.LoadPhaseCompleted) // in the position of "accepted"
 
 	s.editLedger("not JSON")
 	s.create(s.upload("accepted-2"))
@@ -214,7 +214,7 @@ func (s *site) editLedger(loads string) {
 	s.change(cm, func() { cm.Data["loads"] = loads })
 }
 
-// testExternalPolicy names a plugin that gives each storage class a budget.
+// testExternalPolicy configures a plugin that gives each storage class a budget.
 func testExternalPolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -223,7 +223,7 @@ func testExternalPolicy(t *testing.T) {
 		"{classes: {fast: {loads: 1}}, default: {loads: 3}}}}\n"
 	const loads = 8
 	for i := range loads {
-		claimed := s.backup(fmt.Sprintf("fast-%d", i), s.nodes[i%2]) // only its claim says that it is of class fast
+		claimed := s.backup(fmt.Sprintf("fast-%d", i), s.nodes[i%2]) // only its claim has the class fast
 		claimed.Spec.Volume = "claimed"
 		s.create(s.upload(fmt.Sprintf("u-%d", i)), s.backup(fmt.Sprintf("b-%d", i), s.nodes[i%2]), claimed)
 	}
@@ -244,8 +244,8 @@ func testExternalPolicy(t *testing.T) {
 	s.requireReason("storage class fast has a budget of 1 loads, and as many are in preparation")
 }
 
-// testBrokenPolicy names a plugin whose process dies in each call. With failurePolicy Hold, loads stay New and say why.
-// With UseBuiltIn, the built-in policy decides.
+// testBrokenPolicy configures a plugin whose process dies in each call. With failurePolicy Hold, loads stay New with
+// the reason. With UseBuiltIn, the built-in policy decides.
 func testBrokenPolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -275,7 +275,7 @@ func testBrokenPolicy(t *testing.T) {
 	require.LessOrEqual(t, s.most(preparing)[""], 2)
 }
 
-// requireReason requires that a load that waited said why.
+// requireReason requires that a waiting load had a reason.
 func (s *site) requireReason(reason string) {
 	s.t.Helper()
 	s.history.mu.Lock()

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// TestAcceptVolumes_SpecialKinds backs up and restores pods of a real kubelet, whose volumes are of sorts that
-// restores had trouble with.
+// TestAcceptVolumes_SpecialKinds backs up and restores pods of a real kubelet, whose volumes have kinds that are
+// difficult to restore.
 func TestAcceptVolumes_SpecialKinds(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -57,8 +57,8 @@ func (m *machine) in(t *testing.T) *machine {
 	return &machine{files: &f, cluster: m.cluster, shop: namespace.Name}
 }
 
-// deploy runs a Deployment whose pod has an ephemeral volume with files of all sorts, and labels the persistent volume
-// of it.
+// deploy runs a Deployment whose pod has an ephemeral volume with files of all kinds, and labels its persistent
+// volume.
 func (m *machine) deploy() (pod *corev1.Pod, files string) {
 	m.t.Helper()
 	spec := treePod("").Spec
@@ -92,7 +92,7 @@ func (m *machine) deploy() (pod *corev1.Pod, files string) {
 	return pod, m.tree(pod, "list", "/scratch")
 }
 
-// onlyPod returns the only pod of the shop, which runs.
+// onlyPod returns the only pod of the shop, which is running.
 func (m *machine) onlyPod() *corev1.Pod {
 	m.t.Helper()
 	var list corev1.PodList
@@ -127,7 +127,7 @@ func (m *machine) dropShop() {
 	})
 }
 
-// takeBackup backs up the shop, and returns the name of the backup, which is that of the shop.
+// takeBackup backs up the shop, and returns the name of the backup, which is the name of the shop.
 func (m *machine) takeBackup(byFiles bool) string {
 	m.t.Helper()
 	b := m.backUp(m.shop, velerov1.BackupSpec{IncludedNamespaces: []string{m.shop}, DefaultVolumesToFsBackup: &byFiles})
@@ -150,8 +150,8 @@ func ephemeralByFiles(m *machine) { ephemeralComesBack(m, true) }
 
 func ephemeralBySnapshot(m *machine) { ephemeralComesBack(m, false) }
 
-// ephemeralComesBack restores a pod with an ephemeral volume. The new persistent volume is as the old one, but for what
-// says where that was.
+// ephemeralComesBack restores a pod with an ephemeral volume. The new persistent volume is the same as the old one,
+// except for its location.
 func ephemeralComesBack(m *machine, byFiles bool) {
 	_, files := m.deploy()
 	m.takeBackup(byFiles)
@@ -172,7 +172,7 @@ func ephemeralComesBack(m *machine, byFiles bool) {
 	m.t.Cleanup(func() { _ = m.client.Delete(context.Background(), pv) })
 }
 
-// ephemeralWithoutPod restores a Deployment without its pods: a claim that belongs to none of them would be of no use.
+// ephemeralWithoutPod restores a Deployment without its pods: a claim that belongs to none of them would be useless.
 func ephemeralWithoutPod(m *machine) {
 	m.deploy()
 	m.takeBackup(true)
@@ -234,7 +234,7 @@ func retainedClaims(m *machine) {
 	})
 }
 
-// ownApp starts a pod that runs as a user, who alone may read its volume.
+// ownApp starts a pod that runs as a user, who is the only one who may read its volume.
 func (m *machine) ownApp(user int64) *corev1.Pod {
 	m.t.Helper()
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: m.shop}, Provisioner: csidriver.Name,
@@ -276,7 +276,7 @@ func userOfPod(m *machine) {
 	require.Equal(m.t, files, m.tree(m.onlyPod(), "list", "/claimed"))
 }
 
-// podCannotStart has an operator choose a user for init containers who may not read a volume.
+// podCannotStart has an operator that sets a user for init containers who may not read a volume.
 func podCannotStart(m *machine) {
 	m.ownApp(4242)
 	m.takeBackup(true)

@@ -31,7 +31,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// volumeSite is a site with the volumes of a CSI driver, in a namespace shop, and pods that run as far as agents can see.
+// volumes is a site with the volumes of a CSI driver, in a namespace shop, and pods that run in the form that agents
+// can use.
 type volumeSite struct {
 	*site
 	rest  *rest.Config
@@ -100,11 +101,11 @@ func (v *volumeSite) dir(namespace, name string) string {
 	return v.plane.disks.Volume(v.volume(namespace, name).Spec.CSI.VolumeHandle)
 }
 
-// unscheduled is the beginning of the names of pods that no node takes.
+// unscheduled is the prefix of the names of pods that are not scheduled.
 const unscheduled = "unscheduled-"
 
-// runPods schedules the pods of the site that expose volumes, when their claims are bound, and mounts the volumes as a
-// kubelet does: until the test ends. A volume is moved to where a kubelet mounts it, and the driver finds it there.
+// runPods schedules the pods of the site that expose volumes, when their claims are bound, and mounts the volumes like
+// a kubelet, until the test ends. A volume is moved to the mount path of a kubelet, and the driver finds it there.
 func (v *volumeSite) runPods() {
 	ctx := v.t.Context()
 	pods, err := v.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(v.namespace))
@@ -126,7 +127,7 @@ func (v *volumeSite) runPods() {
 					}
 				})
 			case watch.Deleted:
-				// which are no block devices most of the time
+				// These are no block devices in most cases.
 				_ = exec.Command("sh", "-c", fmt.Sprintf("for d in %s/*/%s/volumeDevices/*/*; do losetup -d $(readlink $d); done",
 					v.root, pod.UID)).Run()
 			}
@@ -134,7 +135,7 @@ func (v *volumeSite) runPods() {
 	})
 }
 
-// ending reports whether a pod has been deleted, or is being deleted: nobody can run it any more.
+// ending reports whether a pod has been deleted, or is being deleted, so that it cannot run any more.
 func (v *volumeSite) ending(ctx context.Context, pod *corev1.Pod) bool {
 	now := new(corev1.Pod)
 	err := v.client.Get(ctx, client.ObjectKeyFromObject(pod), now)
@@ -188,14 +189,14 @@ func (v *volumeSite) run(ctx context.Context, pod *corev1.Pod) error {
 	return v.client.Status().Update(ctx, pod)
 }
 
-// selectedNode is the annotation by which a scheduler says on which node the volume of a claim is to be made.
+// selectedNode is the annotation with which a scheduler selects the node for the volume of a claim.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
 // late returns the name of the storage class of the site whose volumes are made for pods, if there is one.
 func (v *volumeSite) late() string { return v.shop + "-late" }
 
-// mount moves a volume of the driver to where a kubelet mounts it in a pod. The device of a block volume is one for a
-// file in the volume.
+// mount moves a volume of the driver to the mount path of a kubelet in a pod. The device of a block volume is made
+// from a file in the volume.
 func (v *volumeSite) mount(pod string, pv *corev1.PersistentVolume) error {
 	volume, at := v.plane.disks.Volume(pv.Spec.CSI.VolumeHandle), filepath.Join(pod, "volumes/kubernetes.io~csi", pv.Name)
 	if err := os.MkdirAll(at, 0o755); err != nil {
@@ -211,7 +212,7 @@ func (v *volumeSite) mount(pod string, pv *corev1.PersistentVolume) error {
 	if *pv.Spec.VolumeMode != corev1.PersistentVolumeBlock {
 		return nil
 	}
-	// A kubelet has no directory for it.
+	// A kubelet has no directory for a block volume.
 	kept := filepath.Join(pod, "block-"+pv.Name)
 	if err := errors.Join(os.Rename(at, kept), os.RemoveAll(filepath.Dir(at)), os.Remove(volume),
 		os.Symlink(kept, volume)); err != nil {
@@ -291,7 +292,7 @@ func readJSON[T any](v *volumeSite, path ...string) (value T) {
 	return value
 }
 
-// ended waits until a backup or restore has ended, and returns what its results say.
+// ended waits until a backup or restore has ended, and returns its results.
 func (v *volumeSite) ended(object client.Object, phase func() string, results string) string {
 	v.t.Helper()
 	v.eventually(object.GetName()+" has ended", func() (bool, error) {

@@ -53,7 +53,7 @@ func newMachineOn(t *testing.T, p *plane, in storage) *machine {
 	return m
 }
 
-// runAgent runs the agent of the node, and says so by a pod, as a DaemonSet does. Pods that expose volumes have its
+// runAgent runs the agent of the node, and creates a pod for it, like a DaemonSet. Pods that expose volumes have its
 // image.
 func (m *machine) runAgent() {
 	m.t.Helper()
@@ -96,7 +96,7 @@ func claimed(claim string) corev1.Volume {
 	}}
 }
 
-// startPod creates a pod, in the shop if it does not say where, and waits until it runs.
+// startPod creates a pod, in the shop if it has no namespace, and waits until it runs.
 func (m *machine) startPod(pod *corev1.Pod) {
 	m.t.Helper()
 	pod.Namespace = cmp.Or(pod.Namespace, m.shop)
@@ -105,7 +105,7 @@ func (m *machine) startPod(pod *corev1.Pod) {
 	m.running(pod)
 }
 
-// startApp starts a pod with files of all sorts in an empty volume and in that of the claim data.
+// startApp starts a pod with files of all kinds in an empty volume and in the volume of the claim data.
 func (m *machine) startApp() *corev1.Pod {
 	m.t.Helper()
 	app := treePod("app")
@@ -137,7 +137,7 @@ func (m *machine) tree(pod *corev1.Pod, args ...string) string {
 	return string(out)
 }
 
-// list returns what a pod sees of its files, in lines.
+// list returns the pod's view of its files, in lines.
 func (m *machine) list(pod *corev1.Pod) []string {
 	m.t.Helper()
 	return append(strings.Split(m.tree(pod, "list", "/empty"), "\n"), strings.Split(m.tree(pod, "list", "/claimed"),
@@ -158,7 +158,7 @@ func (m *machine) backup(name string) {
 	}
 }
 
-// restore restores a backup into a namespace, and returns its pod, which runs.
+// restore restores a backup into a namespace, and returns its running pod.
 func (m *machine) restore(backup, namespace string) *corev1.Pod {
 	m.t.Helper()
 	r := &velerov1.Restore{
@@ -173,7 +173,7 @@ func (m *machine) restore(backup, namespace string) *corev1.Pod {
 	return pod
 }
 
-// stored returns how many bytes the bucket has.
+// stored returns the number of bytes in the bucket.
 func (m *machine) stored() (size int64) {
 	m.t.Helper()
 	require.NoError(m.t, filepath.WalkDir(m.bucket, func(_ string, entry fs.DirEntry, err error) error {
@@ -189,9 +189,9 @@ func (m *machine) stored() (size int64) {
 	return size
 }
 
-// TestAcceptVolumes_FilesOfPods has a pod of a real kubelet write files of all sorts to an empty volume and one of a
-// CSI driver. They are backed up twice, the namespace is deleted, and both states are restored: all that the program
-// sees of its files is as before.
+// TestAcceptVolumes_FilesOfPods has a pod of a real kubelet that writes files of all kinds to an empty volume and one
+// of a CSI driver. They are backed up twice, the namespace is deleted, and both states are restored: the program finds
+// all its files unchanged.
 func TestAcceptVolumes_FilesOfPods(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -235,7 +235,7 @@ func (m *machine) awaitUnmounted(pod *corev1.Pod) {
 	}, patience, 100*time.Millisecond, "the kubelet must remove the volumes of %s", pod.Name)
 }
 
-// TestPodsUseBlockVolumes has a pod write to a block volume of the CSI driver, and another one read it.
+// TestPodsUseBlockVolumes has a pod that writes to a block volume of the CSI driver, and another one that reads it.
 func TestPodsUseBlockVolumes(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

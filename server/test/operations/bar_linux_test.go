@@ -31,7 +31,7 @@ func TestAcceptOperations_ProgressBar(t *testing.T) {
 		"--kubeconfig", s.Kubeconfig, "--namespace", s.Namespace)
 	cmd.Stdout, cmd.Stderr = &out, terminal
 	require.NoError(t, cmd.Start())
-	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill(); _ = terminal.Close() }) // limits the waiting
+	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill(); _ = terminal.Close() }) // limits the wait
 	defer timer.Stop()
 	shown := ""
 	reader := bufio.NewReader(behind)

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptOperations_BucketAway takes the bucket away while operations run.
+// TestAcceptOperations_BucketAway makes the bucket unavailable while operations run.
 func TestAcceptOperations_BucketAway(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -42,7 +42,7 @@ func TestAcceptOperations_BucketAway(t *testing.T) {
 	})
 	w.Finish()
 	w.AwaitNote("ended backup/" + shop + "/work")
-	server.Kill() // the next one knows nothing of it, and cannot read the files
+	server.Kill() // the next server has no record of it, and cannot read the files
 	s.Serve(append(w.Args, "--store-validation-frequency", "1s")...)
 	time.Sleep(2 * time.Second)
 	s.AwaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
@@ -55,13 +55,13 @@ func TestAcceptOperations_BucketAway(t *testing.T) {
 	require.DirExists(t, filepath.Join(s.BucketDir, "backups"))
 }
 
-// TestAcceptOperations_BucketAwayAtWrites takes the bucket away in the middle of the writes that operations are the
-// reason for: at their record after the run, at the record of their ends, and at the rewriting of the archive.
+// TestAcceptOperations_BucketAwayAtWrites makes the bucket unavailable during the writes that operations cause: their
+// record after the run, the record of their ends, and the rewriting of the archive.
 func TestAcceptOperations_BucketAwayAtWrites(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, file string
-		phase      velerov1.BackupPhase // in which the write is met
+		phase      velerov1.BackupPhase // during the write
 	}{
 		{"the first record", "b-itemoperations.json.gz", velerov1.BackupPhaseInProgress},
 		{"the record of the end", "b-itemoperations.json.gz", velerov1.BackupPhaseWaitingForPluginOperations},
@@ -76,7 +76,7 @@ func TestAcceptOperations_BucketAwayAtWrites(t *testing.T) {
 				wire, s3 := site.WireTo(t, s3)
 				s.ChangeLocation(func(location *velerov1.BackupStorageLocation) {
 					location.Spec.Config["s3Url"] = s3
-					location.Spec.ValidationFrequency = &metav1.Duration{Duration: time.Hour} // the server does not know of it before
+					location.Spec.ValidationFrequency = &metav1.Duration{Duration: time.Hour} // the server does not detect it before
 				})
 				w := s.Work()
 				server := s.Serve(w.Args...)
@@ -111,7 +111,7 @@ func TestAcceptOperations_BucketAwayAtWrites(t *testing.T) {
 					server.Kill()
 					s.Serve(w.Args...)
 				}
-				time.Sleep(3 * time.Second) // for tries that fail
+				time.Sleep(3 * time.Second) // for failed attempts
 				require.NoError(t, wire.Connect())
 				b := s.AwaitBackup("b", velerov1.BackupPhaseCompleted)
 				require.Equal(t, [3]int{1, 1, 0}, [3]int{b.Status.BackupItemOperationsAttempted,
@@ -126,8 +126,8 @@ func TestAcceptOperations_BucketAwayAtWrites(t *testing.T) {
 	}
 }
 
-// TestAcceptOperations_TwoServers suspends the leader while operations go on, lets the next server finish, and
-// continues the former one.
+// TestAcceptOperations_TwoServers suspends the leader while operations are in progress, lets the next server finish,
+// and resumes the former one.
 func TestAcceptOperations_TwoServers(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")

@@ -19,8 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptOperations_Cancel cancels backups and restores in each phase, by the annotation and by their deletion. Each
-// operation that was started is cancelled once and ends, and nothing stays open.
+// TestAcceptOperations_Cancel cancels backups and restores in each phase, by the annotation and by their deletion.
+// Each started operation is cancelled once and ends, and nothing stays open.
 func TestAcceptOperations_Cancel(t *testing.T) {
 	t.Parallel()
 	const byAnnotation, byDeletion = "annotation", "deletion"
@@ -125,7 +125,7 @@ func TestAcceptOperations_Cancel(t *testing.T) {
 	}
 }
 
-// TestAcceptOperations_Orphans leaves operations without anybody who waits for them, while no server runs. The next
+// TestAcceptOperations_Orphans leaves operations without an owner that waits for them, while no server runs. The next
 // server cancels them.
 func TestAcceptOperations_Orphans(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestAcceptOperations_Orphans(t *testing.T) {
 		args   []string
 		phase  velerov1.BackupPhase // in which the server is killed
 		orphan func(s *site.Site, shop string)
-		end    velerov1.BackupPhase // "" if the backup is gone
+		end    velerov1.BackupPhase // "" if the backup was deleted
 	}{
 		"deleted while it waited": {worker: "keyed", phase: velerov1.BackupPhaseWaitingForPluginOperations,
 			orphan: func(s *site.Site, _ string) {
@@ -190,7 +190,7 @@ func TestAcceptOperations_Orphans(t *testing.T) {
 			}
 			if test.phase == velerov1.BackupPhaseInProgress && test.worker == "keyed" &&
 				test.end != velerov1.BackupPhaseCompleted {
-				// The plugin never says whether it has started the other one, so the journal stays for an hour.
+				// The plugin never reports whether it has started the other one, so the journal stays for an hour.
 				w.AwaitNote("cancel backup/" + shop + "/first")
 			} else {
 				s.AwaitNoJournals()
@@ -200,7 +200,7 @@ func TestAcceptOperations_Orphans(t *testing.T) {
 	}
 }
 
-// TestAcceptOperations_FilesOfVelero has backups wait that a stock server has left, and damages the files of others.
+// TestAcceptOperations_FilesOfVelero has waiting backups of a stock server, and damages the files of others.
 func TestAcceptOperations_FilesOfVelero(t *testing.T) {
 	t.Parallel()
 	operations := func(b *velerov1.Backup, id string) string {
@@ -208,7 +208,7 @@ func TestAcceptOperations_FilesOfVelero(t *testing.T) {
 			"Namespace":"NS","Name":"work"},"operationID":%q,"postOperationItems":null,"future":1},"status":{"phase":"InProgress","created":"2026-01-01T00:00:00Z","later":[]}}]`, b.Name, b.UID, id)
 	}
 	for name, test := range map[string]struct {
-		file    func(b *velerov1.Backup, id string) []byte // nil: there is none
+		file    func(b *velerov1.Backup, id string) []byte // nil for no file
 		phase   velerov1.BackupPhase
 		message string
 	}{
@@ -239,7 +239,7 @@ func TestAcceptOperations_FilesOfVelero(t *testing.T) {
 			s := site.New(t, "cleat.dev/file")
 			w := s.Work()
 			s.VeleroMade("stock", nil, false)
-			// The stock server has started an operation, whose end it has not seen.
+			// The stock server has started an operation, but not recorded its end.
 			id := "stock-operation"
 			require.NoError(t, os.MkdirAll(filepath.Join(w.Dir, "operations"), 0o700))
 			started, err := json.Marshal(map[string]any{"ID": id, "Item": "backup/NS/work", "Started": "2026-01-01T00:00:00Z",

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptOperations_WrongReplies has a plugin answer what no plugin should.
+// TestAcceptOperations_WrongReplies has a plugin with invalid replies.
 func TestAcceptOperations_WrongReplies(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -54,7 +54,7 @@ func TestAcceptOperations_WrongReplies(t *testing.T) {
 			t.Parallel()
 			s := site.New(t, "cleat.dev/file")
 			w := s.Work()
-			if test.as == "hangs in Start" { // the others have all the time that a busy machine takes
+			if test.as == "hangs in Start" { // the others have enough time for a busy machine
 				w.SetPlugins("deadlines: {kinds: {AsyncBackupItemAction: 3s}}")
 			}
 			s.Serve(w.Args...)
@@ -75,7 +75,8 @@ func TestAcceptOperations_WrongReplies(t *testing.T) {
 	}
 }
 
-// TestAcceptOperations_SameID has two items of a backup answered with the same operation. The second one is an error.
+// TestAcceptOperations_SameID has two items of a backup whose replies name the same operation. The second reply is an
+// error.
 func TestAcceptOperations_SameID(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -93,8 +94,8 @@ func TestAcceptOperations_SameID(t *testing.T) {
 	require.Equal(t, 0, b.Status.BackupItemOperationsFailed)
 }
 
-// TestAcceptOperations_Timeouts has operations exceed each of their limits. They are cancelled once, and the error says
-// of whom, for which item, how far the operation was and for how long it was silent.
+// TestAcceptOperations_Timeouts has operations that exceed each of their limits. They are cancelled once, and the
+// error names the action and the item, the progress of the operation, and the time since its last change.
 func TestAcceptOperations_Timeouts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -207,8 +208,8 @@ func TestAcceptOperations_AbsentPlugin(t *testing.T) {
 	require.Zero(t, s.AwaitBackup("whole", velerov1.BackupPhaseCompleted).Status.Warnings)
 }
 
-// TestAcceptOperations_ClockJumps sets the clock between two servers, as the recorded times show it to the second one.
-// Nothing is ended because of it, and nothing is forgotten.
+// TestAcceptOperations_ClockJumps sets the clock between two servers, in the form of recorded times for the second
+// one. No operation is ended for this reason, and none is forgotten.
 func TestAcceptOperations_ClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, jump := range map[string]time.Duration{"an hour forward": time.Hour, "an hour back": -time.Hour} {

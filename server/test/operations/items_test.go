@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptOperations_PostItems changes, adds and deletes items that operations name for the time after their ends.
-// The backup holds them as they are then.
+// TestAcceptOperations_PostItems changes, adds and deletes post-operation items. The backup holds their state after
+// the end of the operations.
 func TestAcceptOperations_PostItems(t *testing.T) {
 	t.Parallel()
 	for _, provider := range []string{"cleat.dev/file", "cleat.dev/s3"} {

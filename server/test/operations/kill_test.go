@@ -16,8 +16,8 @@ import (
 )
 
 // TestAcceptOperations_KillEverywhere kills the server with SIGKILL between any two of its writes, to the API server
-// and to S3, and at each call of the plugin, during a backup and a restore with operations. The next server must go on
-// with the operations: each is begun once and ends once, and nothing stays open.
+// and to S3, and at each call of the plugin, during a backup and a restore with operations. The next server must
+// continue with the operations: each is begun once and ends once, and nothing stays open.
 func TestAcceptOperations_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const server, plugin = "server", "plugin"
@@ -102,7 +102,7 @@ func TestAcceptOperations_KillEverywhere(t *testing.T) {
 	}
 }
 
-// writesOf returns a match for the writes to a site's own resources and to S3.
+// writesOf returns a matcher of the writes to a site's own resources and to S3.
 func writesOf(namespace string) func(*http.Request) bool {
 	own := site.WritesTo("backups", "restores")
 	return func(r *http.Request) bool {

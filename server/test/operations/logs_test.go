@@ -31,9 +31,8 @@ func awaitLogs(s *site.Site, kind, name string, texts ...string) (log string) {
 	return log
 }
 
-// TestAcceptOperations_Logs has the operations of one tenant log while a backup of another one has a session
-// with the same process, also after the server was killed. Each line is in the log of the backup or restore that it
-// belongs to, and in no other.
+// TestAcceptOperations_Logs has operations of one tenant that log while a backup of another one has a session with the
+// same process, also after the server was killed. Each line is in the log of its backup or restore, and in no other.
 func TestAcceptOperations_Logs(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -78,7 +77,7 @@ func TestAcceptOperations_Logs(t *testing.T) {
 	other := awaitLogs(s, "backup", "green", `msg="backup failed"`)
 	require.NotContains(t, other, blue)
 
-	// From here on the process works for two runs, so a line that names none may be of either.
+	// From here on the process works for two runs, so a line without a run may belong to either.
 	red := s.Workload(1)
 	s.Item(red, "waits", "keyed", "as", "waits in Start", "in", "backup")
 	s.BeginBackupOf("red", red)
@@ -92,7 +91,7 @@ func TestAcceptOperations_Logs(t *testing.T) {
 		`msg="cancelling an operation"`, `msg="operation ended"`, "was cancelled")
 	server.AwaitLine("printed: stopped restore/" + blue)
 	require.NotContains(t, logged, "printed: stopped")
-	require.NotContains(t, logged, green) // about whose stuck item the process is still asked
+	require.NotContains(t, logged, green) // the process is still asked about its stuck item
 	require.Equal(t, 1, strings.Count(logged, `msg="worker: stopped"`))
 	require.NotContains(t, logged, "backup/"+blue)
 	require.NotContains(t, logged, red)

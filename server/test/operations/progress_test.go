@@ -31,8 +31,8 @@ func awaitReason(s *site.Site, name, reason string) {
 	})
 }
 
-// TestAcceptOperations_Progress looks at operations with every command that shows them, while the plugin works, lies
-// and is gone, with and without a server that answers, and cancels them.
+// TestAcceptOperations_Progress shows operations with every command that can, while the plugin works, sends invalid
+// replies and does not exist, with and without a server that answers, and cancels them.
 func TestAcceptOperations_Progress(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -79,7 +79,7 @@ func TestAcceptOperations_Progress(t *testing.T) {
 	require.Regexp(t, `(?m)^  InProgress +.* configmaps/`+shop+`/long +example.io/worker +working$`, described)
 	require.NotContains(t, described, "Could not be determined")
 
-	// Without the plugin, the operations are asked for again and again.
+	// Without the plugin, the operations are polled repeatedly.
 	require.NoError(t, os.Remove(filepath.Join(w.Plugins, "worker")))
 	awaitReason(s, "nightly", "OperationTrouble")
 	s.Eventually("the trouble is shown", func(context.Context) (bool, error) {
@@ -100,7 +100,7 @@ func TestAcceptOperations_Progress(t *testing.T) {
 	require.Equal(t, "Backup \"second\" is being cancelled: it does not start, and becomes Failed.\nBackup \"second\" "+
 		"has ended: Failed.\n", cancelled)
 
-	// A server that does not report them has stored them. Without any, the Backup counts them.
+	// A server without the report has stored them. Without any server, the Backup has their counts.
 	server.Kill()
 	server = s.Serve(append(w.Args, "--disable-controllers", "server-status-request")...)
 	s.Available()
@@ -127,7 +127,7 @@ func TestAcceptOperations_Progress(t *testing.T) {
 		s.Must("backup", "describe", "nightly", "--details", "--timeout", "2m"))
 	require.Equal(t, "No backup or restore waits for operations.\n", s.Must("operations", "--timeout", "2m"))
 
-	// Restores are shown and cancelled alike.
+	// Restores are shown and cancelled in the same way.
 	s.RestoreTo("back", "nightly", shop, shop+"-copy")
 	s.AwaitRestore("back", velerov1.RestorePhaseWaitingForPluginOperations)
 	s.Eventually("it is shown", func(context.Context) (bool, error) {

@@ -20,18 +20,18 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// atWork is a backup or restore whose run cannot end before proceed is called: one of its items waits in the call of an
-// action.
+// atWork is a backup or restore whose run cannot end before a call of proceed: one of its items waits in the call of
+// an action.
 type atWork struct {
 	*site.Site
 	works  *site.Works
 	course string // "backup" or "restore"
 	name   string
 	from   string // the namespace of the items
-	shop   string // that into which they are restored
+	shop   string // the namespace into which they are restored
 }
 
-// begin begins a backup, or the restore of one, with items that start calls for.
+// begin begins a backup, or the restore of one, with the items that start creates.
 func begin(w *site.Works, course string, start func(shop string)) *atWork {
 	s := w.Site
 	s.T.Helper()
@@ -50,7 +50,7 @@ func begin(w *site.Works, course string, start func(shop string)) *atWork {
 	return r
 }
 
-// run returns its state.
+// run returns the state of the run.
 func (r *atWork) run(ctx context.Context) (status.Run, error) {
 	if r.course == "restore" {
 		var restore velerov1.Restore
@@ -62,7 +62,7 @@ func (r *atWork) run(ctx context.Context) (status.Run, error) {
 	return status.BackupRun(&b), err
 }
 
-// awaitCounts waits until the status counts these operations, and requires that the run is still at work.
+// awaitCounts waits until the status counts these operations, and requires that the run is still in progress.
 func (r *atWork) awaitCounts(open, completed, failed int) {
 	r.T.Helper()
 	want := serverreport.Summary{Open: open, Completed: completed, Failed: failed}
@@ -77,7 +77,7 @@ func (r *atWork) awaitCounts(open, completed, failed int) {
 	})
 }
 
-// awaitShown waits until "cleat operations" prints a line, and requires that the run is still at work.
+// awaitShown waits until "cleat operations" prints a line, and requires that the run is still in progress.
 func (r *atWork) awaitShown(line string) {
 	r.T.Helper()
 	pattern := regexp.MustCompile("(?m)^" + r.course + "/" + r.name + " +" + line)
@@ -92,7 +92,7 @@ func (r *atWork) awaitShown(line string) {
 	})
 }
 
-// proceed lets the run go on, and returns the state in which it has ended.
+// proceed lets the run continue, and returns its final state.
 func (r *atWork) proceed() status.Run {
 	r.T.Helper()
 	require.NoError(r.T, os.WriteFile(filepath.Join(r.works.Dir, "go"), nil, 0o600))
@@ -119,8 +119,8 @@ func courses(t *testing.T, name string, test func(t *testing.T, course string)) 
 	}
 }
 
-// TestAcceptOperations_FollowedDuringRun looks at the operations of backups and restores whose run goes on: they are
-// polled, limited, shown and cancelled, and outlive the server.
+// TestAcceptOperations_FollowedDuringRun checks the operations of backups and restores whose run is in progress: they
+// are polled, limited, shown and cancelled, and outlive the server.
 func TestAcceptOperations_FollowedDuringRun(t *testing.T) {
 	t.Parallel()
 	courses(t, "shows and limits them", func(t *testing.T, course string) {
@@ -235,8 +235,8 @@ func TestAcceptOperations_FollowedDuringRun(t *testing.T) {
 	})
 }
 
-// TestAcceptOperations_LimitsAndProgressOfAuthors has an author declare how long operations may take, and report what
-// their work writes.
+// TestAcceptOperations_LimitsAndProgressOfAuthors has an author that declares time limits of operations, and reports
+// the output of their work.
 func TestAcceptOperations_LimitsAndProgressOfAuthors(t *testing.T) {
 	t.Parallel()
 	courses(t, "has the limits and lines of its authors", func(t *testing.T, course string) {

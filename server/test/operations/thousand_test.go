@@ -19,13 +19,13 @@ import (
 )
 
 // TestAcceptOperations_Thousand runs 1,000 operations of 20 backups and restores, while the server and the plugin are
-// killed at random: each is begun once and ends once, and nothing is left open.
+// killed at random: each is begun once and ends once, and nothing stays open.
 func TestAcceptOperations_Thousand(t *testing.T) {
 	t.Parallel()
-	const runs, items = 10, 50 // of backups, and as many restores
+	const runs, items = 10, 50 // backups, and the same number of restores
 	s := site.New(t, "cleat.dev/file")
 	w := s.Work()
-	w.SetPlugins("restart: {threshold: 1000}") // it is killed more often than a plugin in service
+	w.SetPlugins("restart: {threshold: 1000}") // it is killed more often than a plugin in production
 	args := slices.Concat(w.Args, []string{
 		"--concurrent-backups", strconv.Itoa(runs), "--concurrent-restores", strconv.Itoa(runs), "--backup-attempts", "100",
 		"--restore-attempts", "100",
@@ -42,8 +42,8 @@ func TestAcceptOperations_Thousand(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	serverKills, pluginKills, work := 0, 0, -1
-	// until kills at random until all is done, at most so often that the test comes to an end on a slow machine. A plugin
-	// has done some work since its last death: a run fails if it dies in each of its starts.
+	// until kills at random until done returns true, rarely enough that the test ends on a slow machine. A plugin has
+	// done some work since its last death: a run fails if it dies in each of its starts.
 	until := func(done func() bool) {
 		most := serverKills + 12
 		for !done() {
@@ -53,7 +53,7 @@ func TestAcceptOperations_Thousand(t *testing.T) {
 			case random.IntN(3) == 0:
 				server.Kill()
 				server = s.Serve(args...)
-				server.AwaitLog("kind=AsyncRestoreItemAction plugin=example.io/worker") // a plugin that dies before is quarantined
+				server.AwaitLog("kind=AsyncRestoreItemAction plugin=example.io/worker") // a plugin that dies earlier is quarantined
 				serverKills++
 			case w.Work() != work:
 				work = w.Work()
@@ -105,8 +105,8 @@ func TestAcceptOperations_Thousand(t *testing.T) {
 	require.Positive(t, serverKills*pluginKills)
 }
 
-// TestAcceptOperations_PluginReplaced replaces the file of a plugin while its operations go on: the new process is
-// asked about them.
+// TestAcceptOperations_PluginReplaced replaces the file of a plugin while its operations are in progress: the new
+// process is polled.
 func TestAcceptOperations_PluginReplaced(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

@@ -20,8 +20,8 @@ import (
 )
 
 // TestAcceptPlugins_ItemBlockAndDeleteActions runs the kinds of actions that start nothing: ItemBlockActions and
-// DeleteItemActions, of plugins of the framework and as vendors ship them. The latter know the namespace shop only, so
-// one follows the other.
+// DeleteItemActions, of plugins of the framework and of stock plugins. The latter use only the namespace shop, so the
+// tests run one after the other.
 func TestAcceptPlugins_ItemBlockAndDeleteActions(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -30,7 +30,7 @@ func TestAcceptPlugins_ItemBlockAndDeleteActions(t *testing.T) {
 	testItemBlockActionsAreCalled(t)
 }
 
-// blocks are the notes of the plugin "blocks" of one site.
+// blocks are the notes of the plugin "blocks" in one site.
 type blocks struct {
 	site *site.Site
 	dir  string
@@ -59,7 +59,7 @@ func inTurn(items ...string) []string {
 	return lines
 }
 
-// related creates a ConfigMap. annotations are those of the plugin without their prefix, such as "relates".
+// related creates a ConfigMap. annotations are the annotations for the plugin without their prefix, such as "relates".
 func related(s *site.Site, namespace, name string, labels map[string]string, annotations ...string) {
 	s.T.Helper()
 	item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels,
@@ -92,15 +92,15 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 	_, err := stockplugins.Build("2024", plugins)
 	require.NoError(t, err)
 	config := filepath.Join(dir, "cleat.yaml")
-	// With one call at a time, only blocks on different workers are backed up at once.
+	// With one call at a time, only blocks on different workers are backed up concurrently.
 	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/blocks: 1}, variables: "+
 		"{BLOCKS_DIR: %q}}\n", b.dir)
 	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	server := s.Serve("--config", config, "--plugin-dir", plugins, "--item-block-worker-count", "4")
 	s.Available()
 
-	// Four blocks: the first item relates the others, which follow it in the list. It is finished only when the work on
-	// all four has begun. If another worker had the others, it would take one of them meanwhile.
+	// Four blocks: the first item relates the others, which follow it in the list. It is finished only when the work
+	// on all four has begun. If another worker had the others, it would take one of them meanwhile.
 	picked := map[string]string{"pick": "yes"}
 	shop, other := s.Workload(0), s.Workload(1)
 	letters := []string{"a", "b", "c", "d"}
@@ -111,7 +111,7 @@ func testItemBlockActionsAreCalled(t *testing.T) {
 		related(s, shop, letter+"-2", nil)
 		related(s, shop, letter+"-3", nil)
 	}
-	// Items that are not backed up, each for another reason.
+	// Items that are not backed up, each for a different reason.
 	require.NoError(t, s.Client.Create(t.Context(),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "word"}}))
 	related(s, shop, "left-out", map[string]string{"velero.io/exclude-from-backup": "true"})

@@ -58,7 +58,7 @@ func imageWith(t *testing.T, write func(*tar.Writer)) v1.Image {
 	return image
 }
 
-// hasPlugin asks the running server for its plugins until a text is among them, or is not.
+// hasPlugin waits until a text is among the plugins of the running server, or is not.
 func hasPlugin(s *site.Site, text string, want bool) {
 	s.T.Helper()
 	table := ""
@@ -110,7 +110,7 @@ func TestAcceptPlugins_Add(t *testing.T) {
 	s.Must("plugin", "verify", "--plugin-dir", dir)
 	s.Must("plugin", "remove", oci, "--plugin-dir", dir)
 	hasPlugin(s, "example.io/mover", false)
-	s.Must("plugin", "add", archive, "--plugin-dir", dir) // its content is in the lock still
+	s.Must("plugin", "add", archive, "--plugin-dir", dir) // its content is still in the lock
 	hasPlugin(s, "example.io/mover", true)
 	s.Must("plugin", "remove", "first", "--plugin-dir", dir)
 	hasPlugin(s, "example.cleat.dev/mark", false)

@@ -27,18 +27,18 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// probed is what a program of an image tries; see testdata/probe.
+// probed holds the attempts of a program in an image; see testdata/probe.
 type probed struct {
 	Marker, Read, Dial, Socket, Secret string
 	Serve, Hang                        bool
 }
 
-// adder is somebody who calls "cleat plugin add".
+// adder is a user who calls "cleat plugin add".
 type adder struct {
 	t                *testing.T
 	home, dir, cleat string
 	environment      []string
-	user             *syscall.Credential // nil is that of the test
+	user             *syscall.Credential // nil for the user of the test
 	bare             bool                // the kernel gives the user no namespaces
 	registry         string
 	probed           probed
@@ -58,7 +58,7 @@ func newAdder(t *testing.T, uid int) *adder {
 	a.registry = strings.TrimPrefix(server.URL, "http://")
 	open := filepath.Join(home, "open")
 	require.NoError(t, os.Mkdir(open, 0o755))
-	require.NoError(t, os.Chmod(open, 0o777)) //nolint:gosec // everybody could write there
+	require.NoError(t, os.Chmod(open, 0o777)) //nolint:gosec // every user could write there
 	secret := filepath.Join(home, "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	socket, err := net.Listen("unix", filepath.Join(home, "s"))
@@ -128,7 +128,7 @@ func (a *adder) command(command string, args ...string) *exec.Cmd {
 		cmd.Path = "/bin/sh"
 		id := int(a.user.Uid)
 		cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.AmbientCaps = syscall.CLONE_NEWUSER, []uintptr{unix.CAP_SYS_RESOURCE}
-		// root owns "/"
+		// Root owns "/".
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1},
 			{ContainerID: id, HostID: id, Size: 1}}
 		cmd.SysProcAttr.GidMappings = cmd.SysProcAttr.UidMappings
@@ -137,12 +137,12 @@ func (a *adder) command(command string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// below returns the processes that a process has started, and those that these have started. Zombies do not count.
+// below returns the processes that a process has started, directly or indirectly. Zombies do not count.
 func below(pid int) []int {
 	var pids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
-		stat, _ := os.ReadFile(path) // fails for one that has ended
+		stat, _ := os.ReadFile(path) // fails if the process has ended
 		var state string
 		var parent int
 		_, fields, _ := strings.Cut(string(stat), ") ")
@@ -155,8 +155,8 @@ func below(pid int) []int {
 	return pids
 }
 
-// TestAcceptSecurity_PluginAddKilled kills the command while it waits for a program. Neither that nor its files are
-// left.
+// TestAcceptSecurity_PluginAddKilled kills the command while it waits for a program. Neither the program nor its files
+// remain.
 func TestAcceptSecurity_PluginAddKilled(t *testing.T) {
 	t.Parallel()
 	a := newAdder(t, -1)
@@ -183,7 +183,7 @@ func TestAcceptSecurity_PluginAddKilled(t *testing.T) {
 	require.Equal(t, []string{".images.json", "probe"}, a.files(), "what the killed command has left is removed")
 }
 
-// files returns what is in the plugin directory.
+// files returns the files in the plugin directory.
 func (a *adder) files() []string {
 	a.t.Helper()
 	var names []string
@@ -196,8 +196,8 @@ func (a *adder) files() []string {
 }
 
 // TestAcceptSecurity_PluginAdd adds images whose programs try to use the rights, the environment, the files and the
-// network of the user who adds them, as root and as another user, and an image that brings the files by which a server
-// decides what to run.
+// network of the user who adds them, as root and as another user. It also adds an image with the files that control
+// which programs a server runs.
 func TestAcceptSecurity_PluginAdd(t *testing.T) {
 	t.Parallel()
 	users := map[string]int{"as the user of the test": -1}
@@ -212,8 +212,8 @@ func TestAcceptSecurity_PluginAdd(t *testing.T) {
 	}
 }
 
-// TestAcceptSecurity_PluginAddWithoutNamespaces adds an image where the kernel gives the user no namespaces, as in many
-// containers.
+// TestAcceptSecurity_PluginAddWithoutNamespaces adds an image if the kernel does not give the user namespaces, as in
+// many containers.
 func TestAcceptSecurity_PluginAddWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -235,7 +235,7 @@ func TestAcceptSecurity_PluginAddWithoutNamespaces(t *testing.T) {
 
 func testAddOfPrograms(t *testing.T, a *adder) {
 	t.Helper()
-	// A program that is not in the lock does not run, also if it gets to the directory by "add".
+	// A program that is not in the lock does not run, even if "add" has put it into the directory.
 	require.NoError(t, os.Mkdir(a.dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "plugins.lock"),
 		[]byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
@@ -270,7 +270,7 @@ func testAddOfPrograms(t *testing.T, a *adder) {
 	require.NoFileExists(t, a.probed.Marker)
 	require.Equal(t, []string{".images.json", "plugins.lock", "probe"}, a.files())
 
-	// An image brings no file by which a server or this command decides.
+	// An image cannot bring a file that controls a server or this command.
 	for i, file := range []string{"plugins.lock", ".images.json", ".pull-1/x", "sub/plugins.lock", "PLUGINS.LOCK"} {
 		out, err := a.run("add",
 			a.push(fmt.Sprintf("brings%d", i), map[string][]byte{"probe2": a.probe(true), file: []byte("x")}), "--lock")

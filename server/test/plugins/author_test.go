@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptPlugins_NewAuthor is an author with the cleat binary and Go only, who starts from an empty directory and
-// ends with a plugin whose effect is in a backup. The framework comes from a module proxy, as a published module.
+// TestAcceptPlugins_NewAuthor is an author who has only the cleat binary and Go, starts from an empty directory, and
+// ends with a plugin whose effect is in a backup. The framework comes from a module proxy, like a published module.
 func TestAcceptPlugins_NewAuthor(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -138,7 +138,7 @@ func (f sourceFile) Lstat() (os.FileInfo, error) { return os.Lstat(f.on) }
 
 func (f sourceFile) Open() (io.ReadCloser, error) { return os.Open(f.on) }
 
-// goEnvironment returns an environment in which the go command asks proxy first, then the downloads of this machine,
+// goEnvironment returns an environment in which the go command uses proxy first, then the downloads of this machine,
 // then the usual proxies. It has its own module cache, so that no trace of the release remains.
 func goEnvironment(t *testing.T, proxy string) []string {
 	t.Helper()
@@ -148,8 +148,8 @@ func goEnvironment(t *testing.T, proxy string) []string {
 	return append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+otherwise,
 		"GOMODCACHE="+t.TempDir(),
-		"GOSUMDB=off", // it does not know the release
-		"GOGC=",       // as authors have it: the search for leaks sets its own
+		"GOSUMDB=off", // it does not have the release
+		"GOGC=",       // as for authors: the search for leaks sets its own
 		"GOFLAGS=-modcacherw -trimpath",
 		"GOWORK=off", "GONOPROXY=", "GOPRIVATE=", "GOTOOLCHAIN=local",
 	)

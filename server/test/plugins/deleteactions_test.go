@@ -17,9 +17,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
-// testDeleteItemActionsAreCalled deletes backups with two plugins, one of them as vendors ship them. The plugins see
-// the items in the archive to which they apply, before the files of the backup go; a plugin that fails for an item
-// keeps the files.
+// testDeleteItemActionsAreCalled deletes backups with two plugins, one of them a stock plugin. The plugins get the
+// items in the archive to which they apply, before the files of the backup are deleted; a plugin that fails for an
+// item keeps the files.
 func testDeleteItemActionsAreCalled(t *testing.T) {
 	s := site.New(t, "cleat.dev/s3")
 	notes := s.WatchItems("0s")
@@ -28,7 +28,7 @@ func testDeleteItemActionsAreCalled(t *testing.T) {
 	server := s.Serve(notes.Args...)
 	s.Available()
 
-	// The stock plugin applies to app=web in the namespace shop, and refuses what contains "stays".
+	// The stock plugin applies to app=web in the namespace shop, and refuses items that contain "stays".
 	for name, data := range map[string]map[string]string{"a": nil, "b": {"this": "stays"}, "c": {"this": "stays"}} {
 		item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Data: data}
 		if name != "c" {
@@ -53,7 +53,7 @@ func testDeleteItemActionsAreCalled(t *testing.T) {
 	}, request.Status.Errors)
 	require.Equal(t, whole, s.Files("backups/nightly"))
 	server.AwaitLog("stock delete action runs")
-	const configMaps = 4 // with kube-root-ca.crt
+	const configMaps = 4 // including kube-root-ca.crt
 	require.Equal(t, configMaps, notes.Deleted("nightly"), "the failure does not keep other items from their calls")
 
 	// Without the plugin, the backup can be deleted.

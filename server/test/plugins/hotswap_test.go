@@ -23,9 +23,9 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptPlugins_ReplacedDuringRuns replaces, removes and adds a plugin binary of a running server while backups and
-// restores call it: each of them completes and uses one version only. Tests in server/internal/host/pluginhost cover
-// the details.
+// TestAcceptPlugins_ReplacedDuringRuns replaces, removes and adds a plugin binary of a running server while backups
+// and restores call it: each of them completes and uses one version only. Tests in server/internal/host/pluginhost
+// cover the details.
 func TestAcceptPlugins_ReplacedDuringRuns(t *testing.T) {
 	t.Parallel()
 	p := newStampPlugin(t)
@@ -35,7 +35,7 @@ func TestAcceptPlugins_ReplacedDuringRuns(t *testing.T) {
 	s.Available()
 
 	// These backups all block in the plugin, in the version that was installed when they began. Each has its own
-	// namespace, so that none waits for another.
+	// namespace, so that they do not wait for each other.
 	version, shop := map[string]string{}, map[string]string{}
 	beginOne := func(name string) {
 		shop[name] = s.Workload(10)
@@ -130,7 +130,7 @@ func (p *stampPlugin) put(version int) {
 
 func (p *stampPlugin) remove() { require.NoError(p.t, os.Remove(filepath.Join(p.pluginDir, "stamp"))) }
 
-// open releases all runs that block in the plugin, and lets others pass until shut is called.
+// open releases all runs that block in the plugin, and does not block others until shut is called.
 func (p *stampPlugin) open() { require.NoError(p.t, os.WriteFile(p.goOn, nil, 0o600)) }
 
 func (p *stampPlugin) shut() { require.NoError(p.t, os.Remove(p.goOn)) }

@@ -23,8 +23,8 @@ import (
 
 const tape = "velero.io/stock-tape"
 
-// newTapeSite is newSite with an object store that Velero tolerates. It keeps its objects where a variable of the
-// server's environment says.
+// newTapeSite is newSite with an object store that Velero tolerates. A variable of the server's environment names the
+// directory of its objects.
 func newTapeSite(t *testing.T) (s *site.Site, plugins string) {
 	t.Helper()
 	s = site.New(t, tape)
@@ -41,7 +41,7 @@ func newTapeSite(t *testing.T) (s *site.Site, plugins string) {
 	return s, plugins
 }
 
-// TestAcceptPlugins_StoreOfVendor runs a store as vendors ship them: configured by a variable of the environment,
+// TestAcceptPlugins_StoreOfVendor runs a store like those of vendors: configured by a variable of the environment,
 // listing bare names of folders, without signed URLs.
 func TestAcceptPlugins_StoreOfVendor(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func tapeAsInVelero(t *testing.T) {
 	out, progress, err := s.Run("backup", "create", "first", "--include-namespaces", shop, "--wait")
 	require.NoError(t, err, "%s%s", out, progress)
 
-	// The variable reached the plugin: the backup is where the operator wants it.
+	// The variable has reached the plugin: the backup is in the directory of the operator.
 	require.Contains(t, s.Files("backups/first"), "velero-backup.json")
 	require.Regexp(t, `Environment: +Complete(, withheld are .*)?\n`, s.Must("plugin", "info", tape))
 
@@ -74,7 +74,7 @@ func tapeAsInVelero(t *testing.T) {
 
 	requireTapeInUse(s)
 
-	// A client of Velero and this one are told at once why there is no URL.
+	// Velero's client and this one get the reason at once why there is no URL.
 	request := &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "d"},
 		Spec: velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupLog,
@@ -102,7 +102,7 @@ func tapeAsInVelero(t *testing.T) {
 	require.Contains(t, s.Must("backup", "describe", "first", "--details"), "- "+shop+"/item-a\n")
 }
 
-// requireTapeInUse checks what "plugin get" says about the plugins that the server calls and those that it does not.
+// requireTapeInUse checks that "plugin get" shows which plugins the server calls and which it does not.
 func requireTapeInUse(s *site.Site) {
 	s.T.Helper()
 	var list pluginstatus.List
@@ -136,7 +136,7 @@ func requireTapeInUse(s *site.Site) {
 func tapeStrict(t *testing.T) {
 	s, plugins := newTapeSite(t)
 	elsewhere := t.TempDir()
-	s.Environment = append(s.Environment, "TMPDIR="+elsewhere) // where the plugin goes without its variable
+	s.Environment = append(s.Environment, "TMPDIR="+elsewhere) // the directory of the plugin without its variable
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins: {environment: Strict}\n"), 0o600))
 	server := s.Serve("--plugin-dir", plugins, "--config", config)

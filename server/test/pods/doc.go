@@ -6,8 +6,8 @@
 //	pods.Exec(ctx, cluster, namespace, pod, "/tree", "list")     // through the API server
 //	pods.OnNode(ctx, cluster, program, args...)                  // a process of the node that is in no pod, such as a node agent
 //
-// Where the machine cannot run a node, Shared.Get skips the test and says why.
+// On a machine that cannot run a node, Shared.Get skips the test with the reason.
 //
-// Package kubelet is something else: it pretends, so that commands of hooks can run in pods on any machine, but runs
-// nothing of a pod.
+// Package kubelet is different: it simulates a kubelet, so that commands of hooks can run in pods on any machine, but
+// runs nothing else of a pod.
 package pods

@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// Exec runs a command in the first container of a pod and returns what it has printed. One that fails is an error with
-// what it has said.
+// Exec runs a command in the first container of a pod and returns its standard output. The error of a failed command
+// contains its standard error.
 func Exec(
 	ctx context.Context, cluster *controlplane.Cluster, namespace, pod string, command ...string,
 ) ([]byte, error) {
@@ -44,9 +44,10 @@ func Exec(
 	return stdout.Bytes(), nil
 }
 
-// OnNode returns a command that runs a program of the machine among the mounts and processes of the node, where it sees
-// the volumes of pods in /var/lib/kubelet/pods. Its network is the machine's, so that it reaches other clusters, too.
-// It is a process group of its own, as nsenter stays its parent, and ends with the node. Paths are absolute.
+// OnNode returns a command that runs a program of the machine among the mounts and processes of the node, where the
+// volumes of pods are in /var/lib/kubelet/pods. It uses the network of the machine, so that it reaches other clusters,
+// too. It has a process group of its own, because nsenter remains its parent, and ends with the node. Paths are
+// absolute.
 func OnNode(ctx context.Context, cluster *controlplane.Cluster, program string, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(cluster.Node.PID), "--mount", "--pid", "--", program}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)

@@ -25,8 +25,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// Import makes an image of programs, which are static, for the pods of a cluster. They are in / of the image, and the
-// first one is what a container runs. Pods need imagePullPolicy Never or IfNotPresent.
+// Import makes an image of static programs for the pods of a cluster. The programs are in / of the image, and a
+// container runs the first one. Pods need imagePullPolicy Never or IfNotPresent.
 func Import(ctx context.Context, cluster *controlplane.Cluster, reference string, programs ...string) error {
 	files := map[string]string{}
 	for _, program := range programs {
@@ -53,7 +53,7 @@ func Import(ctx context.Context, cluster *controlplane.Cluster, reference string
 func Layer(files map[string]string) (v1.Layer, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
-	const open = 0o1777 // as /tmp everywhere
+	const open = 0o1777 // the mode of /tmp
 	if err := w.WriteHeader(&tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: open}); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func ImportImage(ctx context.Context, cluster *controlplane.Cluster, reference s
 	if _, err := ctr("import", "--no-unpack", file); err != nil {
 		return err
 	}
-	for { // until the part of containerd that serves the kubelet knows it too
+	for { // until the part of containerd that serves the kubelet has it, too
 		known, err := ctr("list", "--quiet", `labels."io.cri-containerd.image"==managed`)
 		if err != nil || slices.Contains(strings.Fields(known), tag.Name()) {
 			return err

@@ -13,10 +13,10 @@ import (
 )
 
 // cached returns the path of a program that the go command does not build. build builds it in an empty directory and
-// returns its path there; it is called when a file that inputs match, patterns relative to the root of this module, has
-// changed since, or the text of version. Nobody may change the program.
+// returns its path there. It is called if the text of version, or a file that inputs match, has changed since the last
+// build. inputs are patterns relative to the root of this module. The caller must not change the program.
 func cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -65,8 +65,8 @@ func cached(name, version string, inputs []string, build func(dir string) (strin
 	return path, os.Rename(path+".part", path)
 }
 
-// NodePlugin returns the path of the plugin in JavaScript, which build builds in an empty directory. Nobody may change
-// it.
+// NodePlugin returns the path of the plugin in JavaScript, which build builds in an empty directory. The caller must
+// not change it.
 func NodePlugin(build func(ctx context.Context, dir string) (string, error)) (string, error) {
 	node, err := exec.Command("node", "--version").Output()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output keeps what a process writes, and can be read meanwhile. The zero value is empty.
+// Output holds the output of a process, and can be read while the process runs. The zero value is empty.
 type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -18,7 +18,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.buf.Write(p)
 }
 
-// String returns all that was written.
+// String returns all output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -27,8 +27,8 @@ var built = struct {
 	programs map[string]func() (string, error)
 }{programs: map[string]func() (string, error){}}
 
-// Build returns the path of the program in pkg, a directory relative to the root of this module. Nobody may change the
-// file: other tests run it as well. Copy makes one that may be changed.
+// Build returns the path of the program in pkg, a directory relative to the root of this module. The caller must not
+// change the file: other tests run it as well. Copy makes one that may be changed.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	built.Lock()
@@ -73,9 +73,9 @@ func Write(t testing.TB, path string, content []byte) {
 }
 
 // BuildModule returns the path of the program in the root of another module in this tree, a directory relative to the
-// root of this module. The rest is as with Build.
+// root of this module. Otherwise it is like Build.
 func BuildModule(dir string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -86,24 +86,24 @@ func BuildModule(dir string) (string, error) {
 
 // Link is Build for callers without a test.
 func Link(pkg string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	// static, as in releases: it may run in an image that has nothing else
+	// Static, as in releases: it may run in an image without any other files.
 	b := tree{root: root, dir: root, env: []string{"CGO_ENABLED=0"}}
 	return b.link(pkg, "./"+filepath.ToSlash(pkg))
 }
 
-// tree is where the go command builds programs.
+// tree is a directory in which the go command builds programs.
 type tree struct {
 	root string   // of this module
 	dir  string   // of the module of the program
 	env  []string // in addition to that of the test
 }
 
-// run runs the go command in the directory of the module. With Cmd.Dir, os/exec would look at that directory, whose
-// time changes with every page in it.
+// run runs the go command in the directory of the module. With Cmd.Dir, os/exec would check that directory, whose time
+// changes with every page in it.
 func (b tree) run(args ...string) ([]byte, error) {
 	cmd := exec.Command("go", append([]string{"-C", b.dir}, args...)...)
 	cmd.Env = append(os.Environ(), b.env...)
@@ -116,9 +116,9 @@ func (b tree) run(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// link links the program of pkg, unless it is up to date, which the go command finds out. A lock keeps other processes
-// from starting it meanwhile. With -trimpath, what is compiled serves all directories, and with -s, linking takes two
-// thirds of the time.
+// link links the program of pkg, unless it is up to date, which the go command determines. A lock prevents other
+// processes from starting it meanwhile. With -trimpath, compiled packages can be used in all directories, and with -s,
+// linking takes two thirds of the time.
 func (b tree) link(name, pkg string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -153,20 +153,21 @@ func lockDir(dir string) (lock *os.File, err error) {
 	return lock, nil
 }
 
-// moduleRoot returns the nearest directory with a go.mod, from the working directory upwards.
-func moduleRoot() (string, error) {
+// Root returns the root of the module that the working directory is in. For the modules inside of this project, it is
+// that of the project.
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		_, err := os.Stat(filepath.Join(dir, "go.mod"))
-		if err == nil {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && !bytes.HasPrefix(text, []byte("module github.com/cleat-dev/cleat/")) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
-		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
-			return "", fmt.Errorf("find the root of the module: %w", err)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || parent == dir {
+			return "", fmt.Errorf("find the root of the module: %w", errors.Join(err, fs.ErrNotExist))
 		}
 		dir = parent
 	}

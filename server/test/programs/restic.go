@@ -18,7 +18,7 @@ func Restic(t testing.TB) string {
 	return path
 }
 
-// FindRestic returns the path of the restic program that "make cluster" has unpacked, or else that of PATH.
+// FindRestic returns the path of the restic program that "make cluster" has unpacked, or else of the one in PATH.
 func FindRestic() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		path := filepath.Join(cache, "cleat", "debian", "restic", "usr", "bin", "restic")

@@ -14,25 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// files is a template of "go list" that prints the directory of a package, and the files of which a program is made.
+// files is a template of "go list" that prints the directory of a package, and the files from which a program is made.
 const files = `{{if not .Standard}}{{$dir := .Dir}}{{$dir}}{{range .GoFiles}}
 {{$dir}}/{{.}}{{end}}{{range .EmbedFiles}}
 {{$dir}}/{{.}}{{end}}{{end}}`
 
-// Depend makes the results of the running tests depend on the source of packages, patterns relative to the root of this
-// module, and of all that they import. The go command keeps the results of tests for as long as their own source and
-// the files at which they have looked are the same. It does not know what other processes read, such as a go command
-// that a test runs. Build and its like do this for the programs that they build.
+// Depend makes the results of the running tests depend on the source of packages and of all packages that they import.
+// packages are patterns relative to the root of this module. The go command caches the results of tests until their
+// own source or the files that they have opened change. It does not track files that other processes read, such as a
+// go command that a test runs. Build and similar functions call Depend for the programs that they build.
 func Depend(t testing.TB, packages ...string) {
 	t.Helper()
-	root, err := moduleRoot()
+	root, err := Root()
 	require.NoError(t, err)
 	list, err := tree{root: root, dir: root}.sources(packages...)
 	require.NoError(t, err)
 	lookAt(list)
 }
 
-// sources returns the files of packages and of all that they import, as far as they are in this tree.
+// sources returns the files of packages and of all packages that they import in this tree.
 func (b tree) sources(packages ...string) ([]string, error) {
 	out, err := b.run(append([]string{"list", "-deps", "-f", files}, packages...)...)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b tree) sources(packages ...string) ([]string, error) {
 	return list, nil
 }
 
-// dependOnProgram is Depend for the program at path, whose sources are listed again only if it has been linked again.
+// dependOnProgram is Depend for the program at path. The sources are listed again only if it was linked again.
 func (b tree) dependOnProgram(pkg, path string) error {
 	id, err := buildID(path)
 	if err != nil {
@@ -73,9 +73,9 @@ func (b tree) dependOnProgram(pkg, path string) error {
 	return os.Rename(name+".part", name)
 }
 
-// buildID returns a hash of the part of a program that holds the ID of its build, which differs if any input does.
+// buildID returns a hash of the part of a program with the ID of its build, which differs if any input does.
 func buildID(path string) (string, error) {
-	const first = 32 << 10 // bytes, in which the go command looks for the ID as well
+	const first = 32 << 10 // in bytes; the go command looks for the ID in the same range
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func buildID(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// lookAt has the testing package note the size and the time of files. Those that are gone count as well.
+// lookAt makes the testing package record the size and the time of files. Missing files count as well.
 func lookAt(paths []string) {
 	for _, path := range paths {
 		_, _ = os.Stat(path)

@@ -96,7 +96,7 @@ func TestSays(t *testing.T) {
 `, with, build))
 }
 
-// run runs the tests, which must have a result: "ok" or "FAIL", of this run or kept from the one before.
+// run runs the tests, which must have a result: "ok" or "FAIL", from this run or cached.
 func (m *module) run(result string, kept bool) {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), "go", append([]string{"test", "-vet=off"}, m.packages...)...)

@@ -1,8 +1,8 @@
 // Command promql parses expressions of Prometheus with its own parser. It is a module of its own, because the parser
-// needs many others.
+// has many dependencies.
 //
-// Each line of the input is an expression. For each, it prints a line with the metrics that it names. It fails if one
-// is wrong.
+// Each line of the input is an expression. For each, it prints a line with the names of its metrics. It fails if one
+// is invalid.
 package main
 
 import (

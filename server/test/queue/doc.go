@@ -1,3 +1,3 @@
-// Package queue runs servers with queues of backups, and shows in which order backups start.
-// The fixture is in server/test/site.
+// Package queue runs servers with queues of backups, and shows the order in which backups start. The fixture is in
+// server/test/site.
 package queue

@@ -210,8 +210,8 @@ func checkLive(s *site.Site) {
 		[]string{change.APIVersion, change.Kind, change.Name, change.Phase})
 }
 
-// TestAcceptQueue_WaitIsExplained has a backup wait for one, and then for another. The next server says again for
-// which.
+// TestAcceptQueue_WaitIsExplained has a backup that waits for one, and then for another. The next server reports again
+// for which.
 func TestAcceptQueue_WaitIsExplained(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

@@ -28,8 +28,8 @@ func createInProgress(s *site.Site, b *velerov1.Backup) {
 	createWorkedOn(s, b)
 }
 
-// createWorkedOn creates a backup or restore and then writes its status, as a server does that works on it: one that
-// its maker writes counts as none. In between it has ended, so that no server begins it.
+// createWorkedOn creates a backup or restore and then writes its status, like a server that works on it: a status
+// written by the creator does not count. In between the object has ended, so that no server begins it.
 func createWorkedOn(s *site.Site, object client.Object) {
 	s.T.Helper()
 	created, _ := object.DeepCopyObject().(client.Object)

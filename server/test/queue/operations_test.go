@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptQueue_WaitingForOperations shows what a backup that waits for operations takes from others: the namespaces
-// that the operations work on, and nothing else. It holds no slot.
+// TestAcceptQueue_WaitingForOperations shows that a backup that waits for operations blocks only the namespaces on
+// which the operations work. It holds no slot.
 func TestAcceptQueue_WaitingForOperations(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -36,7 +36,7 @@ func TestAcceptQueue_WaitingForOperations(t *testing.T) {
 		return strings.Contains(out, "same") && strings.Contains(out, "waits for operations of plugins"), err
 	})
 
-	// The next server knows it from the custom resources alone.
+	// The next server gets this from the custom resources alone.
 	server.Kill()
 	s.Serve(append(w.Args, "--concurrent-backups", "1")...)
 	s.BeginBackupOf("after", other)
@@ -48,8 +48,9 @@ func TestAcceptQueue_WaitingForOperations(t *testing.T) {
 	s.AwaitBackup("same", velerov1.BackupPhaseWaitingForPluginOperations)
 }
 
-// TestItemOverlapKeepsBackupsApartFromRestores shows what a backup waits for while a restore writes: objects of the
-// same resource in the same namespace, under the policy cleat.dev/item-overlap, and nothing under the default one.
+// TestItemOverlapKeepsBackupsApartFromRestores shows the reason why a backup waits while a restore writes: objects of
+// the same resource in the same namespace, under the policy cleat.dev/item-overlap. Under the default policy it does
+// not wait.
 func TestItemOverlapKeepsBackupsApartFromRestores(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

@@ -24,8 +24,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptQueue_PolicyPlugins lets each policy decide about the same backups in the same queue: the built-in ones and
-// the one in examples/admission-policy. The server is restarted with another file for each. Then backups wait while the
+// TestAcceptQueue_PolicyPlugins runs each policy on the same backups in the same queue: the built-in ones and the one
+// in examples/admission-policy. The server is restarted with another file for each. Then backups wait while the
 // program of the policy is replaced by versions that break each of the rules, under both failure policies.
 func TestAcceptQueue_PolicyPlugins(t *testing.T) {
 	t.Parallel()
@@ -75,9 +75,9 @@ func shows(s *site.Site, names map[string]string, want ...string) {
 			if wait != nil {
 				text = fmt.Sprintf("%s %d %s: %s (%s)", b.Name, b.Status.QueuePosition, wait.Reason, wait.Message, wait.Policy)
 			}
-			// A policy that died so often that it is left alone for a while tells of its last death.
+			// If a policy died so often that it is not called for a while, the text is about its last death.
 			text = outOfService.ReplaceAllString(text, "")
-			// An event, such as that of the program which was replaced, makes the queue ask and tell again.
+			// An event, for example of the replaced program, makes the queue call the policy and report again.
 			text = attempts.ReplaceAllString(text, "attempt N")
 			got = append(got, strings.NewReplacer(replace...).Replace(text))
 		}
@@ -140,7 +140,8 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 			named[from] = to
 		}
 		runs(s, "runs"+suffix, shop)
-		// Creation times have a resolution of a second; names decide between equal times, so they are in the same order.
+		// Creation times have a resolution of a second. Names decide between equal times, so they are in the same
+		// order.
 		for _, b := range []*velerov1.Backup{
 			{ObjectMeta: metav1.ObjectMeta{Name: "alike"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop},
 				IncludedResources: []string{"secrets"}}},
@@ -216,7 +217,7 @@ func (p *brokenPolicy) serve(s *site.Site, admission string) *site.Server {
 // The deadline is long enough for the start of a program on a busy machine.
 const broken = "plugin: example.io/broken, deadline: 10s, failurePolicy: "
 
-// policiesAreSwappedInMidQueue replaces the policy by another file, with a restart of the server, and by another
+// policiesAreSwappedInMidQueue replaces the policy with another file and a restart of the server, and with another
 // program.
 func policiesAreSwappedInMidQueue(t *testing.T) {
 	t.Parallel()
@@ -260,7 +261,7 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 	require.NoError(t, server.Stop())
 }
 
-// failures returns what the versions of the broken policy do, and the message about it.
+// failures returns the behavior of the versions of the broken policy, and the expected messages.
 func failures() [][2]string {
 	return [][2]string{
 		{"admit twice", `invalid reply: admits "a", which is not queued or was admitted already`},
@@ -343,7 +344,7 @@ func tellsOfTheQueue(s *site.Site, want cli) {
 		}
 		got.decides, got.reason = got.Policy.Decides, got.Policy.Reason
 		if want.reason == policy.ReasonOverdue && got.reason == policy.ReasonOutOfService {
-			// it was overdue several times in a row
+			// It was overdue several times in a row.
 			got.reason = want.reason
 		}
 		if got.cli != want || (want.reason != "") != (got.Policy.Message != "") {

@@ -115,7 +115,7 @@ func heldOrAllDone(s *site.Site, hit <-chan string, names []string) (held string
 			}
 			all = all && done
 		}
-		select { // even if all have ended: the server goes on while its write is held
+		select { // even if all have ended: the server continues while its write is held
 		case held = <-hit:
 			return true, nil
 		default:
@@ -125,8 +125,8 @@ func heldOrAllDone(s *site.Site, hit <-chan string, names []string) (held string
 	return held
 }
 
-// TestAcceptQueue_TwoServers runs two servers in one namespace, as in a rolling update. One leads and the other stands
-// by. The leader is stopped, killed, or hangs for longer than its lease.
+// TestAcceptQueue_TwoServers runs two servers in one namespace, as in a rolling update. One leads and the other waits.
+// The leader is stopped, killed, or hangs for longer than its lease.
 func TestAcceptQueue_TwoServers(t *testing.T) {
 	t.Parallel()
 	const limit = 2
@@ -172,7 +172,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	all(func() { two.Kill() })
 	three.AwaitLog("this server leads")
 
-	// A server that hung finds that it no longer leads, and ends.
+	// A server that hung detects that it no longer leads, and ends.
 	four := serve()
 	all(func() {
 		require.NoError(t, three.Cmd.Process.Signal(syscall.SIGSTOP))

@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptQueue_BucketAwayAtStart takes the bucket away after a backup was admitted, while it is being started.
-// The backup goes back to the queue, once, and completes when the bucket is back.
+// TestAcceptQueue_BucketAwayAtStart makes the bucket unavailable after a backup was admitted, while it is being
+// started. The backup goes back to the queue, once, and completes when the bucket is available again.
 func TestAcceptQueue_BucketAwayAtStart(t *testing.T) {
 	t.Parallel()
 	s, g := site.NewGated(t)
@@ -39,7 +39,7 @@ func TestAcceptQueue_BucketAwayAtStart(t *testing.T) {
 		}
 	})
 
-	// asked at each start of a backup
+	// Checked at each start of a backup.
 	hit := g.Arm(1, site.Before, func(r *http.Request) bool { return r.URL.Path == "/version" })
 	s.BeginBackup("patient")
 	s.AwaitHit(hit)
@@ -70,7 +70,7 @@ func TestAcceptQueue_BucketAwayAtStart(t *testing.T) {
 	require.Equal(t, " Queued ReadyToStart Queued ReadyToStart InProgress Finalizing Completed", strings.Join(phases, " "))
 }
 
-// gets matches the request with which a run looks at its backup before it stores it.
+// gets matches the request with which a run reads its backup before it stores it.
 func gets(name string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/backups/"+name)
@@ -85,13 +85,13 @@ func beginRefused(s *site.Site, name string) {
 	}))
 }
 
-// controller returns the site as the tests of controllers see it.
+// controller returns the site in the form for tests of controllers.
 func controller(s *site.Site) *controllertest.Cluster {
 	return &controllertest.Cluster{Cluster: &run.Cluster{Client: s.Client, Live: s.Client, Namespace: s.Namespace}}
 }
 
 // TestAcceptQueue_UnwritableAtStart has an admitted backup whose start is refused. Its slot goes to others. When it
-// can be written again, it waits for the one that overlaps it.
+// can be written again, it waits for the backup that overlaps it.
 func TestAcceptQueue_UnwritableAtStart(t *testing.T) {
 	t.Parallel()
 	s, g := site.NewGated(t)

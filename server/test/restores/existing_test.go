@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// over restores a backup and returns the warnings of the restore, one a line. The restore has no errors.
+// over restores a backup and returns the warnings of the restore, one per line. The restore has no errors.
 func over(s *site.Site, name, backup string, args ...string) string {
 	s.T.Helper()
 	s.Must(append([]string{"restore", "create", name, "--from-backup", backup, "--wait"}, args...)...)
@@ -48,8 +48,8 @@ const unchangedWorkload = `
 {apiVersion: v1, kind: Secret, metadata: {name: token, namespace: NS, annotations: {kubernetes.io/service-account.name: default}}, type: kubernetes.io/service-account-token}
 `
 
-// TestAcceptRestore_Existing restores over what exists. What is unchanged is neither reported nor written, although
-// the restore resets fields of it; what has changed is updated or named in a warning.
+// TestAcceptRestore_Existing restores over existing objects. Unchanged objects are neither reported nor written,
+// although the restore resets fields of them; changed objects are updated or named in a warning.
 func TestAcceptRestore_Existing(t *testing.T) {
 	t.Parallel()
 	t.Run("unchanged", func(t *testing.T) { t.Parallel(); testUnchanged(t) })
@@ -93,14 +93,14 @@ func testUnchanged(t *testing.T) {
 			}
 			limit := 1
 			if strings.HasSuffix(path, deleted) || strings.HasSuffix(path, "/serviceaccounts/default") {
-				limit = 2 // the first to find out whether it exists
+				limit = 2 // the first one checks whether it exists
 			}
 			require.LessOrEqual(t, n, limit, request)
 		}
 		require.GreaterOrEqual(t, creations, 13, "each object is created, and read if it exists")
 	}
 
-	// A pod of a set, a Job and a Service that were made anew differ in what was allotted to them only.
+	// A pod of a set, a Job and a Service that were created again differ only in values that the cluster assigned.
 	first := s.Get(s.Object(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: %s}}`, ns)))
 	for _, text := range []string{"v1 Service s", "v1 Service np", "batch/v1 Job j", "v1 Pod set-0"} {
 		words := strings.Fields(text)
@@ -128,14 +128,14 @@ func testUnchanged(t *testing.T) {
 	require.Empty(t, over(s, "anew-updated", "b", "--existing-resource-policy", "update"))
 }
 
-// dug returns the field of an object at a path as JSON, "null" if there is none.
+// dug returns the field of an object at a path as JSON, or "null" if there is none.
 func dug(o *unstructured.Unstructured, path ...string) string {
 	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 	text, _ := json.Marshal(value)
 	return string(text)
 }
 
-// testChanged is a table of kinds of objects and groups of fields, which is gone through with either policy.
+// testChanged runs a table of kinds of objects and groups of fields, with either policy.
 func testChanged(t *testing.T) {
 	s := site.New(t, "cleat.dev/file")
 	s.Serve()
@@ -154,7 +154,7 @@ func testChanged(t *testing.T) {
 		change  string
 		anew    string // replaces the object before the restore, instead of change
 		field   []string
-		refused string // what the update says instead of restoring the field
+		refused string // the message of the update instead of restoring the field
 	}{
 		"ConfigMap, labels": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: labels, labels: {l: "1"}}}`,
 			change: `{"metadata":{"labels":{"l":"2"}}}`, field: []string{"metadata", "labels", "l"}},

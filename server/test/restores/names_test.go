@@ -21,7 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// mugs are custom resources whose definition comes and goes. Their names are unique, because tests share the cluster.
+// mugs are custom resources whose definition is installed and removed. Their names are unique, because tests share the
+// cluster.
 type mugs struct {
 	site                    *site.Site
 	plural, singular, short string
@@ -29,8 +30,8 @@ type mugs struct {
 
 const mugsGroup = "kitchen.example.io"
 
-// newKitchen returns a site on a control plane of its own: a definition that goes away while another test backs up
-// everything is a warning there. Its server looks at the served resources only for what its test does.
+// newKitchen returns a site on a control plane of its own: if a definition is removed while another test backs up
+// everything, the backup has a warning. Its server discovers resources only for actions of its test.
 func newKitchen(t *testing.T) *site.Site {
 	t.Helper()
 	s := site.NewIn(t, kitchens.Installed(t), "cleat.dev/file")
@@ -45,7 +46,7 @@ func newMugs(s *site.Site) *mugs {
 	return &mugs{site: s, plural: "mugs" + own, singular: "mug" + own, short: "mg" + own}
 }
 
-// install installs the definition with the given versions, of which the last one is stored, and waits until they are
+// install installs the definition with the given versions, the last of which is stored, and waits until they are
 // served.
 func (m *mugs) install(versions ...string) {
 	m.site.T.Helper()
@@ -87,7 +88,7 @@ func (m *mugs) uninstall() {
 	})
 }
 
-// hide makes the API server serve a version no longer.
+// hide makes the API server stop serving a version.
 func (m *mugs) hide(version string) {
 	m.site.T.Helper()
 	var definition apiextensionsv1.CustomResourceDefinition
@@ -128,8 +129,8 @@ func (m *mugs) in(version, namespace string) int {
 	return len(list.Items)
 }
 
-// TestAcceptRestore_NamesWithoutEffect has names, versions, selectors and mappings that people wrote and that had no
-// effect, without a word.
+// TestAcceptRestore_NamesWithoutEffect has names, versions, selectors and mappings in user input that would have no
+// effect without a report.
 func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 	t.Parallel()
 	all := site.New(t, "cleat.dev/file")
@@ -179,7 +180,7 @@ func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 		mugs.create("v1", from)
 		s.Must("backup", "create", "mugs", "--include-namespaces", from, "--wait")
 		mugs.uninstall()
-		s.Must("backup", "create", "look", "--include-namespaces", from, "--wait") // looks at what is served
+		s.Must("backup", "create", "look", "--include-namespaces", from, "--wait") // discovers the served resources
 		mugs.install("v1")
 		defer mugs.uninstall()
 
@@ -198,7 +199,7 @@ func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 		t.Parallel()
 		s := newKitchen(t)
 		from := s.Workload(1)
-		s.Must("backup", "create", "before", "--include-namespaces", from, "--wait") // looks at what is served
+		s.Must("backup", "create", "before", "--include-namespaces", from, "--wait") // discovers the served resources
 		mugs := newMugs(s)
 		mugs.install("v1")
 		defer mugs.uninstall()
@@ -217,7 +218,7 @@ func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 		from := s.Workload(0)
 		mugs.create("v1beta1", from)
 		s.Must("backup", "create", "versions", "--include-namespaces", from, "--wait")
-		// looks at what is served
+		// It discovers the served resources.
 		s.Must("restore", "create", "beta", "--from-backup", "versions", "--namespace-mappings", from+":"+from+"-beta",
 			"--wait")
 		require.Equal(t, 1, mugs.in("v1beta1", from+"-beta"))

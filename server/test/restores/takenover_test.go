@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptRestore_ExistingOfOthers updates objects that hold something else than in the backup, or are held by
-// another. Each keeps what it has, and a warning says why.
+// TestAcceptRestore_ExistingOfOthers updates objects that hold something other than in the backup, or are held by
+// another object. Each keeps its field, and a warning has the reason.
 func TestAcceptRestore_ExistingOfOthers(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -52,7 +52,7 @@ func TestAcceptRestore_ExistingOfOthers(t *testing.T) {
 		s.Eventually(o.GetName()+" is "+is,
 			func(context.Context) (bool, error) { return dug(s.Get(o), "status", "phase") == `"`+is+`"`, nil })
 	}
-	// Another claim is bound to the volume now, and its administrator keeps it.
+	// The volume is bound to another claim now, which stays so.
 	gone(in(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: first, namespace: %s}}`, ns))
 	phase(volume, "Released")
 	s.Change(volume, fmt.Sprintf(

@@ -37,8 +37,9 @@ type movers struct {
 }
 
 // Movers backs up, deletes, restores and compares the data of claims with both data movers of the examples, each of
-// which takes the claims of a label. It shows the progress with "cleat operations -w", and kills the controller of one
-// mover on the way. The custom resource definitions and the location are those that Run has installed. The claims stay.
+// which moves the claims with a label. It shows the progress with "cleat operations -w", and kills the controller of
+// one mover during the work. It uses the custom resource definitions and the location that Run has installed. The
+// claims stay.
 func Movers(ctx context.Context, o Options) (err error) {
 	m := &movers{narrator: &narrator{out: o.Out, start: time.Now()}, site: o.Site}
 	m.site.PluginDir = o.Movers
@@ -74,7 +75,7 @@ func Movers(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// writeConfig writes the configuration of the server, in which each mover has its claims.
+// writeConfig writes the configuration of the server, which selects the claims of each mover.
 func (m *movers) writeConfig() (path string, err error) {
 	path = filepath.Join(m.site.WorkDir, "movers.yaml")
 	text := fmt.Sprintf(`apiVersion: cleat.dev/v1

@@ -58,7 +58,7 @@ func (p *podVolumes) restore(ctx context.Context, backup string) error {
 	return nil
 }
 
-// loadState is what show shows of a load.
+// loadState is the part of a load that show prints.
 type loadState struct {
 	phase   velerov1.LoadPhase
 	message string
@@ -104,7 +104,7 @@ func (p *podVolumes) watched(ctx context.Context, list func() ([]loadState, erro
 	}
 }
 
-// summary returns the number of loads by phase, with the reason for which they are New, and how many are Completed.
+// summary returns the number of loads by phase, with the reason why they are New, and the number of Completed ones.
 func summary(states []loadState) (line string, completed int) {
 	count, reason := map[velerov1.LoadPhase]int{}, ""
 	for _, state := range states {

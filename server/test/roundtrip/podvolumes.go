@@ -32,7 +32,7 @@ const (
 	treeDir       = "/data"
 )
 
-// PodVolumeOptions are what PodVolumes needs beside Options.
+// PodVolumeOptions are the options of PodVolumes in addition to Options.
 type PodVolumeOptions struct {
 	Options
 	Cluster *controlplane.Cluster // with a node
@@ -49,9 +49,9 @@ type podVolumes struct {
 	namespace string
 }
 
-// PodVolumes has pods, which run, write files to their volumes. They are backed up, no more than two volumes in
-// preparation at once, and again when some files have changed. Then the namespace is deleted and restored, and all that
-// the pods see of their files is compared.
+// PodVolumes runs pods that write files to their volumes. The volumes are backed up, no more than two in preparation
+// at once, and again when some files have changed. Then the namespace is deleted and restored, and all files that the
+// pods list are compared.
 func PodVolumes(ctx context.Context, o PodVolumeOptions) (err error) {
 	p := &podVolumes{narrator: &narrator{out: o.Out, start: time.Now()}, PodVolumeOptions: o, namespace: o.World.Prefix +
 		"-volumes"}
@@ -91,8 +91,8 @@ func PodVolumes(ctx context.Context, o PodVolumeOptions) (err error) {
 	return nil
 }
 
-// setUp creates what an operator creates, and imports the images of the pods: that of the init container of restored
-// pods has the cleat binary.
+// setUp creates the objects of an operator, and imports the images of the pods. The image of the init container of
+// restored pods has the cleat binary.
 func (p *podVolumes) setUp(ctx context.Context, w *world.Client) error {
 	if err := p.Install(ctx, w); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (p *podVolumes) setUp(ctx context.Context, w *world.Client) error {
 
 func (p *podVolumes) log() string { return filepath.Join(p.WorkDir, "agent.log") }
 
-// startAgent starts the agent, and the pod by which the server knows that it runs. The context ends with the agent.
+// startAgent starts the agent, and creates the pod by which the server detects it. The context ends with the agent.
 func (p *podVolumes) startAgent(ctx context.Context) (_ context.Context, stop func(), err error) {
 	if err := p.run(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "node-agent",
@@ -271,7 +271,7 @@ func (p *podVolumes) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// each has all pods run their program.
+// each runs the programs of all pods.
 func (p *podVolumes) each(ctx context.Context, all []*corev1.Pod, command string) error {
 	for _, pod := range all {
 		if _, err := pods.Exec(ctx, p.Cluster, p.namespace, pod.Name, "/tree", command, treeDir); err != nil {
@@ -281,7 +281,7 @@ func (p *podVolumes) each(ctx context.Context, all []*corev1.Pod, command string
 	return nil
 }
 
-// list returns what each pod sees of its files.
+// list returns each pod's view of its files.
 func (p *podVolumes) list(ctx context.Context, all []*corev1.Pod) (map[string]string, error) {
 	lines := map[string]string{}
 	for _, pod := range all {
@@ -315,7 +315,7 @@ func (p *podVolumes) deleteNamespace(ctx context.Context, all []*corev1.Pod) err
 		})
 }
 
-// stored returns how many bytes the bucket has.
+// stored returns the number of bytes in the bucket.
 func (p *podVolumes) stored() (size int64, err error) {
 	err = filepath.WalkDir(filepath.Join(p.S3.Dir, p.Bucket), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

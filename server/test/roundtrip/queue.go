@@ -83,7 +83,7 @@ func (q queued) object(w world.Spec) *unstructured.Unstructured {
 	}}
 }
 
-// show starts a command that shows something until stop interrupts it as Ctrl-C does.
+// show starts a command that prints until stop interrupts it like Ctrl-C.
 func (s *Site) show(ctx context.Context, out io.Writer, args ...string) (stop func() error, err error) {
 	what := "cleat " + strings.Join(args, " ")
 	cmd := s.command(context.WithoutCancel(ctx), args...)

@@ -29,14 +29,14 @@ type Report struct {
 	Objects     int // compared
 	Kinds       int
 	Differences []world.Difference
-	Described   int // items of the manifest, which are those of the archive
-	Marked      int // objects in the archive's resource list that the example plugin saw
+	Described   int // items of the manifest, which must be the same as in the archive
+	Marked      int // objects in the archive's resource list that the example plugin processed
 	Backup      time.Duration
 	Restore     time.Duration
 }
 
-// Run makes a round trip. Afterwards the cluster is as before, except for the custom resource definitions of velero.io
-// and the namespace "velero".
+// Run makes a round trip. Afterwards the cluster is the same as before, except for the custom resource definitions of
+// velero.io and the namespace "velero".
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	n := &narrator{out: o.Out, start: time.Now()}
 	client, err := world.NewClient(o.Kubeconfig)
@@ -112,7 +112,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, nil
 }
 
-// described returns the number of items in the manifest of a backup. It returns an error unless they are those of its
+// described returns the number of items in the manifest of a backup. It returns an error unless they match its
 // archive.
 func (o *Options) described(ctx context.Context, backup string) (int, error) {
 	dir := filepath.Join(o.S3.Dir, o.Bucket, "backups", backup)

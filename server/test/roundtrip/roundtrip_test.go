@@ -17,9 +17,9 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// TestAcceptBackup_RoundTrip does what the demo does: it backs up to S3 with an external plugin, deletes and restores,
-// and requires that all objects are as before. Then it does the same with data movers and volumes. The world is smaller
-// than that of the demo: it has as many kinds.
+// TestAcceptBackup_RoundTrip runs the steps of the demo: it backs up to S3 with an external plugin, deletes and
+// restores, and requires that all objects are the same as before. Then it does the same with data movers and volumes.
+// The world is smaller than in the demo, with the same number of kinds.
 func TestAcceptBackup_RoundTrip(t *testing.T) {
 	t.Parallel()
 	cluster := plane.Get(t)

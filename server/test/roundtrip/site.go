@@ -63,7 +63,7 @@ func (s *Site) Run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Install creates what an operator creates: the custom resource definitions, the namespace, the credentials and a
+// Install creates the objects of an operator: the custom resource definitions, the namespace, the credentials and a
 // default backup storage location.
 func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	if err := s.Run(ctx, "install", "--crds-only"); err != nil {
@@ -110,7 +110,7 @@ func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	return nil
 }
 
-// patience limits waits that take seconds. It is only reached on a machine under heavy load.
+// patience limits waits that usually take seconds. It is only reached on a machine under heavy load.
 const patience = 10 * time.Minute
 
 // awaitLocation waits until the server has validated the location.

@@ -15,7 +15,8 @@ type vendor struct {
 	cmd             *exec.Cmd // of the controller
 }
 
-// installVendor creates the definition. The controller will move the volumes in dir, slowly enough to look at it.
+// installVendor creates the definition. The controller will move the volumes in dir, slowly enough for the user to
+// watch.
 func installVendor(ctx context.Context, s *Site, dir string) (*vendor, error) {
 	bucket := fmt.Sprintf("s3://%s?endpoint=%s&region=%s&use_path_style=true", s.Bucket, s.S3.Endpoint, s.S3.Region)
 	v := &vendor{

@@ -26,8 +26,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptSecurity_Around tries what an attacker finds around the server: its ports, its containers, and a bundle for
-// its authors.
+// TestAcceptSecurity_Around tries attacks around the server: on its ports, its containers, and a bundle for its
+// authors.
 func TestAcceptSecurity_Around(t *testing.T) {
 	t.Parallel()
 	t.Run("clients that are slow lose their connections", slowClientsAreCut)
@@ -54,7 +54,7 @@ func slowClientsAreCut(t *testing.T) {
 	s.Shop = s.Workload(1)
 	s.WholeBackup("")
 
-	// A file that no buffer of a connection holds.
+	// A file larger than the buffers of a connection.
 	path := filepath.Join(s.BucketDir, "backups", "whole", "whole.tar.gz")
 	file, err := os.Create(path)
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func slowClientsAreCut(t *testing.T) {
 	for name, client := range map[string]struct {
 		at    string
 		sends string
-		more  string // sent again and again, without reading
+		more  string // sent repeatedly, without reading
 	}{
 		"metrics, half a header": {at: metrics, sends: "GET /metrics HTTP/1.1\r\nHost:"},
 		"metrics, no body": {at: metrics, sends: "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: " +

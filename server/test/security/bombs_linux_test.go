@@ -24,8 +24,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptSecurity_Bombs shows that files of a bucket and modifiers which are small and decode to a lot, or to null
-// where an object has to be, end as an error of their object: the server goes on, in bounded memory.
+// TestAcceptSecurity_Bombs has files of a bucket and modifiers that are small and decode to a lot, or to null instead
+// of an object. They end as an error of their object: the server continues, in bounded memory.
 func TestAcceptSecurity_Bombs(t *testing.T) {
 	t.Parallel()
 	t.Run("a list of null in a file of a backup", nullInFiles)
@@ -34,7 +34,7 @@ func TestAcceptSecurity_Bombs(t *testing.T) {
 	t.Run("modifiers whose copies are copied", copiedCopies)
 }
 
-// plantFile stores a file in the bucket, behind the back of the servers.
+// plantFile stores a file in the bucket without a server.
 func plantFile(s *site.Site, key string, content []byte) {
 	s.T.Helper()
 	path := filepath.Join(s.BucketDir, filepath.FromSlash(key))
@@ -60,13 +60,13 @@ func inflating(t *testing.T, begin, text string, repeat int, end string) []byte 
 	return out.Bytes()
 }
 
-// bounded limits the memory of a server, so that one which takes too much dies alone.
+// bounded limits the memory of a server, so that it is killed alone if it takes too much.
 func bounded(v *site.Server, bytes uint64) {
 	v.Site.T.Helper()
 	require.NoError(v.Site.T, unix.Prlimit(v.Cmd.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: bytes, Max: bytes}, nil))
 }
 
-// peak returns the most memory in MiB that a server has had, and fails if it has ended.
+// peak returns the peak memory of a server in MiB, and fails if the server has ended.
 func peak(v *site.Server) int {
 	v.Site.T.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.Cmd.Process.Pid))
@@ -85,7 +85,7 @@ func endedBackup(name string) []byte {
 }
 
 // nullInFiles shows that the deletion of a backup with a null among its snapshots or volumes ends with an error that
-// says where it is.
+// names the position.
 func nullInFiles(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -121,8 +121,8 @@ func nullInFiles(t *testing.T) {
 	require.NoError(t, server.Stop())
 }
 
-// memberTwice shows that a velero-backup.json with the same member twice, or with null for an object, is skipped and
-// does not end the server.
+// memberTwice shows that a velero-backup.json with the same member twice, or with null instead of an object, is
+// skipped and does not end the server.
 func memberTwice(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -177,11 +177,11 @@ func emptyElements(t *testing.T) {
 	require.NoError(t, server.Stop())
 }
 
-// copiedCopies shows that all rules of a modifier together cannot make an object larger than what an API server stores.
+// copiedCopies shows that all rules of a modifier together cannot make an object larger than an API server stores.
 func copiedCopies(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
-	s.Environment = []string{"GOGC=100"} // less garbage than the tests allow their servers
+	s.Environment = []string{"GOGC=100"} // less garbage than the usual setting of tests permits
 	server := s.Serve()
 	s.Available()
 	shop := s.Workload(2)

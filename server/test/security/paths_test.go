@@ -28,11 +28,12 @@ import (
 // forgery is an entry of an archive that no server has written.
 type forgery struct {
 	path string
-	// JSON; NS stands for the namespace of the server, SHOP for that of the backup, ID for a word of the test
+	// JSON; NS is replaced with the namespace of the server, SHOP with the namespace of the backup, ID with a word of
+	// the test.
 	object string
 }
 
-// forger rewrites the archive of a backup, as whoever can write to the bucket can.
+// forger rewrites the archive of a backup, as an attacker with write access to the bucket can.
 type forger struct {
 	*site.Site
 	id      string
@@ -44,7 +45,7 @@ func (f *forger) fill(text string) string {
 	return strings.NewReplacer("NS", f.Namespace, "SHOP", f.Shop, "ID", f.id).Replace(text)
 }
 
-// forge replaces the archive by what it was, with entries added.
+// forge replaces the archive with the original one plus entries.
 func (f *forger) forge(entries ...forgery) {
 	f.T.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(f.honest))
@@ -72,8 +73,8 @@ func (f *forger) forge(entries ...forgery) {
 	require.NoError(f.T, errors.Join(to.Close(), zip.Close(), os.WriteFile(f.archive, out.Bytes(), 0o644)))
 }
 
-// restored restores the forged backup. It returns what the restore has written, as "Kind namespace/name", and its
-// messages.
+// restored restores the forged backup. It returns the objects that the restore has written, as "Kind namespace/name",
+// and its messages.
 func (f *forger) restored(name string, spec velerov1.RestoreSpec) (wrote []string, messages string) {
 	f.T.Helper()
 	spec.BackupName = "whole"
@@ -134,9 +135,9 @@ func inside(object, namespace string) string {
 	return strings.ReplaceAll(object, `"IN"`, `"`+namespace+`"`)
 }
 
-// TestAcceptSecurity_Paths restores archives in which whoever can write to the bucket has put entries whose paths pass
-// the filters and protections of a restore, while their objects are something else; and objects that would make the
-// server do something.
+// TestAcceptSecurity_Paths restores archives in which an attacker with write access to the bucket has added two kinds
+// of entries: entries whose paths pass the filters and protections of a restore, although their objects are different;
+// and objects that would trigger actions of the server.
 func TestAcceptSecurity_Paths(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -168,7 +169,7 @@ resourceModifierRules:
 		name    string
 		entries []forgery
 		spec    velerov1.RestoreSpec
-		writes  []string // beside what comes with each namespace
+		writes  []string // in addition to the objects of each namespace
 		says    []string
 	}{
 		{
@@ -192,14 +193,14 @@ resourceModifierRules:
 			},
 		},
 		{
-			name:    "spelling", // of a resource that is not its own
+			name:    "spelling", // of a resource that differs from its path
 			entries: []forgery{{"resources/clusterrolebindings./cluster/ID-f.json", called(binding, "f")}},
 			spec: velerov1.RestoreSpec{ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes,
 				NamespaceMapping: map[string]string{"SHOP": "ID-2"}},
 			says: []string{`"resources/clusterrolebindings./cluster/ID-f.json"`, "unsafe path"},
 		},
 		{
-			name: "capitals", // which clients of the API server make small letters of
+			name: "capitals", // clients of the API server convert them to lower case
 			entries: []forgery{{"resources/ClusterRoleBindings.rbac.authorization.k8s.io/cluster/ID-b.json",
 				called(binding, "b")}},
 			spec: velerov1.RestoreSpec{ExcludedResources: []string{"clusterrolebindings"}, IncludeClusterResources: &yes,
@@ -239,14 +240,14 @@ resourceModifierRules:
 			},
 		},
 		{
-			name:    "asked-for", // a schedule that the user names
+			name:    "asked-for", // a schedule that the user includes by name
 			entries: []forgery{{"resources/schedules.velero.io/namespaces/SHOP/evil.json", inside(schedule, "SHOP")}},
 			spec: velerov1.RestoreSpec{NamespaceMapping: map[string]string{"SHOP": "NS"},
 				IncludedResources: []string{"schedules.velero.io"}},
 			writes: []string{"Schedule NS/evil"},
 		},
 		{
-			name: "modifiers", // which make of ConfigMaps what is never restored, and what is excluded
+			name: "modifiers", // they turn ConfigMaps into objects that are never restored, and into excluded ones
 			spec: velerov1.RestoreSpec{
 				NamespaceMapping: map[string]string{"SHOP": "ID-4"}, ExcludedResources: []string{"secrets"},
 				ResourceModifier: &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "rules"},
@@ -254,7 +255,7 @@ resourceModifierRules:
 			says: []string{"1 deletebackuprequests.velero.io", "one of secrets, which the restore excludes"},
 		},
 		{
-			name: "namespaces", // whose paths name others
+			name: "namespaces", // their paths have other namespaces
 			entries: []forgery{
 				{"resources/namespaces/namespaces/SHOP/ID-z.json",
 					`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ID-z","namespace":"SHOP"}}`},
@@ -282,7 +283,7 @@ resourceModifierRules:
 			f.forge(row.entries...)
 			holder := f.leader()
 			wrote, messages := f.restored(row.name, row.spec)
-			wrote = slices.DeleteFunc(wrote, func(one string) bool { // what each namespace has
+			wrote = slices.DeleteFunc(wrote, func(one string) bool { // the objects of each namespace
 				return strings.HasSuffix(one, "/default") || strings.HasSuffix(one, "/kube-root-ca.crt") ||
 					regexp.MustCompile("^Namespace "+f.id+"-[0-9]$").MatchString(one)
 			})

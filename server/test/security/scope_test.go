@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// maker returns a client that may create some custom resources in the namespace of the site, and nothing else.
+// maker returns a client that may only create some custom resources in the namespace of the site.
 func maker(s *site.Site, resources ...string) client.Client {
 	s.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "maker-of-" + resources[0]}
@@ -45,7 +45,7 @@ func maker(s *site.Site, resources ...string) client.Client {
 	return c
 }
 
-// serveDownloads starts a server that offers downloads, and returns the URL at which it does.
+// serveDownloads starts a server that offers downloads, and returns their URL.
 func serveDownloads(s *site.Site, args ...string) string {
 	s.T.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func serveDownloads(s *site.Site, args ...string) string {
 	return base
 }
 
-// get returns the answer to an HTTP request, which has to come before a client gives up.
+// get returns the reply to an HTTP request, which has to arrive before a client gives up.
 func get(t *testing.T, address string) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -73,8 +73,8 @@ func get(t *testing.T, address string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// TestAcceptSecurity_Statuses has those who may create custom resources write their statuses, too. The server works as
-// if there were none.
+// TestAcceptSecurity_Statuses has clients that may create custom resources and also write their statuses. The server
+// works as if there were none.
 func TestAcceptSecurity_Statuses(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -175,7 +175,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		require.NoError(t, s.Client.Create(t.Context(), left))
 		require.NoError(t, s.Client.Delete(t.Context(), left))
 		require.NoError(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left))
-		left.Status.Phase = velerov1.BackupPhaseInProgress // as a server that was killed has left it
+		left.Status.Phase = velerov1.BackupPhaseInProgress // in the state that a killed server has left
 		require.NoError(t, s.Client.Update(t.Context(), left))
 		s.Must("backup", "create", "after", "--include-namespaces", shop, "--wait")
 	})
@@ -254,7 +254,7 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 		forged.ObjectMeta = meta("b")
 		past := metav1.NewTime(time.Now().Add(-time.Hour))
 		forged.Status.Expiration = &past
-		// as if it were in the bucket of another cluster, and not synchronised yet
+		// As if it were in the bucket of another cluster, and not synchronised yet.
 		require.NoError(t, s.Client.Delete(t.Context(), &b))
 		require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), forged)))
 		s.Eventually("its deletion was refused", func(ctx context.Context) (bool, error) {
@@ -265,8 +265,8 @@ func TestAcceptSecurity_Statuses(t *testing.T) {
 	})
 }
 
-// TestAcceptSecurity_Names has custom resources and requests for downloads name what cannot exist. They fail at once,
-// and keep nobody waiting.
+// TestAcceptSecurity_Names has custom resources and requests for downloads with invalid names. They fail at once, and
+// delay no others.
 func TestAcceptSecurity_Names(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")

@@ -27,7 +27,7 @@ func (s *Site) ChangeLocation(change func(*velerov1.BackupStorageLocation)) {
 	require.NoError(s.T, s.Client.Patch(s.T.Context(), &location, client.MergeFrom(before)))
 }
 
-// Often makes a server look for expired backups and for new ones each second.
+// Often makes a server check for expired backups and for new ones each second.
 var Often = []string{"--garbage-collection-frequency", "1s", "--backup-sync-period", "1s"}
 
 // Expire sets the expiration of a backup into the past.
@@ -67,7 +67,7 @@ func (s *Site) AwaitNames(want ...string) {
 	})
 }
 
-// Copies stores copies of a backup in the bucket, each a complete backup of its own, as another cluster would.
+// Copies stores copies of a backup in the bucket, each a complete backup of its own, like another cluster.
 func (s *Site) Copies(of string, change func(*velerov1.Backup), names ...string) {
 	s.T.Helper()
 	for _, name := range names {
@@ -85,7 +85,7 @@ func (s *Site) Copies(of string, change func(*velerov1.Backup), names ...string)
 	}
 }
 
-// StoreMetadata stores a velero-backup.json, with that of another backup as the template.
+// StoreMetadata stores a velero-backup.json, made from that of another backup.
 func (s *Site) StoreMetadata(of, name string, change func(*velerov1.Backup)) {
 	s.T.Helper()
 	content, err := os.ReadFile(filepath.Join(s.BucketDir, "backups", of, "velero-backup.json"))
@@ -100,7 +100,7 @@ func (s *Site) StoreMetadata(of, name string, change func(*velerov1.Backup)) {
 	require.NoError(s.T, err)
 	dir := filepath.Join(s.BucketDir, "backups", name)
 	require.NoError(s.T, os.MkdirAll(dir, 0o755))
-	whole := filepath.Join(s.T.TempDir(), "velero-backup.json") // a server that synchronises sees nothing less
+	whole := filepath.Join(s.T.TempDir(), "velero-backup.json") // a server that synchronises never reads a partial file
 	require.NoError(s.T, os.WriteFile(whole, content, 0o644))
 	require.NoError(s.T, os.Rename(whole, filepath.Join(dir, "velero-backup.json")))
 }

@@ -22,7 +22,7 @@ func (s *Site) KubeconfigOf(account string) string {
 	return s.Cluster.AccountKubeconfig(s.T, s.Namespace, account)
 }
 
-// RequireRights fails for each line of a log that says that something is forbidden.
+// RequireRights fails for each line of a log that reports a forbidden request.
 func RequireRights(t *testing.T, log *LogBuffer) {
 	t.Helper()
 	for line := range strings.Lines(log.String()) {
@@ -30,7 +30,7 @@ func RequireRights(t *testing.T, log *LogBuffer) {
 	}
 }
 
-// AnswerAsVelero answers the next request as Velero's server does.
+// AnswerAsVelero answers the next request like Velero's server.
 func (s *Site) AnswerAsVelero(ctx context.Context, version string, plugins ...velerov1.PluginInfo) error {
 	for {
 		var requests velerov1.ServerStatusRequestList

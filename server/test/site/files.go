@@ -81,7 +81,7 @@ func VelerosFiles(backup string) []string {
 	return files
 }
 
-// Artifacts returns the files of a backup that Velero does not write, without its name.
+// Artifacts returns the files of a backup that Velero does not write, without the name of the backup.
 func (s *Site) Artifacts(backup string) []string {
 	s.T.Helper()
 	files := s.Files("backups/" + backup)
@@ -89,7 +89,7 @@ func (s *Site) Artifacts(backup string) []string {
 	var others []string
 	for _, name := range files {
 		if !slices.Contains(VelerosFiles(backup), name) && filepath.Ext(name) != ".tmp" {
-			// what a killed upload to the file store leaves until the backup is deleted
+			// A killed upload to the file store leaves such a file until the backup is deleted.
 			others = append(others, strings.TrimPrefix(name, backup+"-"))
 		}
 	}
@@ -104,8 +104,8 @@ func (s *Site) File(backup, name string) []byte {
 	return content
 }
 
-// RequireDescribed requires that the manifest of a backup has what its archive has, both ways, except for what no
-// archive says.
+// RequireDescribed requires that the manifest of a backup and its archive have the same items, except for information
+// that is not in an archive.
 func (s *Site) RequireDescribed(backup string) {
 	s.T.Helper()
 	_, differences, err := described.Compare(s.T.Context(), backup, bytes.NewReader(s.File(backup, backup+".tar.gz")),
@@ -171,7 +171,7 @@ func Unpacked(t *testing.T, path string) map[string]string {
 	}
 }
 
-// ByName reads documents and lists of objects, each of which must be there once.
+// ByName reads documents and lists of objects. Each object must occur once.
 func ByName(t *testing.T, r io.Reader) map[string]*unstructured.Unstructured {
 	t.Helper()
 	all := map[string]*unstructured.Unstructured{}
@@ -204,7 +204,7 @@ func ByName(t *testing.T, r io.Reader) map[string]*unstructured.Unstructured {
 	}
 }
 
-// Update is the flag with which tests write their golden files anew.
+// Update is the flag with which tests rewrite their golden files.
 var Update = flag.Bool("update", false, "write the golden files anew")
 
 // Zipped returns text compressed with gzip.
@@ -229,9 +229,9 @@ func ReadJSON[T any](t *testing.T, s *Site, elements ...string) (value T) {
 	return value
 }
 
-// VeleroMade writes a backup into the bucket, and its custom resource into the cluster, as Velero leaves them: with
-// claims, volumes and a pod whose data is in snapshots and file system backups. moved adds the DataUpload of the claim
-// "moved".
+// VeleroMade writes a backup into the bucket, and its custom resource into the cluster, in the form that Velero
+// leaves: with claims, volumes and a pod whose data is in snapshots and file system backups. moved adds the DataUpload
+// of the claim "moved".
 func (s *Site) VeleroMade(name string, extra map[string]string, moved bool) {
 	s.T.Helper()
 	ns := s.Namespace + "-" + name
@@ -256,7 +256,7 @@ func (s *Site) VeleroMade(name string, extra map[string]string, moved bool) {
 			upload = `,"velero.io/data-upload-name":"velero/u"`
 		}
 		add("persistentvolumeclaims", ns, claim, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"`+
-			claim+`","namespace":"NS",
+			claim+`","namespace":"NS","uid":"u",
 			"annotations":{"pv.kubernetes.io/bind-completed":"yes"`+upload+`}},"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"NS-`+claim+`",
 			"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Bound"}}`)
 	}

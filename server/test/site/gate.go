@@ -25,13 +25,13 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// Moment says when a write is held.
+// Moment is when a write is held.
 type Moment string
 
-// A gate holds a write at one of these moments.
+// The moments at which a gate holds a write.
 const (
 	Before Moment = "before" // the server never receives the write
-	After  Moment = "after"  // the write is done, but the client never receives the answer
+	After  Moment = "after"  // the write is done, but the client never receives the reply
 )
 
 // Gate is a proxy in front of the API server and the S3 server. It counts matching writes and holds one of them.
@@ -96,8 +96,8 @@ func (g *Gate) wrap(next http.Handler) http.Handler {
 }
 
 // EveryWrite calls round for the n-th write of a course, n = 1, 2, ..., until the course makes fewer writes and round
-// returns false. Each is held before it is made: what a course has left after a write is what it has left before the
-// next one. The last one is held after it was made, too.
+// returns false. Each write is held before it is made: the state after a write is the state before the next one. The
+// last write is also held after it was made.
 func EveryWrite(round func(n int, when Moment) bool) (writes int) {
 	for round(writes+1, Before) {
 		writes++
@@ -139,7 +139,7 @@ func (g *Gate) Behind(t *testing.T, cluster *controlplane.Cluster) (kubeconfig, 
 			Rewrite: func(r *httputil.ProxyRequest) {
 				r.SetURL(to)
 				if transport == nil {
-					r.Out.Host = r.In.Host // S3 requests are signed for it
+					r.Out.Host = r.In.Host // the signature of S3 requests covers it
 				} else {
 					r.Out.Header.Set("Authorization", "Bearer "+cluster.Token)
 				}
@@ -170,7 +170,7 @@ current-context: x
 	return kubeconfig, start(cluster.S3.Endpoint, nil)
 }
 
-// CreatesConfigMaps matches what a restore writes.
+// CreatesConfigMaps matches the writes of a restore.
 func CreatesConfigMaps(r *http.Request) bool {
 	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/configmaps")
 }
@@ -197,7 +197,7 @@ func (s *Site) BeginHeldRestore(g *Gate, name string) {
 	s.AwaitHit(hit)
 }
 
-// Uploads matches the upload of the archive of a backup, which begins while it is being written.
+// Uploads matches the upload of the archive of a backup, which begins while the archive is being written.
 func Uploads(name string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+name+".tar.gz")
@@ -239,7 +239,7 @@ func (g *Gate) Requests() func() map[string]int {
 		defer mu.Unlock()
 		method := r.Method
 		if r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
-			method = "CREATE" // an object that was applied is created by apply
+			method = "CREATE" // an apply of a new object is a creation
 		}
 		seen[method+" "+r.URL.Path]++
 		return false

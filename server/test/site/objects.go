@@ -31,7 +31,7 @@ func (s *Site) Put(text string) *unstructured.Unstructured {
 	return o
 }
 
-// Get reads an object anew.
+// Get reads the current state of an object.
 func (s *Site) Get(o *unstructured.Unstructured) *unstructured.Unstructured {
 	s.T.Helper()
 	now := o.DeepCopy()

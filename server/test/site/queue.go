@@ -48,7 +48,7 @@ func (s *Site) BeginBackupOf(name string, namespaces ...string) {
 	}))
 }
 
-// follower is a command with -w in a pipe.
+// follower is a command with -w whose output goes to a pipe.
 type follower struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -56,7 +56,7 @@ type follower struct {
 	Shown []string // without times
 }
 
-// Follow starts a command that goes on until it is interrupted.
+// Follow starts a command that runs until it is interrupted.
 func (s *Site) Follow(args ...string) *follower {
 	s.T.Helper()
 	cmd := exec.Command(Program(s.T), append(patiently(args), "-w", "--kubeconfig", s.Kubeconfig, "--namespace",
@@ -65,7 +65,7 @@ func (s *Site) Follow(args ...string) *follower {
 	require.NoError(s.T, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(s.T, cmd.Start())
-	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() }) // limits the waiting
+	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() }) // limits the wait
 	s.T.Cleanup(func() { timer.Stop(); _ = cmd.Process.Kill() })
 	return &follower{t: s.T, cmd: cmd, out: bufio.NewScanner(out)}
 }

@@ -47,7 +47,7 @@ func (s *Site) RequestCancel(object client.Object, name string) {
 		[]byte(patch))))
 }
 
-// AwaitGone waits until an object does not exist any more.
+// AwaitGone waits until an object no longer exists.
 func (s *Site) AwaitGone(object client.Object, name string) {
 	s.T.Helper()
 	s.Eventually(name+" is gone", func(ctx context.Context) (bool, error) {
@@ -67,7 +67,7 @@ func (s *Site) RequestDeletion(backup string) *velerov1.DeleteBackupRequest {
 	return request
 }
 
-// Backup returns a backup as it is.
+// Backup returns the current state of a backup.
 func (s *Site) Backup(name string) *velerov1.Backup {
 	s.T.Helper()
 	var b velerov1.Backup
@@ -249,7 +249,7 @@ func (s *Site) CheckDeleted(name string) {
 	require.Empty(s.T, s.Files("restores/"+name))
 }
 
-// AwaitWait waits until "describe" says that a backup or restore waits for something.
+// AwaitWait waits until "describe" shows that a backup or restore waits for something.
 func (s *Site) AwaitWait(kind, name, what string) {
 	s.T.Helper()
 	s.Eventually(kind+" "+name+" waits for "+what, func(context.Context) (bool, error) {
@@ -262,7 +262,7 @@ func (s *Site) AwaitWait(kind, name, what string) {
 	})
 }
 
-// RequireNoWait requires that a backup or restore which has ended does not wait any more.
+// RequireNoWait requires that a backup or restore that has ended does not wait any more.
 func (s *Site) RequireNoWait(kind, name string) {
 	s.T.Helper()
 	require.NotContains(s.T, s.Must(kind, "describe", name), "Waits for:")

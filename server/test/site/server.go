@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Leads reports whether the server has said that it leads.
+// Leads reports whether the server has logged that it leads.
 func Leads(v *Server) bool { return strings.Contains(v.Log.String(), "this server leads") }
 
-// AwaitLine waits until the server writes a line with all of these texts.
+// AwaitLine waits until the server logs a line with all of these texts.
 func (v *Server) AwaitLine(texts ...string) {
 	v.Site.T.Helper()
 	v.Site.Eventually("the server writes "+strings.Join(texts, " "), func(context.Context) (bool, error) {
@@ -49,7 +49,7 @@ func ConfigFile(t *testing.T, text string) string {
 	return path
 }
 
-// AwaitLog waits until the server has written something.
+// AwaitLog waits until the server has logged a text.
 func (v *Server) AwaitLog(text string) {
 	v.Site.T.Helper()
 	v.Site.Eventually("the server writes "+text, func(context.Context) (bool, error) {
@@ -114,7 +114,7 @@ func (v *Server) Stop() error {
 	return v.Wait()
 }
 
-// LogBuffer keeps what a process writes.
+// LogBuffer holds the output of a process.
 type LogBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -38,11 +38,11 @@ type Plane struct {
 	errInstall error
 }
 
-// Shared is the control plane of the tests of a package. "make test" has all packages with servers use the same.
+// Shared is the control plane of the tests of a package. With "make test", all packages with servers use the same one.
 var Shared = Plane{Shared: controlplane.Shared{Servers: true}}
 
-// inParallel is the number of tests that run at the same time. Most of their time they wait: for the deadline of a
-// plugin, for a lease, for a server to start.
+// inParallel is the number of tests that run at the same time. They mostly wait: for the deadline of a plugin, for a
+// lease, for the start of a server.
 const inParallel = 6
 
 // Main runs the tests of a package, calls stop, and returns the exit code.
@@ -61,7 +61,7 @@ func Main(m *testing.M, stop ...func() int) int {
 		panic(err)
 	}
 	_ = os.Setenv("TMPDIR", dir) // a killed server leaves its temporary files
-	// more than a thousand processes with small heaps, which would otherwise collect garbage from their start
+	// More than a thousand processes have small heaps, and would otherwise collect garbage from their start.
 	_ = os.Setenv("GOGC", "400")
 	code := Shared.Main(m)
 	for _, stop := range stop {
@@ -100,7 +100,7 @@ type Site struct {
 	BucketDir  string // directory with the objects as files
 	Kubeconfig string
 	Shop       string // a namespace to back up
-	// its servers run at the same time; otherwise each gets the lease at once, because the one before is dead
+	// Its servers run at the same time; otherwise each gets the lease at once, because the previous server is dead.
 	Several   bool
 	Resources []string // of the backups that tests begin; all resources by default
 
@@ -170,7 +170,7 @@ func (s *Site) Run(args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-// patiently gives a command that waits for an answer of the server the time that a busy machine takes.
+// patiently gives a command that waits for a reply of the server enough time for a busy machine.
 func patiently(args []string) []string {
 	const waits = `^(queue|queue explain|operations|plugin (get|info|order)|(backup|restore) (describe|logs)|backup download)( |$)`
 	if slices.Contains(args, "--timeout") || slices.Contains(args, "simulate") || slices.Contains(args, "--plugin-dir") ||
@@ -198,8 +198,8 @@ func (s *Site) Available() {
 	})
 }
 
-// Eventually calls ask until it returns true without an error. It asks the less often the longer it waits, because
-// several tests that wait for their servers would otherwise keep the API server from serving these.
+// Eventually calls ask until it returns true without an error. The pauses between the calls grow, because several
+// waiting tests would otherwise slow down the API server for their servers.
 func (s *Site) Eventually(what string, ask func(ctx context.Context) (bool, error)) {
 	s.T.Helper()
 	const shortest, longest = 50 * time.Millisecond, 250 * time.Millisecond

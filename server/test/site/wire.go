@@ -67,14 +67,14 @@ func (w *Wire) Refuse() {
 	}
 }
 
-// Hush lets nothing pass until speak.
+// Hush stops the flow of data until Speak.
 func (w *Wire) Hush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flows = make(chan struct{})
 }
 
-// Speak lets everything pass again.
+// Speak resumes the flow of data.
 func (w *Wire) Speak() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

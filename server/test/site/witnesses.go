@@ -22,7 +22,7 @@ type witnesses struct {
 	Args    []string // of a server with the plugin
 }
 
-// WatchItems installs the plugin, which takes pause for each ConfigMap.
+// WatchItems installs the plugin, which pauses for each ConfigMap.
 func (s *Site) WatchItems(pause string) *witnesses {
 	s.T.Helper()
 	dir := s.T.TempDir()
@@ -37,7 +37,7 @@ func (s *Site) WatchItems(pause string) *witnesses {
 	return w
 }
 
-// Hold makes the plugin keep each item until release.
+// Hold makes the plugin hold each item until release.
 func (w *witnesses) Hold() { require.NoError(w.t, os.WriteFile(w.held, nil, 0o600)) }
 
 func (w *witnesses) Release() { require.NoError(w.t, os.Remove(w.held)) }
@@ -58,7 +58,7 @@ func (w *witnesses) Runs() map[string]int {
 	return count
 }
 
-// AwaitItems waits until the plugin has seen some items of a run.
+// AwaitItems waits until the plugin has processed some items of a run.
 func (w *witnesses) AwaitItems(s *Site, name string, items int) {
 	s.T.Helper()
 	s.Eventually(name+" is in the middle", func(context.Context) (bool, error) {
@@ -72,7 +72,7 @@ func (w *witnesses) AwaitItems(s *Site, name string, items int) {
 	})
 }
 
-// Deleted returns how often the plugin was called for the deletion of items of a backup.
+// Deleted returns the number of calls of the plugin for the deletion of items of a backup.
 func (w *witnesses) Deleted(backup string) int {
 	sum := 0
 	for run, calls := range w.Runs() {

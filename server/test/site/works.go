@@ -24,7 +24,7 @@ import (
 // Works are the operations of the plugin "worker" of one site.
 type Works struct {
 	Site    *Site
-	Dir     string   // the plugin keeps its operations here
+	Dir     string   // the directory in which the plugin stores its operations
 	Plugins string   // the directory of the plugin
 	Args    []string // of a server with the plugin
 }
@@ -64,7 +64,7 @@ func (w *Works) Set(section string) {
 }
 
 // Item creates a ConfigMap for which the plugin starts an operation. worker is "keyed" or "keyless"; annotations are
-// those of the plugin without their prefix, such as "as", "fails".
+// the annotations for the plugin without their prefix, such as "as", "fails".
 func (s *Site) Item(namespace, name, worker string, annotations ...string) {
 	s.T.Helper()
 	item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -76,14 +76,14 @@ func (s *Site) Item(namespace, name, worker string, annotations ...string) {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), item))
 }
 
-// Finish lets the operations end whose length is "held".
+// Finish ends the operations whose length is "held".
 func (w *Works) Finish() {
 	w.Site.T.Helper()
 	require.NoError(w.Site.T, os.WriteFile(filepath.Join(w.Dir, "finish"), nil, 0o600))
 }
 
-// Notes returns how many operations were begun, have ended and were cancelled, counted by "WHAT ITEM". A process that
-// is killed has begun an operation when its file is there.
+// Notes returns the numbers of operations that were begun, have ended and were cancelled, by "WHAT ITEM". A killed
+// process has begun an operation if its file exists.
 func (w *Works) Notes() map[string]int {
 	w.Site.T.Helper()
 	data, err := os.ReadFile(filepath.Join(w.Dir, "notes"))
@@ -152,7 +152,7 @@ func (s *Site) RestoreTo(name, backup, from, to string) {
 	}))
 }
 
-// AwaitNote waits until the plugin has noted something.
+// AwaitNote waits until the plugin has recorded a text.
 func (w *Works) AwaitNote(what string) {
 	w.Site.T.Helper()
 	w.Site.Eventually("the plugin notes: "+what, func(context.Context) (bool, error) { return w.Notes()[what] > 0, nil })
@@ -198,7 +198,7 @@ func (s *Site) BeginWork(name, worker string, timeout time.Duration, annotations
 	return shop
 }
 
-// Hold makes the n-th call of the plugin in a round stop at its place. held returns the place, "" before.
+// Hold stops the n-th call of the plugin in a round at its point. held returns the name of the point, or "" before.
 func (w *Works) Hold(round string, n int) (held func() string) {
 	w.Site.T.Helper()
 	file := filepath.Join(w.Dir, "hold")
@@ -213,7 +213,7 @@ func (w *Works) Hold(round string, n int) (held func() string) {
 	}
 }
 
-// Release lets all calls go on from now on.
+// Release lets all calls continue from now on.
 func (w *Works) Release() { require.NoError(w.Site.T, os.Remove(filepath.Join(w.Dir, "hold"))) }
 
 // RequireOnce requires that all operations of a run were begun once and have ended once, and that none was cancelled.
@@ -228,14 +228,14 @@ func (w *Works) RequireOnce(run, namespace string, items ...string) {
 	}
 }
 
-// Forget removes the operations of the plugin, so that the next round begins anew.
+// Forget removes the operations of the plugin, so that the next round begins from scratch.
 func (w *Works) Forget() {
 	w.Site.T.Helper()
 	require.NoError(w.Site.T, os.RemoveAll(filepath.Join(w.Dir, "notes")))
 	require.NoError(w.Site.T, os.RemoveAll(filepath.Join(w.Dir, "operations")))
 }
 
-// KillPlugin kills the processes of the plugin with SIGKILL and returns how many there were.
+// KillPlugin kills the processes of the plugin with SIGKILL and returns their number.
 func (w *Works) KillPlugin() (killed int) {
 	w.Site.T.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -243,7 +243,7 @@ func (w *Works) KillPlugin() (killed int) {
 	for _, link := range links {
 		program, err := os.Readlink(link)
 		if err != nil || program != filepath.Join(w.Plugins, "worker") {
-			continue // it has exited, or is another one
+			continue // it has exited, or its ID belongs to another one
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
 		require.NoError(w.Site.T, err)
@@ -254,7 +254,7 @@ func (w *Works) KillPlugin() (killed int) {
 	return killed
 }
 
-// Work returns how much the plugin has done so far.
+// Work returns the amount of work that the plugin has done so far.
 func (w *Works) Work() int {
 	sum := 0
 	for _, count := range w.Notes() {

@@ -1,4 +1,4 @@
-// Package stockplugins builds plugins like those that vendors ship for Velero: with a library like Velero's and the
+// Package stockplugins builds plugins like those that vendors deliver for Velero: with a library like Velero's and the
 // versions of go-plugin, gRPC and protobuf of several years. Each year is a separate module; the directory library is
 // the same for all. Tests run the plugins to check that such plugins work unmodified. The package imports programs
 // only. Start reading at Build.
@@ -18,10 +18,10 @@ import (
 //	2024  go-plugin 1.6, gRPC 1.63: BackupItemAction 1 and 2, RestoreItemAction 2, ItemBlockAction
 func Years() []string { return []string{"2020", "2022", "2024"} }
 
-// Tape is what Build takes for a plugin with an object store that Velero tolerates, see its documentation.
+// Tape is an argument of Build for a plugin with an object store that Velero tolerates, see its documentation.
 const Tape = "tape"
 
-// Disks is what Build takes for a plugin with a volume snapshotter whose disks and snapshots are files.
+// Disks is an argument of Build for a plugin with a volume snapshotter whose disks and snapshots are files.
 const Disks = "disks"
 
 // Build builds the plugin of a year, Tape or Disks, and copies it to dir. It returns the path of the copy, e.g.

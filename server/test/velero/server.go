@@ -32,7 +32,7 @@ func (s *Site) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a command of Velero's command line, and returns what it prints.
+// Run runs a command of Velero's command line, and returns its output.
 func (s *Site) Run(ctx context.Context, args ...string) (string, error) {
 	out, err := s.Command(ctx, args...).CombinedOutput()
 	if err != nil {
@@ -70,7 +70,7 @@ type Server struct {
 // PID returns the id of the process.
 func (v *Server) PID() int { return v.cmd.Process.Pid }
 
-// Log returns what the server has written.
+// Log returns the log of the server.
 func (v *Server) Log() string { return v.log.String() }
 
 // Exited reports whether the process has exited.
@@ -86,21 +86,21 @@ func (v *Server) Exited() bool {
 // stopTimeout is only reached on a machine under heavy load.
 const stopTimeout = 2 * time.Minute
 
-// Stop ends the server as Kubernetes does, and waits for it.
+// Stop ends the server like Kubernetes, and waits for it.
 func (v *Server) Stop() error {
 	_ = v.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-v.done:
-		return nil // its exit code says nothing
+		return nil // its exit code has no meaning
 	case <-time.After(stopTimeout):
 		v.Kill()
 		return errors.New("Velero's server did not end after SIGTERM") //nolint:staticcheck // a name
 	}
 }
 
-// Kill kills the server and its plugins, which would not end by themselves, as the end of a container does. It waits
-// for the server.
+// Kill kills the server and its plugins, which would not end by themselves, as at the end of a container. It waits for
+// the server.
 func (v *Server) Kill() {
-	_ = syscall.Kill(-v.PID(), syscall.SIGKILL) // there may be nothing left
+	_ = syscall.Kill(-v.PID(), syscall.SIGKILL) // there may be no process left
 	<-v.done
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptSecurity_ExpiredOnArrival has somebody who can write to the bucket, and to nothing else, name snapshots of
-// others there. The server deletes only those of which the cluster knows that they are the backup's.
+// TestAcceptSecurity_ExpiredOnArrival has an attacker who can only write to the bucket, and names snapshots of others
+// there. The server deletes only the snapshots that the cluster records as the backup's.
 func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	t.Parallel()
 	t.Run("a backup that arrives expired", expiredOnArrival)
@@ -44,13 +44,13 @@ func plant(s *site.Site, value any, backup, file string) {
 	require.NoError(s.T, os.WriteFile(filepath.Join(dir, backup+"-"+file+".json.gz"), content.Bytes(), 0o644))
 }
 
-// expired makes a backup one that has expired.
+// expired makes a backup expire.
 func expired(b *velerov1.Backup) {
 	b.Status.Expiration = &metav1.Time{Time: time.Now().Add(-time.Hour)}
 	b.Annotations = map[string]string{"cleat.dev/delete-snapshots": "true", "cleat.dev/files": "any"}
 }
 
-// awaitKept waits for the event that says what was kept.
+// awaitKept waits for the event that names the kept snapshots.
 func awaitKept(s *site.Site, backup string, says ...string) {
 	s.T.Helper()
 	s.Eventually("an event says what was kept", func(ctx context.Context) (bool, error) {
@@ -87,7 +87,7 @@ func expiredOnArrival(t *testing.T) {
 	awaitKept(s, "evil", taken[0])
 	server.AwaitLine("kept", taken[0])
 
-	// Whoever deletes such a backup learns what it names, and says that this is meant.
+	// A user who deletes such a backup is shown the names, and confirms the deletion.
 	plant(s, []volumes.Snapshot{named}, "doubtful", "volumesnapshots")
 	s.StoreMetadata("victim", "doubtful", nil)
 	s.AwaitNames("doubtful", "victim")
@@ -100,13 +100,13 @@ func expiredOnArrival(t *testing.T) {
 	require.Empty(t, s.Files("backups/doubtful"))
 	require.Equal(t, taken, d.list("snapshots"))
 
-	// The backup itself deletes what it has, when it expires.
+	// The backup itself deletes its snapshots when it expires.
 	s.Expire("victim")
 	s.AwaitGone(new(velerov1.Backup), "victim")
 	require.Empty(t, d.list("snapshots"))
 }
 
-// replacedSnapshots has the file of a backup of this cluster name the snapshot of another one.
+// replacedSnapshots has a file of a backup of this cluster that names the snapshot of another one.
 func replacedSnapshots(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -128,7 +128,7 @@ func replacedSnapshots(t *testing.T) {
 	awaitKept(s, "harmless", taken[0])
 }
 
-// plantedItems has plugins be called for items that nobody has backed up.
+// plantedItems shows that plugins are not called for items that were not backed up.
 func plantedItems(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -147,7 +147,8 @@ func plantedItems(t *testing.T) {
 	require.NotZero(t, notes.Deleted("whole"))
 }
 
-// TestAcceptSecurity_Password has new installations make a password of their own, and leaves that of others as it is.
+// TestAcceptSecurity_Password has new installations create a password of their own. It does not change the passwords
+// of others.
 func TestAcceptSecurity_Password(t *testing.T) {
 	t.Parallel()
 	password := func(s *site.Site) string {
@@ -184,8 +185,8 @@ func TestAcceptSecurity_Password(t *testing.T) {
 	})
 }
 
-// TestAcceptSecurity_Synchronised replaces the file of the operations for which a backup waits: by one that has an
-// object be backed up which whoever writes to the bucket wants to read.
+// TestAcceptSecurity_Synchronised replaces the file of the operations for which a backup waits. The new file requests
+// the backup of an object that the attacker, who can write to the bucket, could then read.
 func TestAcceptSecurity_Synchronised(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -210,7 +211,7 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 		"Name": "of-nobody-else"}}
 	plant(s, file, "b", "itemoperations")
 	s.Serve(w.Args...).AwaitLine("the file of the operations cannot be used as it is",
-		"somebody else than the server has written it")
+		"it was not written to the bucket by the server")
 	w.Finish()
 	s.AwaitBackup("b", velerov1.BackupPhaseCompleted)
 	list := site.Gzipped[map[string][]string](s, "backups/b/b-resource-list.json.gz")

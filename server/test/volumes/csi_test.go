@@ -65,7 +65,7 @@ func newVolumeSite(t *testing.T) *volumeSite {
 	return v
 }
 
-// class creates a VolumeSnapshotClass with a name of its own, unless it is that with the label.
+// class creates a VolumeSnapshotClass with a name of its own, unless it is the one with the label.
 func (v *volumeSite) class(name string, parameters map[string]string) string {
 	v.T.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{
@@ -78,14 +78,14 @@ func (v *volumeSite) class(name string, parameters map[string]string) string {
 		class.Name = v.Shop + "-" + name
 	}
 	v.Eventually("the class is created", func(ctx context.Context) (bool, error) {
-		// the definition may just have been installed
+		// The definition may just have been installed.
 		return true, client.IgnoreAlreadyExists(v.Client.Create(ctx, class))
 	})
 	return class.Name
 }
 
-// claim creates a claim in the shop with a volume of the driver that has some bytes. class is that of its snapshots, ""
-// to leave it open.
+// claim creates a claim in the shop with a volume of the driver that has some bytes. class is the class of its
+// snapshots, or "" for the default.
 func (v *volumeSite) claim(name, class string) {
 	v.T.Helper()
 	size, storageClass := corev1.ResourceList{"storage": resource.MustParse("1Gi")}, csidriver.StorageClass
@@ -103,13 +103,13 @@ func (v *volumeSite) claim(name, class string) {
 	v.write(v.Shop, name, "before")
 }
 
-// dir returns the directory of the volume of a claim, when it is bound.
+// dir returns the directory of the volume of a claim, once it is bound.
 func (v *volumeSite) dir(namespace, name string) string {
 	v.T.Helper()
 	return driver.Volume(v.volume(namespace, name).Spec.CSI.VolumeHandle)
 }
 
-// volume returns the volume of a claim, when it is bound.
+// volume returns the volume of a claim, once it is bound.
 func (v *volumeSite) volume(namespace, name string) *corev1.PersistentVolume {
 	v.T.Helper()
 	var claim corev1.PersistentVolumeClaim
@@ -127,7 +127,7 @@ func (v *volumeSite) write(namespace, name, content string) {
 	require.NoError(v.T, os.WriteFile(filepath.Join(v.dir(namespace, name), "data"), []byte(content), 0o600))
 }
 
-// content returns the bytes in the volume of a claim, "" if it is empty.
+// content returns the bytes in the volume of a claim, or "" if it is empty.
 func (v *volumeSite) content(namespace, name string) string {
 	v.T.Helper()
 	data, err := os.ReadFile(filepath.Join(v.dir(namespace, name), "data"))
@@ -202,7 +202,9 @@ func (v *volumeSite) leavesNothing() {
 }
 
 // restore restores a backup, into another namespace unless that is "", and returns the restore with its results.
-func (v *volumeSite) restore(name, backup, into string, change func(*velerov1.RestoreSpec)) (*velerov1.Restore, string) {
+func (v *volumeSite) restore(
+	name, backup, into string, change func(*velerov1.RestoreSpec),
+) (*velerov1.Restore, string) {
 	v.T.Helper()
 	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
 		Spec: velerov1.RestoreSpec{BackupName: backup}}
@@ -222,9 +224,9 @@ func (v *volumeSite) restore(name, backup, into string, change func(*velerov1.Re
 	return r, string(text)
 }
 
-// TestAcceptVolumes_CSISnapshots takes snapshots of the volumes of a CSI driver with the real controllers of snapshots,
-// binds restored claims to them, and deletes them with their backup. Snapshots that fail, or that nobody waits for,
-// leave nothing behind.
+// TestAcceptVolumes_CSISnapshots takes snapshots of the volumes of a CSI driver with the real controllers of
+// snapshots, binds restored claims to them, and deletes them with their backup. Snapshots that fail, or whose backup
+// no longer waits for them, leave nothing.
 func TestAcceptVolumes_CSISnapshots(t *testing.T) {
 	t.Parallel()
 	t.Run("there and back", csiThereAndBack)
@@ -234,7 +236,7 @@ func TestAcceptVolumes_CSISnapshots(t *testing.T) {
 	t.Run("least privilege", csiOfLeastPrivilege)
 }
 
-// csiOfLeastPrivilege takes a snapshot as a server that is no cluster admin, and restores and deletes it.
+// csiOfLeastPrivilege takes a snapshot with a server that is not a cluster admin, and restores and deletes it.
 func csiOfLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t)
@@ -334,7 +336,7 @@ func csiThereAndBack(t *testing.T) {
 	require.Equal(t, "db", pv.Labels["tier"])
 	require.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
 	v.leavesNothing()
-	// In place, a claim that exists stays as it is; one that is gone comes back.
+	// In place, an existing claim is not changed, and a missing one is restored.
 	r, text = v.restore("kept", "b", "", nil)
 	require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, text)
 	require.Equal(t, "after", v.content(v.Shop, "data"))
@@ -342,7 +344,7 @@ func csiThereAndBack(t *testing.T) {
 	r, text = v.restore("again", "b", "", nil)
 	require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, text)
 	require.Equal(t, "before", v.content(v.Shop, "data"))
-	// Without the data, because it is not wanted, or because the feature is off.
+	// Without the data, because the restore excludes it, or because the feature is off.
 	no := false
 	r, text = v.restore("empty", "b", v.Shop+"-empty", func(spec *velerov1.RestoreSpec) { spec.RestorePVs = &no })
 	require.Equal(t, velerov1.RestorePhaseCompleted, r.Status.Phase, text)
@@ -357,7 +359,7 @@ func csiThereAndBack(t *testing.T) {
 	require.Empty(t, v.content(v.Shop+"-off", "data"))
 	v.leavesNothing()
 
-	// Another cluster, which knows the backup from the bucket only, restores it and deletes it with its snapshot.
+	// Another cluster, which has the backup from the bucket only, restores it and deletes it with its snapshot.
 	other := newVolumeSite(t)
 	var location, own velerov1.BackupStorageLocation
 	require.NoError(t, v.Client.Get(t.Context(), v.Key("default"), &location))
@@ -396,7 +398,8 @@ func (v *volumeSite) drop(name string) {
 	})
 }
 
-// csiAsChosen: the class of a snapshot is what annotations say; policies and the spec say whether there is one.
+// csiAsChosen shows that annotations select the class of a snapshot. Policies and the spec determine whether there is
+// one.
 func csiAsChosen(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t)
@@ -473,7 +476,7 @@ func csiAsChosen(t *testing.T) {
 	v.leavesNothing()
 }
 
-// csiFailures: a snapshot that is not made, or never ready, is an error, after which there is nothing of it.
+// csiFailures shows that a snapshot that is not made, or never ready, is an error, and that nothing of it remains.
 func csiFailures(t *testing.T) {
 	t.Parallel()
 	const patience = time.Minute // in which the other snapshot is made and ready on a busy machine
@@ -514,7 +517,7 @@ func csiFailures(t *testing.T) {
 }
 
 // csiOfKilledServers kills the server while it waits for a handle, and while a snapshot is not ready yet. The next
-// server takes the snapshot again, or waits for it. Those of a backup that is deleted meanwhile are removed.
+// server takes the snapshot again, or waits for it. Snapshots of a backup that is deleted meanwhile are removed.
 func csiOfKilledServers(t *testing.T) {
 	t.Parallel()
 	v := newVolumeSite(t)
@@ -546,7 +549,7 @@ func csiOfKilledServers(t *testing.T) {
 	first := slices.Clone(former)
 	server.Kill()
 	server = v.Serve("--features", "EnableCSI")
-	awaitOne(first) // of the second attempt; the first is gone
+	awaitOne(first) // of the second attempt; the first was deleted
 	require.NoError(t, os.WriteFile(made, nil, 0o600))
 	v.Eventually("the backup waits", func(ctx context.Context) (bool, error) {
 		var b velerov1.Backup

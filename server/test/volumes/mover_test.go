@@ -143,9 +143,9 @@ func tree(t *testing.T, dir string) map[string]string {
 	return sums
 }
 
-// TestAcceptVolumes_MoverOfVendor backs up, deletes and restores 2 GB in 5,000 files of four claims with the data mover
-// of a vendor, whose controller is killed on the way in both directions. $CLEAT_MOVER_TEST_SIZE is another size than 2
-// GB.
+// TestAcceptVolumes_MoverOfVendor backs up, deletes and restores 2 GB in 5,000 files of four claims with the data
+// mover of a vendor, whose controller is killed during the transfers in both directions. $CLEAT_MOVER_TEST_SIZE
+// replaces the size of 2 GB.
 func TestAcceptVolumes_MoverOfVendor(t *testing.T) {
 	t.Parallel()
 	const claims, files = 4, 5000
@@ -215,7 +215,7 @@ func TestAcceptVolumes_MoverOfVendor(t *testing.T) {
 	}
 	s.AwaitNoJournals()
 
-	// What the mover has stored goes with the backup.
+	// The data of the mover is deleted with the backup.
 	request := s.RequestDeletion("b")
 	s.AwaitGone(&velerov1.DeleteBackupRequest{}, request.Name)
 	s.Eventually("the bucket is empty", func(context.Context) (bool, error) {

@@ -26,7 +26,7 @@ func (d *disks) policy(name, rules string) *velerov1.TypedLocalObjectReference {
 	return &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: name}
 }
 
-// of returns the claims whose volumes have a snapshot, and those for which there is another reason, each as one text.
+// of returns the claims whose volumes have a snapshot, and the claims with another reason, each as one text.
 func (d *disks) of(backup string) (snapshots string, skipped map[string]string) {
 	d.T.Helper()
 	_, infos, _ := d.stored(backup)

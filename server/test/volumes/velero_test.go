@@ -20,14 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// TestAcceptVolumes_BackupsOfVelero restores backups that Velero has made with the data of volumes, which this server
-// cannot bring back, or not without their snapshot location: each volume is an error, and the restore is
-// PartiallyFailed. Volumes without data are treated as by Velero: one that is retained is restored as it is, one that
-// was deleted with its claim is not.
+// TestAcceptVolumes_BackupsOfVelero restores backups of Velero with the data of volumes that this server cannot
+// restore, or not without their snapshot location: each volume is an error, and the restore is PartiallyFailed.
+// Volumes without data are treated as by Velero: a retained one is restored unchanged, one that was deleted with its
+// claim is not.
 func TestAcceptVolumes_BackupsOfVelero(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -52,8 +53,7 @@ func TestAcceptVolumes_BackupsOfVelero(t *testing.T) {
 			want: []string{
 				"persistent volume claim NS/csi " + lost + "snapshot h of CSI driver ebs", "persistent volume claim NS/files " +
 					lost + "file system backup k of kopia",
-				"persistent volume claim NS/moved " + lost + "snapshot m of data mover velero, which only Velero can read: " +
-					"restore the volume with Velero", "persistent volume claim NS/native " + lost + "snapshot snap-1",
+				"persistent volume claim NS/moved " + lost + "snapshot m of data mover velero", "persistent volume claim NS/native " + lost + "snapshot snap-1",
 				"volume cache of pod NS/db " + lost + "file system backup k2 of kopia",
 			},
 			phase: velerov1.RestorePhasePartiallyFailed,
@@ -120,8 +120,8 @@ func TestAcceptVolumes_BackupsOfVelero(t *testing.T) {
 	}
 }
 
-// TestAcceptVolumes_DataMovedByVelero restores a backup whose data Velero has moved with kopia, by a server that
-// restores data that was moved. The claim is not restored, and the error says what to do; doing that restores the
+// TestAcceptVolumes_DataMovedByVelero restores a backup whose data Velero has moved with kopia, with a server that
+// restores moved data. The claim is not restored, and the error contains the solution; following it restores the
 // claim.
 func TestAcceptVolumes_DataMovedByVelero(t *testing.T) {
 	t.Parallel()
@@ -132,32 +132,43 @@ func TestAcceptVolumes_DataMovedByVelero(t *testing.T) {
 		"snapshotDataMoved":true,"snapshotDataMovementInfo":{"snapshotHandle":"m","dataMover":"velero","uploaderType":"kopia"}}]`}, true)
 	ns := s.Namespace + "-kopia"
 	t.Cleanup(func() { s.DropVolume(ns + "-plain") })
-	var moved corev1.PersistentVolumeClaim
-	restore := func(name string, spec velerov1.RestoreSpec) (done velerov1.Restore, text string) {
-		spec.BackupName = "kopia"
-		require.NoError(t, s.Client.Create(t.Context(),
-			&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: spec}))
-		s.Eventually("the restore ends", func(ctx context.Context) (bool, error) {
-			err := s.Client.Get(ctx, s.Key(name), &done)
-			return done.Status.Phase.Terminal(), err
-		})
-		all := site.ReadJSON[results.Results](t, s, "restores", name, "restore-"+name+"-results.gz")
-		encoded, err := json.Marshal(all.Errors)
-		require.NoError(t, err)
-		return done, string(encoded)
+	restore := func(name string, restorePVs *bool) *velerov1.Restore {
+		r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+			Spec: velerov1.RestoreSpec{BackupName: "kopia", RestorePVs: restorePVs}}
+		require.NoError(t, s.Client.Create(t.Context(), r))
+		return r
 	}
 	key := client.ObjectKey{Namespace: ns, Name: "moved"}
-	done, text := restore("with-data", velerov1.RestoreSpec{})
-	require.Equal(t, velerov1.RestorePhasePartiallyFailed, done.Status.Phase, text)
-	require.Equal(t, 1, done.Status.Errors, text)
-	require.Contains(t, text, "its data is in snapshot m of a kopia repository of Velero's own data mover, which only "+
-		"Velero can read: "+
-		"restore the volume with Velero, or set spec.restorePVs to false to restore the claim without its data")
-	require.True(t, apierrors.IsNotFound(s.Client.Get(t.Context(), key, &moved)))
+	withData := restore("with-data", nil)
+	var loads velerov2alpha1.DataDownloadList
+	s.Eventually("the data is to be moved", func(ctx context.Context) (bool, error) {
+		err := s.Client.List(ctx, &loads, client.InNamespace(s.Namespace))
+		return len(loads.Items) == 1, err
+	})
+	require.Equal(t, velerov1.KopiaDataMover, loads.Items[0].Spec.DataMover)
+	require.Equal(t, "m", loads.Items[0].Spec.SnapshotID)
+	var moved corev1.PersistentVolumeClaim
+	s.Eventually("the claim is restored", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, key, &moved)
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	require.NotNil(t, moved.Spec.Selector, "a provisioner would make an empty volume")
+	require.NoError(t, s.Client.Delete(t.Context(), withData))
+	require.NoError(t, s.Client.Delete(t.Context(), &moved))
+	s.Eventually("the claim is deleted", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, key, &moved)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
 
-	done, text = restore("without-data", velerov1.RestoreSpec{RestorePVs: new(bool)})
-	require.Equal(t, velerov1.RestorePhaseCompleted, done.Status.Phase, text)
+	restore("without-data", new(bool))
+	var done velerov1.Restore
+	s.Eventually("the restore ends", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, s.Key("without-data"), &done)
+		return done.Status.Phase.Terminal(), err
+	})
+	require.Equal(t, velerov1.RestorePhaseCompleted, done.Status.Phase)
 	require.NoError(t, s.Client.Get(t.Context(), key, &moved))
+	require.Nil(t, moved.Spec.Selector)
 }
 
 // TestGapsAreInLogResultsStatusAndEvents runs a backup and a restore with fields that have no effect.

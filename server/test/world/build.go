@@ -29,7 +29,7 @@ func Demo(prefix string) Spec {
 	return Spec{Prefix: prefix, Namespaces: 20, ConfigMaps: 70, Secrets: 35, Large: 10, LargeBytes: 900 << 10}
 }
 
-// Object is an object to create, with the tool that a user would create it with.
+// Object is an object to create, with the tool of a typical user.
 type Object struct {
 	*unstructured.Unstructured
 	Resource string // plural name

@@ -151,8 +151,8 @@ func (c *Client) create(ctx context.Context, o Object, owner *metav1.OwnerRefere
 	return nil
 }
 
-// awaitReady waits until custom resources are served and every namespace has its default service account,
-// without which the API server refuses pods.
+// awaitReady waits until custom resources are served and every namespace has its default service account, without
+// which the API server refuses pods.
 func (c *Client) awaitReady(ctx context.Context, objects []Object) error {
 	for _, o := range objects {
 		var probe func(context.Context) error

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster returns how to reach the cluster: by the file that KUBECONFIG names, or else by the service account of the
-// pod.
+// Cluster returns the configuration of a client: from the file that KUBECONFIG names, or else from the service account
+// of the pod.
 func Cluster() (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
 		nil).ClientConfig()

@@ -54,13 +54,13 @@ type DataTransferList struct {
 	Items           []DataTransfer `json:"items"`
 }
 
-// New returns a DataTransfer to be created. Its name follows from the key: whoever creates it again finds that it
+// New returns a DataTransfer to be created. Its name follows from the key, so a second creation fails because it
 // exists.
 func New(namespace string, spec Spec) *DataTransfer {
 	return &DataTransfer{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: operations.ID(GroupVersion.Group, spec.Key),
-			Labels: map[string]string{"velero.io/exclude-from-backup": "true"}, // it is not part of anybody's data
+			Labels: map[string]string{"velero.io/exclude-from-backup": "true"}, // backups must not include it
 		},
 		Spec: spec,
 	}
@@ -71,7 +71,7 @@ func Deletion(claim Claim, snapshot string) Spec {
 	return Spec{Direction: Delete, Claim: claim, Snapshot: snapshot, Key: "delete/" + snapshot}
 }
 
-// Direction says what a transfer does.
+// Direction is the kind of a transfer.
 //
 // +kubebuilder:validation:Enum=Backup;Restore;Delete
 type Direction string
@@ -85,7 +85,7 @@ const (
 	Delete Direction = "Delete"
 )
 
-// Spec says what is to be done. Only cancel can be changed.
+// Spec describes the requested transfer. Only cancel can be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self.direction == oldSelf.direction && self.claim == oldSelf.claim && self.snapshot == oldSelf.snapshot && self.key == oldSelf.key",message="only cancel can be changed"
 type Spec struct {
@@ -123,13 +123,13 @@ const (
 	InProgress Phase = "InProgress"
 	// Completed means that everything was moved.
 	Completed Phase = "Completed"
-	// Failed means that the transfer has ended; the message says why.
+	// Failed means that the transfer has ended; the message has the reason.
 	Failed Phase = "Failed"
 	// Cancelled means that the transfer has ended because spec.cancel was set.
 	Cancelled Phase = "Cancelled"
 )
 
-// Status says how far a transfer is.
+// Status is the progress of a transfer.
 type Status struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
@@ -139,10 +139,10 @@ type Status struct {
 	// Attempts counts the controllers that have claimed the transfer.
 	// +optional
 	Attempts int64 `json:"attempts,omitempty"`
-	// Prepared means that the directory of a restore was found empty, so what is in it now was restored.
+	// Prepared means that the directory of a restore was found empty, so its contents were restored.
 	// +optional
 	Prepared bool `json:"prepared,omitempty"`
-	// Message says what happens, or why the transfer has failed.
+	// Message describes the current step, or why the transfer has failed.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// +optional

@@ -1,25 +1,32 @@
 package v1
 
-// BuiltInDataMover is the data mover of backups that name none, and of those that name Velero's own. A DataUpload never
-// names that, because Velero's agents would move the data, too.
-const BuiltInDataMover = "cleat.dev/restic"
+// The built-in data movers. A load never names Velero's, because Velero's agents would move the data, too.
+const (
+	KopiaDataMover = "cleat.dev/kopia"
+	// BuiltInDataMover is that for repositories of restic.
+	BuiltInDataMover = "cleat.dev/restic"
+)
 
 // IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
 // mover.
 func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
 
-// DataMoverFor returns the name of the data mover that moves the data of a backup whose spec.datamover is name.
-func DataMoverFor(name string) string {
+// DataMoverFor returns the name of the data mover that moves the data of a load or of a backup whose spec.datamover is
+// name: Velero's own stands for the built-in one for repositories of an engine.
+func DataMoverFor(name string, engine RepositoryType) string {
 	if IsVeleroDataMover(name) {
-		return BuiltInDataMover
+		return MoverOf(engine)
 	}
 	return name
 }
 
 // MoverOf returns the built-in data mover for repositories of an engine, "" if there is none.
 func MoverOf(engine RepositoryType) string {
-	if engine == RepositoryTypeRestic {
+	switch engine {
+	case RepositoryTypeRestic:
 		return BuiltInDataMover
+	case RepositoryTypeKopia:
+		return KopiaDataMover
 	}
 	return ""
 }
@@ -29,7 +36,7 @@ func EngineOf(mover string) RepositoryType {
 	switch {
 	case mover == BuiltInDataMover:
 		return RepositoryTypeRestic
-	case IsVeleroDataMover(mover):
+	case mover == KopiaDataMover, IsVeleroDataMover(mover):
 		return RepositoryTypeKopia
 	}
 	return ""
@@ -48,4 +55,13 @@ func (s *PodVolumeBackupSpec) Engine() RepositoryType {
 		return RepositoryTypeRestic
 	}
 	return RepositoryTypeKopia
+}
+
+// UploaderOf returns the engine with which the volumes of a backup are stored, as the server has annotated the copy of
+// the Backup for plugins.
+func UploaderOf(b *Backup) RepositoryType {
+	if engine := b.Annotations[UploaderTypeAnnotation]; engine != "" {
+		return RepositoryType(engine)
+	}
+	return RepositoryTypeRestic
 }

@@ -16,8 +16,9 @@ func TestMoversHaveEngines(t *testing.T) {
 		builtIn bool
 	}{
 		v1.BuiltInDataMover:  {v1.RepositoryTypeRestic, v1.BuiltInDataMover, true},
-		"velero":             {v1.RepositoryTypeKopia, "", false},
-		"":                   {v1.RepositoryTypeKopia, "", false},
+		v1.KopiaDataMover:    {v1.RepositoryTypeKopia, v1.KopiaDataMover, true},
+		"velero":             {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
+		"":                   {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
 		"vendor.io/of-disks": {"", "", false},
 	} {
 		require.Equal(t, want.engine, v1.EngineOf(mover), mover)

@@ -93,9 +93,13 @@ func (s moverServer) Check(
 	if s.m.has("mover-create/always") {
 		created = req.GetCreate()
 	}
-	return stream.Send(&datamoverv1.CheckResponse{
-		Part: &datamoverv1.CheckResponse_Result{Result: &datamoverv1.CheckResult{Created: created}},
-	})
+	result := &datamoverv1.CheckResult{Created: created}
+	for setting := range req.GetSettings() {
+		if !s.m.has("mover-settings/check") {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("the setting %q is not known", setting))
+		}
+	}
+	return stream.Send(&datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Result{Result: result}})
 }
 
 func (s moverServer) Backup(
@@ -148,7 +152,7 @@ func (m *mover) store(folder string, req *datamoverv1.BackupRequest) (*datamover
 	snapshot := filepath.Join(folder, id)
 	result := &datamoverv1.BackupResult{SnapshotId: id}
 	for setting := range req.GetSettings() {
-		if !m.has("mover-settings") {
+		if !m.has("mover-settings/backup") {
 			result.Warnings = append(result.Warnings, fmt.Sprintf("the setting %q is not known", setting))
 		}
 	}
@@ -167,7 +171,13 @@ func (m *mover) store(folder string, req *datamoverv1.BackupRequest) (*datamover
 	if err != nil {
 		return nil, err
 	}
-	bytes, err := m.copy(req.GetVolume().GetPath(), part)
+	from := req.GetVolume().GetPath()
+	m.mu.Lock()
+	if m.has("mover-full") && req.GetFull() {
+		from = m.last
+	}
+	m.mu.Unlock()
+	bytes, err := m.copy(from, part)
 	if err == nil && os.Rename(part, snapshot) != nil { // another attempt was faster
 		err = os.RemoveAll(part)
 	}
@@ -361,6 +371,7 @@ func moverDefects() map[string]defect {
 		"mover-replace/empties":          nil,
 		"mover-replace/skips":            nil,
 		"mover-snapshots":                nil,
+		"mover-full":                     nil,
 		"mover-parent-unknown":           nil,
 		"mover-again":                    nil,
 		"mover-empty":                    nil,
@@ -370,7 +381,8 @@ func moverDefects() map[string]defect {
 		"mover-forget/all":               nil,
 		"mover-forget/none":              nil,
 		"mover-maintain":                 nil,
-		"mover-settings":                 nil,
+		"mover-settings/backup":          nil,
+		"mover-settings/check":           nil,
 		"mover-cancelled":                nil,
 		"mover-concurrent":               nil,
 		"mover-restart":                  nil,

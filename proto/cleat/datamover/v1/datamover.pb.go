@@ -217,6 +217,90 @@ func (x *Volume) GetBlock() bool {
 	return false
 }
 
+// Source is what the volume of a Backup belongs to. Movers that keep the backups of one volume together recognise it by
+// these names. Each field may be empty.
+type Source struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What has requested the backup: "snapshot-pod-volume" for a PodVolumeBackup, "snapshot-data-upload-download" for a
+	// DataUpload.
+	Requester string `protobuf:"bytes,1,opt,name=requester,proto3" json:"requester,omitempty"`
+	// Namespace of the pod or of the claim.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the pod; empty unless the volume is read in its pod.
+	Pod string `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Name of the volume in the pod.
+	Volume string `protobuf:"bytes,4,opt,name=volume,proto3" json:"volume,omitempty"`
+	// Name of the PersistentVolumeClaim; empty for a volume without one.
+	Claim         string `protobuf:"bytes,5,opt,name=claim,proto3" json:"claim,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Source) GetRequester() string {
+	if x != nil {
+		return x.Requester
+	}
+	return ""
+}
+
+func (x *Source) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Source) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *Source) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *Source) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
 // Progress describes how far a call is. Numbers never decrease during a call.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -236,7 +320,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[2]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -248,7 +332,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[2]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -261,7 +345,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{2}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Progress) GetDoneBytes() int64 {
@@ -318,14 +402,18 @@ type BackupRequest struct {
 	// Settings of the user: "ParallelFilesUpload" for example. A setting that the mover does not know is a warning.
 	Settings map[string]string `protobuf:"bytes,7,rep,name=settings,proto3" json:"settings,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// An earlier attempt with this key may have stored a snapshot. The host sets this unless it knows that there was none.
-	Again         bool `protobuf:"varint,8,opt,name=again,proto3" json:"again,omitempty"`
+	Again bool `protobuf:"varint,8,opt,name=again,proto3" json:"again,omitempty"`
+	// What the volume belongs to; absent if the host does not know.
+	Source *Source `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"`
+	// Everything is to be read, as if there were no earlier snapshot. Parent is empty then.
+	Full          bool `protobuf:"varint,10,opt,name=full,proto3" json:"full,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[3]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +425,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[3]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +438,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{3}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BackupRequest) GetPlugin() string {
@@ -409,6 +497,20 @@ func (x *BackupRequest) GetAgain() bool {
 	return false
 }
 
+func (x *BackupRequest) GetSource() *Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *BackupRequest) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
 // BackupResponse is one message about a Backup.
 type BackupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -425,7 +527,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[4]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +539,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[4]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +552,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{4}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BackupResponse) GetPart() isBackupResponse_Part {
@@ -514,7 +616,7 @@ type BackupResult struct {
 
 func (x *BackupResult) Reset() {
 	*x = BackupResult{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[5]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +628,7 @@ func (x *BackupResult) String() string {
 func (*BackupResult) ProtoMessage() {}
 
 func (x *BackupResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[5]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +641,7 @@ func (x *BackupResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResult.ProtoReflect.Descriptor instead.
 func (*BackupResult) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{5}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BackupResult) GetSnapshotId() string {
@@ -591,7 +693,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[6]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +705,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[6]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +718,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{6}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RestoreRequest) GetPlugin() string {
@@ -677,7 +779,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[7]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +791,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[7]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +804,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{7}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RestoreResponse) GetPart() isRestoreResponse_Part {
@@ -761,7 +863,7 @@ type RestoreResult struct {
 
 func (x *RestoreResult) Reset() {
 	*x = RestoreResult{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[8]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +875,7 @@ func (x *RestoreResult) String() string {
 func (*RestoreResult) ProtoMessage() {}
 
 func (x *RestoreResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[8]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +888,7 @@ func (x *RestoreResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResult.ProtoReflect.Descriptor instead.
 func (*RestoreResult) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{8}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RestoreResult) GetBytes() int64 {
@@ -821,7 +923,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[9]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +935,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[9]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +948,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{9}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForgetRequest) GetPlugin() string {
@@ -893,7 +995,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[10]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1007,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[10]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1020,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{10}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForgetResponse) GetPart() isForgetResponse_Part {
@@ -977,7 +1079,7 @@ type ForgetResult struct {
 
 func (x *ForgetResult) Reset() {
 	*x = ForgetResult{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[11]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1091,7 @@ func (x *ForgetResult) String() string {
 func (*ForgetResult) ProtoMessage() {}
 
 func (x *ForgetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[11]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1104,7 @@ func (x *ForgetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResult.ProtoReflect.Descriptor instead.
 func (*ForgetResult) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{11}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForgetResult) GetWarnings() []string {
@@ -1034,7 +1136,7 @@ type MaintainRequest struct {
 
 func (x *MaintainRequest) Reset() {
 	*x = MaintainRequest{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[12]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1148,7 @@ func (x *MaintainRequest) String() string {
 func (*MaintainRequest) ProtoMessage() {}
 
 func (x *MaintainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[12]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1161,7 @@ func (x *MaintainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaintainRequest.ProtoReflect.Descriptor instead.
 func (*MaintainRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{12}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MaintainRequest) GetPlugin() string {
@@ -1099,7 +1201,7 @@ type MaintainResponse struct {
 
 func (x *MaintainResponse) Reset() {
 	*x = MaintainResponse{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[13]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1213,7 @@ func (x *MaintainResponse) String() string {
 func (*MaintainResponse) ProtoMessage() {}
 
 func (x *MaintainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[13]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1226,7 @@ func (x *MaintainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaintainResponse.ProtoReflect.Descriptor instead.
 func (*MaintainResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{13}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MaintainResponse) GetPart() isMaintainResponse_Part {
@@ -1183,7 +1285,7 @@ type MaintainResult struct {
 
 func (x *MaintainResult) Reset() {
 	*x = MaintainResult{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[14]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1297,7 @@ func (x *MaintainResult) String() string {
 func (*MaintainResult) ProtoMessage() {}
 
 func (x *MaintainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[14]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1310,7 @@ func (x *MaintainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaintainResult.ProtoReflect.Descriptor instead.
 func (*MaintainResult) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{14}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MaintainResult) GetFreedBytes() int64 {
@@ -1235,14 +1337,16 @@ type CheckRequest struct {
 	// How thoroughly to check.
 	Depth Depth `protobuf:"varint,3,opt,name=depth,proto3,enum=cleat.datamover.v1.Depth" json:"depth,omitempty"`
 	// Create the repository if it does not exist. Never set with read_only.
-	Create        bool `protobuf:"varint,4,opt,name=create,proto3" json:"create,omitempty"`
+	Create bool `protobuf:"varint,4,opt,name=create,proto3" json:"create,omitempty"`
+	// Settings of the user for the repository, for one that is created. A setting that the mover does not know is a warning.
+	Settings      map[string]string `protobuf:"bytes,5,rep,name=settings,proto3" json:"settings,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[15]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1358,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[15]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1371,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{15}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckRequest) GetPlugin() string {
@@ -1298,6 +1402,13 @@ func (x *CheckRequest) GetCreate() bool {
 	return false
 }
 
+func (x *CheckRequest) GetSettings() map[string]string {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
 // CheckResponse is one message about a Check.
 type CheckResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1314,7 +1425,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[16]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1437,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[16]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1450,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{16}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckResponse) GetPart() isCheckResponse_Part {
@@ -1398,7 +1509,7 @@ type CheckResult struct {
 
 func (x *CheckResult) Reset() {
 	*x = CheckResult{}
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[17]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1521,7 @@ func (x *CheckResult) String() string {
 func (*CheckResult) ProtoMessage() {}
 
 func (x *CheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[17]
+	mi := &file_cleat_datamover_v1_datamover_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1534,7 @@ func (x *CheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResult.ProtoReflect.Descriptor instead.
 func (*CheckResult) Descriptor() ([]byte, []int) {
-	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{17}
+	return file_cleat_datamover_v1_datamover_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckResult) GetCreated() bool {
@@ -1457,7 +1568,13 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
 	"\x06Volume\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05block\x18\x02 \x01(\bR\x05block\"\xa6\x01\n" +
+	"\x05block\x18\x02 \x01(\bR\x05block\"\x84\x01\n" +
+	"\x06Source\x12\x1c\n" +
+	"\trequester\x18\x01 \x01(\tR\trequester\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x16\n" +
+	"\x06volume\x18\x04 \x01(\tR\x06volume\x12\x14\n" +
+	"\x05claim\x18\x05 \x01(\tR\x05claim\"\xa6\x01\n" +
 	"\bProgress\x12\x1d\n" +
 	"\n" +
 	"done_bytes\x18\x01 \x01(\x03R\tdoneBytes\x12\x1f\n" +
@@ -1467,7 +1584,7 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"done_files\x18\x03 \x01(\x03R\tdoneFiles\x12\x1f\n" +
 	"\vtotal_files\x18\x04 \x01(\x03R\n" +
 	"totalFiles\x12\x1a\n" +
-	"\bactivity\x18\x05 \x01(\tR\bactivity\"\xdf\x03\n" +
+	"\bactivity\x18\x05 \x01(\tR\bactivity\"\xa7\x04\n" +
 	"\rBackupRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12>\n" +
 	"\n" +
@@ -1478,7 +1595,10 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"\x06parent\x18\x05 \x01(\tR\x06parent\x12?\n" +
 	"\x04tags\x18\x06 \x03(\v2+.cleat.datamover.v1.BackupRequest.TagsEntryR\x04tags\x12K\n" +
 	"\bsettings\x18\a \x03(\v2/.cleat.datamover.v1.BackupRequest.SettingsEntryR\bsettings\x12\x14\n" +
-	"\x05again\x18\b \x01(\bR\x05again\x1a7\n" +
+	"\x05again\x18\b \x01(\bR\x05again\x122\n" +
+	"\x06source\x18\t \x01(\v2\x1a.cleat.datamover.v1.SourceR\x06source\x12\x12\n" +
+	"\x04full\x18\n" +
+	" \x01(\bR\x04full\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -1548,14 +1668,18 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"\x0eMaintainResult\x12\x1f\n" +
 	"\vfreed_bytes\x18\x01 \x01(\x03R\n" +
 	"freedBytes\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xaf\x01\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xb8\x02\n" +
 	"\fCheckRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12>\n" +
 	"\n" +
 	"repository\x18\x02 \x01(\v2\x1e.cleat.datamover.v1.RepositoryR\n" +
 	"repository\x12/\n" +
 	"\x05depth\x18\x03 \x01(\x0e2\x19.cleat.datamover.v1.DepthR\x05depth\x12\x16\n" +
-	"\x06create\x18\x04 \x01(\bR\x06create\"\x8e\x01\n" +
+	"\x06create\x18\x04 \x01(\bR\x06create\x12J\n" +
+	"\bsettings\x18\x05 \x03(\v2..cleat.datamover.v1.CheckRequest.SettingsEntryR\bsettings\x1a;\n" +
+	"\rSettingsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x01\n" +
 	"\rCheckResponse\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.cleat.datamover.v1.ProgressH\x00R\bprogress\x129\n" +
 	"\x06result\x18\x02 \x01(\v2\x1f.cleat.datamover.v1.CheckResultH\x00R\x06resultB\x06\n" +
@@ -1589,74 +1713,78 @@ func file_cleat_datamover_v1_datamover_proto_rawDescGZIP() []byte {
 }
 
 var file_cleat_datamover_v1_datamover_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cleat_datamover_v1_datamover_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_cleat_datamover_v1_datamover_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_cleat_datamover_v1_datamover_proto_goTypes = []any{
 	(Depth)(0),               // 0: cleat.datamover.v1.Depth
 	(*Repository)(nil),       // 1: cleat.datamover.v1.Repository
 	(*Volume)(nil),           // 2: cleat.datamover.v1.Volume
-	(*Progress)(nil),         // 3: cleat.datamover.v1.Progress
-	(*BackupRequest)(nil),    // 4: cleat.datamover.v1.BackupRequest
-	(*BackupResponse)(nil),   // 5: cleat.datamover.v1.BackupResponse
-	(*BackupResult)(nil),     // 6: cleat.datamover.v1.BackupResult
-	(*RestoreRequest)(nil),   // 7: cleat.datamover.v1.RestoreRequest
-	(*RestoreResponse)(nil),  // 8: cleat.datamover.v1.RestoreResponse
-	(*RestoreResult)(nil),    // 9: cleat.datamover.v1.RestoreResult
-	(*ForgetRequest)(nil),    // 10: cleat.datamover.v1.ForgetRequest
-	(*ForgetResponse)(nil),   // 11: cleat.datamover.v1.ForgetResponse
-	(*ForgetResult)(nil),     // 12: cleat.datamover.v1.ForgetResult
-	(*MaintainRequest)(nil),  // 13: cleat.datamover.v1.MaintainRequest
-	(*MaintainResponse)(nil), // 14: cleat.datamover.v1.MaintainResponse
-	(*MaintainResult)(nil),   // 15: cleat.datamover.v1.MaintainResult
-	(*CheckRequest)(nil),     // 16: cleat.datamover.v1.CheckRequest
-	(*CheckResponse)(nil),    // 17: cleat.datamover.v1.CheckResponse
-	(*CheckResult)(nil),      // 18: cleat.datamover.v1.CheckResult
-	nil,                      // 19: cleat.datamover.v1.Repository.ConfigEntry
-	nil,                      // 20: cleat.datamover.v1.BackupRequest.TagsEntry
-	nil,                      // 21: cleat.datamover.v1.BackupRequest.SettingsEntry
-	nil,                      // 22: cleat.datamover.v1.RestoreRequest.SettingsEntry
-	nil,                      // 23: cleat.datamover.v1.ForgetRequest.TagsEntry
-	nil,                      // 24: cleat.datamover.v1.MaintainRequest.SettingsEntry
+	(*Source)(nil),           // 3: cleat.datamover.v1.Source
+	(*Progress)(nil),         // 4: cleat.datamover.v1.Progress
+	(*BackupRequest)(nil),    // 5: cleat.datamover.v1.BackupRequest
+	(*BackupResponse)(nil),   // 6: cleat.datamover.v1.BackupResponse
+	(*BackupResult)(nil),     // 7: cleat.datamover.v1.BackupResult
+	(*RestoreRequest)(nil),   // 8: cleat.datamover.v1.RestoreRequest
+	(*RestoreResponse)(nil),  // 9: cleat.datamover.v1.RestoreResponse
+	(*RestoreResult)(nil),    // 10: cleat.datamover.v1.RestoreResult
+	(*ForgetRequest)(nil),    // 11: cleat.datamover.v1.ForgetRequest
+	(*ForgetResponse)(nil),   // 12: cleat.datamover.v1.ForgetResponse
+	(*ForgetResult)(nil),     // 13: cleat.datamover.v1.ForgetResult
+	(*MaintainRequest)(nil),  // 14: cleat.datamover.v1.MaintainRequest
+	(*MaintainResponse)(nil), // 15: cleat.datamover.v1.MaintainResponse
+	(*MaintainResult)(nil),   // 16: cleat.datamover.v1.MaintainResult
+	(*CheckRequest)(nil),     // 17: cleat.datamover.v1.CheckRequest
+	(*CheckResponse)(nil),    // 18: cleat.datamover.v1.CheckResponse
+	(*CheckResult)(nil),      // 19: cleat.datamover.v1.CheckResult
+	nil,                      // 20: cleat.datamover.v1.Repository.ConfigEntry
+	nil,                      // 21: cleat.datamover.v1.BackupRequest.TagsEntry
+	nil,                      // 22: cleat.datamover.v1.BackupRequest.SettingsEntry
+	nil,                      // 23: cleat.datamover.v1.RestoreRequest.SettingsEntry
+	nil,                      // 24: cleat.datamover.v1.ForgetRequest.TagsEntry
+	nil,                      // 25: cleat.datamover.v1.MaintainRequest.SettingsEntry
+	nil,                      // 26: cleat.datamover.v1.CheckRequest.SettingsEntry
 }
 var file_cleat_datamover_v1_datamover_proto_depIdxs = []int32{
-	19, // 0: cleat.datamover.v1.Repository.config:type_name -> cleat.datamover.v1.Repository.ConfigEntry
+	20, // 0: cleat.datamover.v1.Repository.config:type_name -> cleat.datamover.v1.Repository.ConfigEntry
 	1,  // 1: cleat.datamover.v1.BackupRequest.repository:type_name -> cleat.datamover.v1.Repository
 	2,  // 2: cleat.datamover.v1.BackupRequest.volume:type_name -> cleat.datamover.v1.Volume
-	20, // 3: cleat.datamover.v1.BackupRequest.tags:type_name -> cleat.datamover.v1.BackupRequest.TagsEntry
-	21, // 4: cleat.datamover.v1.BackupRequest.settings:type_name -> cleat.datamover.v1.BackupRequest.SettingsEntry
-	3,  // 5: cleat.datamover.v1.BackupResponse.progress:type_name -> cleat.datamover.v1.Progress
-	6,  // 6: cleat.datamover.v1.BackupResponse.result:type_name -> cleat.datamover.v1.BackupResult
-	1,  // 7: cleat.datamover.v1.RestoreRequest.repository:type_name -> cleat.datamover.v1.Repository
-	2,  // 8: cleat.datamover.v1.RestoreRequest.volume:type_name -> cleat.datamover.v1.Volume
-	22, // 9: cleat.datamover.v1.RestoreRequest.settings:type_name -> cleat.datamover.v1.RestoreRequest.SettingsEntry
-	3,  // 10: cleat.datamover.v1.RestoreResponse.progress:type_name -> cleat.datamover.v1.Progress
-	9,  // 11: cleat.datamover.v1.RestoreResponse.result:type_name -> cleat.datamover.v1.RestoreResult
-	1,  // 12: cleat.datamover.v1.ForgetRequest.repository:type_name -> cleat.datamover.v1.Repository
-	23, // 13: cleat.datamover.v1.ForgetRequest.tags:type_name -> cleat.datamover.v1.ForgetRequest.TagsEntry
-	3,  // 14: cleat.datamover.v1.ForgetResponse.progress:type_name -> cleat.datamover.v1.Progress
-	12, // 15: cleat.datamover.v1.ForgetResponse.result:type_name -> cleat.datamover.v1.ForgetResult
-	1,  // 16: cleat.datamover.v1.MaintainRequest.repository:type_name -> cleat.datamover.v1.Repository
-	24, // 17: cleat.datamover.v1.MaintainRequest.settings:type_name -> cleat.datamover.v1.MaintainRequest.SettingsEntry
-	3,  // 18: cleat.datamover.v1.MaintainResponse.progress:type_name -> cleat.datamover.v1.Progress
-	15, // 19: cleat.datamover.v1.MaintainResponse.result:type_name -> cleat.datamover.v1.MaintainResult
-	1,  // 20: cleat.datamover.v1.CheckRequest.repository:type_name -> cleat.datamover.v1.Repository
-	0,  // 21: cleat.datamover.v1.CheckRequest.depth:type_name -> cleat.datamover.v1.Depth
-	3,  // 22: cleat.datamover.v1.CheckResponse.progress:type_name -> cleat.datamover.v1.Progress
-	18, // 23: cleat.datamover.v1.CheckResponse.result:type_name -> cleat.datamover.v1.CheckResult
-	4,  // 24: cleat.datamover.v1.DataMoverService.Backup:input_type -> cleat.datamover.v1.BackupRequest
-	7,  // 25: cleat.datamover.v1.DataMoverService.Restore:input_type -> cleat.datamover.v1.RestoreRequest
-	10, // 26: cleat.datamover.v1.DataMoverService.Forget:input_type -> cleat.datamover.v1.ForgetRequest
-	13, // 27: cleat.datamover.v1.DataMoverService.Maintain:input_type -> cleat.datamover.v1.MaintainRequest
-	16, // 28: cleat.datamover.v1.DataMoverService.Check:input_type -> cleat.datamover.v1.CheckRequest
-	5,  // 29: cleat.datamover.v1.DataMoverService.Backup:output_type -> cleat.datamover.v1.BackupResponse
-	8,  // 30: cleat.datamover.v1.DataMoverService.Restore:output_type -> cleat.datamover.v1.RestoreResponse
-	11, // 31: cleat.datamover.v1.DataMoverService.Forget:output_type -> cleat.datamover.v1.ForgetResponse
-	14, // 32: cleat.datamover.v1.DataMoverService.Maintain:output_type -> cleat.datamover.v1.MaintainResponse
-	17, // 33: cleat.datamover.v1.DataMoverService.Check:output_type -> cleat.datamover.v1.CheckResponse
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	21, // 3: cleat.datamover.v1.BackupRequest.tags:type_name -> cleat.datamover.v1.BackupRequest.TagsEntry
+	22, // 4: cleat.datamover.v1.BackupRequest.settings:type_name -> cleat.datamover.v1.BackupRequest.SettingsEntry
+	3,  // 5: cleat.datamover.v1.BackupRequest.source:type_name -> cleat.datamover.v1.Source
+	4,  // 6: cleat.datamover.v1.BackupResponse.progress:type_name -> cleat.datamover.v1.Progress
+	7,  // 7: cleat.datamover.v1.BackupResponse.result:type_name -> cleat.datamover.v1.BackupResult
+	1,  // 8: cleat.datamover.v1.RestoreRequest.repository:type_name -> cleat.datamover.v1.Repository
+	2,  // 9: cleat.datamover.v1.RestoreRequest.volume:type_name -> cleat.datamover.v1.Volume
+	23, // 10: cleat.datamover.v1.RestoreRequest.settings:type_name -> cleat.datamover.v1.RestoreRequest.SettingsEntry
+	4,  // 11: cleat.datamover.v1.RestoreResponse.progress:type_name -> cleat.datamover.v1.Progress
+	10, // 12: cleat.datamover.v1.RestoreResponse.result:type_name -> cleat.datamover.v1.RestoreResult
+	1,  // 13: cleat.datamover.v1.ForgetRequest.repository:type_name -> cleat.datamover.v1.Repository
+	24, // 14: cleat.datamover.v1.ForgetRequest.tags:type_name -> cleat.datamover.v1.ForgetRequest.TagsEntry
+	4,  // 15: cleat.datamover.v1.ForgetResponse.progress:type_name -> cleat.datamover.v1.Progress
+	13, // 16: cleat.datamover.v1.ForgetResponse.result:type_name -> cleat.datamover.v1.ForgetResult
+	1,  // 17: cleat.datamover.v1.MaintainRequest.repository:type_name -> cleat.datamover.v1.Repository
+	25, // 18: cleat.datamover.v1.MaintainRequest.settings:type_name -> cleat.datamover.v1.MaintainRequest.SettingsEntry
+	4,  // 19: cleat.datamover.v1.MaintainResponse.progress:type_name -> cleat.datamover.v1.Progress
+	16, // 20: cleat.datamover.v1.MaintainResponse.result:type_name -> cleat.datamover.v1.MaintainResult
+	1,  // 21: cleat.datamover.v1.CheckRequest.repository:type_name -> cleat.datamover.v1.Repository
+	0,  // 22: cleat.datamover.v1.CheckRequest.depth:type_name -> cleat.datamover.v1.Depth
+	26, // 23: cleat.datamover.v1.CheckRequest.settings:type_name -> cleat.datamover.v1.CheckRequest.SettingsEntry
+	4,  // 24: cleat.datamover.v1.CheckResponse.progress:type_name -> cleat.datamover.v1.Progress
+	19, // 25: cleat.datamover.v1.CheckResponse.result:type_name -> cleat.datamover.v1.CheckResult
+	5,  // 26: cleat.datamover.v1.DataMoverService.Backup:input_type -> cleat.datamover.v1.BackupRequest
+	8,  // 27: cleat.datamover.v1.DataMoverService.Restore:input_type -> cleat.datamover.v1.RestoreRequest
+	11, // 28: cleat.datamover.v1.DataMoverService.Forget:input_type -> cleat.datamover.v1.ForgetRequest
+	14, // 29: cleat.datamover.v1.DataMoverService.Maintain:input_type -> cleat.datamover.v1.MaintainRequest
+	17, // 30: cleat.datamover.v1.DataMoverService.Check:input_type -> cleat.datamover.v1.CheckRequest
+	6,  // 31: cleat.datamover.v1.DataMoverService.Backup:output_type -> cleat.datamover.v1.BackupResponse
+	9,  // 32: cleat.datamover.v1.DataMoverService.Restore:output_type -> cleat.datamover.v1.RestoreResponse
+	12, // 33: cleat.datamover.v1.DataMoverService.Forget:output_type -> cleat.datamover.v1.ForgetResponse
+	15, // 34: cleat.datamover.v1.DataMoverService.Maintain:output_type -> cleat.datamover.v1.MaintainResponse
+	18, // 35: cleat.datamover.v1.DataMoverService.Check:output_type -> cleat.datamover.v1.CheckResponse
+	31, // [31:36] is the sub-list for method output_type
+	26, // [26:31] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_cleat_datamover_v1_datamover_proto_init() }
@@ -1664,23 +1792,23 @@ func file_cleat_datamover_v1_datamover_proto_init() {
 	if File_cleat_datamover_v1_datamover_proto != nil {
 		return
 	}
-	file_cleat_datamover_v1_datamover_proto_msgTypes[4].OneofWrappers = []any{
+	file_cleat_datamover_v1_datamover_proto_msgTypes[5].OneofWrappers = []any{
 		(*BackupResponse_Progress)(nil),
 		(*BackupResponse_Result)(nil),
 	}
-	file_cleat_datamover_v1_datamover_proto_msgTypes[7].OneofWrappers = []any{
+	file_cleat_datamover_v1_datamover_proto_msgTypes[8].OneofWrappers = []any{
 		(*RestoreResponse_Progress)(nil),
 		(*RestoreResponse_Result)(nil),
 	}
-	file_cleat_datamover_v1_datamover_proto_msgTypes[10].OneofWrappers = []any{
+	file_cleat_datamover_v1_datamover_proto_msgTypes[11].OneofWrappers = []any{
 		(*ForgetResponse_Progress)(nil),
 		(*ForgetResponse_Result)(nil),
 	}
-	file_cleat_datamover_v1_datamover_proto_msgTypes[13].OneofWrappers = []any{
+	file_cleat_datamover_v1_datamover_proto_msgTypes[14].OneofWrappers = []any{
 		(*MaintainResponse_Progress)(nil),
 		(*MaintainResponse_Result)(nil),
 	}
-	file_cleat_datamover_v1_datamover_proto_msgTypes[16].OneofWrappers = []any{
+	file_cleat_datamover_v1_datamover_proto_msgTypes[17].OneofWrappers = []any{
 		(*CheckResponse_Progress)(nil),
 		(*CheckResponse_Result)(nil),
 	}
@@ -1690,7 +1818,7 @@ func file_cleat_datamover_v1_datamover_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_datamover_v1_datamover_proto_rawDesc), len(file_cleat_datamover_v1_datamover_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

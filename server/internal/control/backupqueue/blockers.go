@@ -12,13 +12,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// maxBlockers is the number of backups that Blockers names.
+// maxBlockers is the maximum number of backups that Blockers lists.
 const maxBlockers = 50
 
 // Blockers returns all backups for which a queued backup waits, in the order of the queue with the running ones first.
-// The reason in the Backup names the nearest only. It asks the policy about the backup alone, as if all that are ahead
-// ran, again and again, each time without those that the policy has named. It returns nil for a backup that is not
-// queued.
+// The reason in the Backup names only the nearest one. Blockers calls the policy repeatedly with this backup alone in
+// the queue, as if all backups ahead of it were running, each time without the backups that the policy has already
+// named. It returns nil for a backup that is not queued.
 func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.Blockers, error) {
 	var list velerov1.BackupList
 	if err := q.List(ctx, &list, client.InNamespace(q.Namespace), client.UnsafeDisableDeepCopy); err != nil {

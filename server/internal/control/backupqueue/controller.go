@@ -32,23 +32,23 @@ type Admission interface {
 	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policy.Outcome[*queueadmission.Decision], error)
 }
 
-// retryDelay is the time until the next decision after one that was not carried out completely.
+// retryDelay is the time until the next decision if one was not carried out completely.
 const retryDelay = time.Millisecond
 
 // reasonUndecided is the reason of backups that wait because the policy fails.
 const reasonUndecided = "PolicyFailed"
 
-// Controller takes Backups from New to Queued, and to ReadyToStart when the policy admits them.
+// Controller moves Backups from New to Queued, and to ReadyToStart when the policy admits them.
 //
 // The Backups are its whole state. Each decision is made on one view of all Backups and carried out by one conditional
-// write for each Backup that changes. There is one decision at a time, made by the server that leads.
+// write for each Backup that changes. Only the leading server makes decisions, one at a time.
 type Controller struct {
 	*run.Cluster
 	Admission Admission
-	Locations *Locations    // nil to start backups whatever their location
+	Locations *Locations    // nil starts backups in any location
 	Limit     int           // of backups that are ready or run, at least 1
 	Sweep     time.Duration // the time between two decisions without an event; 0 for never
-	Exact     queue.Exact   // which positions are kept exact
+	Exact     queue.Exact   // selects the positions that are kept exact
 	Pace      Pace          // of writing positions
 	Events    events.EventRecorder
 	Metrics   *Metrics
@@ -61,12 +61,12 @@ type Controller struct {
 	backlog  backlog
 	refusals refusals
 	slots    slots
-	standing bool          // the backups that waited before this process were logged
-	woken    atomic.Uint64 // counts the events that a decision depends on
+	standing bool          // the backups that waited before this process started were logged
+	woken    atomic.Uint64 // counts the events on which a decision depends
 }
 
-// Reconcile makes one decision and carries it out. It writes the admitted backups first, then those that enter the
-// queue, and the positions of the others when Pace allows it. It stops to write positions when an event requires
+// Reconcile makes one decision and carries it out. It writes the admitted backups first, then the backups that enter
+// the queue, and the positions of the others when Pace allows it. It stops writing positions when an event requires
 // another decision.
 func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	q.slots.deciding.Lock()
@@ -129,12 +129,13 @@ type work struct {
 	failing string // the failure of the configured policy; empty without one
 }
 
-// moves reports whether the plan changes positions or reasons of backups that are in the queue already.
+// moves reports whether the plan changes positions or reasons of backups that are already in the queue.
 func (w *work) moves() bool {
 	return slices.ContainsFunc(w.Place, func(p queue.Placement) bool { return !p.Enters() })
 }
 
-// plan returns the plan for a decision. If the configured policy has failed, the waiting backups say so.
+// plan returns the plan for a decision. If the configured policy has failed, the failure is the reason of the waiting
+// backups.
 func (q *Controller) plan(
 	line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64,
 ) work {
@@ -161,7 +162,7 @@ type failure struct {
 	text   string
 }
 
-// describe returns err in one line, "" for nil. The text stays the same while the policy fails for the same reason
+// describe returns err in one line, or "" for nil. The text stays the same while the policy fails for the same reason
 // without an event in between, because a new text is written to all waiting backups.
 func (f *failure) describe(err error, woken uint64) string {
 	reason := policy.ReasonOf(err)
@@ -174,7 +175,7 @@ func (f *failure) describe(err error, woken uint64) string {
 	return f.text
 }
 
-// soonest returns the shortest of some times, where 0 means never.
+// soonest returns the shortest of some durations, where 0 means never.
 func soonest(times ...time.Duration) (first time.Duration) {
 	for _, t := range times {
 		if first == 0 || t != 0 && t < first {
@@ -184,12 +185,12 @@ func soonest(times ...time.Duration) (first time.Duration) {
 	return first
 }
 
-// batch is the least number of positions that are written before an event is handled, so that all positions become
-// right even if events never cease.
+// batch is the minimum number of positions that are written before an event is handled, so that all positions become
+// right even under a constant stream of events.
 const batch = 8
 
-// carryOut writes a plan. It is not done if another client has changed a backup or an event requires another decision.
-// If later is set, it leaves the positions of Queued backups to a later decision.
+// carryOut writes a plan. done is false if another client has changed a backup or an event requires another decision.
+// If later is set, carryOut leaves the positions of Queued backups to a later decision.
 func (q *Controller) carryOut(
 	ctx context.Context, line queue.Line, work work, woken uint64, later bool,
 ) (done bool, err error) {
@@ -227,7 +228,7 @@ func (q *Controller) carryOut(
 	return !refused, nil
 }
 
-// admit makes b ready to start and returns its last state. A New backup is queued first, behind all others.
+// admit makes b ready to start and returns its new state. A New backup is queued first, behind all others.
 func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, work work) (*velerov1.Backup, error) {
 	if run.BackupPhase(b) == velerov1.BackupPhaseNew {
 		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
@@ -308,7 +309,7 @@ func (q *Controller) write(
 }
 
 // failed handles the failure of a write. The next decision reads from the API server, because the write may have been
-// carried out. A conflict with another client is not an error, only a reason for another decision.
+// carried out. A conflict with another client is not an error; it only leads to another decision.
 func (q *Controller) failed(err error) error {
 	q.view.doubt()
 	if errors.Is(err, run.ErrPhaseChanged) || errors.Is(err, run.ErrNotFound) {

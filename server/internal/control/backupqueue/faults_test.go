@@ -18,7 +18,7 @@ import (
 // errDead is the reply to all writes of a server that was killed.
 var errDead = errors.New("the server is dead")
 
-// errLost is the error of a write whose reply was lost.
+// errLost is the error of a write whose reply is lost.
 var errLost = errors.New("the connection was reset")
 
 // faultyClient is the client of a queue whose server can be killed.
@@ -27,8 +27,8 @@ type faultyClient struct {
 	observer  *observer
 	conflicts bool         // every second write fails with a conflict
 	losses    bool         // every fifth write is carried out, but its reply is lost
-	left      atomic.Int64 // writes until the server is killed; very negative is never
-	last      bool         // the write during which it is killed is carried out, but its reply is lost
+	left      atomic.Int64 // writes until the server is killed; a very negative number means never
+	last      bool         // the last write before the kill is carried out, but its reply is lost
 	writes    atomic.Int64
 }
 
@@ -37,7 +37,7 @@ func (c *faultyClient) Patch(
 ) error {
 	n := c.writes.Add(1)
 	switch left := c.left.Add(-1); {
-	case left < -1<<40: // it was never to be killed
+	case left < -1<<40: // no kill was requested
 	case left < -1:
 		return errDead
 	case left == -1:
@@ -66,8 +66,8 @@ func (c *faultyClient) write(
 	return err
 }
 
-// streams are the watches of a queue. They can be held up, so that its cache is stale, and broken, so that it has to
-// list again.
+// streams are the watches of a queue. They can be delayed, so that the cache is stale, and broken, so that the queue
+// has to list again.
 type streams struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -127,7 +127,7 @@ func (s *streams) add(body io.ReadCloser, ofBackups bool) io.ReadCloser {
 	return added
 }
 
-// hold holds up the events of Backups until release.
+// hold delays the events of Backups until release.
 func (s *streams) hold() { s.set(func() { s.held = true }) }
 
 func (s *streams) release() { s.set(func() { s.held = false }) }

@@ -18,7 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// flaws returns one weakness for each rule of the observer, which is the proof that the observer sees the rule broken.
+// flaws returns one weakness for each rule of the observer. It shows that the observer detects a violation of the
+// rule.
 func flaws() map[string]flaw {
 	return map[string]flaw{
 		// Breaks: no overlap with a backup that holds a slot.
@@ -83,7 +84,7 @@ func TestAcceptQueue_ModelCatchesWeaknesses(t *testing.T) {
 	for name, planted := range flaws() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const lives, steps = 400, 50 // most are caught in the first life
+			const lives, steps = 400, 50 // most are caught in the first sequence
 			for seed := range uint64(lives) {
 				if err := newMemoryModel(t, 1000+seed, admission, planted).live(steps); err != nil {
 					require.NotErrorIs(t, err, context.DeadlineExceeded, "caught by a rule, not by the time limit")
@@ -104,7 +105,7 @@ func (d decides) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) 
 	return d(ctx, snapshot)
 }
 
-// ignoring hides events about Backups from the queue. before is nil for a new Backup, after for a deleted one.
+// ignoring drops events about Backups. before is nil for a new Backup, after for a deleted one.
 func ignoring(
 	to func(before, after *velerov1.Backup) bool,
 ) func(*Controller, handler.EventHandler) handler.EventHandler {
@@ -130,8 +131,8 @@ func ignoring(
 	}
 }
 
-// staleClient lists the Backups as they were one call ago, makes the queue forget its own writes, and writes without a
-// condition.
+// staleClient lists the Backups in the state of the previous call, hides the queue's own writes from it, and writes
+// without a condition.
 type staleClient struct {
 	client.Client
 	queue *Controller
@@ -209,7 +210,7 @@ func (s silentClient) Patch(
 	return s.Client.Patch(ctx, obj, patch, opts...)
 }
 
-// overtaking asks the policy about each queued backup alone, as if no other were ahead of it.
+// overtaking calls the policy for each queued backup alone, as if there were none ahead of it.
 func overtaking(
 	ctx context.Context, inner decider, snapshot *queueadmission.Snapshot,
 ) (*queueadmission.Decision, error) {

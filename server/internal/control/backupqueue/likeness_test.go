@@ -26,8 +26,8 @@ type side struct {
 	events   []string // guarded by observer.mu
 }
 
-// TestMemoryAnswersAsAPIServer makes the same random requests to a real API server and to the one in memory: all
-// requests that lives make, from current and from old states. Replies and events are the same.
+// TestMemoryAnswersAsAPIServer makes the same random requests to a real API server and to the one in memory: all kinds
+// of requests that the models make, from current and from old states. Replies and events are the same.
 func TestMemoryAnswersAsAPIServer(t *testing.T) {
 	t.Parallel()
 	real := &side{observer: newObserver(queueRules{})}
@@ -72,7 +72,7 @@ func TestMemoryAnswersAsAPIServer(t *testing.T) {
 	}
 }
 
-// request makes one request and returns what became of it.
+// request makes one request and returns its result.
 func (s *side) request(t *testing.T, request int, name string, exists bool, change func(*velerov1.Backup)) string {
 	t.Helper()
 	key := client.ObjectKey{Namespace: s.name(), Name: name}
@@ -84,7 +84,7 @@ func (s *side) request(t *testing.T, request int, name string, exists bool, chan
 	switch {
 	case request < 2 && !exists:
 		b := controllertest.NewBackup(name, change)
-		if real, is := s.plane.(*realPlane); is { // by one request, as the other side
+		if real, is := s.plane.(*realPlane); is { // by one request, as on the other side
 			b.Namespace = real.cluster.Namespace
 			require.NoError(t, real.cluster.Create(t.Context(), b))
 		} else {

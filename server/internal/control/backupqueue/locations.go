@@ -15,13 +15,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// Locations is what the queue has to know about storage locations: a backup whose location is not available waits. If
+// Locations has the settings of the queue for storage locations: a backup whose location is not available waits. If
 // the location does not exist, the backup starts and fails its validation, as in Velero.
 //
-// A backup that waits for its location keeps its position and holds up no other, not even one that overlaps it: how
-// long the location stays away is unknown.
+// A backup that waits for its location keeps its position and does not block others, not even those that it overlaps:
+// how long the location stays unavailable is unknown.
 type Locations struct {
-	// Default is the location of backups that name none, in a cluster in which none is marked as the default.
+	// Default is the location of backups that name none, if no location of the cluster is marked as the default.
 	Default string
 	// Ask requests a validation of a location that is not available, because a backup waits for it.
 	Ask func(name string)
@@ -33,8 +33,8 @@ const askPause = 5 * time.Second
 // reasonLocation is the reason of backups that wait for their location.
 const reasonLocation = "LocationUnavailable"
 
-// setAside sets the backups aside whose location is not available, and asks for a validation. It returns when to ask
-// again, 0 for never.
+// setAside removes the backups whose location is not available from the line, and requests a validation. It returns
+// the time until the next request, or 0 for none.
 func (q *Controller) setAside(ctx context.Context, line *queue.Line) (again time.Duration, err error) {
 	if q.Locations == nil {
 		return 0, nil
@@ -47,7 +47,8 @@ func (q *Controller) setAside(ctx context.Context, line *queue.Line) (again time
 	for i := range list.Items {
 		location := &list.Items[i]
 		if run.LocationProblem(location) != "" {
-			// The message of the location may change with each validation, and would be written to each backup.
+			// The message of the location may change with each validation, and every change would be written to each
+			// backup.
 			phase := cmp.Or(location.Status.Phase, "not validated yet")
 			problems[location.Name] = fmt.Sprintf("backup storage location %s is %s, and the backup starts when it is Available",
 				location.Name, phase)

@@ -8,10 +8,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// maxStanding is the number of backups that waited before this process which are logged one by one.
+// maxStanding is the maximum number of backups from before the start of this process that are logged one by one.
 const maxStanding = 50
 
-// waitsForOther reports whether a backup will wait for another reason, or for other backups, than it does now.
+// waitsForOther reports whether a backup will wait for a different reason, or for different backups, than now.
 func waitsForOther(b *velerov1.Backup, wait *velerov1.QueueWait) bool {
 	now, err := velerov1.QueueWaitOf(b)
 	return err != nil || now == nil || now.Reason != wait.Reason || !slices.Equal(now.Blockers, wait.Blockers)
@@ -26,7 +26,7 @@ func (q *Controller) logWait(b *velerov1.Backup, position int, wait *velerov1.Qu
 	q.Log.Info("backup waits", append(details, "since", wait.Since.UTC().Format(time.RFC3339))...)
 }
 
-// logStanding logs, once in a process, the backups that waited before it and wait for the same now.
+// logStanding logs, once in a process, the backups that waited before the process started and still wait for the same.
 func (q *Controller) logStanding(line queue.Line, plan queue.Plan) {
 	if q.standing {
 		return

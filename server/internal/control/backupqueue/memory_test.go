@@ -28,8 +28,8 @@ import (
 )
 
 // memory is an API server in memory, with the caches and the work queue of one server. Everything happens in one
-// goroutine: whenever the queue reads, decides or writes, a random number of steps may come between, each of which
-// brings an event to a cache, an event to a handler, or a change by a user. So the seed determines the life.
+// goroutine: whenever the queue reads, decides or writes, a random number of steps comes first. Each step brings an
+// event to a cache, an event to a handler, or a change by a user. So the seed determines the sequence.
 type memory struct {
 	model *model
 
@@ -37,10 +37,10 @@ type memory struct {
 	uids    int
 	backups map[string]*velerov1.Backup // by name; never changed in place
 	spaces  map[string]bool             // the existing namespaces
-	server  *memoryServer               // nil while none runs
+	server  *memoryServer               // nil if none runs
 }
 
-// memoryServer is what a server with a queue holds.
+// memoryServer is a server with a queue.
 type memoryServer struct {
 	queue       *watchedQueue
 	backups     informer[*velerov1.Backup]
@@ -64,7 +64,7 @@ type change[T client.Object] struct {
 	object T
 }
 
-// newMemoryModel prepares a life in memory.
+// newMemoryModel prepares a model in memory.
 func newMemoryModel(t *testing.T, seed uint64, admission decider, f flaw) *model {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -84,7 +84,7 @@ func newMemoryModel(t *testing.T, seed uint64, admission decider, f flaw) *model
 
 func (p *memory) name() string { return "memory" }
 
-// emit makes a state of a Backup known, to the observer at once.
+// emit emits an event for a state of a Backup. The observer gets it at once.
 func (p *memory) emit(kind watch.EventType, b *velerov1.Backup) {
 	if p.server != nil {
 		p.server.backups.coming = append(p.server.backups.coming, change[*velerov1.Backup]{kind, b})
@@ -106,7 +106,7 @@ func (p *memory) create(b *velerov1.Backup) {
 	p.emit(watch.Added, stored)
 }
 
-// store replaces a Backup by a new state, unless that is the same, and returns the current state.
+// store replaces a Backup with a new state, unless the two are equal, and returns the current state.
 func (p *memory) store(wanted *velerov1.Backup) *velerov1.Backup {
 	current := p.backups[wanted.Name]
 	wanted = wanted.DeepCopy()
@@ -125,7 +125,7 @@ func (p *memory) store(wanted *velerov1.Backup) *velerov1.Backup {
 	return wanted
 }
 
-// write implements plane. b is the current state, because the observer has seen it.
+// write implements plane. b is the current state, because the observer has received it.
 func (p *memory) write(_, changed *velerov1.Backup) {
 	if p.backups[changed.Name] != nil {
 		*changed = *p.store(changed)
@@ -199,7 +199,7 @@ func (p *memory) hold() { p.server.held = true }
 
 func (p *memory) release() { p.server.held = false }
 
-// relist replaces the coming events of Backups by those that lead to the current state directly, as after a broken
+// relist replaces the pending events of Backups with events that lead to the current state directly, as after a broken
 // watch.
 func (p *memory) relist() {
 	of := &p.server.backups
@@ -214,7 +214,7 @@ func (p *memory) relist() {
 	}
 }
 
-// step takes one random step of those that are possible now. It reports whether there was one.
+// step takes one random step out of the possible ones. It reports whether there was one.
 func (p *memory) step() bool {
 	s := p.server
 	if s == nil {
@@ -231,7 +231,7 @@ func (p *memory) step() bool {
 	return true
 }
 
-// steps returns the possible steps besides a decision. While the queue writes, its handler of Backups waits.
+// steps returns the possible steps other than a decision. While the queue writes, its handler of Backups waits.
 func (p *memory) steps(writing bool) []func() {
 	s := p.server
 	var possible []func()
@@ -259,7 +259,7 @@ func (p *memory) steps(writing bool) []func() {
 	return possible
 }
 
-// between takes random steps at a moment at which the queue waits for a reply.
+// between takes random steps while the queue waits for a reply.
 func (p *memory) between(writing bool) {
 	for p.server != nil && p.model.random.IntN(2) == 0 {
 		possible := p.steps(writing)
@@ -284,7 +284,7 @@ func newInformer[T client.Object](h handler.EventHandler, pending requests) info
 	return informer[T]{cache: map[string]T{}, handler: h, pending: pending}
 }
 
-// next brings the next event to the cache.
+// next delivers the next event to the cache.
 func (i *informer[T]) next() {
 	e := i.coming[0]
 	i.coming = i.coming[1:]
@@ -376,8 +376,8 @@ func (c *memoryClient) Get(_ context.Context, key client.ObjectKey, object clien
 	return nil
 }
 
-// Patch stores object if it was made from the current state. The real API server gets the difference, which means the
-// same then.
+// Patch stores object if it was made from the current state. The real API server gets the difference, which then has
+// the same effect.
 func (c *memoryClient) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
 	p := c.memory
 	p.between(true)
@@ -401,7 +401,7 @@ func (p *memory) patch(object client.Object) error {
 	return nil
 }
 
-// TestAcceptQueue_ModelInMemory runs random lives in memory.
+// TestAcceptQueue_ModelInMemory runs random sequences in memory.
 func TestAcceptQueue_ModelInMemory(t *testing.T) {
 	t.Parallel()
 	const steps, workers = 50, 2

@@ -54,7 +54,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 // maxReasons is the number of reasons with a time series of their own: a policy may use any number of reasons.
 const maxReasons = 20
 
-// otherReasons is the label of all other reasons, which are those of the fewest backups.
+// otherReasons is the label of all other reasons, which have the fewest backups.
 const otherReasons = "Other"
 
 // line sets the metrics to the current queue. refused is the number of backups that are passed over.

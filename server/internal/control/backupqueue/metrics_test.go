@@ -43,7 +43,7 @@ func (s *queueSite) restarted() *prometheus.Registry {
 	return registry
 }
 
-// The metrics show the queue right after a start, too, and when all backups have left it.
+// The metrics show the queue right after a start, too, and after all backups have left it.
 func TestMetricsShowTheQueue(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)
@@ -65,7 +65,7 @@ func TestMetricsShowTheQueue(t *testing.T) {
 	s.shows("runs InProgress", "a-waits Queued 1", "b-starts ReadyToStart", "c-later Queued 2")
 	full := map[string]float64{"depth": 2, "running": 2, "wait_seconds": 1, "waiting NamespaceOverlap": 1,
 		"waiting Limit": 1}
-	shows(full) // though "b-starts" has not begun
+	shows(full) // although "b-starts" has not begun
 	require.Positive(t, measured(t, metrics)["decision_seconds"])
 
 	s.stop()

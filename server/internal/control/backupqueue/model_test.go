@@ -28,7 +28,7 @@ import (
 // failures of the server. The rules are checked after each step.
 //
 // A life takes place on a real API server or on one in memory. The latter explores many more interleavings in the same
-// time, and the same seed gives the same life; likeness_test.go shows that it answers as the real one does.
+// time, and the same seed gives the same life; likeness_test.go shows that both give the same replies.
 type model struct {
 	t        *testing.T
 	plane    plane
@@ -39,35 +39,35 @@ type model struct {
 	admission decider
 	line      *faultyClient // of the running queue
 	end       func()        // stops the server and the observer
-	steps     []string      // that were taken
+	steps     []string      // taken so far
 	count     int
 	spaces    map[string]bool // namespaces of this life; the value reports whether they are terminating
-	clock     atomic.Int64    // how far the server's clock is off
+	clock     atomic.Int64    // the offset of the server's clock
 	pace      Pace            // of the queue, from the next start
-	later     []func()        // steps of users that are still to be taken, at any moment
+	later     []func()        // steps of users that remain to be taken, at any time
 }
 
-// plane is where a life takes place: an API server with a namespace of Backups, and at most one server with a queue.
+// plane is the environment of a life: an API server with a namespace of Backups, and at most one server with a queue.
 type plane interface {
 	// name returns the name of the namespace.
 	name() string
-	// create creates a Backup, whose server-side fields are set then.
+	// create creates a Backup and sets its server-side fields.
 	create(b *velerov1.Backup)
-	// write writes what distinguishes changed from b, and sets changed to the result.
+	// write writes the difference between b and changed, and sets changed to the result.
 	write(b, changed *velerov1.Backup)
 	remove(b *velerov1.Backup)
 	makeNamespace(name string)
 	endNamespace(name string)                      // makes it terminating
-	removeNamespace(name string, terminating bool) // at once
-	// start starts the queue of a server, which is made by newQueue.
+	removeNamespace(name string, terminating bool) // immediately
+	// start starts the queue of a server, which newQueue makes.
 	start(newQueue func(writes client.Client, live client.Reader) *watchedQueue, f flaw)
 	stop()
-	// hold holds up the events of Backups until release.
+	// hold delays the events of Backups until release.
 	hold()
 	release()
 }
 
-// flaw is a weakness that is planted into the queue. The zero value is none.
+// flaw is a weakness of the queue, for a test. The zero value is none.
 type flaw struct {
 	// watch wraps the event handler of the queue; nil changes nothing.
 	watch func(*Controller, handler.EventHandler) handler.EventHandler
@@ -121,7 +121,7 @@ func randomRules(random *rand.Rand) queueRules {
 	return rules
 }
 
-// newModelOf prepares a life with some rules.
+// newModelOf prepares a life with rules.
 func newModelOf(t *testing.T, rules queueRules, random *rand.Rand, admission decider, f flaw) *model {
 	t.Helper()
 	m := &model{t: t, random: random, admission: admission, flaw: f, spaces: map[string]bool{},
@@ -183,7 +183,7 @@ func (m *model) rest() error {
 	return m.observer.rest(ctx)
 }
 
-// patience is how long a test waits at most. It is reached only by a test that would never end.
+// patience is the longest time for which a test waits. Only a test that would never end reaches it.
 const patience = 10 * time.Minute
 
 // step takes one random step and waits until the queue has handled it.
@@ -292,13 +292,13 @@ func (m *model) create() string {
 func (m *model) add(b *velerov1.Backup) {
 	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
 	if _, real := m.plane.(*realPlane); real && !b.Status.Phase.IsNew() && !b.Status.Phase.Terminal() {
-		m.observer.expects(b.Name, b.Status.Phase) // which it gets after its creation
+		m.observer.expects(b.Name, b.Status.Phase) // after its creation
 	}
 	m.plane.create(b)
 	m.observer.await(b)
 }
 
-// patch changes a backup as another client than the queue.
+// patch changes a backup as a client other than the queue.
 func (m *model) patch(b *velerov1.Backup, change func(*velerov1.Backup)) {
 	changed := b.DeepCopy()
 	change(changed)
@@ -320,7 +320,7 @@ func (m *model) moveOne(from, to velerov1.BackupPhase) {
 	}
 }
 
-// giveBack returns a backup to the queue that cannot start yet.
+// giveBack returns a backup that cannot start yet to the queue.
 func (m *model) giveBack() {
 	if b := m.pick(velerov1.BackupPhaseReadyToStart); b != nil {
 		m.note("%s from ReadyToStart back to the queue", b.Name)
@@ -335,7 +335,7 @@ func (m *model) finish() {
 	}
 }
 
-// delete deletes a backup in a random one of the present phases.
+// delete deletes a backup in a random phase among the present ones.
 func (m *model) delete() {
 	var phases []velerov1.BackupPhase
 	for _, b := range m.observer.backups() {
@@ -397,7 +397,7 @@ func (m *model) endNamespace(name string) {
 	m.plane.endNamespace(name)
 }
 
-// removeNamespace deletes a namespace at once.
+// removeNamespace deletes a namespace immediately.
 func (m *model) removeNamespace(name string) {
 	m.note("namespace %s is deleted", name)
 	terminating := m.spaces[name]
@@ -406,30 +406,30 @@ func (m *model) removeNamespace(name string) {
 	m.plane.removeNamespace(name, terminating)
 }
 
-// jump sets the clock of the server, on which no decision may depend.
+// jump sets the clock of the server. No decision may depend on it.
 func (m *model) jump() {
 	m.clock.Store(int64([]time.Duration{-10_000, -1, 0, 1, 10_000}[m.random.IntN(5)] * time.Hour))
 	m.note("the clock jumps by %v", time.Duration(m.clock.Load()))
 }
 
-// decideOnStaleCache makes the queue decide while it gets no events of Backups.
+// decideOnStaleCache makes the queue decide while it receives no events of Backups.
 func (m *model) decideOnStaleCache() {
 	m.create()
-	if m.rest() != nil { // the step finds it as well
+	if m.rest() != nil { // the step detects it, too
 		return
 	}
 	m.note("the watch of backups is held up")
 	m.plane.hold()
 	m.burst()
 	m.delete()
-	m.changeNamespaces() // the watch of namespaces goes on
+	m.changeNamespaces() // the watch of namespaces still works
 	m.observer.until(m.t.Context(), func() bool {
 		return m.observer.broken != nil || m.observer.queue.knows(m.observer.rules.namespaces) && m.observer.queue.quiet()
 	})
 	m.plane.release()
 }
 
-// burst takes several steps without waiting. In memory some of them are taken later, while the queue decides or writes.
+// burst takes several steps without waiting. In memory, some steps are taken later, while the queue decides or writes.
 func (m *model) burst() {
 	m.note("burst:")
 	steps := []func(){
@@ -453,7 +453,7 @@ func (m *model) inMemory() bool {
 	return is
 }
 
-// takeLater takes the next step that was left for later. It reports whether there was one.
+// takeLater takes the next delayed step. It reports whether there was one.
 func (m *model) takeLater() bool {
 	if len(m.later) == 0 {
 		return false

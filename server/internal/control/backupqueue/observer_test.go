@@ -23,22 +23,22 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// observer watches every state of every Backup of a namespace in the order of the API server and checks each step of
-// the queue against the rules. It also knows when the queue is idle.
+// observer watches every state of every Backup of a namespace in the order of the API server, and checks each step of
+// the queue against the rules. It also determines when the queue is idle.
 type observer struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	rules   queueRules
-	former  []string // the former namespaces, while the queue may know either these or the current ones
+	former  []string // the former namespaces, while the queue may have either these or the current ones
 	state   map[string]*velerov1.Backup
 	seen    uint64 // the newest version in state
 	written uint64 // the newest version that the queue wrote
 	byHand  map[string]velerov1.BackupPhase
-	broken  error // the first rule that was broken
+	broken  error // the first broken rule
 
-	queue *watchedQueue // nil while none runs
-	// For a life in memory. step takes a step and reports whether one was possible, unfinished reports whether users are
-	// to act.
+	queue *watchedQueue // nil if none runs
+	// For a life in memory. step takes a step and reports whether one was possible; unfinished reports whether users
+	// have steps left.
 	step       func() bool
 	unfinished func() bool
 	record     func(watch.EventType, *velerov1.Backup) // gets all events; may be nil
@@ -155,7 +155,7 @@ func (o *observer) sorted() []*velerov1.Backup {
 	})
 }
 
-// rest waits until the queue is idle and returns the rule that is broken then.
+// rest waits until the queue is idle and returns the first broken rule.
 func (o *observer) rest(ctx context.Context) error {
 	o.until(ctx, func() bool { return o.broken != nil || o.idle() })
 	o.mu.Lock()
@@ -210,7 +210,7 @@ func (o *observer) until(ctx context.Context, done func() bool) {
 	}
 }
 
-// await waits until the observer has seen what was written.
+// await waits until the observer has received a written state.
 func (o *observer) await(b *velerov1.Backup) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -219,8 +219,8 @@ func (o *observer) await(b *velerov1.Backup) {
 	}
 }
 
-// awaitDeletion waits until the observer has seen that a backup was deleted or, unless removed is set, that it is being
-// deleted.
+// awaitDeletion waits until the observer has received the deletion of a backup or, unless removed is set, its deletion
+// timestamp.
 func (o *observer) awaitDeletion(name string, removed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -252,7 +252,7 @@ type watchedQueue struct {
 	running    bool
 	decidedAt  uint64 // woken at the start of the last decision
 	decided    bool
-	again      bool // the last decision requested another one
+	again      bool // the last decision has requested another one
 	decisions  int
 }
 
@@ -291,7 +291,7 @@ func (w *watchedQueue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return result, err
 }
 
-// heardAll reports whether the queue has got the events of all Backups.
+// heardAll reports whether the queue has received the events of all Backups.
 func (w *watchedQueue) heardAll(state map[string]*velerov1.Backup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -303,7 +303,7 @@ func (w *watchedQueue) heardAll(state map[string]*velerov1.Backup) bool {
 	return len(w.heard) == len(state)
 }
 
-// knows reports whether the queue has got the events of all namespaces.
+// knows reports whether the queue has received the events of all namespaces.
 func (w *watchedQueue) knows(namespaces []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,10 +20,10 @@ type realPlane struct {
 	t       *testing.T
 	cluster *controllertest.Cluster
 	streams *streams // the watches of the running queue
-	end     func()   // stops the queue; nil while none runs
+	end     func()   // stops the queue; nil if none runs
 }
 
-// newRealPlane makes a namespace, which o observes until ctx ends.
+// newRealPlane creates a namespace, which o observes until ctx ends.
 func newRealPlane(ctx context.Context, t *testing.T, o *observer) *realPlane {
 	t.Helper()
 	p := &realPlane{t: t, cluster: controllertest.NewCluster(t, nil)}
@@ -77,7 +77,8 @@ func (p *realPlane) endNamespace(name string) {
 	require.NoError(p.t, p.cluster.Delete(p.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
-// removeNamespace deletes a namespace at once. It is empty, so there is no need to wait for the namespace controller.
+// removeNamespace deletes a namespace immediately. It is empty, so there is no need to wait for the namespace
+// controller.
 func (p *realPlane) removeNamespace(name string, terminating bool) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if !terminating {

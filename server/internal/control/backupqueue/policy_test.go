@@ -31,8 +31,8 @@ func (w *writes) Patch(ctx context.Context, o client.Object, patch client.Patch,
 	return w.Client.Patch(ctx, o, patch, opts...)
 }
 
-// A policy that changes the order each time is asked only after events. The writes that it causes do not keep the
-// server busy.
+// A policy that changes the order in every decision is called only after events. The writes that it causes do not keep
+// the server busy.
 func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
@@ -83,7 +83,7 @@ func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 		require.Eventually(t, func() bool { return asked.Load() > times && settled() && !slices.Equal(order(), before) },
 			patience, 5*time.Millisecond)
 	}
-	// Each decision moves all four, unless the next one interrupts it.
+	// Each decision moves all four backups, unless the next decision interrupts it.
 	require.LessOrEqual(t, written.count.Load(), 4*asked.Load())
 	require.LessOrEqual(t, asked.Load(), int64(20), "far fewer than if its own writes woke the queue")
 }

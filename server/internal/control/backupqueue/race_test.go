@@ -2,5 +2,6 @@
 
 package backupqueue
 
-// livesInMemory is smaller under the race detector, which slows down lives in one goroutine and finds nothing in them.
+// livesInMemory is smaller under the race detector, which slows down lives in one goroutine and cannot find races
+// there.
 const livesInMemory = 300

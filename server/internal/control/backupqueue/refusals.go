@@ -16,18 +16,19 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// A waiting Backup that the API server refuses to write is passed over until it has changed or a pause is over. One
-// that is ready or runs has no slot until the controller of backups tries again (slots.go).
+// A waiting Backup that the API server refuses to write is passed over until it changes or a pause is over. A ready or
+// running one has no slot until the controller of backups tries again (slots.go).
 const (
 	firstRefusalPause = time.Second
 	lastRefusalPause  = 2 * time.Minute
 )
 
-// reasonUnwritable is the reason of Backups that cannot be written. No Backup has it, only events, metrics and reports.
+// reasonUnwritable is the reason of Backups that cannot be written. It is in events, metrics and reports, but not in
+// Backups.
 const reasonUnwritable = "Unwritable"
 
 // refusals are the Backups that the API server refuses to write. The reason cannot be written to them, so it is in an
-// event, a metric and the server's report. They are lost with the process, which asks again.
+// event, a metric and the server's report. They are lost with the process; the next one tries again.
 type refusals struct {
 	mu sync.Mutex
 	of map[types.UID]*refusal
@@ -35,15 +36,15 @@ type refusals struct {
 
 type refusal struct {
 	serverreport.Unwritable
-	phase   velerov1.BackupPhase // in which it could not be written; when it is another one, the refusal is over
+	phase   velerov1.BackupPhase // in which it could not be written; the refusal is over when the phase changes
 	version string               // the resource version that could not be replaced
 	pause   time.Duration
-	next    time.Time // when to ask again
-	asked   bool      // by the current decision, or by the controller of backups
+	next    time.Time // the time of the next attempt
+	asked   bool      // set if the current decision, or the controller of backups, tries again
 }
 
-// refused records that a Backup could not be written, and reports it if the reason is new. It returns when to ask
-// again.
+// refused records that a Backup could not be written, and reports it if the reason is new. It returns the time until
+// the next attempt.
 func (q *Controller) refused(b *velerov1.Backup, err error) time.Duration {
 	text := oneLine(err.Error())
 	again, isNew := q.refusals.add(b, text, q.Now())
@@ -60,7 +61,7 @@ func (q *Controller) refused(b *velerov1.Backup, err error) time.Duration {
 	return again
 }
 
-// add records a refusal. It returns when to ask again, and whether the reason is new.
+// add records a refusal. It returns the time until the next attempt, and whether the reason is new.
 func (r *refusals) add(b *velerov1.Backup, text string, now time.Time) (again time.Duration, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +80,7 @@ func (r *refusals) add(b *velerov1.Backup, text string, now time.Time) (again ti
 	return known.pause, isNew
 }
 
-// ask records that a Backup that is ready or runs is about to be written again, so that its slot counts.
+// ask records that a ready or running Backup is about to be written again, so that its slot counts.
 func (r *refusals) ask(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,15 +89,15 @@ func (r *refusals) ask(uid types.UID) {
 	}
 }
 
-// forget forgets a Backup that was written.
+// forget removes a Backup that was written.
 func (r *refusals) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, uid)
 }
 
-// take takes the Backups out of a line that are not to be written now, or whose slots are free. It returns when to ask
-// again, 0 for never, and how many it has taken out.
+// take removes the Backups from a line that are not to be written now, or whose slots are free. It returns the time
+// until the next attempt, 0 for never, and the number of removed Backups.
 func (r *refusals) take(line *queue.Line, now time.Time) (again time.Duration, taken int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +129,7 @@ func (r *refusals) take(line *queue.Line, now time.Time) (again time.Duration, t
 	return again, taken
 }
 
-// carriedOut forgets the waiting Backups that were asked about again and not refused.
+// carriedOut removes the waiting Backups that were tried again and not refused.
 func (r *refusals) carriedOut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // This file implements the rules of the queue a second time, as simply as possible, as the reference for the tests. It
-// shares no code with the queue, only the settings.
+// shares only settings with the queue, no code.
 
 // queueRules checks the rules for a limit of running backups and the existing namespaces.
 type queueRules struct {
@@ -36,7 +36,7 @@ func takesAll(b *velerov1.Backup) bool {
 	return len(b.Spec.IncludedNamespaces) == 0 || slices.Contains(b.Spec.IncludedNamespaces, "*")
 }
 
-// named returns the namespaces that a backup includes, of those that exist or are named by one of the backups.
+// named returns the namespaces that a backup includes, among those that exist or that one of the backups names.
 func (r queueRules) named(b *velerov1.Backup, others ...*velerov1.Backup) []string {
 	candidates := slices.Clone(r.namespaces)
 	for _, other := range append(others, b) {
@@ -49,7 +49,7 @@ func (r queueRules) named(b *velerov1.Backup, others ...*velerov1.Backup) []stri
 	return slices.DeleteFunc(candidates, func(name string) bool { return !r.takes(b, name) })
 }
 
-// overlap reports whether two backups must not run at once. One of all namespaces overlaps even one of none.
+// overlap reports whether two backups must not run at once. A backup of all namespaces overlaps even one of none.
 func (r queueRules) overlap(a, b *velerov1.Backup) bool {
 	if takesAll(b) {
 		a, b = b, a
@@ -103,7 +103,7 @@ func (r queueRules) admitted(was *velerov1.Backup, others []*velerov1.Backup) er
 	return nil
 }
 
-// settled checks an idle queue: no backup waits that could run, the positions are 1 to n, and each waiting backup has
+// settled checks an idle queue: no backup waits without need, the positions are 1 to n, and each waiting backup has
 // the right reason.
 func (r queueRules) settled(all []*velerov1.Backup) error {
 	var queued, ahead []*velerov1.Backup

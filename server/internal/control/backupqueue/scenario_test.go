@@ -48,7 +48,7 @@ func TestAcceptQueue_Scenario(t *testing.T) {
 		"backup5 Failed")
 }
 
-// The reason in a Backup names the nearest blocker; all of them are computed on request.
+// The reason in a Backup names the nearest blocker; all blockers are computed on request.
 func TestBlockersAreComputedOnRequest(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)

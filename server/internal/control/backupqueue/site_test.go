@@ -35,8 +35,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// queueSite is a namespace of a real API server in which only the controller of the queue runs. The test takes the part
-// of the controller that runs backups.
+// queueSite is a namespace of a real API server in which only the controller of the queue runs. The test replaces the
+// controller that runs backups.
 type queueSite struct {
 	*controllertest.Cluster
 	t         *testing.T
@@ -87,8 +87,8 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	}
 }
 
-// ofLife returns the labels of the namespaces that the queue of a test sees. The namespaces of other tests would wake
-// it.
+// ofLife returns the labels of the namespaces that the queue of a test watches. The namespaces of other tests would
+// wake it.
 func ofLife(namespace string) map[string]string { return map[string]string{"test": namespace} }
 
 // newQueueManager returns a manager for one namespace. All its requests pass through wrap, unless it is nil.
@@ -151,7 +151,7 @@ func (s *queueSite) backups() map[string]*velerov1.Backup {
 	return byName
 }
 
-// move writes a phase, as the controller that runs backups or a user does.
+// move writes a phase, as a user or the controller that runs backups.
 func (s *queueSite) move(name string, phase velerov1.BackupPhase) {
 	s.t.Helper()
 	b := s.Backup(s.t, name)
@@ -160,7 +160,7 @@ func (s *queueSite) move(name string, phase velerov1.BackupPhase) {
 	require.NoError(s.t, s.Patch(s.t.Context(), b, client.MergeFrom(before)))
 }
 
-// shows waits until the Backups are as wanted, "name Phase" or "name Queued 2" each.
+// shows waits until the Backups are as wanted, each as "name Phase" or "name Queued 2".
 func (s *queueSite) shows(want ...string) {
 	s.t.Helper()
 	slices.Sort(want)

@@ -14,17 +14,17 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// slots are the Backups that certainly hold a slot: this process has given it to them, and they could be written since.
+// slots are the Backups that certainly hold a slot: this process has given it to them, and they were writable since.
 //
-// The phases ReadyToStart and InProgress alone do not say that. If such a Backup cannot be written, its slot is given
-// to others, which may overlap it, and after a restart nobody knows. So a Backup that is not among the slots does not
-// start before MayStart has compared it with those that are.
+// The phases ReadyToStart and InProgress alone do not prove that. If such a Backup cannot be written, its slot is
+// given to others, which may overlap it, and a restart loses this information. So a Backup that is not among the slots
+// does not start before MayStart has compared it with the Backups in the slots.
 type slots struct {
 	deciding sync.Mutex // held by decisions, which give slots, and by MayStart
 
 	mu    sync.Mutex
 	given map[types.UID]bool
-	lost  chan event.GenericEvent // requests a decision; nil if no controller listens
+	lost  chan event.GenericEvent // requests a decision; nil if no controller receives it
 }
 
 func (s *slots) give(uid types.UID) {
@@ -48,7 +48,7 @@ func (s *slots) has(uid types.UID) bool {
 	return s.given[uid]
 }
 
-// keep forgets all but the ready and running backups of a line.
+// keep removes all Backups except the ready and running ones of a line.
 func (s *slots) keep(line queue.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *slots) keep(line queue.Line) {
 }
 
 // MayStart reports whether a ready backup may be started now, or a running one taken up, and counts its slot if so. If
-// it is not certain that the backup holds a slot, there must be one, and MayStart asks the policy whether one of the
-// backups that certainly hold the others stands in its way.
+// it is not certain that the backup holds a slot, one must be free, and MayStart asks the policy whether a backup that
+// certainly holds a slot blocks it.
 func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, error) {
 	if q.slots.has(b.UID) {
 		return true, nil
@@ -105,14 +105,14 @@ func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, er
 	return true, nil
 }
 
-// Refused records that a ready or running backup cannot be written, which frees its slot. It returns when to try again,
-// which requires MayStart, unless only the end of its run is to be written.
+// Refused records that a ready or running backup cannot be written, which frees its slot. It returns the time until
+// the next attempt. The attempt requires MayStart, unless it writes only the end of the run.
 func (q *Controller) Refused(b *velerov1.Backup, err error) time.Duration {
 	again := q.refused(b, err)
 	q.slots.lose(b.UID)
 	select {
 	case q.slots.lost <- event.GenericEvent{Object: b}:
-	default: // a decision is requested already
+	default: // a decision is already requested
 	}
 	return again
 }

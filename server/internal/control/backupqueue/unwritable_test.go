@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// TestAcceptQueue_Unwritable has Backups first in the queue that the API server refuses to write. The others run, a
-// server that starts does so, too, and what was refused runs when it is changed or no longer refused.
+// TestAcceptQueue_Unwritable has Backups at the head of the queue that the API server refuses to write. The others
+// run, also after a restart of the server. A refused backup runs when it is changed or no longer refused.
 func TestAcceptQueue_Unwritable(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
@@ -48,7 +48,7 @@ func TestAcceptQueue_Unwritable(t *testing.T) {
 	s.move("d-good", velerov1.BackupPhaseInProgress)
 	s.move("d-good", velerov1.BackupPhaseCompleted)
 
-	// A change by a user leads to another attempt at once, the end of the policy to one after a pause.
+	// A change by a user leads to another attempt at once, the removal of the policy to one after a pause.
 	b := s.Backup(t, "b-bad")
 	before := b.DeepCopy()
 	b.Labels = nil
@@ -62,14 +62,14 @@ func TestAcceptQueue_Unwritable(t *testing.T) {
 }
 
 // TestAcceptQueue_UnwritableInItsSlot has a ready and a running backup that cannot be written. Their slots go to
-// others, which overlap them, and neither starts beside those, not even with another server.
+// others, which overlap them. Neither starts beside those, not even with another server.
 func TestAcceptQueue_UnwritableInItsSlot(t *testing.T) {
 	t.Parallel()
 	refusal := apierrors.NewForbidden(schema.GroupResource{Group: "velero.io", Resource: "backups"}, "x",
 		errors.New("this one is not to be touched"))
 	mayStart := func(s *queueSite, name string, want bool) {
 		s.t.Helper()
-		require.Eventually(s.t, func() bool { // the queue may not have seen yet that others have ended
+		require.Eventually(s.t, func() bool { // the queue may not have the ends of the others yet
 			may, err := s.queue.MayStart(s.t.Context(), s.Backup(s.t, name))
 			require.NoError(s.t, err)
 			require.True(s.t, want || !may, name)
@@ -98,7 +98,7 @@ func TestAcceptQueue_UnwritableInItsSlot(t *testing.T) {
 			s.move("b", velerov1.BackupPhaseInProgress)
 			mayStart(s, "a-bad", false)
 
-			// Another server knows of no refusal. The one that is taken up first goes on.
+			// Another server has no record of the refusal. The backup that is taken up first continues.
 			s.stop()
 			s.start()
 			s.shows("a-bad "+string(phase), "b InProgress", "c Queued 1")
@@ -111,7 +111,7 @@ func TestAcceptQueue_UnwritableInItsSlot(t *testing.T) {
 			s.move("c", velerov1.BackupPhaseInProgress)
 			s.move("c", velerov1.BackupPhaseCompleted)
 
-			// When it is tried again it holds a slot, until it is refused again.
+			// A new attempt gives the backup a slot, until it is refused again.
 			mayStart(s, "a-bad", true)
 			s.Add(t, controllertest.NewBackup("d", of("ns2")))
 			s.shows("a-bad "+string(phase), "b Completed", "c Completed", "d Queued 1")
@@ -124,8 +124,8 @@ func TestAcceptQueue_UnwritableInItsSlot(t *testing.T) {
 	}
 }
 
-// TestAcceptQueue_BucketAway has backups whose location is not available. They wait, without holding up others, ask
-// for its validation, and start when it is available. A backup whose location does not exist starts, in order to fail.
+// TestAcceptQueue_BucketAway has backups whose location is not available. They wait without blocking others, request
+// its validation, and start when it is available. A backup whose location does not exist starts, and then fails.
 func TestAcceptQueue_BucketAway(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 3)
@@ -186,7 +186,8 @@ func TestAcceptQueue_WritesOfLongQueue(t *testing.T) {
 			m.move(ready, phase)
 		}
 	}
-	// When it is quiet between the starts, a start costs one write, and those of the first positions and of few others.
+	// If there is a pause between the starts, a start costs one write, and the writes of the first positions and a few
+	// others.
 	before := m.line.writes.Load()
 	for range admissions {
 		next()
@@ -196,8 +197,8 @@ func TestAcceptQueue_WritesOfLongQueue(t *testing.T) {
 	t.Logf("%d writes for %d starts, each after a pause", quiet, admissions)
 	require.LessOrEqual(t, quiet, int64(admissions*12))
 
-	// Under load, positions are written only from time to time, here after the last start: less than three writes for
-	// each.
+	// Under load, positions are written only from time to time, here after the last start: fewer than three writes for
+	// each backup.
 	m.plane.stop()
 	m.pace = Pace{Quiet: patience, Late: patience}
 	m.start()
@@ -214,7 +215,7 @@ func TestAcceptQueue_WritesOfLongQueue(t *testing.T) {
 	require.LessOrEqual(t, busy, int64(admissions*3))
 }
 
-// Positions are written after a pause, or some time after the first became wrong, whatever the clock says.
+// Positions are written after a pause, or some time after the first became wrong, independent of the clock.
 func TestPaceOfPositions(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -230,7 +231,7 @@ func TestPaceOfPositions(t *testing.T) {
 	require.Equal(t, 300*time.Millisecond, b.pause(pace, true, at(time.Second)))
 	require.Equal(t, 100*time.Millisecond, b.pause(pace, true, at(1200*time.Millisecond)))
 	require.Zero(t, b.pause(pace, true, at(1300*time.Millisecond)), "it has been quiet")
-	for after := time.Second; after < 4*time.Second; after += 100 * time.Millisecond { // events never cease
+	for after := time.Second; after < 4*time.Second; after += 100 * time.Millisecond { // a constant stream of events
 		event(after)
 		require.Positive(t, b.pause(pace, true, at(after)))
 	}
@@ -240,7 +241,7 @@ func TestPaceOfPositions(t *testing.T) {
 	require.Equal(t, 300*time.Millisecond, b.pause(pace, true, at(4*time.Second)), "the next ones")
 }
 
-// The positions are right within a second when it is quiet and within five under load, by the clock of the queue.
+// The positions are right within a second without other events, and within five under load, by the clock of the queue.
 func TestPositionsAreRightSoon(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

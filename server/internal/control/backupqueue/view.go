@@ -12,29 +12,29 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// view is the queue's view of the Backups: the cache, corrected by the queue's own writes that the cache does not show
+// view is the queue's view of the Backups: the cache, corrected by the queue's own writes that are not in the cache
 // yet. At the start and after a failed write, the queue reads from the API server.
 //
-// So a decision may notice the end of a backup late, with an event for the next decision, but it never takes a slot for
-// free that is not.
+// So a decision may learn of the end of a backup late, with an event for the next decision, but it never counts a
+// taken slot as free.
 type view struct {
 	writing sync.Mutex // held during a write: the event may arrive before the reply
 
 	mu      sync.Mutex
 	certain bool // all writes are in known or in the cache
 	known   map[types.UID]known
-	deleted map[types.UID]bool // the cache still shows them
+	deleted map[types.UID]bool // the cache still has them
 }
 
-// known is a state that the cache may not show yet.
+// known is a state that may not be in the cache yet.
 type known struct {
 	*velerov1.Backup
-	// own reports whether the queue has written the state. A state that it has read may not be in the list on which it
-	// decides, so the event about it has to cause another decision.
+	// own reports whether the queue has written the state. If the queue has only read it, the state may be missing in
+	// the list for the current decision, so its event has to cause another decision.
 	own bool
 }
 
-// backups returns all Backups, which are read only.
+// backups returns all Backups. The caller must not change them.
 func (v *view) backups(ctx context.Context, c *run.Cluster) ([]*velerov1.Backup, error) {
 	asOf, err := v.ascertain(ctx, c)
 	if err != nil {
@@ -113,10 +113,10 @@ func (v *view) isOwn(b *velerov1.Backup) bool {
 	return known.own && (known.ResourceVersion == b.ResourceVersion || older(b, known.Backup))
 }
 
-// older reports whether a is an earlier state than b of the same object.
+// older reports whether a is an earlier state of the same object than b.
 func older(a, b *velerov1.Backup) bool { return isOlder(a.ResourceVersion, b.ResourceVersion) }
 
-// isOlder reports whether a is an earlier resource version than b. Resource versions are growing numbers.
+// isOlder reports whether a is an earlier resource version than b. Resource versions are increasing numbers.
 func isOlder(a, b string) bool {
 	versionA, errA := strconv.ParseUint(a, 10, 64)
 	versionB, errB := strconv.ParseUint(b, 10, 64)

@@ -32,7 +32,7 @@ const (
 )
 
 // TestAcceptQueue_NoLostWakeup brings 200 backups to all possible ends, without a sweep: whenever one frees its slot,
-// in whatever way, the next one gets it.
+// by any way, the next one gets it.
 func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 	t.Parallel()
 	const backups = 200
@@ -77,8 +77,8 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 
 // leave starts a backup or brings it to its destined end. It returns how the backup left.
 //
-// A backup that is to be deleted when queued is deleted near the front. At the first look that holds for at least one:
-// five such backups had a position near the front, and at most four of them were admitted.
+// A backup that is to be deleted when queued is deleted near the front. At the first check, at least one is still
+// queued: five such backups had a position near the front, and at most four of them were admitted.
 func (m *model) leave(b *velerov1.Backup, end string) string {
 	front := 5 * len(ends())
 	phase := run.BackupPhase(b)
@@ -133,7 +133,8 @@ func (m *model) addOf(name string, namespaces ...string) {
 	m.add(controllertest.NewBackup(name, of(namespaces...)))
 }
 
-// shows waits until the queue is idle, checks the rules, and then requires the phases of all backups, "name Phase".
+// shows waits until the queue is idle, checks the rules, and then requires the phases of all backups, each as "name
+// Phase".
 func (m *model) shows(want ...string) {
 	m.t.Helper()
 	require.NoError(m.t, m.rest())
@@ -144,7 +145,7 @@ func (m *model) shows(want ...string) {
 	require.Equal(m.t, want, got)
 }
 
-// A terminating namespace counts. When it is deleted, a backup that waited only because of it starts at once.
+// A terminating namespace counts. When it is deleted, a backup that waited only because of it starts.
 func TestDeletedNamespaceWakesTheQueue(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -160,7 +161,7 @@ func TestDeletedNamespaceWakesTheQueue(t *testing.T) {
 	m.shows("first ReadyToStart", "second ReadyToStart", "third Queued")
 }
 
-// A backup that is deleted while the queue gets no events is not tried again and again, and does not block the next
+// A backup that is deleted while the queue receives no events is not tried repeatedly, and does not block the next
 // one.
 func TestBackupDeletedUnnoticedIsPassedOver(t *testing.T) {
 	t.Parallel()
@@ -190,7 +191,7 @@ func TestPatternWithoutNamespacesBlocksNoBackup(t *testing.T) {
 	m.shows("first ReadyToStart", "second ReadyToStart")
 }
 
-// Whatever the phase in which a backup is deleted, at once or with a finalizer: the next one gets its slot.
+// When a backup is deleted in any phase, immediately or with a finalizer, the next one gets its slot.
 func TestBackupIsDeletedInEachPhase(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
@@ -242,8 +243,8 @@ func (m *model) named(name string) *velerov1.Backup {
 	return nil
 }
 
-// When the watches of Backups and namespaces break, and changes cause no events meanwhile, the queue continues with the
-// current state.
+// When the watches of Backups and namespaces break, and changes cause no events meanwhile, the queue continues with
+// the current state.
 func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -316,7 +317,7 @@ func (m *model) createMany(backups int) {
 }
 
 // A backup that is created between the queue's list from the cache and the decision made on it gets a decision of its
-// own, even if the queue has already seen it in a list from the API server.
+// own, even if it was already in a list from the API server.
 func TestBackupCreatedDuringListIsNoticed(t *testing.T) {
 	t.Parallel()
 	m := newModelOf(t, queueRules{limit: 2, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)),
@@ -327,10 +328,10 @@ func TestBackupCreatedDuringListIsNoticed(t *testing.T) {
 	m.line.conflicts = false
 	m.addOf("first", "a")
 	m.shows("first ReadyToStart")
-	m.observer.queue.view.doubt() // as after a write that failed: the next decision reads from the API server, too
+	m.observer.queue.view.doubt() // as after a failed write: the next decision reads from the API server, too
 	m.plane.hold()
 	slow := m.line.Client.(*slowLister) //nolint:forcetypeassert // made above
-	slow.set(func() {                   // the cache does not show the new backup yet
+	slow.set(func() {                   // the new backup is not in the cache yet
 		m.plane.release()
 		m.observer.until(t.Context(), func() bool { return m.observer.queue.heardAll(m.observer.state) })
 	})
@@ -339,7 +340,7 @@ func TestBackupCreatedDuringListIsNoticed(t *testing.T) {
 	m.shows("first ReadyToStart", "late ReadyToStart")
 }
 
-// slowLister calls a function once, after a list of Backups was read.
+// slowLister calls a function once, after it has read a list of Backups.
 type slowLister struct {
 	client.Client
 	mu     sync.Mutex

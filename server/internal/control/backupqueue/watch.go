@@ -76,8 +76,8 @@ func (q *Controller) onBackup() handler.EventHandler {
 	}
 }
 
-// onRestore requests a decision when a restore ends, or when it is known what it writes. The start of one admits
-// nothing.
+// onRestore requests a decision when a restore ends, or when its namespaces become known. The start of a restore
+// admits nothing.
 func (q *Controller) onRestore() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, pending requests) {
@@ -96,7 +96,7 @@ func (q *Controller) onRestore() handler.EventHandler {
 	}
 }
 
-// onNamespace requests a decision when a namespace is created or deleted, because patterns may match others then.
+// onNamespace requests a decision when a namespace is created or deleted, because patterns may then match others.
 func (q *Controller) onNamespace() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, pending requests) { q.wake(pending) },
@@ -104,10 +104,10 @@ func (q *Controller) onNamespace() handler.EventHandler {
 	}
 }
 
-// concerns reports whether a Backup is part of the queue, or keeps others waiting.
+// concerns reports whether a Backup is part of the queue, or blocks others.
 func concerns(b *velerov1.Backup) bool { return queue.InLine(b) || queue.Occupies(b) }
 
-// matters reports whether a change of a Backup may change a decision. The progress of a running one does not.
+// matters reports whether a change of a Backup may change a decision. Progress of a running one does not.
 func matters(before, after *velerov1.Backup) bool {
 	switch {
 	case before.UID != after.UID:
@@ -128,7 +128,7 @@ func matters(before, after *velerov1.Backup) bool {
 	}
 }
 
-// namespaceMetadata returns an object for the metadata of a Namespace, which is all that the queue reads of it.
+// namespaceMetadata returns an object for the metadata of a Namespace. The queue reads nothing else of it.
 func namespaceMetadata() *metav1.PartialObjectMetadata {
 	namespace := new(metav1.PartialObjectMetadata)
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -45,27 +45,24 @@ type Admissions interface {
 // used up.
 type Controller struct {
 	*run.Cluster
-	Runs         *run.Runs
-	Stores       run.Stores
-	StoreOutage  time.Duration // how long a run waits for its object store
-	Plugins      run.Plugins
-	Manifests    *policy.Manifests
-	Journals     *operation.Journals // nil for none
-	Monitor      *operation.Monitor  // nil in dry runs
-	Snapshotters run.Snapshotters
-	Records      *volumes.Records // nil for none
-	// VolumeSnapshots removes what an attempt before has left; nil only without Records.
-	VolumeSnapshots volumes.VolumeSnapshots
-	Engine          Engine
-	Admissions      Admissions // nil if the queue is disabled
-	ServerVersion   ServerVersion
-	Defaults        Defaults
-	LogOptions      run.LogOptions
-	Logs            *run.Logs            // nil for dry runs
-	Events          events.EventRecorder // nil for none
-	Metrics         *metrics.Metrics
-	Log             hclog.Logger
-	Now             func() time.Time
+	Runs          *run.Runs
+	Stores        run.Stores
+	StoreOutage   time.Duration // how long a run waits for its object store
+	Plugins       run.Plugins
+	Manifests     *policy.Manifests
+	Journals      *operation.Journals // nil for none
+	Monitor       *operation.Monitor  // nil in dry runs
+	Volumes       *volumes.Hub        // in dry runs without records
+	Engine        Engine
+	Admissions    Admissions // nil if the queue is disabled
+	ServerVersion ServerVersion
+	Defaults      Defaults
+	LogOptions    run.LogOptions
+	Logs          *run.Logs            // nil for dry runs
+	Events        events.EventRecorder // nil for none
+	Metrics       *metrics.Metrics
+	Log           hclog.Logger
+	Now           func() time.Time
 
 	ends ends
 }

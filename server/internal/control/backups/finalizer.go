@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
@@ -26,7 +23,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
-	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 )
 
@@ -39,19 +35,12 @@ type Finalizer struct {
 	Plugins  run.Plugins
 	Engine   Refresh
 	SpoolDir string // for temporary files; empty means that of the system
-	// Roles are those of the actions.
-	Roles operation.Roles
-	// VolumeSnapshots keeps the CSI snapshots of a backup that is complete.
-	VolumeSnapshots volumes.VolumeSnapshots
+	Volumes  *volumes.Hub
 	// Manifests describe a backup again that has changed after its operations, with what References finds.
 	Manifests  *policy.Manifests
 	References *reference.Table
-	// Keys are those of loads, whose status can be trusted only if a node agent has signed it; nil trusts all. HasMover
-	// reports whether the node agents move data with a data mover.
-	Keys     *loadkey.Keys
-	HasMover func(name string) bool
-	Logs     *run.Logs
-	Metrics  *metrics.Metrics
+	Logs       *run.Logs
+	Metrics    *metrics.Metrics
 	// StoreOutage is how long a backup waits for an object store that answers but refuses its last files.
 	StoreOutage time.Duration
 	Log         hclog.Logger
@@ -187,10 +176,7 @@ func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure e
 	if err != nil || !end {
 		return errors.Join(failure, err)
 	}
-	if r.VolumeSnapshots == nil {
-		return nil
-	}
-	return r.VolumeSnapshots.Keep(ctx, b.UID) // the backup can be restored
+	return r.Volumes.Keep(ctx, b.UID) // the backup can be restored
 }
 
 // end adds the end of a backup to its status.
@@ -229,22 +215,19 @@ func (r *Finalizer) settle(
 	if err != nil {
 		return err
 	}
-	status.CSIVolumeSnapshotsCompleted = volumes.CompletedCSI(operations, r.Roles)
-	if err := r.settlePodVolumes(ctx, b, objects, operations, log); err != nil {
-		return err
-	}
-	csi := volumes.TakesCSI(operations, r.Roles)
+	status.CSIVolumeSnapshotsCompleted = r.Volumes.CompletedCSI(operations)
+	csi := r.Volumes.TakesCSI(operations)
 	if csi {
 		switch done, err := stored(ctx, b, objects); {
 		case err != nil:
 			return err
 		case done != nil: // an earlier attempt has passed this step, and there is nothing left to read
 			*status = *done
-			return r.VolumeSnapshots.Keep(ctx, b.UID)
+			return r.Volumes.Keep(ctx, b.UID)
 		}
-		if err := r.settleVolumes(ctx, b, objects, operations, log); err != nil {
-			return err
-		}
+	}
+	if err := r.Volumes.Settle(ctx, b, objects, operations, log); err != nil {
+		return err
 	}
 	if err := r.refresh(ctx, b, objects, operations, status, log); err != nil {
 		return err
@@ -258,7 +241,7 @@ func (r *Finalizer) settle(
 	if err := objects.PutBackupMetadata(ctx, b.Name, metadata); err != nil || !csi {
 		return err
 	}
-	return r.VolumeSnapshots.Keep(ctx, b.UID)
+	return r.Volumes.Keep(ctx, b.UID)
 }
 
 // stored returns the status of a backup in the bucket if it is final, and otherwise nil.
@@ -272,119 +255,6 @@ func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*vel
 		return nil, nil //nolint:nilerr // a damaged file is replaced
 	}
 	return &found.Status, nil
-}
-
-// settleVolumes records in volumeinfo what became of the CSI snapshots and of their data.
-func (r *Finalizer) settleVolumes(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
-) error {
-	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
-		b.Name)
-	if err != nil {
-		return err
-	}
-	uploads, err := r.uploads(ctx, b, operations, log)
-	if err != nil {
-		return err
-	}
-	taken := volumes.Settle(infos, operations, r.Roles)
-	moved := volumes.SettleMovements(infos, operations, uploads, r.Roles)
-	if !taken && !moved {
-		return nil
-	}
-	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
-}
-
-// settlePodVolumes stores the PodVolumeBackups of the backup, which have ended, and records in volumeinfo what became
-// of them.
-func (r *Finalizer) settlePodVolumes(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
-) error {
-	if !volumes.BacksUpPodVolumes(operations, r.Roles) {
-		return nil
-	}
-	var list velerov1.PodVolumeBackupList
-	if err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace),
-		client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
-		return fmt.Errorf("list the PodVolumeBackups: %w", err)
-	}
-	loads := list.Items
-	list.Items = nil
-	for i := range loads {
-		load := &loads[i]
-		switch written, err := r.Keys.Written(ctx, operation.OfBackup, b.UID, load); {
-		case err != nil:
-			return err
-		case !written:
-			log.Warn("a PodVolumeBackup with the label of the backup is left out: it was not created by the backup, or no "+
-				"node agent has written its status", "name", load.Name)
-			continue
-		case load.Status.Phase != velerov1.LoadPhaseCompleted:
-			load.Status.SnapshotID = "" // of nothing
-		}
-		list.Items = append(list.Items, *load)
-	}
-	for i := range list.Items {
-		load := &list.Items[i]
-		load.APIVersion, load.Kind, load.ManagedFields = velerov1.SchemeGroupVersion.String(), "PodVolumeBackup", nil
-	}
-	slices.SortFunc(list.Items, func(a, b velerov1.PodVolumeBackup) int { return strings.Compare(a.Name, b.Name) })
-	if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, list.Items); err != nil {
-		return err
-	}
-	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
-		b.Name)
-	if err != nil {
-		return err
-	}
-	volumes.SettlePodVolumes(infos, list.Items)
-	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
-}
-
-// uploads returns the DataUploads of the operations of a backup, by the ids of the operations.
-func (r *Finalizer) uploads(
-	ctx context.Context, b *velerov1.Backup, operations []operation.Operation, log hclog.Logger,
-) (map[string]*velerov2alpha1.DataUpload, error) {
-	uploads := map[string]*velerov2alpha1.DataUpload{}
-	for _, op := range volumes.Movements(operations, r.Roles) {
-		for _, item := range op.PostOperationItems {
-			if item.Resource != "datauploads" {
-				continue
-			}
-			upload := new(velerov2alpha1.DataUpload)
-			err := r.Live.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: item.Name}, upload)
-			if client.IgnoreNotFound(err) != nil {
-				return nil, fmt.Errorf("get DataUpload %s: %w", item.Name, err)
-			}
-			if err != nil {
-				continue
-			}
-			if err := r.distrust(ctx, b, upload, log); err != nil {
-				return nil, err
-			}
-			uploads[op.ID] = upload
-		}
-	}
-	return uploads, nil
-}
-
-// distrust makes a DataUpload failed that was not created by the backup, or whose status no node agent has written. The
-// status of one that the mover of a vendor moves is the vendor's.
-func (r *Finalizer) distrust(
-	ctx context.Context, b *velerov1.Backup, upload *velerov2alpha1.DataUpload, log hclog.Logger,
-) error {
-	check := r.Keys.Written
-	if r.HasMover == nil || !r.HasMover(upload.Spec.DataMover) {
-		check = r.Keys.Signed
-	}
-	proven, err := check(ctx, operation.OfBackup, b.UID, upload)
-	if err != nil || proven {
-		return err
-	}
-	log.Error("the data of a volume is of no use: its DataUpload was changed, or no node agent has written its status",
-		"dataUpload", upload.Name, "namespace", upload.Spec.SourceNamespace, "claim", upload.Spec.SourcePVC)
-	upload.Status = velerov2alpha1.DataUploadStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseFailed}}
-	return nil
 }
 
 // clean deletes the files of a failed backup and then removes the annotation.

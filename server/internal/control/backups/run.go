@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +38,8 @@ type work struct {
 	log      *runlog.Log
 	accepted *backup.Accepted                          // nil if it accepts no dry run
 	dryRun   func(*pluginhost.Session) *dryrun.Actions // nil for a real backup
+
+	snapshots *volumes.Taker
 
 	operations  *operation.Group // nil until the engine runs, and in a dry run
 	description *description     // nil until the engine runs
@@ -97,14 +98,15 @@ func (w *work) begin() (*store.Upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	if attempt := run.ClaimOf(w.backup).Attempt; attempt > 1 {
+	attempt := run.ClaimOf(w.backup).Attempt
+	if attempt > 1 {
 		log.Warn("the server was stopped or killed in the attempt before; the backup starts anew", "attempt", attempt)
 		if err := objects.RemovePartial(w.run.Ctx, w.backup.Name, w.backup.UID); err != nil {
 			return nil, fmt.Errorf("remove what the last attempt has left: %w", err)
 		}
-		if err := w.removeSnapshots(); err != nil {
-			return nil, fmt.Errorf("remove the CSI snapshots that the last attempt has left: %w", err)
-		}
+	}
+	if w.snapshots, err = w.Volumes.Begin(w.run.Ctx, w.backup, attempt > 1, log); err != nil {
+		return nil, err
 	}
 	if w.accepted, err = w.accept(objects); err != nil {
 		return nil, err
@@ -114,18 +116,6 @@ func (w *work) begin() (*store.Upload, error) {
 		log.Info("backup started", "storageLocation", w.location.Name)
 	}
 	return upload, err
-}
-
-// removeSnapshots removes the CSI snapshots of an attempt before, if there are some on record.
-func (w *work) removeSnapshots() error {
-	if w.Records == nil {
-		return nil
-	}
-	records, _, err := w.Records.Of(w.run.Ctx, w.backup.UID)
-	if err != nil || !slices.ContainsFunc(records, func(r *volumes.Record) bool { return r.CSI }) {
-		return err
-	}
-	return w.VolumeSnapshots.Remove(w.run.Ctx, w.backup.UID)
 }
 
 // failed returns the change of status after a fatal error, nil if the run is left to another server.
@@ -164,16 +154,12 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 		Concurrency:  pluginhost.Concurrency(session, kinds.BackupItemActions()...),
 		BlockActions: pluginhost.All(session, kinds.ItemBlockAction()),
 		Policy:       w.policy,
-		Snapshots: &volumes.Taker{
-			Backup: w.backup.DeepCopy(), Locations: w.backup.Spec.VolumeSnapshotLocations,
-			Open:    w.OpenSnapshotter(w.Snapshotters),
-			Records: w.Records, Log: w.log.Logger(),
-		},
-		Accepted: w.accepted,
-		Log:      w.log.Logger(),
-		Journal:  journal,
-		Followed: followed,
-		Progress: progress.Set,
+		Snapshots:    w.snapshots,
+		Accepted:     w.accepted,
+		Log:          w.log.Logger(),
+		Journal:      journal,
+		Followed:     followed,
+		Progress:     progress.Set,
 	}
 	if w.dryRun != nil {
 		request.DryRun = w.dryRun(session)

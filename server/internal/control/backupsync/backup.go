@@ -23,25 +23,25 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// incompleteAnnotation marks a Backup whose PodVolumeBackups are still to be created, so that the next server
+// incompleteAnnotation marks a Backup whose PodVolumeBackups are not all created yet, so that the next server
 // continues.
 const incompleteAnnotation = ownAnnotations + "sync-incomplete"
 
-// ownAnnotations is the prefix of the annotations that control a server. A stored backup may have some of the server
-// that has made it, which are left out.
+// ownAnnotations is the prefix of the annotations that control a server. A stored backup may have annotations of the
+// server that made it; they are omitted.
 const ownAnnotations = "cleat.dev/"
 
-// storedVolume is a PodVolumeBackup as it is in the bucket, with the fields that this server does not know.
+// storedVolume is a PodVolumeBackup as stored in the bucket, including fields that this server does not define.
 type storedVolume = map[string]any
 
-// storedBackup is a Backup of the bucket as it is to be created in this cluster. All fields of its spec and status are
-// kept, also those that this server does not know.
+// storedBackup is a Backup of the bucket as it is to be created in this cluster. It has all fields of its spec and
+// status, including those that this server does not define.
 type storedBackup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	storedFields
 
-	ended *metav1.Time // nil if that is not known
+	ended *metav1.Time // nil if unknown
 }
 
 // storedFields are the fields of a Backup that stay as they are in the bucket.
@@ -74,7 +74,7 @@ func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*store
 		if expires := stored.Status.Expiration; !run.BackupBusy(phase) || expires == nil || expires.After(p.Now()) {
 			return nil, inProgress, fmt.Errorf("its phase is %s", phase)
 		}
-		// Nobody works on it any more. It is brought in so that it can be deleted.
+		// No controller works on it any more. It is created so that it can be deleted.
 		if fresh.Status == nil {
 			fresh.Status = map[string]json.RawMessage{}
 		}
@@ -125,8 +125,8 @@ func (p *pass) create(ctx context.Context, b *storedBackup) (types.UID, error) {
 	return created.UID, nil
 }
 
-// owners returns those of the owners of a backup that this cluster has: Schedules with the same UID. Kubernetes deletes
-// an object whose owners do not exist.
+// owners returns the owners of a backup that exist in this cluster: Schedules with the same UID. Kubernetes deletes an
+// object whose owners do not exist.
 func (p *pass) owners(ctx context.Context, stored []metav1.OwnerReference) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, owner := range stored {
@@ -160,7 +160,7 @@ func (p *pass) storedVolumes(ctx context.Context, name string, each func(storedV
 	return nil
 }
 
-// countVolumes returns how many PodVolumeBackups a backup has, none if their file is damaged.
+// countVolumes returns the number of PodVolumeBackups of a backup, or 0 if their file is damaged.
 func (p *pass) countVolumes(ctx context.Context, name string) (n int, err error) {
 	err = p.storedVolumes(ctx, name, func(storedVolume) error { n++; return nil })
 	if errors.Is(err, store.ErrDamaged) {
@@ -215,15 +215,15 @@ func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) err
 	return nil
 }
 
-// maxVolumes is the largest number of PodVolumeBackups that are created for a backup, maxShown that of the bytes of a
-// foreign name in a log.
+// maxVolumes is the maximum number of PodVolumeBackups that are created for a backup. maxShown is the maximum length
+// in bytes of a foreign name in a log.
 const (
 	maxVolumes = 10_000
 	maxShown   = 100
 )
 
-// volume returns a PodVolumeBackup as it is to be created in this cluster, as Velero does: it belongs to the new
-// Backup. Only one that has ended is created, because anything else is work for node agents. The error says why it must
+// volume returns a PodVolumeBackup as it is to be created in this cluster. As in Velero, it belongs to the new Backup.
+// Only one that has ended is created, because any other is work for node agents. The error is the reason why it must
 // not be created.
 func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstructured.Unstructured, error) {
 	from := &unstructured.Unstructured{Object: stored}
@@ -237,7 +237,7 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 		return from, errors.New("it has no spec")
 	}
 	kind := velerov1.SchemeGroupVersion.WithKind("PodVolumeBackup")
-	if is := from.GroupVersionKind(); !is.Empty() && is != kind { // Velero stores it without
+	if is := from.GroupVersionKind(); !is.Empty() && is != kind { // Velero stores it without a kind
 		return from, fmt.Errorf("it is a %s of %s, want a PodVolumeBackup of %s", is.Kind, is.GroupVersion(),
 			kind.GroupVersion())
 	}
@@ -245,7 +245,7 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 		return from, fmt.Errorf("its name is not one of an object: %s", problems[0])
 	}
 	if !velerov1.LoadPhase(phase).Terminal() {
-		return from, fmt.Errorf("its phase is %q, want %s, %s or %s: nothing that a bucket has brought is carried out",
+		return from, fmt.Errorf("its phase is %q, want %s, %s or %s: loads from a bucket are not carried out",
 			shorten.Text(phase, maxShown), velerov1.LoadPhaseCompleted, velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled)
 	}
 	delete(spec, "cancel")
@@ -257,7 +257,7 @@ func (p *pass) volume(stored storedVolume, backup string, uid types.UID) (*unstr
 	for _, all := range []map[string]string{annotations, labels} {
 		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, ownAnnotations) })
 	}
-	delete(labels, velerov1.AsyncOperationIDLabel) // by which operations in progress find their loads
+	delete(labels, velerov1.AsyncOperationIDLabel) // operations in progress find their loads by it
 	for label, value := range map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup),
 		velerov1.BackupUIDLabel: string(uid)} {
 		if labels[label] != "" {

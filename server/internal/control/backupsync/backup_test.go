@@ -57,7 +57,7 @@ func TestOnlyLoadsThatHaveEndedAreBrought(t *testing.T) {
 	}
 }
 
-// FuzzVolumesOfBuckets brings whatever a bucket has as a PodVolumeBackup: it is refused, or has ended.
+// FuzzVolumesOfBuckets reads any PodVolumeBackup of a bucket: it is refused, or has ended.
 func FuzzVolumesOfBuckets(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"v","labels":{"a":"b"}},"spec":{"cancel":true},"status":{"phase":"Completed"}}`))
 	f.Add([]byte(`{"metadata":[],"spec":null,"status":{"phase":"Failed"}}`))

@@ -20,16 +20,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// Controller lists the bucket of each available BackupStorageLocation at intervals and makes the Backups of the cluster
-// agree with it. A read-only location is read like others.
+// Controller lists the bucket of each available BackupStorageLocation at intervals, and creates and deletes Backups of
+// the cluster to match it. It reads a read-only location like others.
 type Controller struct {
 	*run.Cluster
 	API    *kubeapi.Client // creates Backups
 	Stores run.Stores
-	// Backups returns the Backups of the cluster, those of the cache: a copy of each for every look would cost more than
-	// the listing.
+	// Backups returns the cache of the Backups of the cluster. A copy of each Backup in every pass would cost more
+	// than the listing.
 	Backups func(context.Context) (cache.Store, error)
-	Period  time.Duration // of locations that set none or a negative one; 0 for never
+	Period  time.Duration // for locations without a period, or with a negative one; 0 for never
 	Log     hclog.Logger
 	Now     func() time.Time
 
@@ -37,13 +37,13 @@ type Controller struct {
 	memory map[client.ObjectKey]*memory
 }
 
-// memory is what the controller knows about a location from earlier passes. Only one pass at a time uses it.
+// memory is the result of earlier passes over a location. Only one pass at a time uses it.
 type memory struct {
 	spec    *velerov1.BackupStorageLocationSpec // of the last pass that succeeded; nil if there was none
 	skipped skipped
 }
 
-// Setup makes a controller that looks at a location when its spec or its phase changes, and at its period.
+// Setup makes a controller that reconciles a location when its spec or its phase changes, and at its period.
 func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	return b.For(&velerov1.BackupStorageLocation{},
 		builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -54,8 +54,8 @@ func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 		}}))
 }
 
-// Reconcile synchronises one location if it is due, and requeues it for the next time. While it is not available, it
-// waits for the change of its phase.
+// Reconcile synchronises one location if it is due, and requeues it for the next time. While the location is not
+// available, Reconcile waits for the change of its phase.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	location := new(velerov1.BackupStorageLocation)
 	if err := r.Get(ctx, req.NamespacedName, location); err != nil {

@@ -30,7 +30,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// bucket is an object store in memory that is only read.
+// bucket is a read-only object store in memory.
 type bucket struct {
 	objectstore.Store
 	onList func()
@@ -38,7 +38,7 @@ type bucket struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	reads   int
-	asked   []string // keys of which it was asked whether they exist
+	asked   []string // keys whose existence was checked
 }
 
 func (b *bucket) Open(context.Context, *velerov1.BackupStorageLocation) (*store.Store, error) {
@@ -140,7 +140,7 @@ func (f *failing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(request)
 }
 
-// TestPodVolumeBackupsAreBrought includes passes that end before all of them are there.
+// TestPodVolumeBackupsAreBrought includes passes that end before all of them are created.
 func TestPodVolumeBackupsAreBrought(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t,
@@ -192,8 +192,8 @@ func TestPodVolumeBackupsAreBrought(t *testing.T) {
 	require.Empty(t, c.Backup(t, "damaged").Annotations)
 }
 
-// A first pass lists the files of the bucket once, and asks for the PodVolumeBackups of those backups only that have
-// ended lately.
+// A first pass lists the files of the bucket once, and checks for PodVolumeBackups only for backups that have ended
+// recently.
 func TestPodVolumeBackupsOfManyAreListed(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
@@ -224,7 +224,7 @@ func TestPodVolumeBackupsOfManyAreListed(t *testing.T) {
 	}, slices.Compact(b.asked))
 }
 
-// A backup that ends while the bucket is listed is in no listing, and its files are there.
+// A backup that ends while the bucket is listed is in no listing, although its files exist.
 func TestBackupThatEndsDuringTheListingStays(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
@@ -248,7 +248,7 @@ func TestBackupThatEndsDuringTheListingStays(t *testing.T) {
 	require.Equal(t, "new", list.Items[0].Name)
 }
 
-// TestManyDirectoriesWithoutBackup counts what 50,000 of them cost in an hour of passes, and what they write.
+// TestManyDirectoriesWithoutBackup counts the requests and log lines for 50,000 of them in an hour of passes.
 func TestManyDirectoriesWithoutBackup(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// FuzzBackup reads any velero-backup.json. What is accepted is a Backup of that name and of the location.
+// FuzzBackup reads any velero-backup.json. If it is accepted, it is a Backup of that name and of the location.
 func FuzzBackup(f *testing.F) {
 	const begin = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"b"},`
 	f.Add([]byte(begin + `"spec":{},"status":{"phase":"Completed"}}`))

@@ -23,25 +23,25 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 )
 
-// A pass that misses more than this many Backups, and more than this part of all, lists the files of the bucket instead
-// of asking for the PodVolumeBackups of each: a page of such a list has the files of some hundred backups.
+// If more than this number of Backups is missing, and more than this part of all, a pass lists the files of the bucket
+// instead of checking for the PodVolumeBackups of each: a page of such a list has the files of some hundred backups.
 const (
 	manyMissing     = 100
 	largePartOfThem = 20 // 1/20
 )
 
-// settled is how long ago a backup must have ended so that a list has all its files, even if the clocks of clusters
-// differ.
+// settled is how long ago a backup must have ended so that a list certainly has all its files, even if the clocks of
+// clusters differ.
 const settled = time.Hour
 
 // atOnce is the number of backups that are created or deleted at once. Half of them wait for the bucket, the others for
 // the API server.
 const atOnce = 32
 
-// largeMetadata is the size in bytes of a velero-backup.json from which on one at a time is decoded.
+// largeMetadata is the size in bytes from which velero-backup.json files are decoded one at a time.
 const largeMetadata = 256 << 10
 
-// pass is one look at one bucket.
+// pass is one pass over one bucket.
 type pass struct {
 	*Controller
 	location *velerov1.BackupStorageLocation
@@ -51,17 +51,17 @@ type pass struct {
 	began    time.Time
 	volumes  map[string]bool // whether listed backups have PodVolumeBackups; nil without a list
 
-	large            sync.Mutex // held for what needs much memory
+	large            sync.Mutex // held for steps that need much memory
 	created, deleted atomic.Int64
 }
 
-// state says what a pass may do with a Backup.
+// state determines what a pass may do with a Backup.
 type state int
 
 const (
 	others     state = iota // of another location, or not ended
-	ended                   // so that it has files
-	incomplete              // its PodVolumeBackups are still to be created
+	ended                   // it has files
+	incomplete              // its PodVolumeBackups are not all created
 )
 
 // sync makes one pass. It can be repeated, also after half of it.
@@ -75,7 +75,7 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 	if err != nil {
 		return err
 	}
-	// A Backup that appears or ends meanwhile is looked at again before it is created or removed.
+	// A Backup that appears or ends meanwhile is checked again before it is created or removed.
 	cluster, err := r.Backups(ctx)
 	if err != nil {
 		return fmt.Errorf("list the Backups: %w", err)
@@ -128,7 +128,7 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 	return err
 }
 
-// find returns the Backup of that name, nil if there is none. It is that of the cache, and must not be changed.
+// find returns the Backup of that name in the cache, or nil if there is none. The caller must not change it.
 func (r *Controller) find(cluster cache.Store, name string) *velerov1.Backup {
 	object, _, err := cluster.GetByKey(r.Namespace + "/" + name)
 	if err != nil {
@@ -155,8 +155,8 @@ func stateOf(b *velerov1.Backup, location string) state {
 	}
 }
 
-// orphans returns the Backups of a location that have ended and whose directory no longer exists. found is how many of
-// all Backups have a directory in names.
+// orphans returns the Backups of a location that have ended and whose directory no longer exists. found is the number
+// of all Backups that have a directory in names.
 func (r *Controller) orphans(all []any, location string, names []string, found int) (gone []*velerov1.Backup) {
 	if found == len(all) {
 		return nil
@@ -173,7 +173,7 @@ func (r *Controller) orphans(all []any, location string, names []string, found i
 	return gone
 }
 
-// each calls f for all, several at once, until the first error.
+// each calls f for all names, several at once, until the first error.
 func each[T any](ctx context.Context, log hclog.Logger, all []T, f func(context.Context, T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -193,7 +193,7 @@ func (p *pass) bring(ctx context.Context, name string) error {
 	case errors.Is(err, store.ErrNotFound):
 		p.skipped.add(name, noMetadata, nil, p.Now())
 		return nil
-	case err != nil && p.objects.Validate(ctx) != nil: // it is not about this file
+	case err != nil && p.objects.Validate(ctx) != nil: // the error does not concern this file
 		return err
 	case err != nil:
 		p.skipped.add(name, unreadable, err, p.Now())
@@ -235,8 +235,8 @@ func (p *pass) bring(ctx context.Context, name string) error {
 	return p.bringVolumes(ctx, name, uid)
 }
 
-// hasNoVolumes reports whether a list of the bucket shows that a backup has no PodVolumeBackups. One that has ended
-// lately may have been listed before all its files were there.
+// hasNoVolumes reports whether a list of the bucket shows that a backup has no PodVolumeBackups. A backup that has
+// ended recently may have been listed before all its files existed.
 func (p *pass) hasNoVolumes(b *storedBackup) bool {
 	has, listed := p.volumes[b.Name]
 	return listed && !has && b.ended != nil && p.began.Sub(b.ended.Time) > settled

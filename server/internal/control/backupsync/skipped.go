@@ -34,11 +34,11 @@ func (r reason) String() string {
 	}[r]
 }
 
-// maxRest is the longest time between two looks at a directory that is skipped.
+// maxRest is the longest time between two checks of a skipped directory.
 const maxRest = 15 * time.Minute
 
-// skipped are the directories of one bucket that have no Backup. A directory that does not change is looked at less and
-// less often, so that many of them cost no more than the listing. It is safe for concurrent use during a pass.
+// skipped holds the directories of one bucket that have no Backup. A directory that does not change is checked less
+// and less often, so that many of them cost no more than the listing. It is safe for concurrent use during a pass.
 type skipped struct {
 	mu       sync.Mutex
 	all      map[string]skip
@@ -49,11 +49,11 @@ type skipped struct {
 type skip struct {
 	why   reason
 	err   error     // details, or nil
-	since time.Time // when it was seen first
-	next  time.Time // when it is looked at again
+	since time.Time // the time of the first check
+	next  time.Time // the time of the next check
 }
 
-// begin forgets the directories that are not in the bucket any more, and adds the foreign ones.
+// begin removes the directories that are no longer in the bucket, and adds the foreign ones.
 func (s *skipped) begin(names, foreign []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,14 +69,14 @@ func (s *skipped) begin(names, foreign []string) {
 	}
 }
 
-// isDue reports whether a directory is to be looked at.
+// isDue reports whether a directory is to be checked.
 func (s *skipped) isDue(name string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.all[name].next.After(now)
 }
 
-// add skips a directory. The next look follows after half of the time since the first one.
+// add skips a directory. The next check follows after half of the time since the first one.
 func (s *skipped) add(name string, why reason, err error, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *skipped) add(name string, why reason, err error, now time.Time) {
 	s.all[name] = skip{why: why, err: err, since: since, next: now.Add(min(now.Sub(since)/2, maxRest))}
 }
 
-// drop forgets a directory that has a Backup now.
+// drop removes a directory that has a Backup now.
 func (s *skipped) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *skipped) report(log hclog.Logger) {
 	log.Warn("skipped directories of the bucket", "number", len(now), "reasons", strings.Join(texts, "; "))
 }
 
-// describe names the first of the directories with the same reason, and one of their errors.
+// describe names the first few directories with the same reason, and one of their errors.
 func (s *skipped) describe(why reason, names []string) string {
 	const most = 5
 	slices.Sort(names)

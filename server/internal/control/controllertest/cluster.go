@@ -32,7 +32,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// The control plane of the test binary, with what its clients share.
+// The control plane of the test binary, and the data that its clients share.
 var (
 	plane       = controlplane.Shared{Common: true}
 	connectOnce sync.Once
@@ -46,8 +46,8 @@ func Main(m *testing.M) int {
 	return plane.Main(m)
 }
 
-// MainAlone is Main for a package whose tests have a control plane for themselves, because they watch or change what
-// belongs to no namespace.
+// MainAlone is Main for a package whose tests need their own control plane, because they watch or change
+// cluster-scoped objects.
 func MainAlone(m *testing.M) int {
 	plane.Common = false
 	return Main(m)
@@ -97,7 +97,7 @@ func connect(ctx context.Context, kubeconfig string) (c Connection, err error) {
 // Cluster is a namespace of the control plane.
 type Cluster struct {
 	*run.Cluster
-	direct client.Client // whose requests are not wrapped
+	direct client.Client // its requests are not wrapped
 }
 
 // NewCluster creates a namespace. Every request of the returned cluster passes through wrap, unless it is nil.
@@ -169,8 +169,8 @@ func (c *Cluster) Add(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// create creates an object. One in a phase in which a server works on it gets the phase after that, as by a server: one
-// that it is created in counts for nothing. No controller looks at it in between.
+// create creates an object. A phase of the status in which a server works on it does not count at the creation, so
+// create writes it afterwards, as a server would. No controller reconciles the object in between.
 func (c *Cluster) create(ctx context.Context, object client.Object) error {
 	wanted, _ := object.DeepCopyObject().(client.Object)
 	later := false

@@ -52,7 +52,7 @@ func (c *Cluster) RefuseUpdates(t *testing.T) (stop func()) {
 	require.NoError(t, c.Create(t.Context(), binding))
 	probe := NewBackup("probe", InPhase(velerov1.BackupPhaseCompleted), Refused)
 	c.Add(t, probe)
-	require.Eventually(t, func() bool { // it takes a while until the policy is in force
+	require.Eventually(t, func() bool { // the policy takes effect after a while
 		err := c.Patch(t.Context(), probe.DeepCopy(), client.RawPatch("application/merge-patch+json",
 			[]byte(`{"metadata":{"annotations":{"a":"b"}}}`)), client.DryRunAll)
 		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err)

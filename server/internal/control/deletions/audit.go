@@ -11,7 +11,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
@@ -44,14 +43,6 @@ func (a *audit) restore(name string) {
 		}
 	}
 	a.restores = append(a.restores, name)
-}
-
-func (a *audit) addSnapshots(all []*volumes.Snapshot) {
-	for _, s := range all {
-		if s.Status.ProviderSnapshotID != "" {
-			a.snapshots = append(a.snapshots, s.Spec.Location+"/"+s.Status.ProviderSnapshotID)
-		}
-	}
 }
 
 // report writes one line to the log. It also records an event, unless an expired backup was deleted: backups may expire

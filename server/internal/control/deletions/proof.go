@@ -37,13 +37,13 @@ func proofOf(request *velerov1.DeleteBackupRequest, backup, stored *velerov1.Bac
 	return p
 }
 
-// holds reports whether a file with this digest is one of the server.
-func (p proof) holds(kind velerov1.DownloadTargetKind, digest string) bool {
+// Holds implements volumes.Proof.
+func (p proof) Holds(kind velerov1.DownloadTargetKind, digest string) bool {
 	return p.any || digest != "" && p.digests[kind] == digest
 }
 
-// required returns the tags that snapshots in repositories must have; nil for none.
-func (p proof) required() map[string]string {
+// Tags implements volumes.Proof.
+func (p proof) Tags() map[string]string {
 	if p.any {
 		return nil
 	}

@@ -52,14 +52,14 @@ func TestProofOfFiles(t *testing.T) {
 			backup.Name, backup.UID, backup.Annotations = "b", "here", test.annotations
 			stored.UID = types.UID(test.stored)
 			p := proofOf(&request, &backup, &stored)
-			require.Equal(t, test.holds, p.holds(kind, test.digest))
+			require.Equal(t, test.holds, p.Holds(kind, test.digest))
 			require.Equal(t, test.keep, p.keep)
 			if !p.any {
 				want := stored.UID
 				if want == "" {
 					want = backup.UID
 				}
-				require.Equal(t, map[string]string{"backup": "b", "backup-uid": string(want)}, p.required())
+				require.Equal(t, map[string]string{"backup": "b", "backup-uid": string(want)}, p.Tags())
 			}
 		})
 	}

@@ -20,23 +20,24 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// Controller requests the deletion of expired backups: of each when the server sees it first, and of all at intervals.
-// It leaves a backup alone while a restore reads it, while its deletion is requested, or while its location is
+// Controller requests the deletion of expired backups: of each backup when the server reads it first, and of all at
+// intervals. It skips a backup while a restore reads it, while its deletion is requested, or while its location is
 // read-only or not available.
 type Controller struct {
 	*run.Cluster
-	Frequency time.Duration // how often expired backups are looked for; 0 or less for every hour, as in Velero
+	Frequency time.Duration // the time between two searches for expired backups; 0 or less for an hour, as in Velero
 	Events    events.EventRecorder
 	Log       hclog.Logger
 	Now       func() time.Time
 
-	// patience is how long a worker waits for a deletion; 0 for ten minutes. One that takes longer goes on by itself.
+	// patience is how long a worker waits for a deletion; 0 for ten minutes. A deletion that takes longer continues
+	// without it.
 	patience time.Duration
 }
 
 const (
 	// Workers is the number of backups whose deletion is requested at once. Each worker waits until its request was
-	// processed, so that the requests of users never stand behind more than these.
+	// processed, so that the requests of users never wait for more than this number.
 	Workers = 8
 	// defaultPatience is the default of Controller.patience.
 	defaultPatience = 10 * time.Minute
@@ -68,7 +69,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		log.Info("the backup has expired; it is deleted when the restore has ended that reads it", "restore", restore.Name)
 		r.Events.Eventf(b, restore, corev1.EventTypeNormal, "KeptForRestore", "GarbageCollection",
 			"the backup has expired; it is deleted when restore %s, which reads it, has ended", restore.Name)
-		return ctrl.Result{}, nil // the end of the restore leads here
+		return ctrl.Result{}, nil // the end of the restore triggers another reconciliation
 	}
 	if may, err := r.checkLocation(ctx, b, log); err != nil || !may {
 		return ctrl.Result{}, err
@@ -111,8 +112,8 @@ func reads(restore *velerov1.Restore) bool {
 	return restore.DeletionTimestamp == nil && !velerov1.IsDryRun(restore) && !run.RestorePhase(restore).Terminal()
 }
 
-// checkLocation reports whether a backup can be deleted from its location. If not, a label of the backup says why, as
-// in Velero.
+// checkLocation reports whether a backup can be deleted from its location. If not, a label of the backup has the
+// reason, as in Velero.
 func (r *Controller) checkLocation(ctx context.Context, b *velerov1.Backup, log hclog.Logger) (bool, error) {
 	if run.NeverStored(b) {
 		return true, r.label(ctx, b, "", log)
@@ -133,7 +134,8 @@ func (r *Controller) checkLocation(ctx context.Context, b *velerov1.Backup, log 
 	return true, r.label(ctx, b, "", log)
 }
 
-// label writes why a backup cannot be deleted, unless the label says so already; "" removes the label.
+// label writes the reason why a backup cannot be deleted to its label, unless it is there already; "" removes the
+// label.
 func (r *Controller) label(ctx context.Context, b *velerov1.Backup, reason string, log hclog.Logger) error {
 	if b.Labels[velerov1.GCFailureLabel] == reason {
 		return nil
@@ -154,7 +156,7 @@ func (r *Controller) label(ctx context.Context, b *velerov1.Backup, reason strin
 	return nil
 }
 
-// isRequested reports whether the deletion of a backup is requested or under way.
+// isRequested reports whether the deletion of a backup is requested or in progress.
 func (r *Controller) isRequested(ctx context.Context, b *velerov1.Backup) (bool, error) {
 	var list velerov1.DeleteBackupRequestList
 	if err := r.List(ctx, &list, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -205,7 +207,7 @@ func (r *Controller) await(
 	case ctx.Err() != nil: // the server stops; the request stays
 		return nil
 	case wait.Interrupted(err):
-		log.Warn("the deletion of the expired backup takes long; others are not kept waiting for it any more", "request",
+		log.Warn("the deletion of the expired backup takes long; others no longer wait for it", "request",
 			request.Name)
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// collector returns a controller whose worker does not wait, because nobody carries out its requests.
+// collector returns a controller whose worker does not wait, because no controller carries out its requests.
 func collector(t *testing.T, c *controllertest.Cluster) (*Controller, *events.FakeRecorder) {
 	t.Helper()
 	recorder := events.NewFakeRecorder(10)

@@ -22,7 +22,8 @@ const defaultFrequency = time.Hour
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Setup makes a controller that looks at a backup when it sees it first, when a restore from it ends, and at intervals.
+// Setup makes a controller that reconciles a backup when it reads it first, when a restore from it ends, and at
+// intervals.
 func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	return b.For(&velerov1.Backup{}, builder.WithPredicates(predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -30,7 +31,7 @@ func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	})).Watches(&velerov1.Restore{}, onEnd()).WatchesRawSource(source.Func(r.everyPeriod))
 }
 
-// onEnd requests a look at the backup of a restore that does not read it any more.
+// onEnd requests a reconciliation of the backup of a restore that no longer reads it.
 func onEnd() handler.EventHandler {
 	look := func(restore *velerov1.Restore, pending requests) {
 		pending.Add(ctrl.Request{NamespacedName: client.ObjectKey{Namespace: restore.Namespace,
@@ -52,7 +53,7 @@ func onEnd() handler.EventHandler {
 	}
 }
 
-// everyPeriod requests a look at all expired backups at intervals, until ctx ends.
+// everyPeriod requests a reconciliation of all expired backups at intervals, until ctx ends.
 func (r *Controller) everyPeriod(ctx context.Context, pending requests) error {
 	ticker := time.NewTicker(cmp.Or(max(r.Frequency, 0), defaultFrequency))
 	go func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// listTimeout bounds the time that a scrape waits for the objects, as the cache of a server that starts is not filled
+// listTimeout bounds the time for which a scrape waits for the objects: the cache of a starting server is not filled
 // yet.
 const listTimeout = 5 * time.Second
 
@@ -22,7 +22,7 @@ type vector interface {
 	DeletePartialMatch(labels prometheus.Labels) int
 }
 
-// existing are the metrics that are computed from the objects that exist, so that they survive a restart and end with
+// existing holds the metrics that are computed from the existing objects, so that they survive a restart and end with
 // their objects.
 type existing struct {
 	reader    client.Reader
@@ -31,7 +31,7 @@ type existing struct {
 	backups, restores, lastStatus, lastSuccess, items, itemErrors, locations *prometheus.Desc
 }
 
-// set are the objects that have time series, by the values of their labels.
+// set holds the objects that have time series, by the values of their labels.
 type set struct{ schedules, backups map[string]bool }
 
 func newExisting(reader client.Reader, namespace string) existing {
@@ -97,11 +97,11 @@ func sendExisting(v vector, found set, all chan<- prometheus.Metric) (gone []pro
 	return gone
 }
 
-// lacks returns the label of a time series whose object does not exist any more, nil if there is none.
+// lacks returns the labels of a time series whose object no longer exists, or nil if the object exists.
 func (s set) lacks(metric prometheus.Metric) prometheus.Labels {
 	var written dto.Metric
 	if metric.Write(&written) != nil {
-		return nil // as a scrape will report
+		return nil // the scrape will report the error
 	}
 	for _, label := range written.GetLabel() {
 		exists := s.schedules
@@ -115,7 +115,7 @@ func (s set) lacks(metric prometheus.Metric) prometheus.Labels {
 	return nil
 }
 
-// collect sends the metrics of what exists, and returns the schedules and backups that do.
+// collect sends the metrics of the existing objects, and returns the existing schedules and backups.
 func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (set, error) {
 	found := set{schedules: map[string]bool{}, backups: map[string]bool{}}
 	var backups velerov1.BackupList
@@ -181,7 +181,7 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	return found, nil
 }
 
-// begun returns when a backup was started or, if it never was, created.
+// begun returns when a backup was started or, if it was never started, created.
 func begun(b *velerov1.Backup) time.Time {
 	if b.Status.StartTimestamp != nil {
 		return b.Status.StartTimestamp.Time

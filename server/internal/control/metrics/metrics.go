@@ -9,10 +9,10 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Metrics are the metrics of backups, deletions, restores, schedules and locations. All but those of locations have the
-// label schedule, which is empty for objects without a schedule. What a restart must not change is computed from the
-// objects that exist; a time series ends with its schedule and the backups and restores of that. Methods of a nil
-// *Metrics do nothing.
+// Metrics are the metrics of backups, deletions, restores, schedules and locations. All metrics except those of
+// locations have the label schedule, which is empty for objects without a schedule. Metrics that must survive a
+// restart are computed from the existing objects. A time series ends with its schedule, or with the last backup and
+// restore of the schedule. Methods of a nil *Metrics do nothing.
 type Metrics struct {
 	backupAttempts  *prometheus.CounterVec
 	backupSuccesses *prometheus.CounterVec
@@ -42,8 +42,8 @@ type Metrics struct {
 	existing existing
 }
 
-// New registers the metrics. Those of the objects that exist in a namespace are computed with reader when they are
-// asked for, so it should read from a cache.
+// New registers the metrics. In each scrape, the metrics of the existing objects in a namespace are computed with
+// reader, which should read from a cache.
 func New(registry prometheus.Registerer, reader client.Reader, namespace string) (*Metrics, error) {
 	var all []vector
 	counter := func(name, help string) *prometheus.CounterVec {
@@ -108,10 +108,11 @@ func (c *snapshotCounters) add(attempted, succeeded int, labels ...string) {
 	c.failed.WithLabelValues(labels...).Add(float64(max(0, attempted-succeeded)))
 }
 
-// scheduleOf returns the label schedule of all metrics: the name of the schedule, shortened to that of a label.
+// scheduleOf returns the value of the label schedule in all metrics: the name of the schedule, shortened to the length
+// of a label.
 func scheduleOf(b *velerov1.Backup) string { return b.Labels[velerov1.ScheduleNameLabel] }
 
-// scheduleOfRestore returns the name as scheduleOf does.
+// scheduleOfRestore returns the value of the label schedule for a restore.
 func scheduleOfRestore(r *velerov1.Restore) string {
 	return velerov1.ValidLabelValue(r.Spec.ScheduleName)
 }
@@ -193,7 +194,7 @@ func (m *Metrics) DeletionEnded(b *velerov1.Backup, err error) {
 	}
 }
 
-// ScheduleSeen sets the time between the next two backups of a schedule, 0 for a schedule that creates none.
+// ScheduleSeen sets the time between the next two backups of a schedule, or 0 for a schedule that creates none.
 func (m *Metrics) ScheduleSeen(name string, interval time.Duration) {
 	name = velerov1.ValidLabelValue(name)
 	switch {

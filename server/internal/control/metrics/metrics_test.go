@@ -63,7 +63,7 @@ func TestMetricsAreThoseOfWhatExists(t *testing.T) {
 		"velero_backup_location_status_gauge here":        1,
 	}, measured(t, registry))
 
-	// Counters end with what they count, also if they have counted something after the last scrape.
+	// Counters end with their objects, even if they have counted something after the last scrape.
 	whole.Status.CSIVolumeSnapshotsAttempted = 1
 	gone := whole.DeepCopy()
 	gone.Name, gone.Labels = "gone", map[string]string{velerov1.ScheduleNameLabel: "gone"}

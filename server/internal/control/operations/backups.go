@@ -17,10 +17,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// Backups takes backups from WaitingForPluginOperations to Finalizing when all their operations have ended.
+// Backups moves backups from WaitingForPluginOperations to Finalizing when all their operations have ended.
 type Backups struct{ *Common }
 
-// Reconcile looks after one backup that waits. What it does can be repeated.
+// Reconcile processes one waiting backup. It can be repeated.
 func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
@@ -53,7 +53,7 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.Monitor.Group(b.UID) == nil { // nobody has looked yet
+	if r.Monitor.Group(b.UID) == nil { // the operations were not loaded yet
 		switch uid, err := objects.BackupUID(ctx, b.Name); {
 		case errors.Is(err, store.ErrNotFound) || err == nil && uid != "" && uid != b.UID:
 			return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s does not hold this backup under its "+
@@ -113,7 +113,7 @@ func (r *Backups) end(ctx context.Context, b *velerov1.Backup, all []operation.O
 	return err
 }
 
-// giveUp ends a backup whose files cannot be written any more (Velero's rule). Its operations are cancelled as
+// giveUp ends a backup whose files can no longer be written (Velero's rule). Its operations are cancelled as
 // leftovers.
 func (r *Backups) giveUp(ctx context.Context, b *velerov1.Backup, reason error) error {
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {

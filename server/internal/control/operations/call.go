@@ -26,7 +26,7 @@ type starter struct {
 	restore *pluginhost.Index[restoreitemaction.Action]
 }
 
-// Start implements Starter. The action gets the identity of the item as the item, because only the key counts.
+// Start implements Starter. Only the key counts, so the action gets an item that has only its identity.
 func (s starter) Start(ctx context.Context, owner *operation.Owner, start operation.Start) (string, error) {
 	ctx = pluginhost.ForRun(ctx, string(owner.UID))
 	object, err := owner.ForPlugins(ctx, s.keys)

@@ -2,9 +2,9 @@
 // restores:
 //
 //   - backups.go: Backups from WaitingForPluginOperations to Finalizing; restores.go the same for Restores
-//   - waiting.go: what both share: which operations there are, what is written about them, and when
-//   - leftovers.go: cancels operations whose backup or restore was deleted, has failed, or does not know them
-//   - call.go: asks plugins about operations
+//   - waiting.go: the common part: which operations there are, what is written about them, and when
+//   - leftovers.go: cancels operations whose backup or restore was deleted, has failed, or has no record of them
+//   - call.go: calls plugins about operations
 //
-// What is known of an operation, and when it is polled, is in package operation; start reading there.
+// The state of an operation, and when it is polled, is in package operation; start reading there.
 package operations

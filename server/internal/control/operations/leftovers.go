@@ -18,9 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Leftovers cancels the operations for which nobody waits: the backup or restore was deleted or has failed, or it has
-// started them in an earlier attempt and does not know them any more. Leftovers deletes a journal when its operations
-// have ended.
+// Leftovers cancels leftover operations. Their backup or restore was deleted or has failed, or it has started them in
+// an earlier attempt and has no record of them any more. Leftovers deletes a journal when its operations have ended.
 //
 // A request names the UID of an owner of operations.
 type Leftovers struct {
@@ -28,29 +27,29 @@ type Leftovers struct {
 	Starter Starter
 
 	mu    sync.Mutex
-	asked map[types.UID]time.Time // owners whose plugins could not answer, and since when
+	asked map[types.UID]time.Time // owners whose plugins could not answer, with the time of the first question
 }
 
-// Starter calls an action again to start an operation under the same key. The action returns the id of the operation
-// that it has started for the key.
+// Starter calls an action again to start an operation under the same key. The action returns the ID of the operation
+// that it has already started for the key.
 type Starter interface {
 	Start(ctx context.Context, owner *operation.Owner, start operation.Start) (id string, err error)
 }
 
 // errLeftOver is the reason why leftover operations are cancelled.
-var errLeftOver = errors.New("nobody waits for it any more")
+var errLeftOver = errors.New("no backup or restore waits for it any more")
 
-// state is the state of the owner of a journal, which decides what happens to the operations.
+// state is the state of the owner of a journal. It determines what happens to the operations.
 type state int
 
 const (
-	running state = iota // the run goes on, or is taken up again
-	waits                // for the operations in its file
-	ended                // and so have the operations in its file
-	lost                 // failed or deleted: nobody waits for any operation
+	running state = iota // the run continues, or is taken up again
+	waits                // it waits for the operations in its file
+	ended                // it has ended, and the operations in its file have ended, too
+	lost                 // failed or deleted: no operation is needed any more
 )
 
-// Reconcile looks after one journal.
+// Reconcile processes one journal.
 func (r *Leftovers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	uid := types.UID(req.Name)
 	if known, err := r.hasJournal(ctx, req.Name); err != nil || !known {
@@ -87,7 +86,7 @@ func (r *Leftovers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// state looks at the owner of a journal in the API server. The files are nil if they cannot be found, or are not
+// state reads the owner of a journal from the API server. The files are nil if they cannot be found, or are not
 // needed.
 func (r *Leftovers) state(ctx context.Context, owner *operation.Owner) (state, *files, error) {
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}
@@ -167,8 +166,8 @@ func (r *Leftovers) restoreState(ctx context.Context, restore *velerov1.Restore)
 		err
 }
 
-// unknown returns what the journal has beyond the file of the operations. If the file cannot be used, the controllers
-// of backups and restores wait for all operations in the journal, so there is nothing left over.
+// unknown returns the operations in the journal that are missing in the file of the operations. If the file cannot be
+// used, the controllers of backups and restores wait for all operations in the journal, so none are left over.
 func (r *Leftovers) unknown(
 	ctx context.Context, owner *operation.Owner, journal *operation.Journal, files *files,
 ) ([]operation.Recorded, error) {
@@ -183,7 +182,7 @@ func (r *Leftovers) unknown(
 	return beyond(all, journal.Starts()), nil
 }
 
-// cancel cancels operations and reports whether all have ended. Otherwise it returns when to look again.
+// cancel cancels operations and reports whether all have ended. Otherwise it returns the time until the next check.
 func (r *Leftovers) cancel(
 	ctx context.Context, owner *operation.Owner, left []operation.Recorded, now state,
 ) (gone bool, again time.Duration, err error) {
@@ -202,10 +201,10 @@ func (r *Leftovers) cancel(
 			return false, 0, err
 		}
 		if len(known) > 0 {
-			r.Log.Warn("cancelling operations that nobody waits for", owner.Kind, owner.Namespace+"/"+owner.Name, "operations",
-				len(known))
+			r.Log.Warn("cancelling operations for which no backup or restore waits", owner.Kind,
+				owner.Namespace+"/"+owner.Name, "operations", len(known))
 		}
-		group = r.Monitor.Follow(leftOf(owner), known, 0) // even if there are none, so that nobody asks again
+		group = r.Monitor.Follow(leftOf(owner), known, 0) // even if there are none, so that they are not resolved again
 	}
 	if group != nil {
 		group.Cancel(errLeftOver)
@@ -216,13 +215,13 @@ func (r *Leftovers) cancel(
 		return false, writePause, nil
 	}
 	for _, o := range failures(all) {
-		r.Log.Info("an operation that nobody waits for has ended", owner.Kind, owner.Name, "plugin", o.Action, "item",
-			o.Item.String(), "operation", o.ID, "end", o.Error)
+		r.Log.Info("an operation for which no backup or restore waits has ended", owner.Kind, owner.Name,
+			"plugin", o.Action, "item", o.Item.String(), "operation", o.ID, "end", o.Error)
 	}
 	return true, 0, nil
 }
 
-// resolve returns the operations to cancel. It asks for the ids that are not known.
+// resolve returns the operations to cancel. It asks plugins for the unknown IDs.
 func (r *Leftovers) resolve(
 	ctx context.Context, owner *operation.Owner, left []operation.Recorded,
 ) ([]operation.Operation, error) {
@@ -234,7 +233,7 @@ func (r *Leftovers) resolve(
 			case err != nil && r.mayAskAgain(owner, err):
 				return nil, fmt.Errorf("ask for the operation that may have been started for %s: %w", l.Item, err)
 			case err != nil:
-				r.Log.Warn("the plugin does not say whether it has started an operation; give it up", owner.Kind, owner.Name,
+				r.Log.Warn("the plugin does not report whether it has started an operation; giving up", owner.Kind, owner.Name,
 					"plugin", l.Action, "item", l.Item.String(), "error", err)
 				continue
 			}
@@ -248,15 +247,15 @@ func (r *Leftovers) resolve(
 	return all, nil
 }
 
-// leftOf returns the owner under which the monitor follows leftover operations, so that they stay apart from those that
-// are waited for.
+// leftOf returns the owner under which the monitor follows leftover operations. It separates them from the operations
+// for which the owner waits.
 func leftOf(owner *operation.Owner) *operation.Owner {
 	beside := *owner
 	beside.UID = owner.UID + "/left"
 	return &beside
 }
 
-// patience is how long a plugin is asked again whether it has started an operation, while it cannot answer.
+// patience is how long a plugin that cannot answer is asked whether it has started an operation.
 const patience = time.Hour
 
 // mayAskAgain reports whether the plugin may answer later: it has not refused to, and patience is not over.

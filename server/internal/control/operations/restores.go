@@ -16,10 +16,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
-// Restores takes restores from WaitingForPluginOperations to Finalizing when all their operations have ended.
+// Restores moves restores from WaitingForPluginOperations to Finalizing when all their operations have ended.
 type Restores struct{ *Common }
 
-// Reconcile looks after one restore that waits. What it does can be repeated.
+// Reconcile processes one waiting restore. It can be repeated.
 func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var restore velerov1.Restore
 	if err := r.Get(ctx, req.NamespacedName, &restore); err != nil {

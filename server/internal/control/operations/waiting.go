@@ -28,14 +28,14 @@ import (
 )
 
 const (
-	// writePause is the least time between two writes about the same backup or restore, except for the last one.
+	// writePause is the shortest time between two writes about the same backup or restore, except for the last one.
 	writePause = time.Second
 
-	// progressPause is the least time between two writes while operations make progress and none ends.
+	// progressPause is the shortest time between two writes while operations make progress and none ends.
 	progressPause = 30 * time.Second
 )
 
-// Common is what the controllers of backups and restores that wait for operations share.
+// Common has the common parts of the controllers of backups and restores that wait for operations.
 type Common struct {
 	*run.Cluster
 	Stores   run.Stores
@@ -44,8 +44,9 @@ type Common struct {
 	Events   events.EventRecorder // nil for none
 	Metrics  *metrics.Metrics
 	Logs     *run.Logs
-	SpoolDir string // for temporary files; empty means that of the system
-	// StoreOutage is how long what has ended waits for an object store that answers but refuses its files.
+	SpoolDir string // for temporary files; empty means the directory of the system
+	// StoreOutage is how long the end of a backup or restore waits for an object store that answers but refuses its
+	// files.
 	StoreOutage time.Duration
 	Log         hclog.Logger
 	Now         func() time.Time
@@ -54,7 +55,7 @@ type Common struct {
 	written map[types.UID]written
 }
 
-// written says what was last written about a backup or restore.
+// written records the last write about a backup or restore.
 type written struct {
 	at       time.Time
 	counts   operation.Counts
@@ -68,7 +69,7 @@ type files struct {
 	operations, results       velerov1.DownloadTargetKind
 	putOperations, putResults func(ctx context.Context, name string, content io.ReadSeeker) error
 	appendLog                 func(ctx context.Context, name, dir string, lines io.ReadSeeker) error
-	// removes what was stored after the backup or restore was deleted
+	// removes the files that were stored after the backup or restore was deleted
 	remove func(ctx context.Context) error
 }
 
@@ -79,13 +80,13 @@ type waiting struct {
 	timeout time.Duration
 	files   files
 	counted operation.Counts // in the status
-	// unrecorded is set for a backup that another kind of server has run: the namespaces of its operations are not
-	// recorded.
+	// unrecorded is set for a backup that another kind of server has run: it has no record of the namespaces of its
+	// operations.
 	unrecorded bool
 }
 
-// wait looks at the operations and stores what has changed. setCounts writes how many have ended; end moves the backup
-// or restore on when all have, with the number of errors.
+// wait checks the operations and stores the changes. setCounts writes how many have ended; when all have ended, end
+// moves the backup or restore on, with the number of errors.
 func (c *Common) wait(
 	ctx context.Context, w *waiting, setCounts func(context.Context, []operation.Operation) error,
 	end func(ctx context.Context, all []operation.Operation, errs int) error,
@@ -130,7 +131,7 @@ func (c *Common) wait(
 	return ctrl.Result{}, end(ctx, all, len(failures(all)))
 }
 
-// explain writes to the object why it could not be looked after, or removes that.
+// explain writes to the object why it could not be processed, or removes that.
 func (c *Common) explain(ctx context.Context, object client.Object, err error) error {
 	if err == nil {
 		return c.Unnote(ctx, object)
@@ -138,7 +139,7 @@ func (c *Common) explain(ctx context.Context, object client.Object, err error) e
 	return errors.Join(err, client.IgnoreNotFound(c.Note(ctx, object, "its operations to be looked after", err, c.Now())))
 }
 
-// follow lets the monitor follow the operations, from the first call on, and cancels them if that is requested.
+// follow adds the operations to the monitor in the first call, and cancels them if that is requested.
 func (c *Common) follow(ctx context.Context, w *waiting) (*operation.Group, error) {
 	group := c.Monitor.Group(w.owner.UID)
 	if group == nil {
@@ -157,8 +158,8 @@ func (c *Common) follow(ctx context.Context, w *waiting) (*operation.Group, erro
 // errUnknown means that there is no record of the operations that a backup or restore waits for.
 var errUnknown = errors.New("the record of its asynchronous operations is lost")
 
-// load returns the operations of a backup or restore: those in its file. If the file is missing or damaged, load
-// returns those in the journal. Operations that another kind of server has started get a journal. The error is
+// load returns the operations of a backup or restore from its file. If the file is missing or damaged, load returns
+// the operations in the journal. Operations that another kind of server has started get a journal. The error is
 // errUnknown if there is neither.
 func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, error) {
 	journal, err := c.Journals.Load(ctx, w.owner.UID)
@@ -178,7 +179,7 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	}
 	if want := w.object.GetAnnotations()[velerov1.OperationsAnnotation]; err == nil && want != "" &&
 		want != operation.Digest(all) {
-		all, err = nil, errors.New("somebody else than the server has written it to the bucket")
+		all, err = nil, errors.New("it was not written to the bucket by the server")
 	}
 	if err != nil {
 		c.Log.Error("the file of the operations cannot be used as it is", w.owner.Kind, w.owner.Name, "error", err, "journal",
@@ -199,8 +200,8 @@ func (c *Common) load(ctx context.Context, w *waiting) ([]operation.Operation, e
 	return all, nil
 }
 
-// beyond returns the starts whose operations are not in all. A start in doubt is not one of them if all has an
-// operation of its action for its item.
+// beyond returns the starts whose operations are not in all. A start in doubt counts as known if all has an operation
+// of its action for its item.
 func beyond(all []operation.Operation, starts []operation.Recorded) []operation.Recorded {
 	type key struct{ action, item, id string }
 	known := map[key]bool{}
@@ -216,7 +217,8 @@ func beyond(all []operation.Operation, starts []operation.Recorded) []operation.
 // adopters is how many operations are recorded at once; they share writes.
 const adopters = 64
 
-// adopt records the open operations of another kind of server, so that they are found if their owner is deleted.
+// adopt records the open operations that another kind of server has started, so that they are found if their owner is
+// deleted.
 func (c *Common) adopt(ctx context.Context, owner *operation.Owner, all []operation.Operation) error {
 	journal := c.Journals.New(owner)
 	group, ctx := errgroup.WithContext(ctx)
@@ -229,9 +231,8 @@ func (c *Common) adopt(ctx context.Context, owner *operation.Owner, all []operat
 	return group.Wait()
 }
 
-// report stores what has changed since the last call, if the pauses allow it: the file of the operations, and by
-// setCounts the status. It returns the current operations, and when to call again, 0 if only an event leads to the next
-// call.
+// report stores the changes since the last call, if the pauses allow it: the file of the operations, and by setCounts
+// the status. It returns the current operations, and the time until the next call, or 0 if only an event leads to it.
 func (c *Common) report(
 	ctx context.Context, w *waiting, group *operation.Group, setCounts func(context.Context, []operation.Operation) error,
 ) ([]operation.Operation, time.Duration, error) {
@@ -277,7 +278,7 @@ func (c *Common) remember(uid types.UID, done written) {
 	c.written[uid] = done
 }
 
-// forget drops what is known of a backup or restore that does not wait any more.
+// forget drops the records of a backup or restore that no longer waits.
 func (c *Common) forget(uid types.UID) {
 	c.Monitor.Forget(uid)
 	c.mu.Lock()
@@ -285,8 +286,8 @@ func (c *Common) forget(uid types.UID) {
 	delete(c.written, uid)
 }
 
-// addFailures adds the errors of failed operations, and more, to the results of the run, where people look for errors.
-// It adds none twice, so that it can be repeated.
+// addFailures adds the errors of failed operations, and more, to the results of the run. It adds none twice, so that
+// it can be repeated.
 func (c *Common) addFailures(ctx context.Context, w *waiting, all []operation.Operation, more ...string) error {
 	if len(failures(all)) == 0 && len(more) == 0 {
 		return nil
@@ -312,7 +313,7 @@ func (c *Common) addFailures(ctx context.Context, w *waiting, all []operation.Op
 }
 
 // put stores a file of the backup or restore. The other files may be deleted with the custom resource meanwhile: then
-// put removes this one again and returns run.ErrNotFound.
+// put removes this file again and returns run.ErrNotFound.
 func put[T any](
 	ctx context.Context, c *Common, w *waiting, to func(context.Context, string, io.ReadSeeker) error, content T,
 ) error {
@@ -322,8 +323,8 @@ func put[T any](
 	return c.mustExist(ctx, w)
 }
 
-// storeLate adds what was logged since the log was stored, if that is due, and returns when to call again, 0 if nothing
-// waits. Those lines of which the server is killed before are in its own log only.
+// storeLate adds the lines that were logged since the log was stored, if that is due, and returns the time until the
+// next call, or 0 if no line waits. If the server is killed before, these lines are in its own log only.
 func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (again time.Duration, err error) {
 	due := late.Due()
 	switch wait := due.Sub(c.Now()); {
@@ -340,7 +341,7 @@ func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (
 	return 0, c.mustExist(ctx, w)
 }
 
-// mustExist is called after a file was stored. If the other files were deleted meanwhile, it removes that one and
+// mustExist is called after a file was stored. If the other files were deleted meanwhile, it removes that file and
 // returns run.ErrNotFound.
 func (c *Common) mustExist(ctx context.Context, w *waiting) error {
 	switch deleted, err := c.isDeleted(ctx, w); {
@@ -356,7 +357,7 @@ func (c *Common) mustExist(ctx context.Context, w *waiting) error {
 }
 
 // isDeleted reports whether the files of a backup or restore are being deleted, or were. The files of a restore are
-// deleted while its finalizer keeps it.
+// deleted while its finalizer still exists.
 func (c *Common) isDeleted(ctx context.Context, w *waiting) (bool, error) {
 	now, ok := w.object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -370,7 +371,7 @@ func (c *Common) isDeleted(ctx context.Context, w *waiting) (bool, error) {
 	}
 	same := now.GetUID() == w.owner.UID
 	if w.owner.Kind == operation.OfRestore {
-		return same && now.GetDeletionTimestamp() != nil, nil // the files of another one of that name stay
+		return same && now.GetDeletionTimestamp() != nil, nil // another object of that name keeps its files
 	}
 	return !same, nil
 }
@@ -385,7 +386,7 @@ func failures(all []operation.Operation) []*operation.Operation {
 	return failed
 }
 
-// Notice records an event for people who watch the backup or restore of an operation.
+// Notice records an event for the backup or restore of an operation.
 func (c *Common) Notice(notice operation.Notice) {
 	owner := notice.Owner
 	meta := metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID}
@@ -396,7 +397,7 @@ func (c *Common) Notice(notice operation.Notice) {
 	}
 }
 
-// trouble records an event for people who watch the backup or restore.
+// trouble records a warning event for the backup or restore.
 func (c *Common) trouble(object client.Object, reason, text string) {
 	run.Warn(c.Events, object, reason, "Wait", text)
 }

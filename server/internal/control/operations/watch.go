@@ -22,7 +22,7 @@ import (
 // requests is the work queue of a controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Wakes passes on to the controllers that operations have ended. Wake must not be called before the controllers have
+// Wakes notifies the controllers that operations have ended. Wake must not be called before the controllers have
 // started.
 type Wakes struct {
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ func (w *Wakes) From(kind string) source.Source {
 	})
 }
 
-// Wake requests a look at an owner of operations. It does not block.
+// Wake requests a reconciliation of an owner of operations. It does not block.
 func (w *Wakes) Wake(owner *operation.Owner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *Wakes) Wake(owner *operation.Owner) {
 	}
 }
 
-// Setup adds the watches of the controller to b: of journals, and of the backups and restores that they belong to.
+// Setup adds the watches of the controller to b: of journals, and of the backups and restores to which they belong.
 func (r *Leftovers) Setup(b *ctrl.Builder) *ctrl.Builder {
 	phaseOfBackup := func(object client.Object) string {
 		b, ok := object.(*velerov1.Backup)
@@ -77,8 +77,8 @@ func (r *Leftovers) Setup(b *ctrl.Builder) *ctrl.Builder {
 		})).Watches(&velerov1.Backup{}, onPhase(phaseOfBackup)).Watches(&velerov1.Restore{}, onPhase(phaseOfRestore))
 }
 
-// onPhase requests a look at the journal of a backup or restore that has left its run, or was deleted. phase returns ""
-// for one that has not.
+// onPhase requests a reconciliation of the journal of a backup or restore whose run has ended, or that was deleted.
+// phase returns "" for one whose run has not ended.
 func onPhase(phase func(client.Object) string) handler.EventHandler {
 	look := func(object client.Object, pending requests) {
 		pending.Add(ctrl.Request{NamespacedName: client.ObjectKey{Name: string(object.GetUID())}})
@@ -100,14 +100,14 @@ func onPhase(phase func(client.Object) string) handler.EventHandler {
 	}
 }
 
-// journalMetadata returns an object for the metadata of a ConfigMap, which is all that is watched of a journal.
+// journalMetadata returns an object for the metadata of a ConfigMap. Nothing else of a journal is watched.
 func journalMetadata() *metav1.PartialObjectMetadata {
 	page := new(metav1.PartialObjectMetadata)
 	page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	return page
 }
 
-// hasJournal reports whether the cache knows a journal with this UID. It may know it late: then an event follows.
+// hasJournal reports whether a journal with this UID is in the cache. If it comes late, an event follows.
 func (r *Leftovers) hasJournal(ctx context.Context, uid string) (bool, error) {
 	var pages metav1.PartialObjectMetadataList
 	pages.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))

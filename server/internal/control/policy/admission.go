@@ -9,13 +9,14 @@ import (
 )
 
 // Admission decides which queued backups may start. It is safe for concurrent use, but decisions about one queue must
-// be asked for and carried out one after the other.
+// be made and carried out one after the other.
 type Admission struct{ policy *policy }
 
-// Decide asks the policy in force about a snapshot, whose Config is filled in. The decision follows all rules of
-// queueadmission.Policy, whichever plugin made it. If nothing is queued, no plugin is asked.
+// Decide asks the policy in force about a snapshot, and fills in its Config. The decision follows all rules of
+// queueadmission.Policy, whichever plugin made it. If nothing is queued, no plugin is called.
 //
-// Otherwise the error is a *HeldError, whose text is meant for the users who wait, or that of ctx when it has ended.
+// Otherwise the error is a *HeldError, whose text is meant for the waiting users, or the error of ctx when it has
+// ended.
 func (a *Admission) Decide(
 	ctx context.Context, snapshot *queueadmission.Snapshot,
 ) (Outcome[*queueadmission.Decision], error) {
@@ -33,5 +34,5 @@ func (a *Admission) Decide(
 	})
 }
 
-// Status returns how the policy works.
+// Status returns the state of the policy.
 func (a *Admission) Status() serverreport.Policy { return a.policy.status() }

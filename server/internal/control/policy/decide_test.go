@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// queue returns a snapshot with one free slot and three backups that wait for it.
+// queue returns a snapshot with one free slot and three waiting backups.
 func queue() *queueadmission.Snapshot {
 	return &queueadmission.Snapshot{Input: queueadmission.Input{Now: noon(), Limit: 1,
 		Queued: []queueadmission.Backup{{Name: "a"}, {Name: "b"}, {Name: "c"}}}}
@@ -170,7 +170,7 @@ func TestFailureIsLoggedOncePerChangeAndCountedEachTime(t *testing.T) {
 	require.Zero(t, s.count(t, "cleat_policy_failing", "QueueAdmission", "example.io/policy"))
 }
 
-// install writes the plugin into the directory, as a file with different content each time.
+// install writes the plugin into the directory, each time as a file with different content.
 func (s *site) install(t *testing.T) {
 	t.Helper()
 	binary, err := buildPolicy()
@@ -201,7 +201,7 @@ func TestReplacedPluginMustAcceptConfig(t *testing.T) {
 	require.ErrorContains(t, err, "cleat.yaml:5: backups.admission.config.do: unknown key; known are action")
 	require.Equal(t, ReasonConfigRefused, s.Admission.Status().Reason)
 
-	// The framework accepts this schema, but the server does not: there is no such type.
+	// The framework accepts this schema, but the server does not: the type does not exist.
 	require.NoError(t, os.WriteFile(s.schema, []byte(`{"properties": {"other": {"type": "objekt"}}}`), 0o600))
 	s.install(t)
 	require.NoError(t, ask())

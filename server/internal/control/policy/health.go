@@ -12,14 +12,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Why a policy failed.
+// The reasons why a policy failed.
 const (
-	ReasonUnavailable   = "PluginUnavailable" // it is not there, quarantined, or of another kind
-	ReasonConfigRefused = "ConfigRefused"     // it was replaced by one that does not take the config
+	ReasonUnavailable   = "PluginUnavailable" // it does not exist, is quarantined, or has another kind
+	ReasonConfigRefused = "ConfigRefused"     // its replacement does not accept the config
 	ReasonOverdue       = "Overdue"           // it did not answer in time, or takes items too slowly
 	ReasonDied          = "Died"              // its process ended
-	ReasonOutOfService  = "OutOfService"      // its process ended so often that it is left alone for a while
-	ReasonInvalidReply  = "InvalidReply"      // it answered against the rules of its kind
+	ReasonOutOfService  = "OutOfService"      // its process ended so often that it is not called for a while
+	ReasonInvalidReply  = "InvalidReply"      // its reply violates the rules of its kind
 	ReasonNotKept       = "NotKept"           // a file that it wrote could not be stored
 	ReasonFailed        = "Failed"            // it answered with an error
 )
@@ -48,7 +48,7 @@ func ReasonOf(err error) string {
 	}
 }
 
-// health remembers how a policy works, and logs it when that changes.
+// health records the state of a policy, and logs its changes.
 type health struct {
 	log    hclog.Logger
 	counts *metrics
@@ -69,7 +69,7 @@ func (h *health) now() serverreport.Policy {
 	return h.status
 }
 
-// report notes how a call ended, and which plugin decided, and returns the status after it. A change of the reason is
+// report records how a call ended, and which plugin decided, and returns the new status. A change of the reason is
 // logged.
 func (h *health) report(err error, decides string) serverreport.Policy {
 	h.mu.Lock()

@@ -18,8 +18,8 @@ import (
 	backupqueue "github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 
-// TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject has cleat.dev/item-overlap decide about random backups of a
-// small cluster, and asks the server's own filters which objects and volumes each would take.
+// TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject calls cleat.dev/item-overlap for random backups of a small
+// cluster, and compares with the objects and volumes that the server's own filters select for each.
 func TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject(t *testing.T) {
 	t.Parallel()
 	const seed, rounds, limit = 11, 600, 4
@@ -69,7 +69,7 @@ func specOf(backups []*velerov1.Backup, name string) *velerov1.BackupSpec {
 	return &backups[at].Spec
 }
 
-// randomSpec returns a spec with few filters, in all the forms that users write.
+// randomSpec returns a spec with few filters, in all forms in use.
 func randomSpec(random *rand.Rand) velerov1.BackupSpec {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
 	some := func(most int, from ...string) (names []string) {
@@ -156,7 +156,8 @@ func newModelCluster() *modelCluster {
 	}
 }
 
-// takes returns the objects and volumes that a backup takes, without the namespaces. An invalid backup takes none.
+// takes returns the objects and volumes that a backup includes, without the namespaces. An invalid backup includes
+// none.
 func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string]bool {
 	t.Helper()
 	namespaces, err := filter.NewNamespaces(spec.IncludedNamespaces, spec.ExcludedNamespaces, c.namespaces)
@@ -200,7 +201,7 @@ func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string
 					taken[fmt.Sprintf("%s %s/%s", gr, namespace, name)] = true
 					var claims []string
 					switch gr {
-					case "pods": // each uses a claim of its own and one that all share
+					case "pods": // each uses a claim of its own, and one that they all share
 						claims = []string{name, "bare"}
 					case "persistentvolumeclaims":
 						claims = []string{name}

@@ -62,14 +62,14 @@ type site struct {
 	*Policies
 	host    *pluginhost.Host
 	dir     string
-	schema  string // a file with the schema that the plugin announces when it starts
+	schema  string // a file with the schema that the plugin announces at its start
 	log     *lines
 	metrics *prometheus.Registry
 
 	installed int // how often the binary was replaced
 }
 
-// writeProgram writes a file that can be started at once: no process that is forked meanwhile inherits it open for
+// writeProgram writes a program that can be started at once: no process that is forked meanwhile inherits it open for
 // writing.
 func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
@@ -78,8 +78,8 @@ func writeProgram(t *testing.T, path string, content []byte) {
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
 }
 
-// newSite returns a site whose plugin directory has the binary "policy", and a binary that does not start if the config
-// names it.
+// newSite returns a site whose plugin directory has the binary "policy" and, if the config names it, a binary that
+// does not start.
 func newSite(t *testing.T, file string) *site {
 	t.Helper()
 	binary, err := buildPolicy()
@@ -88,7 +88,7 @@ func newSite(t *testing.T, file string) *site {
 	require.NoError(t, err)
 	s := &site{dir: dir, schema: filepath.Join(t.TempDir(), "schema"), log: &lines{}, metrics: prometheus.NewRegistry()}
 	require.NoError(t, os.Link(binary, s.binary()))
-	if strings.Contains(file, "example.io/broken") { // it is started often before it is given up
+	if strings.Contains(file, "example.io/broken") { // several starts are attempted
 		writeProgram(t, filepath.Join(dir, "broken"), []byte("#!/bin/sh\nexit 1\n"))
 	}
 	log := hclog.New(&hclog.LoggerOptions{Output: s.log, DisableTime: true})
@@ -110,7 +110,7 @@ func (s *site) binary() string { return filepath.Join(s.dir, "policy") }
 
 func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// count returns the value of the metric with these labels.
+// count returns the value of the metric with labels.
 func (s *site) count(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := s.metrics.Gather()

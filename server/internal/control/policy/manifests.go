@@ -12,11 +12,11 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// Manifests has the configured writers describe backups. It is safe for concurrent use.
+// Manifests calls the configured writers to describe backups. It is safe for concurrent use.
 type Manifests struct{ writers []*policy }
 
-// Keep keeps what a writer writes until Manifest.Store. It is called for several writers at the same time, which may
-// give their artifacts the same name. The rest is as with manifestwriter.Keep.
+// Keep stores what a writer writes until Manifest.Store. It is called for several writers at the same time, and they
+// may give their artifacts the same name. Otherwise see manifestwriter.Keep.
 type Keep func(artifact Artifact, content io.Reader) error
 
 // Artifact is a file that a writer wrote.
@@ -25,10 +25,10 @@ type Artifact struct {
 	Name   string
 }
 
-// Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's
-// log and stay the same even if their files are replaced. Each works at its own pace; one that fails is left out from
-// then on, and Store reports it. The caller must call Finish or Abort before it closes session. The end of ctx aborts
-// the manifest.
+// Begin starts all writers for one backup, which is JSON. They run in session, so that they log to the backup's log
+// and stay the same even if their files are replaced. The writers do not wait for each other; a failed one gets no
+// more items, and Store reports it. The caller must call Finish or Abort before it closes session. The end of ctx
+// aborts the manifest.
 func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, backup []byte, keep Keep) *Manifest {
 	manifest := &Manifest{ctx: ctx}
 	for _, p := range m.writers {
@@ -40,7 +40,7 @@ func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, back
 // Any reports whether there are writers.
 func (m *Manifests) Any() bool { return len(m.writers) > 0 }
 
-// Status returns how each writer works.
+// Status returns the state of each writer.
 func (m *Manifests) Status() []serverreport.Policy {
 	var all []serverreport.Policy
 	for _, p := range m.writers {
@@ -51,14 +51,14 @@ func (m *Manifests) Status() []serverreport.Policy {
 
 // Manifest is the description of one backup that is being written. Its methods are not called concurrently.
 type Manifest struct {
-	ctx     context.Context //nolint:containedctx // what Begin was called with ends it
+	ctx     context.Context //nolint:containedctx // the context of Begin ends it
 	writers []*writing      // in the order of the configuration
 	ended   bool
 }
 
-// Add passes an item to the writers when it is written to the archive, with its JSON to those that read it. The caller
-// must not change the item any more. Add keeps nothing of object. It waits for a writer that has too many items to
-// take, as long as its deadline in all.
+// Add passes an item to the writers when it is written to the archive, with its JSON for the writers that read it. The
+// caller must not change the item any more. Add does not retain object. If a writer has too many waiting items, Add
+// waits for it, in total for its deadline.
 func (m *Manifest) Add(item *manifestwriter.Item, object []byte) {
 	var whole *manifestwriter.Item
 	for _, w := range m.writers {
@@ -75,7 +75,7 @@ func (m *Manifest) Add(item *manifestwriter.Item, object []byte) {
 	}
 }
 
-// Finish is called when there are no more items. It waits until all writers have ended.
+// Finish ends the items. It waits until all writers have ended.
 func (m *Manifest) Finish() {
 	m.ended = true
 	for _, w := range m.writers {
@@ -86,7 +86,7 @@ func (m *Manifest) Finish() {
 	}
 }
 
-// Abort gives the manifest up, and waits until all writers have ended. After Finish it does nothing.
+// Abort aborts the manifest, and waits until all writers have ended. After Finish it does nothing.
 func (m *Manifest) Abort() {
 	if m.ended {
 		return
@@ -99,9 +99,9 @@ func (m *Manifest) Abort() {
 
 var errAborted = errors.New("the backup was given up")
 
-// Store is called after Finish. It calls put with the artifacts of each writer that did well, which stores them. Of two
-// writers with an artifact of the same name, the one that the configuration names first keeps it. Store returns the
-// failures as they are to appear in the backup.
+// Store is called after Finish. It calls put for each successful writer with its artifacts. If two writers have an
+// artifact of the same name, the first in the configuration gets it. Store returns the failures for the results of the
+// backup.
 func (m *Manifest) Store(put func(artifacts []Artifact) error) (warnings, errs []error) {
 	claimed := map[string]string{} // writer by artifact
 	for _, w := range m.writers {
@@ -120,7 +120,7 @@ func (m *Manifest) Store(put func(artifacts []Artifact) error) (warnings, errs [
 		default:
 			warnings = append(warnings, w.err)
 		}
-		if w.err == nil || m.ctx.Err() == nil { // that the backup was given up says nothing about a writer
+		if w.err == nil || m.ctx.Err() == nil { // if the backup was aborted, the error is not the writer's
 			w.policy.health.report(w.err, w.policy.settings.Plugin)
 		}
 	}

@@ -52,7 +52,7 @@ func (s *site) session(t *testing.T) *pluginhost.Session {
 
 var nightly = []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","namespace":"velero"}}`)
 
-// describe lets the writers describe a backup with two items.
+// describe calls the writers for a backup with two items.
 func (s *site) describe(t *testing.T, keep Keep) *Manifest {
 	t.Helper()
 	manifest := s.Manifests.Begin(t.Context(), s.session(t), nightly, keep)
@@ -156,7 +156,7 @@ func TestFirstWriterInConfigurationKeepsArtifactName(t *testing.T) {
 		"the built-in one first": {"  " + itemList + other, list, policy},
 		"the built-in one last":  {other + "  " + itemList, policy, list},
 	} {
-		for _, slow := range []Artifact{test.first, test.second} { // whoever of them is stored last
+		for _, slow := range []Artifact{test.first, test.second} { // whichever is stored last
 			t.Run(name+", slow "+slow.Writer, func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, "backups:\n  manifestWriters:\n"+test.config)
@@ -217,8 +217,8 @@ func TestArtifactThatIsNotKeptOrStoredIsAFailure(t *testing.T) {
 	}
 }
 
-// TestWriterThatTakesNoItemsDoesNotHoldTheBackup has a writer that hangs before its first item, and more items than its
-// queue holds.
+// TestWriterThatTakesNoItemsDoesNotHoldTheBackup has a writer that hangs before its first item, and more items than
+// fit into its queue.
 func TestWriterThatTakesNoItemsDoesNotHoldTheBackup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+
@@ -240,7 +240,7 @@ func TestWriterThatTakesNoItemsDoesNotHoldTheBackup(t *testing.T) {
 	require.Equal(t, many, strings.Count(kept.kept[kept.stored[0]], "\n"))
 }
 
-// TestSlowWriterIsLeftOutWhenTheBackupHasWaitedForItsDeadline checks it where each item makes progress.
+// TestSlowWriterIsLeftOutWhenTheBackupHasWaitedForItsDeadline has a writer that makes progress with each item.
 func TestSlowWriterIsLeftOutWhenTheBackupHasWaitedForItsDeadline(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -6,7 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
-// metrics count what becomes of policies.
+// metrics count the failures of policies, and report the policies that fail now.
 type metrics struct {
 	failures *prometheus.CounterVec
 	broken   *prometheus.GaugeVec

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// maxQueued is how many bytes of items may wait for one writer.
+	// maxQueued is the maximum size in bytes of the items that wait for one writer.
 	maxQueued = 16 << 20
-	// itemOverhead is what an item counts beside its texts. It bounds the number of items.
+	// itemOverhead is added to the size of each item's texts. It bounds the number of items.
 	itemOverhead = 1 << 10
-	// A batch, which is one message to the writer, is full with so many items or bytes. A message to a process costs more
-	// than an item.
+	// A batch, which is one message to the writer, is full with this number of items or bytes. A message to a process
+	// costs more than an item.
 	batchItems = 64
 	batchBytes = 256 << 10
 )
 
-// batch are items that the writer gets in one message.
+// batch holds the items of one message to the writer.
 type batch struct {
 	items []*manifestwriter.Item
 	size  int64
 }
 
-// pending are the items that a writer has yet to take. One goroutine adds items, another one takes them.
+// pending holds the items that wait for a writer. One goroutine adds items, another one takes them.
 type pending struct {
 	ctx      context.Context //nolint:containedctx // of the writer; its end makes add drop items
 	cancel   context.CancelCauseFunc
 	waiting  chan batch
 	next     batch // not full yet
 	space    *semaphore.Weighted
-	patience time.Duration // how long add waits for space in all
-	left     time.Duration // of it
+	patience time.Duration // how long add waits for space in total
+	left     time.Duration // of patience
 }
 
 func newPending(ctx context.Context, cancel context.CancelCauseFunc, patience time.Duration) *pending {
@@ -45,19 +45,19 @@ func newPending(ctx context.Context, cancel context.CancelCauseFunc, patience ti
 	}
 }
 
-// tooSlowError says that a writer has made the backup wait for too long.
+// tooSlowError is the failure of a writer for which the backup has waited too long.
 type tooSlowError struct{ limit time.Duration }
 
 func (e *tooSlowError) Error() string {
 	return fmt.Sprintf("it takes items so slowly that the backup has waited for it for %s in all, its deadline", e.limit)
 }
 
-// add adds an item. If there is no space, it waits for the writer. Once it has waited for too long in all, it ends the
-// writer.
+// add adds an item. If there is no space, it waits for the writer. When the total of these waits is too long, it ends
+// the writer.
 func (p *pending) add(item *manifestwriter.Item) {
 	size := sizeOf(item)
 	if p.ctx.Err() == nil && !p.space.TryAcquire(size) {
-		p.flush() // what it has is part of what there is no space for
+		p.flush() // the items of the next batch take space, too
 		began := time.Now()
 		ctx, cancel := context.WithTimeoutCause(p.ctx, p.left, &tooSlowError{p.patience})
 		err := p.space.Acquire(ctx, size)
@@ -75,15 +75,15 @@ func (p *pending) add(item *manifestwriter.Item) {
 	}
 }
 
-// flush hands the next batch to the writer.
+// flush passes the next batch to the writer.
 func (p *pending) flush() {
 	if p.ctx.Err() == nil && len(p.next.items) > 0 {
-		p.waiting <- p.next // there is room: the space has bounded the number of items
+		p.waiting <- p.next // never blocks: the space bounds the number of items
 	}
 	p.next = batch{}
 }
 
-// batches yields the items until close was called.
+// batches yields batches of items until close is called.
 func (p *pending) batches(yield func([]*manifestwriter.Item) bool) {
 	for next := range p.waiting {
 		if !yield(next.items) {
@@ -93,13 +93,13 @@ func (p *pending) batches(yield func([]*manifestwriter.Item) bool) {
 	}
 }
 
-// close is called when there are no more items.
+// close ends the items.
 func (p *pending) close() {
 	p.flush()
 	close(p.waiting)
 }
 
-// sizeOf returns about how many bytes an item has in memory.
+// sizeOf returns the approximate size in memory of an item, in bytes.
 func sizeOf(item *manifestwriter.Item) int64 {
 	size := itemOverhead + len(item.Object)
 	for _, texts := range []map[string]string{item.Labels, item.Annotations} {

@@ -14,17 +14,17 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// What holds where the configuration says nothing.
+// Defaults of the configuration.
 const (
 	DecisionDeadline = 10 * time.Second
 	ManifestDeadline = 10 * time.Minute // without progress
 )
 
-// Deps is what the policies need. All but Metrics is required.
+// Deps are the dependencies of the policies. All except Metrics are required.
 type Deps struct {
 	Host    *pluginhost.Host
 	Log     hclog.Logger
-	Metrics prometheus.Registerer // gets what begins with "cleat_policy_"; nil: none
+	Metrics prometheus.Registerer // gets the metrics cleat_policy_*; nil for none
 	Now     func() time.Time
 }
 
@@ -33,10 +33,10 @@ type Policies struct {
 	Admission *Admission
 	Soothing  *Soothing
 	Manifests *Manifests
-	DryRuns   *Manifests // the manifests of dry runs
+	DryRuns   *Manifests // for the manifests of dry runs
 }
 
-// Plugins returns the names of the plugins that the policies of a file ask, by kind.
+// Plugins returns the names of the plugins that the policies of a file name, by kind.
 func Plugins(file *config.File) map[string][]string {
 	plugins := map[string][]string{}
 	add := func(kind, builtIn string, settings config.Policy) {
@@ -62,8 +62,8 @@ func manifestWriters(file *config.File) []config.ManifestWriter {
 	return file.Backups.ManifestWriters
 }
 
-// dryRunWriter returns the manifest writer of dry runs, which always have a manifest: the default one, or the first one
-// that is configured if the default one is disabled.
+// dryRunWriter returns the manifest writer of dry runs, which always have a manifest: the default one, or the first
+// configured one if the default is disabled.
 func dryRunWriter(file *config.File) config.ManifestWriter {
 	writer := config.ManifestWriter{Plugin: config.DefaultManifestWriter}
 	if len(file.Backups.ManifestWriters) > 0 && file.Plugins.Disables(writer.Plugin) {
@@ -77,8 +77,8 @@ func dryRunWriter(file *config.File) config.ManifestWriter {
 	return writer
 }
 
-// New returns the policies of a file. Each call finds out whether their plugins exist; a server has made sure of that
-// before it starts, see config.File.Check.
+// New returns the policies of a file. Their plugins are looked up in each call; a server checks them before it starts,
+// see config.File.Check.
 func New(file *config.File, deps Deps) (*Policies, error) {
 	counts, err := newMetrics(deps.Metrics)
 	if err != nil {
@@ -112,7 +112,7 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 	return p, nil
 }
 
-// Status returns how each policy works.
+// Status returns the state of each policy.
 func (p *Policies) Status() []serverreport.Policy {
 	all := []serverreport.Policy{p.Admission.Status(), p.Soothing.Status()}
 	return append(all, p.Manifests.Status()...)

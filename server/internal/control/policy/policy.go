@@ -21,34 +21,33 @@ import (
 type policy struct {
 	kind     string
 	settings config.Policy // all set
-	builtIn  string        // what may decide instead
+	builtIn  string        // the plugin that may decide instead
 	host     *pluginhost.Host
 	log      hclog.Logger
 	health   *health
 
 	mu      sync.Mutex
-	schema  []byte // that the config was last checked against
+	schema  []byte // against which the config was last checked
 	refused error  // the result of that check
 }
 
-// Outcome is a decision, and which plugin made it.
+// Outcome is a decision, and the plugin that made it.
 type Outcome[D any] struct {
 	Decision D
 	// By is the name of the plugin that decided.
 	By string
-	// Failure is why the built-in policy decided instead of the configured one; nil when it did not.
+	// Failure is why the built-in policy decided instead of the configured one; nil if it did not.
 	Failure error
 }
 
-// ErrHeld is found by errors.Is in the error of a decision that is not made because the plugin failed and its
-// failurePolicy is Hold. What waits for the decision goes on waiting; ask again when something changes, and after
-// RetryAfter.
+// ErrHeld is wrapped by the error of a decision that was not made because the plugin failed and its failurePolicy is
+// Hold. The objects of the decision continue to wait; ask again when something changes, and after RetryAfter.
 var ErrHeld = errors.New("held")
 
-// RetryAfter is when to ask again after ErrHeld.
+// RetryAfter is the time until the next attempt after ErrHeld.
 const RetryAfter = 10 * time.Second
 
-// HeldError is ErrHeld with an explanation for people.
+// HeldError is ErrHeld with an explanation for users.
 type HeldError struct {
 	Status serverreport.Policy
 	Cause  error
@@ -59,7 +58,7 @@ func (e *HeldError) Error() string {
 }
 
 // Is reports whether target is ErrHeld.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld } //nolint:errorlint // this is what errors.Is asks
+func (e *HeldError) Is(target error) bool { return target == ErrHeld } //nolint:errorlint // errors.Is calls this method
 
 // Unwrap returns the failure.
 func (e *HeldError) Unwrap() error { return e.Cause }
@@ -68,11 +67,11 @@ func (e *HeldError) Unwrap() error { return e.Cause }
 type question[H, D any] struct {
 	call string // its name on the wire
 	kind versioning.Kind[H]
-	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // asks it, handing over its config
+	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // calls the plugin with its config
 }
 
-// decide asks a policy. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing
-// about the plugin.
+// decide calls a policy. The error is a *HeldError, or the error of ctx when the caller has given up, which is not the
+// plugin's fault.
 func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome[D], error) {
 	call := func(name string, configured config.Object) (D, error) {
 		var none D
@@ -110,7 +109,7 @@ func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome
 	return Outcome[D]{}, &HeldError{Status: p.health.report(err, ""), Cause: cause}
 }
 
-// instead returns the plugin that decides when the configured one fails; empty when none does.
+// instead returns the plugin that decides when the configured one fails, or "" if there is none.
 func (p *policy) instead() string {
 	if p.settings.FailurePolicy == config.UseBuiltIn && p.settings.Plugin != p.builtIn {
 		return p.builtIn
@@ -118,8 +117,8 @@ func (p *policy) instead() string {
 	return ""
 }
 
-// status returns how the policy worked when it was last asked. If it worked, its plugin is looked up again, because it
-// may have been removed since.
+// status returns the state of the policy in the last call. If the call succeeded, the plugin is looked up again,
+// because it may have been removed since.
 func (p *policy) status() serverreport.Policy {
 	status := p.health.now()
 	if !status.Working() {
@@ -132,8 +131,8 @@ func (p *policy) status() serverreport.Policy {
 	return status
 }
 
-// find returns the entry of a plugin, and an error if it does not exist or does not take its config. lookup is that of
-// the host or of a session.
+// find returns the entry of a plugin, and an error if it does not exist or does not accept its config. lookup is the
+// method of the host or of a session.
 func (p *policy) find(
 	lookup func(kind, name string) (pluginhost.Entry, error), name string, configured config.Object,
 ) (pluginhost.Entry, error) {
@@ -147,7 +146,7 @@ func (p *policy) find(
 	return entry, err
 }
 
-// takes returns an error if the config does not match the schema. The result for the last schema is kept.
+// takes returns an error if the config does not match the schema. The result for the last schema is cached.
 func (p *policy) takes(schema []byte, configured config.Object) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +169,7 @@ func (p *policy) takes(schema []byte, configured config.Object) error {
 	return p.refused
 }
 
-// unavailableError says that a plugin does not exist, or is left out.
+// unavailableError is set if a plugin does not exist, or is left out.
 type unavailableError struct{ error }
 
 func (e *unavailableError) Unwrap() error { return e.error }
@@ -179,7 +178,7 @@ func unavailable(kind, name string, err error) error {
 	return &unavailableError{versioning.NewPlugin(kind, name).Wrap(err)}
 }
 
-// configError says that a plugin does not take its config any more.
+// configError is set if a plugin does not accept its config any more.
 type configError struct{ error }
 
 func (e *configError) Unwrap() error { return e.error }

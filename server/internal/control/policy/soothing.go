@@ -11,8 +11,8 @@ import (
 // Soothing decides whether a load may begin to prepare. It is safe for concurrent use.
 type Soothing struct{ policy *policy }
 
-// Admit asks the policy in force about one load; Config of the request is filled in. The error is a *HeldError, whose
-// text can be shown with the load, or that of ctx when it has ended; the load stays New.
+// Admit asks the policy in force about one load, and fills in Config of the request. The error is a *HeldError, whose
+// text can be shown with the load, or the error of ctx when it has ended; the load stays New.
 func (s *Soothing) Admit(ctx context.Context, request *loadsoothing.Request) (Outcome[*loadsoothing.Decision], error) {
 	return decide(ctx, s.policy, question[loadsoothing.Policy, *loadsoothing.Decision]{
 		call: "Admit",
@@ -25,5 +25,5 @@ func (s *Soothing) Admit(ctx context.Context, request *loadsoothing.Request) (Ou
 	})
 }
 
-// Status returns how the policy works.
+// Status returns the state of the policy.
 func (s *Soothing) Status() serverreport.Policy { return s.policy.status() }

@@ -17,18 +17,18 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// writing is one writer's part of a manifest. It has a goroutine of its own.
+// writing runs one writer for a manifest, in a goroutine of its own.
 type writing struct {
 	*pending
 	policy  *policy
 	session *pluginhost.Session
-	objects []string // the resources whose whole objects it gets
+	objects []string // the resources whose whole objects the writer gets
 	keep    Keep
 	ended   chan struct{} // closed when the writer has ended
 
 	// Set before ended is closed.
 	artifacts []Artifact
-	err       error // why it is left out
+	err       error // why the writer is left out
 }
 
 func beginWriting(ctx context.Context, p *policy, session *pluginhost.Session, backup []byte, keep Keep) *writing {
@@ -51,7 +51,7 @@ func beginWriting(ctx context.Context, p *policy, session *pluginhost.Session, b
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(w.err, cause) {
 			w.err = w.plugin().Wrap(cause)
 		}
-		cancel(nil) // nothing is added any more
+		cancel(nil) // no more items are added
 	}()
 	return w
 }
@@ -63,7 +63,7 @@ func (w *writing) gets(group, resource string) bool {
 	})
 }
 
-// write has the writer describe the items that are added.
+// write calls the writer to describe the added items.
 func (w *writing) write(ctx context.Context, backup []byte) error {
 	settings := w.policy.settings
 	writer, err := pluginhost.Named(w.session, kinds.ManifestWriter(), settings.Plugin)
@@ -100,13 +100,13 @@ func (w *writing) keepOne(name string, content io.Reader) error {
 	return nil
 }
 
-// notKeptError says that an artifact could not be stored.
+// notKeptError is the error of an artifact that could not be stored.
 type notKeptError struct{ error }
 
 func (e *notKeptError) Unwrap() error { return e.error }
 
-// claim gives the names of the artifacts to the writer. It returns an error if one belongs to a writer that the
-// configuration names earlier: which of two writers finishes first does not matter.
+// claim records the writer as the owner of the names of its artifacts. It returns an error if a name belongs to a
+// writer that is earlier in the configuration. The order in which the writers finish does not matter.
 func (w *writing) claim(claimed map[string]string) error {
 	for _, artifact := range w.artifacts {
 		if other, taken := claimed[artifact.Name]; taken {

@@ -23,13 +23,13 @@ import (
 const (
 	// urlLifetime is how long a URL is valid and its DownloadRequest is kept.
 	urlLifetime = 10 * time.Minute
-	// patience is how old a request becomes before it is answered with the reason why there is no URL. Until then the
-	// reason may go away: the backup may be new, or the API server restart.
+	// patience is the age at which a request is answered with the reason why there is no URL. Until then the reason
+	// may disappear: the backup may be new, or the API server may restart.
 	patience = 5 * time.Second
 )
 
-// Downloads answers DownloadRequests with signed URLs, with URLs of the server itself where an object store cannot
-// sign, or with the reason why there is none.
+// Downloads answers DownloadRequests with signed URLs, with URLs of the server itself if an object store cannot sign,
+// or with the reason why there is none.
 type Downloads struct {
 	*run.Cluster
 	Stores run.Stores
@@ -85,7 +85,8 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: urlLifetime}, nil
 }
 
-// address returns the URL of the target, or why the object store of its backup has none. An error may go away.
+// address returns the URL of the target, or the reason why the object store of its backup has none. An error may be
+// transient.
 func (r *Downloads) address(
 	ctx context.Context, request *velerov1.DownloadRequest, key *signing.Key, until time.Time,
 ) (string, error) {
@@ -110,7 +111,7 @@ func (r *Downloads) address(
 	if errors.Is(unsigned, versioning.ErrUnavailable) {
 		return "", unsigned
 	}
-	if unsigned == nil { // for the machine of the server, as that of a directory is
+	if unsigned == nil { // usable on the server's machine only, like the URL of a directory
 		return signed, nil
 	}
 	if found, err := objects.Exists(ctx, file); err == nil && !found {

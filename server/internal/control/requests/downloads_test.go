@@ -70,7 +70,7 @@ func newLibrary(t *testing.T, kind velerov1.DownloadTargetKind) *controllertest.
 	return c
 }
 
-// answered reconciles the request d once and returns what its URL is then.
+// answered reconciles the request d once and returns its URL.
 func answered(t *testing.T, c *controllertest.Cluster, r *Downloads) (string, error) {
 	t.Helper()
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
@@ -119,7 +119,7 @@ func TestDownloadRequestIsAnsweredAtOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(address, test.want), address)
 			if reason, _, unavailable := download.Reason(address); unavailable {
-				// Velero's client does this with any URL. It shows the error.
+				// Velero's client sends this request to any URL, and shows the error.
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 				require.NoError(t, err)
 				response, err := new(http.Client).Do(request)

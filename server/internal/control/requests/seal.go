@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
 )
 
-// proofAnnotation of a request is the proof that the server has answered it. Whoever makes a request can write a
-// status, but no proof: then the request is answered as if it had none.
+// proofAnnotation of a request is the proof that the server has answered it. The creator of a request can write a
+// status, but no proof: then the request is answered as if it had no status.
 const proofAnnotation = "cleat.dev/answer-proof"
 
 // seal adds the proof of the answer to an object.
@@ -25,13 +25,13 @@ func seal(key *signing.Key, object client.Object, answer ...string) {
 	object.SetAnnotations(annotations)
 }
 
-// isSealed reports whether the server has written the answer of an object.
+// isSealed reports whether the server has written the answer to a request.
 func isSealed(key *signing.Key, object client.Object, answer ...string) bool {
 	return key.Proves(object.GetAnnotations()[proofAnnotation], "answer",
 		append([]string{string(object.GetUID())}, answer...)...)
 }
 
-// downloadAnswer returns what the proof of a DownloadRequest is about.
+// downloadAnswer returns the content of a DownloadRequest that its proof covers.
 func downloadAnswer(request *velerov1.DownloadRequest) []string {
 	target, status := request.Spec.Target, request.Status
 	return []string{
@@ -40,8 +40,8 @@ func downloadAnswer(request *velerov1.DownloadRequest) []string {
 	}
 }
 
-// statusAnswer returns what the proof of a ServerStatusRequest is about: when it was answered. The answer itself is for
-// its maker only.
+// statusAnswer returns the content of a ServerStatusRequest that its proof covers: the time of the answer. The answer
+// itself matters to its creator only.
 func statusAnswer(request *velerov1.ServerStatusRequest) []string {
 	return []string{"ServerStatusRequest", string(request.Status.Phase), moment(request.Status.ProcessedTimestamp)}
 }

@@ -26,14 +26,14 @@ type Statuses struct {
 	Keys    *signing.Keys
 	Version string                       // of the server
 	Plugins func() []velerov1.PluginInfo // sorted by kind and name
-	// Report returns the report on all plugins or, with details, on those that match.
+	// Report returns the report on all plugins or, with details, on the matching ones.
 	Report func(ctx context.Context, details string) *serverreport.PluginReport
 	// Policies returns the report on the policies; may be nil.
 	Policies func() *serverreport.PolicyReport
-	// Blockers returns the backups for which a queued backup waits, nil if it is not queued; may be nil.
+	// Blockers returns the backups for which a queued backup waits, or nil if it is not queued; may be nil.
 	Blockers func(ctx context.Context, backup string) (*serverreport.Blockers, error)
-	// Operations returns the report on the operations of the owners with the given keys, of all if there are none; may be
-	// nil.
+	// Operations returns the report on the operations of the owners with the given keys, or of all owners without
+	// keys; may be nil.
 	Operations func(owners []string) *serverreport.Operations
 	Log        hclog.Logger
 	Now        func() time.Time
@@ -114,8 +114,8 @@ func (r *Statuses) reportBlockers(ctx context.Context, request *velerov1.ServerS
 	}
 }
 
-// reportOperations adds the report on the operations of the given owners. Someone who watches them asks often, and an
-// object has room for one long report, so the answer has no other. A failure is only logged.
+// reportOperations adds the report on the operations of the given owners. A client that watches operations asks often,
+// and an object has room for one long report, so the answer contains no other report. A failure is only logged.
 func (r *Statuses) reportOperations(request *velerov1.ServerStatusRequest, owners string) {
 	keys := strings.FieldsFunc(owners, func(c rune) bool { return c == ',' || c == ' ' })
 	text, err := r.Operations(keys).Encode()

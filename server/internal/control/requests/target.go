@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// Open returns a function that opens files, for download.Server. It reads through the live client of the
-// cluster, so that it works in a server that does not lead as well.
+// Open returns a function that opens files, for download.Server. It reads through the live client of the cluster, so
+// that it also works in a server that does not lead.
 func Open(cluster *run.Cluster, stores run.Stores) func(ctx context.Context, file store.File) (io.ReadCloser, error) {
 	return func(ctx context.Context, file store.File) (io.ReadCloser, error) {
 		objects, err := openTarget(ctx, cluster.Live, stores, cluster.Namespace, file.DownloadTarget)

@@ -21,7 +21,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
-	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 )
 
 // restoreFinalizer keeps a Restore until its files in the object storage are deleted.
@@ -41,10 +40,8 @@ type Controller struct {
 	Plugins              run.Plugins
 	Journals             *operation.Journals // nil for none
 	Monitor              *operation.Monitor  // nil in dry runs
-	Snapshotters         run.Snapshotters
-	Records              *volumes.Records
+	Volumes              *volumes.Hub
 	Engine               Engine
-	Keys                 *loadkey.Keys  // of loads; nil trusts all
 	Hooks                *hook.Restores // nil for dry runs
 	ItemOperationTimeout time.Duration
 	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)

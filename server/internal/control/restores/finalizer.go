@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // Finalizer takes a restore from the end of its run to the final phase and deletes the files of a restore that is
@@ -29,8 +30,8 @@ type Finalizer struct {
 	Runs   *run.Runs
 	Stores run.Stores
 	Hooks  *hook.Restores
-	// VolumeSnapshots are those of CSI volumes; nil if the server does not restore them.
-	VolumeSnapshots volumes.VolumeSnapshots
+	// Volumes has no CSI snapshots if the server does not restore them.
+	Volumes *volumes.Hub
 	// ResourceTimeout bounds the wait for volumes.
 	ResourceTimeout time.Duration
 	// LogOptions are for the hooks that a former server has left.
@@ -143,6 +144,42 @@ func (r *Finalizer) finalize(
 		r.Metrics.RestoreEnded(restore)
 	}
 	return ctrl.Result{}, err
+}
+
+// settleVolumes waits for the volumes of the restore. It can be repeated until it reports that it has ended, with the
+// errors.
+func (r *Finalizer) settleVolumes(
+	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
+) (ended bool, failed results.Result, err error) {
+	final := r.waits.of(restore.UID, log, r.Now())
+	if final.settled {
+		return true, final.failed, nil
+	}
+	state, err := r.Volumes.SettleRestored(ctx, volumes.RestoreEnd{
+		Restore: restore, Patience: r.ResourceTimeout,
+		Overdue: r.Now().Sub(final.since) > r.ResourceTimeout || velerov1.CancelRequested(restore),
+		Open:    func(ctx context.Context) (*store.Store, error) { return r.files(ctx, restore, log) },
+	}, log)
+	if err != nil {
+		return false, failed, err
+	}
+	final.forClaims(state.Awaited)
+	final.settled, final.failed = state.Ended, state.Failed
+	return state.Ended, state.Failed, nil
+}
+
+// storeErrors adds errors to the stored results. It can be repeated.
+func (r *Finalizer) storeErrors(
+	ctx context.Context, restore *velerov1.Restore, failed results.Result, log hclog.Logger,
+) error {
+	if failed.Count() == 0 {
+		return nil
+	}
+	objects, err := r.files(ctx, restore, log)
+	if err != nil || objects == nil {
+		return err
+	}
+	return addErrors(ctx, objects, restore.Name, failed, log)
 }
 
 // storeLate adds what was logged since the log was stored.

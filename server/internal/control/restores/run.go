@@ -120,7 +120,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 			w.server.Warn("could not remove the unpacked archive", "error", err)
 		}
 	}()
-	volumes, err := w.volumes(objects)
+	stored, err := w.volumes(objects)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 		Actions:   pluginhost.All(session, kinds.RestoreItemActions()...),
 		Modifiers: w.source.modifiers,
 		Versions:  w.source.versions,
-		Volumes:   volumes,
-		Snapshots: restore.Snapshots{Open: w.OpenSnapshotter(w.Snapshotters), Records: w.Records},
+		Volumes:   stored,
+		Snapshots: restore.Snapshots{Open: w.Volumes.Open, Records: w.Volumes.Records},
 		Resumed:   run.ClaimOf(w.object).Attempt > 1,
 		Log:       w.log.Logger(),
 		Journal:   journal,
@@ -241,7 +241,12 @@ func (w *work) put(objects *store.Store, result *restore.Result) {
 	if err := store.PutJSON(w.run.Final, objects.PutRestoreItemOperations, name, operations); err != nil {
 		failed("item operations", err)
 	}
-	if err := store.PutJSON(w.run.Final, objects.PutRestoreVolumeInfo, name, w.volumeInfo(result)); err != nil {
+	infos, err := w.Volumes.RestoredFrom(w.run.Final, w.object, result.ResourceList["v1/PersistentVolumeClaim"],
+		result.FromSnapshots)
+	if err != nil {
+		result.Results.Warnings.AddVelero("not known of what all volumes were made: " + err.Error())
+	}
+	if err := store.PutJSON(w.run.Final, objects.PutRestoreVolumeInfo, name, infos); err != nil {
 		failed("volume info", err)
 	}
 	// The results come last: they include the failures of the others.

@@ -34,8 +34,8 @@ type machine[T any] struct {
 	phase func(*T) string
 	state func(*T) any // spec and status
 	check func(from, to *T) error
-	// brief makes a webhook that does not answer end the writes, which are otherwise repeated until it does. The caller
-	// then has to try again, and can do other things in the meantime.
+	// brief ends the writes if a webhook does not answer, instead of repeating them. The caller then has to try again,
+	// and can process other objects in the meantime.
 	brief bool
 }
 
@@ -46,14 +46,16 @@ type resource[T any] interface {
 	DeepCopy() *T
 }
 
-// AdvanceBackup moves a backup to the phase that change sets, by one conditional write, and updates b to the new state.
+// AdvanceBackup moves a backup to the phase that change sets, by one conditional write, and updates b to the new
+// state.
 //
-// If another client has changed the backup, but neither its phase nor its claim, change is applied to the newest state.
-// Transient failures are repeated until ctx ends, except for those of webhooks. If the reply to a write was lost, the
-// write is recognised by its content, of which the claim is a part: of two processes that start the same backup, only
-// one succeeds.
+// If another client has changed the backup, but neither its phase nor its claim, change is applied to the newest
+// state. Transient failures are repeated until ctx ends, except failures of webhooks. If the reply to a write was
+// lost, the write is recognised by its content, including the claim: if two processes start the same backup, only one
+// succeeds.
 //
-// The error is that of change or of the API server, ErrNotFound or ErrPhaseChanged. Then b holds no usable state.
+// The error is that of change or of the API server, ErrNotFound or ErrPhaseChanged. After an error, b must not be
+// used.
 func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
 	return advance(ctx, c, b, change, machine[velerov1.Backup]{
 		phase: func(b *velerov1.Backup) string { return string(BackupPhase(b)) },
@@ -76,9 +78,9 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 	})
 }
 
-// DropCreatedStatus removes what the maker of a backup or restore that no server has worked on has written for one: the
-// status and the claim. It is called before each change, which counts even if it is the first one. One that was created
-// after its end to stand for what a bucket has keeps both.
+// DropCreatedStatus removes the status and the claim that the creator of a backup or restore has written, if no server
+// has worked on it. It is called before each change, so the first change counts, too. An object that was created after
+// the end of its run, to represent the contents of a bucket, keeps both.
 func DropCreatedStatus(object client.Object) {
 	if !velerov1.IsAsCreated(object) {
 		return
@@ -113,7 +115,7 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 			return err
 		}
 		if m.phase(wanted) != m.phase(before) || ClaimOf(P(wanted)) != ClaimOf(P(before)) {
-			SetWaits(P(wanted), "") // of the phase or the attempt that ends
+			SetWaits(P(wanted), "") // of the phase or attempt that ends
 		}
 		after, done, err := patch[T, P](ctx, c, before, wanted, m, backoff)
 		if err != nil {
@@ -127,7 +129,7 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 	}
 }
 
-// patch writes the difference between before and wanted and returns the new state. It is not done if another client has
+// patch writes the difference between before and wanted and returns the new state. done is false if another client has
 // changed the object, but neither its phase nor its claim.
 func patch[T any, P resource[T]](
 	ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff,
@@ -159,7 +161,7 @@ func patch[T any, P resource[T]](
 	}
 }
 
-// compare decides what follows from the state that a write found instead of before.
+// compare decides how to go on if the write has found the state after instead of before.
 func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, bool, error) {
 	claim := ClaimOf(P(after))
 	switch {

@@ -33,8 +33,8 @@ func backupTransitions() []backupTransition {
 		deleting       = velerov1.BackupPhaseDeleting
 	)
 	return []backupTransition{
-		// Admission. A backup that is ready but cannot be started fails, which frees its slot. One that has to wait again,
-		// for its location or for another backup, goes back to the queue.
+		// Admission. A backup that is ready but cannot be started fails, which frees its slot. A backup that has to
+		// wait again, for its location or for another backup, goes back to the queue.
 		{newPhase, queued, BackupQueueController},
 		{queued, ready, BackupQueueController},
 		{ready, queued, BackupController},
@@ -44,7 +44,7 @@ func backupTransitions() []backupTransition {
 		{newPhase, failed, BackupController}, // cancelled before its turn
 		{queued, failed, BackupController},
 
-		// The run. Another process that takes it up replaces the claim and keeps the phase.
+		// The run. If another process takes it up, it replaces the claim and keeps the phase.
 		{inProgress, inProgress, BackupController},
 		{inProgress, failed, BackupController},
 		{inProgress, failed, RecoveryController},
@@ -67,8 +67,8 @@ func backupTransitions() []backupTransition {
 		{finalizing, partial, BackupFinalizerController},
 		{finalPartial, partial, BackupFinalizerController},
 
-		// Deletion, in every phase in which no controller works on the backup. A backup stays Deleting, for another
-		// request, if its deletion fails.
+		// Deletion, in every phase in which no controller works on the backup. If its deletion fails, a backup stays
+		// Deleting until the next request.
 		{newPhase, deleting, BackupDeletionController},
 		{queued, deleting, BackupDeletionController},
 		{ready, deleting, BackupDeletionController},
@@ -112,8 +112,8 @@ func BackupBusy(phase velerov1.BackupPhase) bool {
 // DeletedInPhaseAnnotation is the former phase of a Deleting backup.
 const DeletedInPhaseAnnotation = "cleat.dev/deleted-in-phase"
 
-// SettledPhase returns the phase of a backup or, for a Deleting one, the phase before. For one that another server has
-// begun to delete, the phase before is not known: it counts as PartiallyFailed if its run has ended.
+// SettledPhase returns the phase of a backup or, for a Deleting one, the phase before. If another server has begun the
+// deletion, the phase before is not known: the backup counts as PartiallyFailed if its run has ended.
 func SettledPhase(b *velerov1.Backup) velerov1.BackupPhase {
 	phase := BackupPhase(b)
 	if phase != velerov1.BackupPhaseDeleting {

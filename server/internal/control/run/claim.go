@@ -11,11 +11,11 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// ClaimAnnotation of a backup or restore says who runs it. It is set by the write that starts an attempt, to a value
-// that only one process can have written. When it changes, another process has taken up the run.
+// ClaimAnnotation identifies the process that runs a backup or restore. The write that starts an attempt sets it to a
+// value that only one process can have written. When the value changes, another process has taken up the run.
 const ClaimAnnotation = "cleat.dev/claim"
 
-// Claim says who runs a backup or restore, and in which attempt.
+// Claim identifies the process that runs a backup or restore, and its attempt.
 type Claim struct {
 	By      string // different for every attempt; empty if another kind of server has started the run
 	Attempt int    // from 1
@@ -44,15 +44,15 @@ func dropClaim(object client.Object) {
 	object.SetAnnotations(annotations)
 }
 
-// NewIdentity returns a name for this process that no other process has, even if they share the host, which is for
-// people to read.
+// NewIdentity returns a name for this process that no other process has, even on the same host. It begins with the
+// name of the host, for readers.
 func NewIdentity(host string) string { return host + "_" + string(uuid.NewUUID()) }
 
 // newClaim returns a value for ClaimAnnotation.
 func newClaim(identity string) string { return identity + "/" + string(uuid.NewUUID())[:8] }
 
-// interrupted returns why a run fails that was interrupted in its last attempt. If it had only one, the text is
-// Velero's.
+// interrupted returns the reason of failure for a run that was interrupted in its last attempt. If it had only one
+// attempt, the text is Velero's.
 func interrupted(kind string, attempts int) error {
 	if attempts == 1 {
 		return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)

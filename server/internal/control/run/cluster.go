@@ -31,16 +31,16 @@ type Stores interface {
 // ErrLocationNotFound is returned for a BackupStorageLocation that does not exist.
 var ErrLocationNotFound = errors.New("the backup storage location does not exist")
 
-// ErrLocationAway is returned for a backup, restore or deletion that has begun and cannot go on before its location is
-// available.
+// ErrLocationAway is returned for a backup, restore or deletion that has begun and cannot continue while its location
+// is not available.
 var ErrLocationAway = errors.New("the backup storage location is not available")
 
-// WaitDelay is the time until the next look at what a backup, restore or deletion that has begun waits for.
+// WaitDelay is the time between two checks of the condition for which a backup, restore or deletion waits.
 const WaitDelay = 5 * time.Second
 
-// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist, as it cannot
-// under an invalid name. One that the cache does not have may have been created a moment before the backup that names
-// it.
+// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist or its name is
+// invalid. If it is not in the cache, GetLocation reads from the API server, because it may have been created just
+// before the backup that names it.
 func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
 	if err := kubeapi.CheckName("the name of a backup storage location", name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLocationNotFound, err)
@@ -60,8 +60,8 @@ func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.Backu
 	return &location, nil
 }
 
-// DefaultLocation returns the name of the location of backups that name none: the newest one that is marked as the
-// default, or fallback if none is.
+// DefaultLocation returns the name of the location of backups that name none: the newest location that is marked as
+// the default, or fallback if none is marked.
 func DefaultLocation(locations []velerov1.BackupStorageLocation, fallback string) string {
 	var newest *velerov1.BackupStorageLocation
 	for i := range locations {
@@ -93,8 +93,8 @@ func LocationProblem(location *velerov1.BackupStorageLocation) string {
 	}
 }
 
-// ReadOnly reports whether a location is read-only, so that nothing may be stored or deleted there but what a restore
-// says about itself.
+// ReadOnly reports whether a location is read-only. Nothing may then be stored or deleted there, except the files of
+// restores.
 func ReadOnly(location *velerov1.BackupStorageLocation) bool {
 	return location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly
 }

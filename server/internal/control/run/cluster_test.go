@@ -31,7 +31,7 @@ func TestDefaultLocation(t *testing.T) {
 	require.Equal(t, "c", DefaultLocation(marked, "fallback"), "whatever the order of the list")
 }
 
-// reads has the names of the locations that a cache or an API server knows.
+// reads holds the names of the locations that exist in a cache or an API server.
 type reads struct {
 	client.Client
 	names []string

@@ -55,7 +55,7 @@ func TestDropCreatedStatus(t *testing.T) {
 	}
 }
 
-// TestAdvanceDryRunOfItsMaker begins a dry run as the command creates it, with a status and a claim of its maker.
+// TestAdvanceDryRunOfItsMaker begins a dry run as the command creates it, with a status and a claim of its creator.
 func TestAdvanceDryRunOfItsMaker(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)

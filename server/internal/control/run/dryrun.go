@@ -13,15 +13,15 @@ import (
 )
 
 // AdvanceDryRun changes a dry run of a backup or restore that has not ended, by one conditional write, and updates
-// object to the new state. It returns ErrPhaseChanged if another process has ended it or taken it up. The rest is as
-// with AdvanceBackup.
+// object to the new state. It returns ErrPhaseChanged if another process has ended it or taken it up. Otherwise it is
+// like AdvanceBackup.
 func AdvanceDryRun[T any, P resource[T]](ctx context.Context, c *Cluster, object P, change func(*T) error) error {
 	return advance(ctx, c, object, change, dryRunMachine[T, P]())
 }
 
-// CarryOutDryRun begins and ends one dry run. begin claims it by AdvanceDryRun, and may end it. work carries it out and
-// returns the change of status that follows, nil if the dry run is left to another server. problems returns the texts
-// in the status.
+// CarryOutDryRun begins and ends one dry run. begin claims it by AdvanceDryRun, and may end it. work carries it out
+// and returns the resulting change of status, or nil if the dry run is left to another server. problems returns the
+// texts in the status.
 func CarryOutDryRun[T any, P resource[T]](
 	c *Cluster, active *Run, object P, log hclog.Logger, begin func() error, work func() (end func(*T)),
 	problems func() []string,
@@ -94,11 +94,11 @@ func DryRunEnded(object client.Object) bool {
 	return state == velerov1.DryRunDone || state == velerov1.DryRunFailed
 }
 
-// ExpireDryRun deletes a dry run that has been kept for long enough since its end. It returns the time until then.
+// ExpireDryRun deletes a dry run whose retention time since its end is over. It returns the time until then.
 func (c *Cluster) ExpireDryRun(
 	ctx context.Context, object client.Object, ended *metav1.Time, now time.Time,
 ) (left time.Duration, err error) {
-	keep, _ := KeepDryRun(object) // the default for an invalid one, which its end names
+	keep, _ := KeepDryRun(object) // the default for an invalid annotation; the end of the dry run names the error
 	end := object.GetCreationTimestamp().Time
 	if ended != nil {
 		end = ended.Time

@@ -29,9 +29,9 @@ func FailedRestore(reason error, now time.Time) func(*velerov1.Restore) {
 	}
 }
 
-// PartialDataAnnotation marks a Failed backup that may have left files in the object storage. It is set by the write
-// that sets the phase, so that it cannot get lost. The finalizer of backups deletes the files, repeatedly if necessary,
-// and then removes the annotation.
+// PartialDataAnnotation marks a Failed backup that may have left files in the object storage. The write that sets the
+// phase also sets the annotation, so that it cannot get lost. The finalizer of backups deletes the files, repeatedly
+// if necessary, and then removes the annotation.
 const PartialDataAnnotation = "cleat.dev/partial-data"
 
 // MarkPartialData sets PartialDataAnnotation.
@@ -42,7 +42,7 @@ func MarkPartialData(b *velerov1.Backup) {
 	b.Annotations[PartialDataAnnotation] = "to-be-removed"
 }
 
-// HasPartialData reports whether a backup has PartialDataAnnotation, and not from its maker.
+// HasPartialData reports whether a backup has PartialDataAnnotation, and not from its creator.
 func HasPartialData(b *velerov1.Backup) bool {
 	return !velerov1.IsAsCreated(b) && b.Annotations[PartialDataAnnotation] != ""
 }

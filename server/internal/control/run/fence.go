@@ -13,14 +13,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// Fence keeps a process from writing when another one may have taken over. It is open for a limited time after each
-// renewal of the lease, by the monotonic clock and by the wall clock: one of them goes on while the process or the
-// machine is stopped. So a process that was stopped for longer finds the fence closed before its first write.
+// Fence stops the writes of a process when another one may have taken over. It is open for a limited time after each
+// renewal of the lease, by the monotonic clock and by the wall clock: one of them advances while the process or the
+// machine is stopped. So after a longer stop, the fence is closed before the first write of the process.
 //
-// A closed fence opens again if the lease can be renewed, because then nobody has taken over. Once the lease is lost,
-// the fence stays closed. It is safe for concurrent use.
+// A closed fence opens again if the lease can be renewed, because then no other process has taken over. Once the lease
+// is lost, the fence stays closed. It is safe for concurrent use.
 type Fence struct {
-	open time.Duration // after a renewal; 0 for ever
+	open time.Duration // after a renewal; 0 for no limit
 	now  func() time.Time
 	lost context.Context
 	lose context.CancelCauseFunc
@@ -30,7 +30,7 @@ type Fence struct {
 	changed chan struct{} // closed at the next renewal
 }
 
-// NewFence returns a fence that is closed at first and open for a time after each renewal. An open time of 0 is for a
+// NewFence returns a fence that is closed at first, and open for a time after each renewal. An open time of 0 is for a
 // process without a lease: the fence is always open.
 func NewFence(open time.Duration) *Fence {
 	f := &Fence{open: open, now: time.Now, changed: make(chan struct{})}
@@ -38,8 +38,8 @@ func NewFence(open time.Duration) *Fence {
 	return f
 }
 
-// Renew opens the fence. began is when the renewal of the lease began, because others count from its arrival at the
-// earliest.
+// Renew opens the fence. began is when the renewal of the lease began. Other processes count the time from its
+// arrival, which is later.
 func (f *Fence) Renew(began time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,13 +48,13 @@ func (f *Fence) Renew(began time.Time) {
 	f.changed = make(chan struct{})
 }
 
-// Lose closes the fence for ever.
+// Lose closes the fence permanently.
 func (f *Fence) Lose() { f.lose(ErrLostLead) }
 
 // Lost returns a context that ends when the lease is lost.
 func (f *Fence) Lost() context.Context { return f.lost }
 
-// Wait returns when this process may write, at once as a rule. While the lease is overdue it waits. It returns
+// Wait returns when this process may write, usually at once. While the lease is overdue, it waits. It returns
 // ErrLostLead if the lease is lost, and the cause of ctx if that ends first.
 func (f *Fence) Wait(ctx context.Context) error {
 	for {
@@ -98,7 +98,7 @@ type fencedTransport struct {
 	next  http.RoundTripper
 }
 
-// webSocketProtocol is a header of requests that open a WebSocket, by which a GET runs a command in a container.
+// webSocketProtocol is a header of requests that open a WebSocket. A GET with it runs a command in a container.
 const webSocketProtocol = "Sec-Websocket-Protocol"
 
 // RoundTrip implements http.RoundTripper.
@@ -115,8 +115,8 @@ func (t fencedTransport) RoundTrip(request *http.Request) (*http.Response, error
 	return t.next.RoundTrip(request)
 }
 
-// Store returns a store that waits for the fence before each object that it writes or deletes, and again before an
-// object that it writes is complete.
+// Store returns a store that waits for the fence before it writes or deletes an object, and again before a written
+// object is complete.
 func (f *Fence) Store(objects objectstore.Store) objectstore.Store {
 	return fencedStore{Store: objects, fence: f}
 }
@@ -189,7 +189,7 @@ type fencedBody struct {
 // Read implements io.Reader. A store completes an object only after it has read io.EOF.
 func (b fencedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+	if err == io.EOF { //nolint:errorlint // unchanged, as an io.Reader must
 		if err := b.fence.Wait(b.ctx); err != nil {
 			return n, err
 		}

@@ -36,7 +36,7 @@ func TestFenceClosesWithoutARenewal(t *testing.T) {
 		wait()
 		synctest.Wait()
 		require.Empty(t, passed)
-		f.Renew(time.Now()) // nobody has taken over
+		f.Renew(time.Now()) // no other process has taken over
 		require.NoError(t, <-passed)
 
 		time.Sleep(10 * time.Second)
@@ -50,8 +50,8 @@ func TestFenceClosesWithoutARenewal(t *testing.T) {
 	})
 }
 
-// TestFenceKnowsBothClocks reads the clocks after a process was stopped, and after its machine was suspended: then the
-// monotonic clock stands still.
+// TestFenceKnowsBothClocks sets the clocks as after a stop of the process, and as after a suspension of its machine,
+// during which the monotonic clock stands still.
 func TestFenceKnowsBothClocks(t *testing.T) {
 	t.Parallel()
 	renewed := time.Now()
@@ -135,7 +135,7 @@ func (s *shelf) DeleteObject(_ context.Context, _, key string) error {
 	return nil
 }
 
-// losing is a body in the middle of which the lease is lost.
+// losing is a body during which the lease is lost.
 type losing struct {
 	io.Reader
 	fence *Fence

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// What the end of a run waits for when a step fails.
+// The reasons why the end of a run waits when a step fails.
 const (
 	waitsForAnswer  = "the object store to answer"
 	waitsForConsent = "the object store to accept the last files"
@@ -22,13 +22,12 @@ const (
 // maxRefusal is the longest text about a failure in an annotation.
 const maxRefusal = 1000
 
-// GiveUp reports whether the end of a run, which failed with failure, is not attempted again: the object store, which
-// ask asks, answers, and has refused the end for longer than limit. An object store that does not answer is waited for
-// without a limit.
+// GiveUp reports whether the end of a run, which failed with failure, is not attempted again: the object store answers
+// ask, and has refused the end for longer than limit. There is no limit for an object store that does not answer.
 //
-// GiveUp writes what the run waits for, why, and since when to the object, once for each of the two, so that the limit
-// holds for later servers as well. Messages of object stores differ from attempt to attempt, so that writing each would
-// never end.
+// GiveUp writes to the object what the run waits for, why, and since when. It does so once for each of the two states,
+// so that the limit holds for later servers as well. The messages of an object store differ from attempt to attempt,
+// so they are not all written.
 func (c *Cluster) GiveUp(
 	ctx context.Context, object client.Object, ask func(context.Context) error, failure error, limit time.Duration,
 	now time.Time,
@@ -68,7 +67,7 @@ func (c *Cluster) Ask(stores Stores, name string) func(context.Context) error {
 	}
 }
 
-// Note writes to the object what it waits for and why, unless it waits for something already.
+// Note writes to the object what it waits for and why, unless it is waiting already.
 func (c *Cluster) Note(ctx context.Context, object client.Object, waitsFor string, because error, now time.Time) error {
 	if _, waits := object.GetAnnotations()[velerov1.WaitsAnnotation]; waits || ctx.Err() != nil || Superseded(because) {
 		return nil
@@ -87,7 +86,7 @@ func (c *Cluster) Unnote(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(c.Patch(ctx, object, client.MergeFrom(before)))
 }
 
-// noteWait writes what the object waits for, unless it says so already. It returns since when it does.
+// noteWait writes what the object waits for, unless that is recorded already. It returns the start of the wait.
 func (c *Cluster) noteWait(
 	ctx context.Context, object client.Object, waitsFor string, because error, now time.Time,
 ) (time.Time, error) {

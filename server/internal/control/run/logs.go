@@ -16,11 +16,11 @@ import (
 
 // LogOptions are the settings for the logs of runs.
 type LogOptions struct {
-	Dir  string // for temporary files; empty means that of the system
+	Dir  string // for temporary files; empty means the directory of the system
 	JSON bool
 }
 
-// Open returns the log of a run of object, a "backup" or a "restore". Its lines appear in the server's log too.
+// Open returns the log of a run of object, a "backup" or a "restore". Its lines are also written to the server's log.
 func (o LogOptions) Open(
 	what string, object client.Object, server hclog.Logger, now func() time.Time,
 ) (*runlog.Log, error) {
@@ -28,10 +28,10 @@ func (o LogOptions) Open(
 		what, client.ObjectKeyFromObject(object).String())
 }
 
-// maxNote is the length in bytes of the text of an event, of which the API server accepts 1,024.
+// maxNote is the maximum length in bytes of the text of an event. The API server accepts 1,024.
 const maxNote = 1000
 
-// Warn records an event of an object for people who watch it. A nil recorder records nothing.
+// Warn records a warning event for an object. A nil recorder records nothing.
 func Warn(recorder events.EventRecorder, object client.Object, reason, action, text string) {
 	if recorder != nil {
 		recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", shorten.Text(text, maxNote))
@@ -39,7 +39,7 @@ func Warn(recorder events.EventRecorder, object client.Object, reason, action, t
 }
 
 // ReportGaps records an event that names the fields of the spec without effect. It is one event, because the recorder
-// would count others like it as repetitions. A nil recorder records nothing.
+// would count similar ones as repetitions. A nil recorder records nothing.
 func ReportGaps(recorder events.EventRecorder, object client.Object, action string, gaps []string) {
 	if len(gaps) > 0 {
 		Warn(recorder, object, "NotSupported", action, strings.Join(gaps, "; "))

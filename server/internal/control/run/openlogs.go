@@ -16,9 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
 )
 
-// Logs are the open logs of backups and restores, by UID. While a run is InProgress, that is its log. From the moment
-// on at which that is stored until the final phase, lines are added to the stored log. It is safe for concurrent use;
-// nil has no logs.
+// Logs are the open logs of backups and restores, by UID. While a run is InProgress, the entry is its log. After the
+// log was stored, and until the final phase, lines are added to the stored log. Logs is safe for concurrent use; nil
+// has no logs.
 type Logs struct {
 	JSON   bool         // see LogOptions
 	Server hclog.Logger // gets all lines too
@@ -29,7 +29,7 @@ type Logs struct {
 	open map[types.UID]*openLog
 }
 
-// openLog has one of the two.
+// openLog has one of its two fields set.
 type openLog struct {
 	run  hclog.Logger
 	late *runlog.Late
@@ -42,14 +42,14 @@ func (o *openLog) logger() hclog.Logger {
 	return o.run
 }
 
-// OnLate sets what is called when lines of an owner begin to wait until they are stored. It must not block.
+// OnLate sets a function that is called when lines of an owner begin to wait for the next write. It must not block.
 func (l *Logs) OnLate(wake func(owner *operation.Owner)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wake = wake
 }
 
-// Of returns the open log of the backup or restore with a UID, nil if there is none.
+// Of returns the open log of the backup or restore with a UID, or nil if there is none.
 func (l *Logs) Of(uid string) hclog.Logger {
 	if l == nil {
 		return nil
@@ -78,8 +78,8 @@ func (l *Logs) set(uid types.UID, log *openLog) {
 	l.open[uid] = log
 }
 
-// Late returns what collects the lines of a backup or restore after its log was stored. From the first call on, the log
-// of the run gets no more lines.
+// Late returns the collector of the lines of a backup or restore that come after its log was stored. From the first
+// call on, the log of the run gets no more lines.
 func (l *Logs) Late(kind string, object client.Object) *runlog.Late {
 	l.mu.Lock()
 	found := l.open[object.GetUID()]
@@ -109,8 +109,8 @@ func (l *Logs) End(uid types.UID) {
 	}
 }
 
-// StoreLate adds the lines that wait to the stored log of a backup or restore, by one of the methods of a Store that do
-// so. What the object store logs meanwhile does not belong to the run: it would never end.
+// StoreLate adds the waiting lines to the stored log of a backup or restore, by the given method of a Store. Lines
+// that the object store logs meanwhile do not belong to the run: otherwise the log would never end.
 func StoreLate(
 	ctx context.Context, late *runlog.Late, name, dir string, add func(ctx context.Context, name, dir string,
 		lines io.ReadSeeker) error,

@@ -28,15 +28,15 @@ func OwnerOfRestore(r *velerov1.Restore) *operation.Owner {
 
 func ownerOf(kind string, object client.Object) *operation.Owner {
 	raw, err := json.Marshal(object)
-	if err != nil { // the type has only what JSON has
+	if err != nil { // the type has only fields that JSON can represent
 		panic(err)
 	}
 	return &operation.Owner{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		JSON: raw}
 }
 
-// FollowOperations opens the journal of the run, and lets the monitor follow the operations of the run from their
-// start: those that a former attempt has started under keys, and each that is added to the group. If the run is
+// FollowOperations opens the journal of the run, and adds the operations of the run to the monitor from their start:
+// those that a former attempt has started under keys, and each operation that is added to the group. If the run is
 // cancelled, or its object is deleted, the operations are cancelled at once.
 func (r *Run) FollowOperations(
 	journals *operation.Journals, monitor *operation.Monitor, owner *operation.Owner, object client.Object,
@@ -52,7 +52,7 @@ func (r *Run) FollowOperations(
 	}
 	var before []operation.Operation
 	for _, start := range journal.Starts() {
-		if start.Keyed && !start.InDoubt() { // this attempt is answered with it again
+		if start.Keyed && !start.InDoubt() { // this attempt gets the same operation
 			before = append(before, start.Operation(time.Now()))
 		}
 	}
@@ -71,7 +71,7 @@ func (r *Run) follow(
 	return group
 }
 
-// OperationsOfBackup returns how many operations the status of a backup counts.
+// OperationsOfBackup returns the counts of operations in the status of a backup.
 func OperationsOfBackup(b *velerov1.Backup) operation.Counts {
 	return operation.Counts{
 		Attempted: b.Status.BackupItemOperationsAttempted, Completed: b.Status.BackupItemOperationsCompleted,
@@ -79,13 +79,13 @@ func OperationsOfBackup(b *velerov1.Backup) operation.Counts {
 	}
 }
 
-// CountOperationsOfBackup writes into the status of a backup how many operations there are.
+// CountOperationsOfBackup writes the counts of operations into the status of a backup.
 func CountOperationsOfBackup(b *velerov1.Backup, c operation.Counts) {
 	b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted,
 		b.Status.BackupItemOperationsFailed = c.Attempted, c.Completed, c.Failed
 }
 
-// OperationsOfRestore returns how many operations the status of a restore counts.
+// OperationsOfRestore returns the counts of operations in the status of a restore.
 func OperationsOfRestore(r *velerov1.Restore) operation.Counts {
 	return operation.Counts{
 		Attempted: r.Status.RestoreItemOperationsAttempted, Completed: r.Status.RestoreItemOperationsCompleted,
@@ -93,7 +93,7 @@ func OperationsOfRestore(r *velerov1.Restore) operation.Counts {
 	}
 }
 
-// CountOperationsOfRestore writes into the status of a restore how many operations there are.
+// CountOperationsOfRestore writes the counts of operations into the status of a restore.
 func CountOperationsOfRestore(r *velerov1.Restore, c operation.Counts) {
 	r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted,
 		r.Status.RestoreItemOperationsFailed = c.Attempted, c.Completed, c.Failed

@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// repeats is how often a call is repeated that fails although the object store answers.
+	// repeats is the maximum number of repetitions of a call that fails although the object store answers.
 	repeats = 3
-	// answerTimeout limits the question whether an object store answers.
+	// answerTimeout limits the check whether an object store answers.
 	answerTimeout = time.Minute
 	// firstPause is the first of the growing pauses between two attempts.
 	firstPause = 500 * time.Millisecond
 )
 
-// PatientStores opens object storage for a run, whose calls are repeated if they fail. It is not for the validation of
-// locations, nor for what has a queue that repeats it.
+// PatientStores opens object storage for a run. Calls are repeated if they fail. It is not for the validation of
+// locations, nor for work that a queue repeats.
 type PatientStores struct {
 	Stores
-	For time.Duration // how long a call waits for an object store that does not answer; 0 repeats nothing
+	For time.Duration // how long a call waits for an object store that does not answer; 0 for no repetitions
 	Log hclog.Logger
 }
 
@@ -66,21 +66,21 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 	}), nil
 }
 
-// outage repeats the calls of an object store that fail. Plugins made for Velero do not say whether a failure is
-// permanent, so a failure that may not be leads to the question whether the object store answers at all. If it does
-// not, the call waits until it does; if it does, the call is repeated a few times. It is safe for concurrent use.
+// outage repeats the failed calls of an object store. Plugins made for Velero do not report whether a failure is
+// permanent. So unless a failure is known to be, outage checks whether the object store answers at all. If it does
+// not, the call waits until it does; if it does, the call is repeated a few times. outage is safe for concurrent use.
 type outage struct {
 	limit time.Duration
 	log   hclog.Logger
-	what  string                      // for which a call waits
-	ask   func(context.Context) error // asks whether the object store answers
+	what  string                      // for messages: what a call waits for
+	ask   func(context.Context) error // checks whether the object store answers
 
 	mu    sync.Mutex
 	began time.Time // zero while the object store answers
 }
 
-// call makes attempts until one succeeds, fails for good, or the time is up. An attempt returns how far it got; one
-// that got further than all before is no repetition.
+// call makes attempts until one succeeds, fails permanently, or the time is up. An attempt returns its progress; an
+// attempt with more progress than all before does not count as a repetition.
 func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)) error {
 	backoff := newBackoff()
 	var furthest int64
@@ -150,7 +150,7 @@ func isFinal(ctx context.Context, err error) bool {
 	}
 }
 
-// wait returns when the object store answers, at once as a rule. If the time is up before that, or ctx ends, it returns
+// wait returns when the object store answers, usually at once. If the time is up before that, or ctx ends, it returns
 // failure with the reason.
 func (o *outage) wait(ctx context.Context, failure error) error {
 	backoff := newBackoff()

@@ -25,12 +25,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// faulty is an object store with one object. Like a plugin made for Velero, it does not say why it fails.
+// faulty is an object store with one object. Like a plugin made for Velero, it does not report why it fails.
 type faulty struct {
 	objectstore.Store
 	content  string
-	away     time.Time             // until then nothing works
-	fail     func(calls int) error // the error of a call but a listing; nil for none
+	away     time.Time             // until then every call fails
+	fail     func(calls int) error // the error of a call other than a listing; nil for none
 	download func(calls int, content io.Reader) io.Reader
 
 	calls int
@@ -92,7 +92,7 @@ func (f *faulty) Open(context.Context, *velerov1.BackupStorageLocation) (*store.
 	return store.New(f, "bucket", ""), nil
 }
 
-// patient returns the store with patience, and what it logs.
+// patient returns the store with patience, and its log.
 func patient(f *faulty, limit time.Duration) (patientStore, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	o := &outage{limit: limit, log: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Info})}
@@ -175,7 +175,7 @@ func TestFailedCallsOfObjectStoresAreRepeated(t *testing.T) {
 	}
 }
 
-// After an outage that was too long, the calls that follow do not wait, until the store answers.
+// After an outage that was too long, later calls do not wait, until the store answers.
 func TestOutageEndsForAllCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestUploadIsRepeatedFromItsStart(t *testing.T) {
 	})
 }
 
-// growing is a body of which each attempt can read more than the last one.
+// growing is a body of which each attempt can read more than the previous one.
 type growing struct {
 	io.Reader
 	size int
@@ -357,7 +357,7 @@ func TestOpeningAnObjectStoreIsRepeated(t *testing.T) {
 	}
 }
 
-// A run repeats what fails; the validation of its location does not.
+// A run repeats failed calls; the validation of its location does not.
 func TestOnlyRunsArePatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

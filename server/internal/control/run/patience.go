@@ -11,13 +11,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 )
 
-// Patience is how reads wait for an API server that is away or overloaded.
+// Patience determines how reads wait for an API server that is unavailable or overloaded.
 type Patience struct {
 	For time.Duration
 	Log hclog.Logger
 }
 
-// Read calls read, which sends one request, until it succeeds, fails for good, or the time is up.
+// Read calls read, which sends one request, until it succeeds, fails permanently, or the time is up.
 func (p Patience) Read(ctx context.Context, read func() error) error {
 	backoff, began := kubeapi.Backoff(), time.Now()
 	var waiting waits.Retry
@@ -37,7 +37,7 @@ func (p Patience) Read(ctx context.Context, read func() error) error {
 	}
 }
 
-// Reader returns a reader that repeats what fails.
+// Reader returns a reader that repeats failed reads.
 func (p Patience) Reader(reader client.Reader) client.Reader {
 	return patientReader{reader: reader, patience: p}
 }

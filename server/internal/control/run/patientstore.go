@@ -10,14 +10,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// patientStore is an object store whose calls are repeated if they fail. It signs no URLs for runs.
+// patientStore is an object store whose failed calls are repeated. It signs no URLs for runs.
 type patientStore struct {
 	objectstore.Store
 	outage *outage
 }
 
-// PutObject implements objectstore.Store. It reads body again for each attempt, so it repeats nothing if body is no
-// io.Seeker.
+// PutObject implements objectstore.Store. It reads body again for each attempt, so it repeats nothing if body is not
+// an io.Seeker.
 func (s patientStore) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
 	start, repeatable := body.(io.Seeker)
 	if !repeatable {
@@ -30,13 +30,13 @@ func (s patientStore) PutObject(ctx context.Context, bucket, key string, body io
 		counted := &countedBody{body: body}
 		err = s.Store.PutObject(ctx, bucket, key, counted)
 		if err != nil && counted.failed {
-			err = finalError{err} // not the object store has failed
+			err = finalError{err} // the object store has not failed
 		}
 		return counted.read, err
 	})
 }
 
-// countedBody counts what an object store has read.
+// countedBody counts the bytes that an object store has read.
 type countedBody struct {
 	body   io.Reader
 	read   int64
@@ -47,7 +47,7 @@ type countedBody struct {
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.read += int64(n)
-	b.failed = b.failed || err != nil && err != io.EOF //nolint:errorlint // a reader returns it as it is
+	b.failed = b.failed || err != nil && err != io.EOF //nolint:errorlint // unchanged, as an io.Reader must
 	return n, err
 }
 
@@ -100,7 +100,7 @@ func (s patientStore) GetObject(ctx context.Context, bucket, key string) (io.Rea
 	return d, nil
 }
 
-// download reads an object. After a failure it opens the object again and skips what it has read already.
+// download reads an object. After a failure it opens the object again and skips the bytes that it has already read.
 type download struct {
 	ctx         context.Context
 	store       patientStore
@@ -108,7 +108,7 @@ type download struct {
 
 	body io.ReadCloser // nil after a failure
 	read int64
-	sum  uint32 // of what was read
+	sum  uint32 // of the bytes that were read
 }
 
 func (d *download) open() error {
@@ -139,13 +139,13 @@ func (d *download) Read(p []byte) (n int, err error) {
 			}
 		}
 		n, err = d.body.Read(p)
-		if err == nil || err == io.EOF { //nolint:errorlint // a reader returns it as it is
+		if err == nil || err == io.EOF { //nolint:errorlint // unchanged, as an io.Reader must
 			end = err
 			return 0, nil
 		}
 		_ = d.body.Close() // only read from
 		d.body = nil
-		if n > 0 { // the next call goes on
+		if n > 0 { // the next call continues
 			return 0, nil
 		}
 		return 0, err

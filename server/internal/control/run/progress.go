@@ -20,12 +20,12 @@ import (
 const (
 	// progressPeriod is the shortest time between two writes of status.progress.
 	progressPeriod = time.Second
-	// WaitsPeriod is the shortest time between two writes of nothing but what a run waits for.
+	// WaitsPeriod is the shortest time between two writes that change only what a run waits for.
 	WaitsPeriod = 5 * time.Second
 )
 
-// Progress writes the progress of a run to the status of its custom resource: the numbers of items to status.progress,
-// and those of its operations beside it. What the run waits for is written to an annotation.
+// Progress writes the progress of a run to its custom resource: the numbers of items to status.progress, and the
+// numbers of its operations beside it. What the run waits for is written to an annotation.
 type Progress[T any] struct {
 	done, total atomic.Int64
 	operations  atomic.Pointer[operation.Group] // nil group if there are none
@@ -34,13 +34,13 @@ type Progress[T any] struct {
 	newest      *T // the state after the last write
 }
 
-// progress is what a write says.
+// progress is the content of a write.
 type progress struct {
 	done, total int64
 	operations  operation.Counts
 }
 
-// Set sets the number of items that are done and that there are. It is safe for concurrent use and never blocks.
+// Set sets the number of completed items and the total. It is safe for concurrent use and never blocks.
 func (p *Progress[T]) Set(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
@@ -53,9 +53,9 @@ func (p *Progress[T]) now() progress {
 	return progress{p.done.Load(), p.total.Load(), p.operations.Load().Counts()}
 }
 
-// Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
-// items that are done. What is waited for with ctx is logged to log, and written too. If the object does not exist any
-// more, or another process has taken it up, Follow stops and calls end with ErrDeleted or ErrTakenUp.
+// Follow writes the progress of a run to its custom resource until End is called. doneKey is the field with the number
+// of completed items. Waits that are recorded in ctx are logged to log, and written too. If the object no longer
+// exists, or another process has taken it up, Follow stops and calls end with ErrDeleted or ErrTakenUp.
 func Follow[T any, P resource[T]](
 	ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, end func(cause error),
 ) *Progress[T] {
@@ -97,9 +97,9 @@ func Follow[T any, P resource[T]](
 	return p
 }
 
-// writeProgress writes the progress and what is waited for, and updates obj to the new state. If another client has
-// changed the object, it updates obj too, and the progress has to be written again. It returns ErrDeleted if the object
-// does not exist any more and ErrTakenUp if another process has taken it up.
+// writeProgress writes the progress and the waits, and updates obj to the new state. If another client has changed the
+// object, it updates obj too, and the progress has to be written again. It returns ErrDeleted if the object no longer
+// exists and ErrTakenUp if another process has taken it up.
 func writeProgress[T any, P resource[T]](
 	ctx context.Context, c *Cluster, obj P, doneKey string, now progress, waiting string,
 ) error {
@@ -123,15 +123,14 @@ func writeProgress[T any, P resource[T]](
 	return err
 }
 
-// End stops the writes and returns the newest state, so that the next write is not in conflict with them.
+// End stops the writes and returns the newest state, so that the next write does not conflict with them.
 func (p *Progress[T]) End() *T {
 	close(p.quit)
 	<-p.ended
 	return p.newest
 }
 
-// progressPatch returns a merge patch of the progress and of what is waited for that applies only to this state of the
-// object.
+// progressPatch returns a merge patch of the progress and the waits. It applies only to this state of the object.
 func progressPatch(object client.Object, doneKey string, now progress, waiting string) client.Patch {
 	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
 	if waiting != object.GetAnnotations()[velerov1.WaitsAnnotation] {
@@ -155,7 +154,7 @@ func progressPatch(object client.Object, doneKey string, now progress, waiting s
 		}
 	}
 	data, err := json.Marshal(patch)
-	if err != nil { // strings and numbers always encode
+	if err != nil { // strings and numbers can always be encoded
 		panic(err)
 	}
 	return client.RawPatch(types.MergePatchType, data)

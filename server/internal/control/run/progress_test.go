@@ -34,7 +34,7 @@ func TestProgressIsWritten(t *testing.T) {
 		"so that the next write of the phase meets no conflict")
 }
 
-// busy are actions whose operations go on, and one of which has failed.
+// busy is a set of actions whose operations do not end, except one that has failed.
 type busy struct{ operation.Plugins }
 
 func (busy) Declared(*operation.Owner, string) operation.Limits { return operation.Limits{} }

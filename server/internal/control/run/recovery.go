@@ -12,12 +12,12 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// Recovery fails the backups and restores that a former server left InProgress, where the controller that would take
-// them up is disabled. It runs before the controllers start. Objects in all other phases are continued by their
+// Recovery fails the backups and restores that a former server left InProgress, if the controller that would take them
+// up is disabled. It runs before the controllers start. Objects in all other phases are continued by their
 // controllers.
 type Recovery struct {
 	*Cluster
-	Backups, Restores bool // which of them
+	Backups, Restores bool // which of the two
 	Log               hclog.Logger
 	Now               func() time.Time
 }
@@ -60,7 +60,7 @@ func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
 			err = kubeapi.Pause(ctx, backoff, err)
 		}
 		if err != nil {
-			return fmt.Errorf("list what a former server left in progress: %w", err)
+			return fmt.Errorf("list the runs that a former server left in progress: %w", err)
 		}
 	}
 }
@@ -91,14 +91,14 @@ func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error
 	return r.settled("restore", client.ObjectKeyFromObject(restore).String(), reason, err)
 }
 
-// settled logs the end of one object. An object that was deleted or changed meanwhile is not an error, nor is
-// one that cannot be written.
+// settled logs the end of one object. It is not an error that the object was deleted or changed meanwhile, or cannot
+// be written.
 func (r *Recovery) settled(kind, name string, reason, err error) error {
 	switch {
 	case err == nil:
 		r.Log.Warn(reason.Error(), kind, name)
 	case Superseded(err):
-	case Refused(err): // no reason not to serve the others
+	case Refused(err): // the others are processed all the same
 		r.Log.Error("could not mark it as Failed; the next server tries again", kind, name, "error", err)
 	default:
 		return fmt.Errorf("mark %s %s as Failed: %w", kind, name, err)

@@ -55,7 +55,7 @@ func TestRecoveryFailsWhatNoControllerTakesUp(t *testing.T) {
 	require.Empty(t, waiting.Status.Phase)
 }
 
-// TestAcceptFaults_RecoveryPassesUnwritable has a backup that the API server refuses to write. The recovery goes on
+// TestAcceptFaults_RecoveryPassesUnwritable has a backup that the API server refuses to write. The recovery continues
 // with the others.
 func TestAcceptFaults_RecoveryPassesUnwritable(t *testing.T) {
 	t.Parallel()

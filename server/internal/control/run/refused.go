@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Refused reports whether a write failed because the API server refuses this very object, and not all requests at the
-// moment: an admission policy, a webhook or the validation of the definition does.
+// Refused reports whether a write failed because the API server refuses this particular object, and not all current
+// requests: an admission policy, a webhook or the validation of the definition rejects it.
 func Refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -20,7 +20,7 @@ func Refused(err error) bool {
 		http.StatusTooManyRequests:
 		return false
 	case http.StatusInternalServerError:
-		return strings.Contains(status.Status().Message, "webhook") // it does not answer, or not as it must
+		return strings.Contains(status.Status().Message, "webhook") // it does not answer, or its answer is invalid
 	default:
 		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 	}

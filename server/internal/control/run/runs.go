@@ -28,7 +28,7 @@ var (
 	// ErrShutdown is the cause that ends a run when the server stops.
 	ErrShutdown = errors.New("the server was stopped while it was in progress")
 
-	// ErrLostLead is the cause that ends all runs at once when another server has taken over.
+	// ErrLostLead is the cause that ends all runs immediately when another server has taken over.
 	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time, and another " +
 		"server has it")
 
@@ -36,16 +36,16 @@ var (
 	ErrTakenUp = errors.New("another server has taken up the run")
 )
 
-// FinalWrites is how long a run that was ended early may take to clean up and to write its phase.
+// FinalWrites is how long the clean-up and the last write of a run may take after its early end.
 const FinalWrites = 20 * time.Second
 
 // RunsOptions are the settings of a set of runs.
 type RunsOptions struct {
 	Kind     string        // "backup" or "restore", for errors
 	Identity string        // of this process, from NewIdentity
-	Attempts int           // how often a run is started in all, if its servers die; at least 1
-	Grace    time.Duration // how long a run may go on after the server was asked to stop
-	// Lost ends when another server has taken over. All runs then end at once, without another write.
+	Attempts int           // the maximum number of starts of a run, if its servers die; at least 1
+	Grace    time.Duration // how long a run may continue after the server was asked to stop
+	// Lost ends when another server has taken over. All runs then end immediately, without another write.
 	Lost context.Context
 }
 
@@ -65,11 +65,11 @@ func NewRuns(o RunsOptions) *Runs {
 
 // Run is a backup or restore at work.
 type Run struct {
-	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early. It and Final have
-	// the list of what the run waits for.
+	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early. Ctx and Final
+	// have the list of what the run waits for.
 	Ctx context.Context
-	// Final is the context of the clean-up and of the write of the last phase. It ends FinalWrites after Ctx when the
-	// server stops.
+	// Final is the context of the clean-up and of the last write. When the server stops, it ends FinalWrites after
+	// Ctx.
 	Final context.Context
 	// Cancel ends the run early, for a cause.
 	Cancel context.CancelCauseFunc
@@ -77,12 +77,12 @@ type Run struct {
 	End func()
 
 	runs  *Runs
-	claim string // of this process, for this run
+	claim string // identifies this process and this run
 }
 
-// Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the
-// run at once. Calls of plugins with the contexts of the run are made on its behalf. End must be called after the last
-// write.
+// Begin adds a run for the custom resource with the uid. server is the context of the server, whose end must not end
+// the run immediately. Calls of plugins with the contexts of the run are attributed to it. End must be called after
+// the last write.
 func (r *Runs) Begin(server context.Context, uid types.UID) *Run {
 	server = pluginhost.ForRun(waits.With(server, waits.New()), string(uid))
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(server))
@@ -147,7 +147,7 @@ func (r *Runs) StopOnRequest() handler.EventHandler {
 	}
 }
 
-// Reason returns why the work failed with err: the cause of the early end if there was one, err otherwise.
+// Reason returns why the work failed with err: the cause of the early end if there is one, err otherwise.
 func (r *Run) Reason(err error) error {
 	if r.Ctx.Err() != nil {
 		return context.Cause(r.Ctx)
@@ -158,8 +158,8 @@ func (r *Run) Reason(err error) error {
 // Start returns the claim with which this run starts the first attempt of an object.
 func (r *Run) Start() Claim { return Claim{By: r.claim, Attempt: 1} }
 
-// TakeUp returns the claim with which this run takes up an object that another process has left in progress. If all
-// attempts were made, it returns an error, for which the object fails.
+// TakeUp returns the claim with which this run takes up an object that another process has left in progress. If no
+// attempts are left, it returns an error, with which the object fails.
 func (r *Run) TakeUp(object client.Object) (Claim, error) {
 	made := ClaimOf(object).Attempt
 	if made >= r.runs.Attempts {
@@ -168,8 +168,8 @@ func (r *Run) TakeUp(object client.Object) (Claim, error) {
 	return Claim{By: r.claim, Attempt: made + 1}, nil
 }
 
-// IsLeft reports whether the run ended early so that another server takes it up: nothing more may be written about it.
-// That is so if another one has done so already, or if this server stops and the object may have another attempt.
+// IsLeft reports whether the run ended early and is left to another server, so that nothing more may be written about
+// it. That is so if another server has already taken it up, or if this server stops and the object has attempts left.
 func (r *Run) IsLeft(object client.Object) bool {
 	switch cause := context.Cause(r.Ctx); {
 	case errors.Is(cause, ErrLostLead), errors.Is(cause, ErrTakenUp):

@@ -100,7 +100,7 @@ func TestRunIsTakenUpUntilItsAttemptsAreUsedUp(t *testing.T) {
 	require.EqualError(t, err, "gave up after 3 attempts: in each of them the server was stopped or killed, or lost its "+
 		"lease, while the backup was in progress")
 
-	// What another kind of server has begun counts as the first attempt.
+	// A run that another kind of server has begun counts as the first attempt.
 	once := NewRuns(RunsOptions{Kind: "restore", Lost: t.Context(), Attempts: 1})
 	_, err = once.Begin(t.Context(), "uid").TakeUp(&velerov1.Restore{})
 	require.EqualError(t, err, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`)

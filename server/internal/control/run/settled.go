@@ -8,8 +8,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// UnsettledBackups selects the events that the controllers of runs need: all but those of backups that are settled, of
-// which a cluster has thousands. Each of them would be reconciled at the start of the server, when it is brought from a
+// UnsettledBackups selects the events that the controllers of runs need: all events except those of settled backups. A
+// cluster has thousands of these. Each would be reconciled at the start of the server, when it is created from a
 // bucket, and at each resync.
 func UnsettledBackups() predicate.Predicate {
 	unsettled := func(object client.Object) bool {
@@ -22,8 +22,8 @@ func UnsettledBackups() predicate.Predicate {
 	}
 }
 
-// isSettled reports whether nothing of a run is left to do for a backup. A dry run is still to be deleted when it has
-// ended, and a failed backup may have left files.
+// isSettled reports whether no work is left for a backup. A dry run is deleted some time after its end, and a failed
+// backup may have left files.
 func isSettled(b *velerov1.Backup) bool {
 	return BackupPhase(b).Terminal() && !HasPartialData(b) && !velerov1.IsDryRun(b) && len(b.Finalizers) == 0
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 )
 
-// WaitsText returns the value of the annotation for what is waited for, "" if nothing is.
+// WaitsText returns the value of the annotation for the waits in some lists, "" if there are none.
 func WaitsText(lists ...*waits.List) string {
 	var all []waits.Waiting
 	others := 0
@@ -32,13 +32,13 @@ func WaitsText(lists ...*waits.List) string {
 		shown.Oldest = append(shown.Oldest, one)
 	}
 	text, err := json.Marshal(shown)
-	if err != nil { // strings, numbers and times always encode
+	if err != nil { // strings, numbers and times can always be encoded
 		panic(err)
 	}
 	return string(text)
 }
 
-// SetWaits writes what an object waits for to its annotations; "" removes it.
+// SetWaits writes the waits of an object to its annotations; "" removes them.
 func SetWaits(object client.Object, text string) {
 	before := object.GetAnnotations()
 	if before[velerov1.WaitsAnnotation] == text {

@@ -23,8 +23,8 @@ import (
 
 // Controller creates a Backup when a Schedule is due, unless an earlier one of the same schedule is unfinished.
 //
-// A backup is named after the time at which it is due, so that repeated attempts and several servers create one. Of the
-// times that were missed, only the last one counts.
+// The name of a backup contains the time at which it is due, so that repeated attempts and several servers create only
+// one. If several times were missed, only the last one counts.
 type Controller struct {
 	*run.Cluster
 	SkipImmediately bool // the default of spec.skipImmediately
@@ -35,7 +35,8 @@ type Controller struct {
 }
 
 const (
-	// scheduleLook is the longest time between two looks at a schedule: setting the clock forward causes no event.
+	// scheduleLook is the longest time between two reconciliations of a schedule: setting the clock forward causes no
+	// event.
 	scheduleLook = time.Minute
 
 	// clockSlack is the largest difference between the clocks of two servers. A time in the status that is farther in the
@@ -56,7 +57,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	v := r.look(schedule)
 	if v.acts() {
-		// The cache may not show the last write of this server or of the former one.
+		// The last write of this server or of a former one may not be in the cache yet.
 		if err := r.Live.Get(ctx, req.NamespacedName, schedule); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
@@ -75,10 +76,10 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // scheduleView is the next step of a schedule.
 type scheduleView struct {
 	before *velerov1.Schedule
-	after  *velerov1.Schedule // with the changes to write, without those of a backup that is due
+	after  *velerov1.Schedule // with the changes to write, except those for a backup that is due
 	now    time.Time
 	due    time.Time     // zero if no backup is due
-	wait   time.Duration // until the next look; 0 until the schedule changes
+	wait   time.Duration // until the next reconciliation; 0 until the schedule changes
 
 	setBack  bool          // the clock was set back
 	interval time.Duration // between the next two times; 0 for an invalid schedule
@@ -167,13 +168,13 @@ func (r *Controller) act(ctx context.Context, v *scheduleView) error {
 	return nil
 }
 
-// backup creates the backup that is due, or skips it because an earlier one of the schedule waits or runs. As in
-// Velero, a backup that waits for operations of plugins or for its finalizer does not count, as it has no slot either.
+// backup creates the backup that is due, or skips it because an earlier backup of the schedule waits or runs. As in
+// Velero, a backup that waits for operations of plugins or for its finalizer does not count. It has no slot either.
 func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logger) error {
 	b := NewBackup(v.after, v.due)
 	log = log.With("backup", b.Name, "due", v.due)
 	var list velerov1.BackupList
-	// The cache may not show the last backup of a schedule with short intervals.
+	// The last backup of a schedule with short intervals may not be in the cache yet.
 	err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace),
 		client.MatchingLabels{velerov1.ScheduleNameLabel: b.Labels[velerov1.ScheduleNameLabel]})
 	if err != nil {

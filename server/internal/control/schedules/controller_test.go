@@ -65,7 +65,7 @@ func (s *scheduleSite) read(name string) *velerov1.Schedule {
 	return schedule
 }
 
-// look reconciles a schedule and returns when it is reconciled again.
+// look reconciles a schedule and returns the time until the next reconciliation.
 func (s *scheduleSite) look(name string) time.Duration {
 	s.t.Helper()
 	result, err := s.r.Reconcile(s.t.Context(), s.Request(name))
@@ -80,7 +80,7 @@ func (s *scheduleSite) pass(name string, d time.Duration) {
 	s.look(name)
 }
 
-// made returns the names of the backups without that of the schedule and the date.
+// made returns the names of the backups, without the name of the schedule and the date.
 func (s *scheduleSite) made() []string {
 	s.t.Helper()
 	var list velerov1.BackupList
@@ -190,7 +190,7 @@ func TestOneBackupPerTimeDespiteFailures(t *testing.T) {
 	require.Nil(t, after.LastSkipped, "it was not skipped for its own backup")
 	require.Equal(t, s.now.Unix(), after.LastBackup.Unix())
 
-	// The cache is stale, and the backup is deleted already.
+	// The cache is stale, and the backup is already deleted.
 	s.end()
 	s.pass("hourly", time.Hour-time.Minute)
 	var list velerov1.BackupList
@@ -394,12 +394,12 @@ func TestClockChangesDoNotStopASchedule(t *testing.T) {
 	s.end()
 	require.Equal(t, []string{"130000"}, s.made())
 
-	// A little back, before a time whose backup was created.
+	// The clock is set back a little, before a time whose backup was created.
 	s.pass("hourly", -31*time.Minute)
 	s.pass("hourly", 10*time.Minute)
 	require.Equal(t, []string{"130000"}, s.made())
 
-	// Years ahead, which creates one backup, and back again.
+	// The clock is set years ahead, which creates one backup, and back again.
 	s.pass("hourly", 5*365*24*time.Hour)
 	s.end()
 	require.Len(t, s.made(), 2)

@@ -18,7 +18,7 @@ func parseTimetable(expression string, now time.Time) (t timetable, err error) {
 	if expression == "" {
 		return timetable{}, errors.New("invalid schedule: it is empty, want a cron expression")
 	}
-	defer func() { // the parser panics on some expressions, e.g. one of a zone alone
+	defer func() { // the parser panics on some expressions, e.g. one with only a time zone
 		if r := recover(); r != nil {
 			t, err = timetable{}, fmt.Errorf("invalid schedule: %q cannot be read as a cron expression", expression)
 		}
@@ -40,7 +40,7 @@ func parseTimetable(expression string, now time.Time) (t timetable, err error) {
 	return t, nil
 }
 
-// last returns the last time after since and not after now, or zero if there is none.
+// last returns the last time after since and not after now, or the zero time if there is none.
 func (t timetable) last(since, now time.Time) time.Time {
 	since = since.In(now.Location())
 	due := t.Next(since)

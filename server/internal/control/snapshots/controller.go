@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +24,9 @@ import (
 // of the run, when the run has ended. A request names the UID of a backup.
 type Controller struct {
 	*run.Cluster
-	Stores       run.Stores
-	Snapshotters run.Snapshotters
-	Records      *volumes.Records
-	// VolumeSnapshots are those of CSI volumes.
-	VolumeSnapshots volumes.VolumeSnapshots
-	Log             hclog.Logger
+	Stores  run.Stores
+	Volumes *volumes.Hub
+	Log     hclog.Logger
 }
 
 // Setup adds the watches of the controller to b: of records, and of the backups that they belong to.
@@ -63,39 +59,16 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if known, err := r.hasRecords(ctx, uid); err != nil || !known {
 		return ctrl.Result{}, err
 	}
-	records, damaged, err := r.Records.Of(ctx, uid)
-	if err != nil {
+	left, err := r.Volumes.Leftovers(ctx, uid, r.Log)
+	if err != nil || left == nil {
 		return ctrl.Result{}, err
 	}
-	for _, err := range damaged {
-		r.Log.Error("the record of a snapshot cannot be read; look for a snapshot that no backup has, then delete the "+
-			"ConfigMap", "error", err)
-	}
-	if len(records) == 0 {
-		return ctrl.Result{}, nil
-	}
-	phase, err := r.phase(ctx, records[0].Backup, uid)
+	phase, err := r.phase(ctx, left.Backup, uid)
 	if err != nil || phase == velerov1.BackupPhaseInProgress {
 		return ctrl.Result{}, err
 	}
-	csi := slices.IndexFunc(records, func(r *volumes.Record) bool { return r.CSI })
-	var failed []error
-	if csi >= 0 {
-		if phase == "" || phase.Terminal() { // otherwise they are waited for, and kept by the finalizer
-			failed = append(failed, r.settleCSI(ctx, records[csi], uid))
-		}
-		if records = slices.Delete(records, csi, csi+1); len(records) == 0 {
-			return ctrl.Result{}, errors.Join(failed...)
-		}
-	}
-	stored, err := r.stored(ctx, records[0], uid)
-	if err != nil {
-		return ctrl.Result{}, errors.Join(append(failed, err)...)
-	}
-	for _, record := range records {
-		failed = append(failed, r.settle(ctx, record, stored))
-	}
-	return ctrl.Result{}, errors.Join(failed...)
+	open := func(ctx context.Context) (*store.Store, error) { return r.open(ctx, left, uid) }
+	return ctrl.Result{}, r.Volumes.HandOver(ctx, left, phase == "" || phase.Terminal(), open, r.Log)
 }
 
 // hasRecords reports whether the cache knows records of a backup. It may know them late: then an event follows.
@@ -122,95 +95,16 @@ func (r *Controller) phase(
 	return run.BackupPhase(&b), nil
 }
 
-// settleCSI removes the CSI snapshots of a backup that has ended. If the backup was completed, only the objects that
-// its finalizer may have left are deleted, and the snapshots stay. settleCSI then drops the record.
-func (r *Controller) settleCSI(ctx context.Context, record *volumes.Record, uid types.UID) error {
-	objects, err := r.open(ctx, record, uid)
-	if err != nil {
-		return err
-	}
-	var stored velerov1.Backup
-	metadata, err := objects.BackupMetadata(ctx, record.Backup.Name)
-	if err == nil {
-		err = store.DecodeMetadata(metadata, &stored)
-	}
-	damaged := errors.Is(err, store.ErrDamaged) // it may have been complete
-	if err != nil && !errors.Is(err, store.ErrNotFound) && !damaged {
-		return err
-	}
-	complete := damaged || stored.UID == uid && (stored.Status.Phase == velerov1.BackupPhaseCompleted ||
-		stored.Status.Phase == velerov1.BackupPhasePartiallyFailed)
-	settle := r.VolumeSnapshots.Remove
-	if complete {
-		settle = r.VolumeSnapshots.Keep
-	}
-	if err := settle(ctx, uid); err != nil {
-		return fmt.Errorf("the CSI snapshots of backup %s: %w", record.Backup.Name, err)
-	}
-	return record.Drop(ctx)
-}
-
 // open opens the storage location of a backup.
-func (r *Controller) open(ctx context.Context, record *volumes.Record, uid types.UID) (*store.Store, error) {
-	location, err := r.GetLocation(ctx, record.StorageLocation)
+func (r *Controller) open(ctx context.Context, left *volumes.Leftovers, uid types.UID) (*store.Store, error) {
+	location, err := r.GetLocation(ctx, left.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
 		return nil, fmt.Errorf("whether backup %s has snapshots that its run has left is not known: %w; create the "+
 			"location again, or delete the ConfigMaps with the label %s=%s",
-			record.Backup.Name, err, volumes.OwnerLabel, uid)
+			left.Backup.Name, err, volumes.OwnerLabel, uid)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r.Stores.Open(ctx, location)
-}
-
-// stored returns the ids of the snapshots that the stored backup has.
-func (r *Controller) stored(ctx context.Context, record *volumes.Record, uid types.UID) (map[string]bool, error) {
-	objects, err := r.open(ctx, record, uid)
-	if err != nil {
-		return nil, err
-	}
-	name := record.Backup.Name
-	switch found, err := objects.BackupUID(ctx, name); {
-	case errors.Is(err, store.ErrNotFound), err == nil && found != uid:
-		return nil, nil
-	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged file may be that of the backup
-		return nil, err
-	}
-	list, err := store.DecodeList[[]*volumes.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots,
-		name)
-	if err != nil {
-		return nil, err
-	}
-	ids := map[string]bool{}
-	for _, s := range list {
-		ids[s.Status.ProviderSnapshotID] = true
-	}
-	return ids, nil
-}
-
-// settle deletes the snapshot of a record, unless the backup has it, and then the record.
-func (r *Controller) settle(ctx context.Context, record *volumes.Record, stored map[string]bool) error {
-	s := &record.Snapshot
-	id := s.Status.ProviderSnapshotID
-	log := r.Log.With("backup", record.Backup.Name, "persistentVolume", s.Spec.PersistentVolumeName, "location",
-		s.Spec.Location)
-	switch {
-	case stored[id] && id != "":
-	case id == "":
-		log.Warn("a server was stopped while it requested a snapshot; if the snapshot exists, no backup has it: look for "+
-			"it by its tags, and delete it",
-			"volumeID", s.Spec.ProviderVolumeID, "tags", fmt.Sprintf("velero.io/backup=%s, velero.io/pv=%s", s.Spec.BackupName,
-				s.Spec.PersistentVolumeName))
-	default:
-		plugin, err := r.OpenSnapshotter(r.Snapshotters)(ctx, s.Spec.Location)
-		if err == nil {
-			err = plugin.DeleteSnapshot(ctx, id)
-		}
-		if err != nil {
-			return fmt.Errorf("delete snapshot %s, which no backup has: %w", id, err)
-		}
-		log.Info("deleted a snapshot that no backup has", "snapshot", id)
-	}
-	return record.Drop(ctx)
 }

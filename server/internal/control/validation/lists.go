@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// CheckLists returns the problems of a list of included and one of excluded names.
+// CheckLists returns the problems of a list of included and a list of excluded names.
 func CheckLists(includes, excludes []string) []string {
 	var problems []string
 	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
@@ -53,7 +53,7 @@ func CheckNamespaceNames(lists ...[]string) []string {
 	var problems []string
 	for _, name := range slices.Concat(lists...) {
 		if name == "" {
-			continue // clients use it for "no namespace"
+			continue // clients write it for "no namespace"
 		}
 		if err := filter.CheckNamespacePattern(name); err != nil {
 			problems = append(problems, err.Error())

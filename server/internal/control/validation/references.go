@@ -14,8 +14,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// ReadConfigMap reads and parses the config map that a field of a spec refers to. It returns nil without a reference
-// and for another kind, which is a problem of the spec. An error means that the config map could not be read.
+// ReadConfigMap reads and parses the config map to which a field of a spec refers. It returns nil without a reference,
+// and for a reference to another kind, which is a problem of the spec. An error means that the config map could not be
+// read.
 func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field string,
 	ref *velerov1.TypedLocalObjectReference,
 	parse func(*corev1.ConfigMap) (*T, error),

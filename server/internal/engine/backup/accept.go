@@ -19,11 +19,12 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// notAccepted is why objects are excluded that the filters select and that the accepted manifest does not have.
+// notAccepted is the reason why objects are excluded that the filters select and the accepted manifest does not
+// contain.
 const notAccepted = "it is new since the accepted dry run"
 
-// Accepted are the items of a manifest that was shown to somebody. A backup with it takes these, and no others, except
-// for those on which an action insists. It keeps hashes of the items only. It is for one backup.
+// Accepted holds the items of a manifest that a user has accepted. A backup with it includes only these items, and the
+// items on which an action insists. Only hashes of the items are kept. An Accepted is for one backup.
 type Accepted struct {
 	open func(context.Context) (io.ReadCloser, error)
 	seen seen // for its keys
@@ -35,13 +36,13 @@ type Accepted struct {
 	notes [differences]note
 }
 
-// accepted is what is known of one item.
+// accepted is the state of one item.
 type accepted struct {
 	print uint64 // of its UID and labels
 	taken bool
 }
 
-// differences between the manifest and the backup.
+// Differences between the manifest and the backup.
 const (
 	isNew = iota
 	isGone
@@ -55,10 +56,10 @@ type note struct {
 	count int
 }
 
-// maxNamed is how many items a note names.
+// maxNamed is the maximum number of items that a note names.
 const maxNamed = 10
 
-// NewAccepted reads a manifest, which open opens here and once more in the backup.
+// NewAccepted reads a manifest. It calls open once now and once in the backup.
 func NewAccepted(ctx context.Context, open func(context.Context) (io.ReadCloser, error)) (*Accepted, error) {
 	a := &Accepted{open: open, seed: maphash.MakeSeed(), items: map[key]accepted{}, fresh: map[key]struct{}{}}
 	err := a.each(ctx, func(one *manifest.Item) error {
@@ -96,7 +97,7 @@ func (a *Accepted) keyOf(group, resource, version, namespace, name string) key {
 	return a.seen.key(group, resource+"/"+version, namespace, name)
 }
 
-// print returns a hash by which a change of an item is recognised.
+// print returns a hash that shows whether an item has changed.
 func (a *Accepted) print(uid string, labels map[string]string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(a.seed)
@@ -111,7 +112,7 @@ func (a *Accepted) print(uid string, labels map[string]string) uint64 {
 	return h.Sum64()
 }
 
-// has reports whether the manifest has an object, and takes note of one that it does not have.
+// has reports whether the manifest has an object, and records an object that it does not have.
 func (a *Accepted) has(res discovery.Resource, meta item.Meta) bool {
 	k := a.keyOf(res.GroupVersion.Group, res.Name, res.GroupVersion.Version, meta.Namespace, meta.Name)
 	a.mu.Lock()
@@ -126,8 +127,8 @@ func (a *Accepted) has(res discovery.Resource, meta item.Meta) bool {
 	return false
 }
 
-// took takes note of an object that is in the backup. Actions may have changed its labels, and not all of them were
-// called for the manifest: so it has not changed if before or after equals what the manifest has.
+// took records an object that is in the backup. Actions may have changed its labels, and not all of them were called
+// for the manifest. So the object is unchanged if before or after equals the entry of the manifest.
 func (a *Accepted) took(res discovery.Resource, before, after item.Meta) {
 	k := a.keyOf(res.GroupVersion.Group, res.Name, res.GroupVersion.Version, before.Namespace, before.Name)
 	a.mu.Lock()
@@ -162,7 +163,7 @@ func (a *Accepted) note(what int, gr schema.GroupResource, namespace, name strin
 	}
 }
 
-// warnings returns what has changed since the manifest was made.
+// warnings returns the changes since the manifest was made.
 func (a *Accepted) warnings() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,8 +187,7 @@ func (a *Accepted) warnings() []string {
 	return all
 }
 
-// takeRest backs up the objects of the accepted manifest that the filters do not select any more, and warns of what has
-// changed.
+// takeRest backs up the objects of the accepted manifest that the filters no longer select, and warns of changes.
 func (e *engine) takeRest(ctx context.Context) error {
 	a := e.req.Accepted
 	if a == nil {
@@ -212,7 +212,7 @@ func (e *engine) takeRest(ctx context.Context) error {
 	return nil
 }
 
-// takeAgain backs up one object of the accepted manifest. taken is false if it does not exist any more.
+// takeAgain backs up one object of the accepted manifest. taken is false if it no longer exists.
 func (e *engine) takeAgain(ctx context.Context, one *manifest.Item) (taken bool, err error) {
 	gr := schema.GroupResource{Group: one.APIGroup, Resource: one.Resource}
 	resource, served := e.sel.snapshot.ByGroupResource(gr)

@@ -30,7 +30,7 @@ type testAction struct {
 	execute  func(item []byte) (*backupitemaction.Result, error)
 
 	mu    sync.Mutex
-	calls []string // "namespace/name" of the items it was called for
+	calls []string // "namespace/name" of the items for which it was called
 }
 
 func (a *testAction) Name() string { return a.name }
@@ -142,7 +142,7 @@ func TestItemWithoutActionsKeepsItsBytes(t *testing.T) {
 	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Backup: only("shop-prod")})
 	// A number that a float64 cannot hold survives.
 	require.Contains(t, b.objects["widgets.example.com:shop-prod/round"], `"big":9007199254740993`)
-	// Built-in types get the type that they lack in a list.
+	// Objects of built-in types get the type, which is missing in a list.
 	require.True(t, strings.HasPrefix(b.objects["deployments.apps:shop-prod/web"],
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":`))
 	require.Contains(t, b.ResourceList["apps/v1/Deployment"], "shop-prod/web")
@@ -279,7 +279,7 @@ func TestOperationOfTwoItemsIsAnErrorOfTheSecond(t *testing.T) {
 	})
 	require.Equal(t, 1, b.Errors)
 	require.Len(t, b.Operations, 1)
-	require.Contains(t, fmt.Sprint(b.Results.Errors.Namespaces), "answered with operation op-1, which it has started for ")
+	require.Contains(t, fmt.Sprint(b.Results.Errors.Namespaces), "returned operation op-1, which it has started for ")
 }
 
 func TestAdditionalItemsAreBackedUpOnceBeforeTheItem(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// Annotations by which an action talks to the engine (Velero's protocol).
+// Annotations by which an action communicates with the engine (Velero's protocol).
 const (
 	mustIncludeAnnotation = "backup.velero.io/must-include-additional-items"
 	skipAnnotation        = "velero.io/skip-from-backup"
@@ -34,7 +34,7 @@ func (r *itemRun) act(ctx context.Context) error {
 	return nil
 }
 
-// actBy calls one action for the object, unless the run has no use for the call, and takes over the reply.
+// actBy calls one action for the object, unless the run does not need the call, and applies the reply.
 func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err error) {
 	e, gr := r.engine, r.object.resource.GroupResource()
 	id, sent := identify(r.object.resource, r.meta), r.raw
@@ -64,7 +64,7 @@ func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err err
 	if err != nil {
 		return err
 	}
-	if len(chosen) > 0 { // the pod stays as it is
+	if len(chosen) > 0 { // the pod is unchanged
 		e.backsUp(id, chosen)
 		e.volumes.started(id, reply.OperationID)
 		reply.Item = r.raw
@@ -72,7 +72,7 @@ func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err err
 	return r.takeOver(ctx, a.Name(), reply)
 }
 
-// call calls an action for the object as it is sent, when the action may be called.
+// call calls an action for the object in its current form, once the action may be called.
 func (r *itemRun) call(
 	ctx context.Context, a backupitemaction.Action, id framework.ResourceIdentifier, sent []byte,
 ) (*backupitemaction.Result, error) {
@@ -97,7 +97,8 @@ func (r *itemRun) call(
 	return reply, err
 }
 
-// takeOver takes over what an action has made of the object, and backs up the additional items that it returns.
+// takeOver replaces the object with the one that an action has returned, and backs up the additional items of the
+// reply.
 func (r *itemRun) takeOver(ctx context.Context, action string, reply *backupitemaction.Result) error {
 	changed, err := itemaction.CheckItem(action, r.meta, reply.Item)
 	if err != nil {
@@ -129,8 +130,8 @@ func (r *itemRun) takeOver(ctx context.Context, action string, reply *backupitem
 	return nil
 }
 
-// addRequested backs up the additional items that an action requests, unless they are in the backup already. must says
-// that the action insists on them.
+// addRequested backs up the additional items that an action requests, unless they are already in the backup. must is
+// set if the action insists on them.
 func (r *itemRun) addRequested(
 	ctx context.Context, action string, must bool, ids []framework.ResourceIdentifier,
 ) error {
@@ -154,8 +155,8 @@ func (r *itemRun) addRequested(
 	return nil
 }
 
-// additional backs up an object that an action requested for another one, unless it is in the backup already. o has
-// everything but its resource and name. additional returns the dependency on the object.
+// additional backs up an object that an action requested for another one, unless it is already in the backup. o has
+// all fields except the resource and the name. additional returns the dependency on the object.
 func (e *engine) additional(ctx context.Context, o object, id framework.ResourceIdentifier) (manifest.Edge, error) {
 	resource, id, err := e.wanted(id)
 	if err != nil {

@@ -13,22 +13,22 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// maxRelatedBytes bounds the related objects in all blocks that wait or are under way. One for which there is no space
-// is read again when it is backed up.
+// maxRelatedBytes bounds the related objects in all blocks that wait or are in progress. If there is no space for an
+// object, it is read again when it is backed up.
 const maxRelatedBytes = 16 << 20
 
-// relate adds to a block what item block actions relate to its objects, and to those in turn. An object is in one block
-// only: in the first that it is related to, or in one of its own. Problems with relations are recorded; an error ends
-// the whole backup.
+// relate adds to a block the related items of its objects, as item block actions name them, and then the related items
+// of these. An object is in one block only: in the first block to which it is related, or in one of its own. Problems
+// with relations are recorded; an error ends the whole backup.
 func (e *engine) relate(ctx context.Context, b *block) error {
 	for i := range b.objects {
 		o := &b.objects[i]
 		if meta, err := item.ParseMeta(o.raw); err == nil && e.exclusion(*o, meta) == "" {
 			o.key = e.seen.keyOf(o.resource, meta.Namespace, meta.Name)
 			o.assigned = e.seen.assign(o.key)
-		} // else the worker records why
+		} // otherwise the worker records why
 	}
-	for i := 0; i < len(b.objects); i++ { // relations are added to the end
+	for i := 0; i < len(b.objects); i++ { // relations are appended
 		o := &b.objects[i]
 		if !o.assigned {
 			continue
@@ -67,7 +67,7 @@ type relation struct {
 	by string
 }
 
-// relations returns what the item block actions name for an object.
+// relations returns the items that the item block actions name for an object.
 func (e *engine) relations(ctx context.Context, o object, meta item.Meta) ([]relation, error) {
 	var all []relation
 	raw := o.raw
@@ -97,8 +97,8 @@ func (e *engine) ignoreRelation(o object, meta item.Meta, text string, err error
 	e.log.Warn(text, "resource", o.resource.GroupResource(), "namespace", meta.Namespace, "name", meta.Name, "error", err)
 }
 
-// addRelated adds a related item to a block, unless it is in one or the filters exclude it. It is read when its turn
-// comes.
+// addRelated adds a related item to a block, unless it is already in one or the filters exclude it. It is read when it
+// is its turn.
 func (e *engine) addRelated(b *block, id framework.ResourceIdentifier, included manifest.Inclusion) error {
 	resource, id, err := e.wanted(id)
 	if err != nil {
@@ -118,8 +118,8 @@ func (e *engine) addRelated(b *block, id framework.ResourceIdentifier, included 
 	return nil
 }
 
-// read reads a related item, unless it has been read. The item is left out of the block if that fails, which is
-// recorded.
+// read reads a related item, unless it was already read. If that fails, read records the failure and removes the item
+// from the block.
 func (e *engine) read(ctx context.Context, o *object) error {
 	if o.raw != nil || o.missing {
 		return nil
@@ -144,7 +144,7 @@ func (e *engine) read(ctx context.Context, o *object) error {
 	return nil
 }
 
-// keep keeps a related object for the worker if there is space.
+// keep stores a related object for the worker if there is space.
 func (e *engine) keep(b *block, i int) {
 	size := int64(len(b.objects[i].raw))
 	if e.relatedBytes.Add(size) > maxRelatedBytes {
@@ -155,8 +155,7 @@ func (e *engine) keep(b *block, i int) {
 	b.related += size
 }
 
-// wanted returns the resource of an item that an action requests, and the item in the form in which the backup knows
-// it.
+// wanted returns the resource of an item that an action requests, and the identifier of the item in the backup.
 func (e *engine) wanted(id framework.ResourceIdentifier) (discovery.Resource, framework.ResourceIdentifier, error) {
 	resource, err := e.resourceOf(id)
 	switch {

@@ -65,7 +65,7 @@ func TestRelatedItemsAreBackedUpTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		related  map[string][]framework.ResourceIdentifier
 		err      error
-		order    []string // of pods, config maps, secrets and persistent volumes, as far as it matters
+		order    []string // of pods, config maps, secrets and persistent volumes, where it matters
 		warnings []string
 	}{
 		"none": {order: []string{"shop-prod/db-0"}},

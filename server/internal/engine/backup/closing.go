@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
 )
 
-// close backs up the objects that depend on those in the backup: namespaces and custom resource definitions.
+// close backs up the objects that other objects in the backup need: namespaces and custom resource definitions.
 func (e *engine) close(ctx context.Context) error {
 	if err := e.backUpNamespaces(ctx); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (e *engine) close(ctx context.Context) error {
 	return nil
 }
 
-// warnOfLostData warns that the data of volumes is not backed up, if there are such volumes and the spec does not say
-// that it is not wanted. The warning names the fields of the spec that have no effect on volumes.
+// warnOfLostData warns that the data of volumes is not backed up, if there are such volumes and the spec does not
+// exclude their data. The warning names the fields of the spec that have no effect on volumes.
 func (e *engine) warnOfLostData() {
 	spec := &e.req.Backup.Spec
 	e.volumes.settleAwaited()
@@ -54,8 +54,8 @@ func (e *engine) warnOfLostData() {
 	}
 }
 
-// backUpNamespaces backs up the namespaces themselves. If the spec selects all namespaces and some labels,
-// these are the namespaces that have the labels or contain an object that has them.
+// backUpNamespaces backs up the namespaces themselves. If the spec selects all namespaces and some labels, these are
+// the namespaces that have the labels or contain an object with them.
 func (e *engine) backUpNamespaces(ctx context.Context) error {
 	resource, ok := e.sel.snapshot.ByGroupResource(namespacesResource)
 	if !ok || !e.sel.resources.Includes(resource) {
@@ -97,7 +97,7 @@ func (e *engine) backUpNamespaces(ctx context.Context) error {
 	return err
 }
 
-// backUpDefinitions backs up the definitions of the custom resources in the backup, which a restore needs,
+// backUpDefinitions backs up the definitions of the custom resources in the backup, because a restore needs them,
 // unless definitions are excluded.
 func (e *engine) backUpDefinitions(ctx context.Context) error {
 	definitions, ok := e.sel.snapshot.ByGroupResource(crdsResource)

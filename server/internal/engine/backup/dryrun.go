@@ -18,10 +18,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// countersAtOnce is how many resources a dry run counts at the same time.
+// countersAtOnce is the number of resources that a dry run counts at the same time.
 const countersAtOnce = 4
 
-// dryRun is what a dry run finds out beside the items. It is nil for a real backup.
+// dryRun holds the results of a dry run other than the items. It is nil for a real backup.
 type dryRun struct {
 	mu      sync.Mutex
 	leftOut map[leftOut]int
@@ -29,7 +29,7 @@ type dryRun struct {
 	counted sync.WaitGroup
 }
 
-// leftOut is why objects of a resource are not in the backup.
+// leftOut is the reason why objects of a resource are not in the backup.
 type leftOut struct {
 	resource schema.GroupResource
 	reason   string
@@ -39,13 +39,13 @@ func newDryRun() *dryRun {
 	return &dryRun{leftOut: map[leftOut]int{}, total: map[schema.GroupResource]int{}}
 }
 
-// nowhere takes the place of the archive.
+// nowhere replaces the archive.
 type nowhere struct{}
 
 // Item implements itemWriter.
 func (nowhere) Item(schema.GroupResource, string, bool, string, string, []byte) error { return nil }
 
-// leaveOut takes note of a listed object that is not in the backup.
+// leaveOut records a listed object that is not in the backup.
 func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 	if e.dry == nil {
 		return
@@ -55,8 +55,9 @@ func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 	e.dry.leftOut[leftOut{gr, reason}]++
 }
 
-// countUnlisted begins to count the objects of resources that the backup does not list completely. A backup of
-// everything has hardly any. Few requests are sent at once, because all requests of the client share a rate limit.
+// countUnlisted begins to count the objects of resources that the backup does not list completely. In a backup of
+// everything there are very few. Only a few requests are sent at once, because all requests of the client share a rate
+// limit.
 func (e *engine) countUnlisted(ctx context.Context) {
 	turns := make(chan struct{}, countersAtOnce)
 	for res := range e.unlisted() {
@@ -75,7 +76,7 @@ func (e *engine) countUnlisted(ctx context.Context) {
 	}
 }
 
-// count returns the number of objects of a resource in the cluster. It makes the API server send one object at most.
+// count returns the number of objects of a resource in the cluster. The API server sends at most one object for it.
 func (e *engine) count(ctx context.Context, res discovery.Resource) (int, error) {
 	reply, err := e.client.Do(ctx, kubeapi.Request{
 		Resource: res.GroupVersionResource(), Query: url.Values{"limit": {"1"}}, Accept: kubeapi.MetadataList,
@@ -94,7 +95,7 @@ func (e *engine) count(ctx context.Context, res discovery.Resource) (int, error)
 	return n, nil
 }
 
-// collection returns what the backup would hold, and what not.
+// collection returns the objects that the backup would contain, and those that it would not.
 func (e *engine) collection() *dryrun.Collection {
 	if e.dry == nil || e.sel == nil {
 		return nil
@@ -131,8 +132,8 @@ func (e *engine) collection() *dryrun.Collection {
 	return found
 }
 
-// unlisted yields the resources of which the cluster may have objects that no list of the backup held, each once, with
-// the reason.
+// unlisted yields each resource that the backup did not list completely, with the reason. The cluster may have more of
+// its objects.
 func (e *engine) unlisted() iter.Seq2[discovery.Resource, string] {
 	return func(yield func(discovery.Resource, string) bool) {
 		var all []discovery.Resource
@@ -148,7 +149,7 @@ func (e *engine) unlisted() iter.Seq2[discovery.Resource, string] {
 	}
 }
 
-// notListed returns why objects of a resource were not listed, "" if there is no reason: they are new.
+// notListed returns the reason why objects of a resource were not listed, or "" if there is none: they are new.
 func (e *engine) notListed(res discovery.Resource) string {
 	spec := &e.req.Backup.Spec
 	if !e.sel.resources.Includes(res) {

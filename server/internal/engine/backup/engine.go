@@ -15,10 +15,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// Run takes a backup and streams its archive to w. It returns an error for whatever makes the archive as a
-// whole unusable: the sink fails, the spec is invalid, an action cannot say what it applies to, the API
-// server does not list its namespaces, ctx ends. Problems with single objects or lists are in the result and
-// do not stop the backup. The result is never nil.
+// Run takes a backup and streams its archive to w. It returns an error if the archive as a whole is unusable: the sink
+// fails, the spec is invalid, an action does not return its selector, the API server does not list its namespaces, or
+// ctx ends. Problems with single objects or lists are in the result and do not stop the backup. The result is never
+// nil.
 func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, error) {
 	e := newEngine(deps, req)
 	err := e.run(ctx, w)
@@ -27,7 +27,8 @@ func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, err
 
 func newEngine(deps Deps, req Request) *engine {
 	e := &engine{
-		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumeState(req, deps),
+		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress),
+		volumes:  newVolumeState(req, deps),
 		parallel: map[schema.GroupResource]bool{}, orderedTurns: make(chan struct{}, max(1, deps.Workers)),
 	}
 	if e.now == nil {
@@ -85,7 +86,7 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 		cancel(err)
 	}
 	e.later.Wait()
-	// A failing sink ends the reading through ctx. Its error is then the one to report.
+	// A failing sink ends the reading through ctx. Its error is then reported.
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}

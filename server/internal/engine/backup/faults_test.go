@@ -29,8 +29,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// faultyServer returns a connection to the API server through a proxy that calls intercept for each request.
-// intercept returns true if it has replied itself. attempt counts the requests for the same URL from 1.
+// faultyServer returns a connection to the API server through a proxy that calls intercept for each request. intercept
+// returns true if it has sent the reply itself. attempt counts the requests for the same URL from 1.
 func faultyServer(
 	t *testing.T, config *rest.Config, intercept func(w http.ResponseWriter, r *http.Request, attempt int) bool,
 ) *rest.Config {
@@ -64,7 +64,7 @@ func refuse(w http.ResponseWriter, code int, reason, more string) bool {
 	return true
 }
 
-// hangUp ends the connection without a reply, or after half of one.
+// hangUp closes the connection without a reply, or after half of one.
 func hangUp(w http.ResponseWriter, half string) bool {
 	if half != "" {
 		_, _ = io.WriteString(w, half)
@@ -250,7 +250,7 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 		create(ctx, t, config, o)
 		want = append(want, "many/"+o.name)
 	}
-	// Lists are read ahead: most pages of the ConfigMaps wait until the server is away.
+	// Lists are read ahead: most pages of the ConfigMaps wait until the server is gone.
 	var requests atomic.Int32
 	var away atomic.Pointer[chan struct{}]
 	held := func() { requests.Store(0); away.Store(new(make(chan struct{}))) }
@@ -316,7 +316,7 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	require.Contains(t, strings.Join(b.Results.Errors.Cluster, "\n"),
 		"cannot list configmaps, the objects that were not read are missing in the backup")
 
-	// With no server at all there is no backup.
+	// Without any server there is no backup.
 	_, err = backup.Run(ctx, deps, backup.Request{Backup: newBackup(nil), Log: discard()}, io.Discard)
 	require.ErrorContains(t, err, "discover the resources of the API server")
 }
@@ -328,7 +328,7 @@ func TestLargePagesAreReadInSmallerOnes(t *testing.T) {
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", "big", nil, ""})
 	var mu sync.Mutex
 	limits := map[string]bool{}
-	// In the shared cluster, objects of this size would be in each backup of another test.
+	// In the shared cluster, objects of this size would be in every backup of the other tests.
 	deps := depsFor(t, faultyServer(t, config, func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		if !strings.HasSuffix(r.URL.Path, "/big/configmaps") {
 			return false

@@ -72,8 +72,8 @@ func (s set) ids() []string {
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
-// everything returns the objects of a backup without filters: all but those that are labelled for exclusion or in a
-// namespace that is.
+// everything returns the objects of a backup without filters: all except those that are labelled for exclusion, or in
+// such a namespace.
 func everything() set {
 	all := set(fixture())
 	return all.without(all.labelled("velero.io/exclude-from-backup", "true"), all.in("hidden"))
@@ -107,7 +107,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		spec     spec
 		action   *testAction
 		want     set
-		errors   []string // parts of the errors that are expected, in any order
+		errors   []string // parts of the expected errors, in any order
 		warnings []string
 	}{
 		// Namespaces.
@@ -369,7 +369,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			var warnings []string
 			for _, namespace := range append(slices.Concat(b.Results.Warnings.Velero, b.Results.Warnings.Cluster),
 				b.Results.Warnings.Namespaces["bank-leaving"]...) {
-				// All filters that include all namespaces include the one that is terminating.
+				// All filters that include all namespaces also include the terminating one.
 				if len(row.warnings) > 0 && strings.Contains(row.warnings[0], "bank-leaving") ||
 					!strings.Contains(namespace, "bank-leaving") {
 					warnings = append(warnings, namespace)

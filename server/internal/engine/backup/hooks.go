@@ -22,8 +22,8 @@ func (e *engine) hooked(o object, meta item.Meta) bool {
 		e.hooks.Concern(meta.Namespace, meta.Labels, meta.Annotations)
 }
 
-// preHooks runs the pre hooks of the pods in a block that are not in the backup yet. A pod of which one has failed,
-// with onError Fail, is left out of the backup. It returns the pods whose post hooks must run, also with an error.
+// preHooks runs the pre hooks of the pods in a block that are not in the backup yet. If a hook with onError Fail
+// fails, its pod is left out of the backup. preHooks returns the pods whose post hooks must run, also with an error.
 func (e *engine) preHooks(ctx context.Context, b *block) (pods []*corev1.Pod, err error) {
 	if !b.hooked {
 		return nil, nil
@@ -53,7 +53,7 @@ func (e *engine) preHooks(ctx context.Context, b *block) (pods []*corev1.Pod, er
 		}
 		stopped := e.runHooks(ctx, hook.Pre, pod)
 		switch {
-		case ctx.Err() != nil: // the hook may have done its work
+		case ctx.Err() != nil: // the hook may have run
 			return append(pods, pod), ctx.Err()
 		case stopped:
 			e.seen.add(key)
@@ -67,8 +67,8 @@ func (e *engine) preHooks(ctx context.Context, b *block) (pods []*corev1.Pod, er
 	return pods, nil
 }
 
-// endHooks runs the post hooks of pods: when the volumes of these pods are backed up, which the worker does not wait
-// for.
+// endHooks runs the post hooks of pods when the volumes of these pods are backed up. The worker does not wait for
+// that.
 func (e *engine) endHooks(ctx context.Context, pods []*corev1.Pod) {
 	ids := e.volumes.runningIn(pods)
 	if len(ids) == 0 {
@@ -81,8 +81,8 @@ func (e *engine) endHooks(ctx context.Context, pods []*corev1.Pod) {
 	})
 }
 
-// postHooks runs the post hooks of pods, for a limited time also after ctx has ended: what a pre hook has stopped must
-// go on.
+// postHooks runs the post hooks of pods, for a limited time also after ctx has ended: a workload that a pre hook has
+// stopped must resume.
 func (e *engine) postHooks(ctx context.Context, pods []*corev1.Pod) {
 	if len(pods) == 0 {
 		return

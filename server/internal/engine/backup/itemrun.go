@@ -9,27 +9,27 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
 )
 
-// itemRun is one object on its way through the steps of run.
+// itemRun is the state of one object in the steps of run.
 type itemRun struct {
 	engine *engine
 	object object
 	found  item.Meta // as in the cluster
 	key    key
 
-	// What the actions have made of the object, with its type.
+	// The object as changed by the actions, with its type.
 	meta      item.Meta
 	raw       []byte
 	requested []manifest.Edge // the additional items
 	buffer    *[]byte         // of the pool, if raw was copied to it
 
-	expected bool // the record expects the object
+	expected bool // the record counts the object as expected
 	known    bool // the object is in the backup already, or in another block
 	skipped  bool // an action excludes the object
 	written  bool // the object is in the archive
 }
 
-// run takes the object through its steps, of which the last one is settle, however the others end. An error is one of
-// the object, unless it is fatal.
+// run takes the object through its steps. settle is always the last one, whatever the others return. An error concerns
+// the object only, unless it is fatal.
 func (r *itemRun) run(ctx context.Context) error {
 	r.expected = r.object.listed
 	defer r.settle()
@@ -75,7 +75,7 @@ func (r *itemRun) isSelected() bool {
 	return false
 }
 
-// claim takes the object up. It returns false if the backup has taken it up before, or if it is in another block.
+// claim marks the object as taken. It returns false if the backup has already taken it, or if it is in another block.
 func (r *itemRun) claim() bool {
 	e, o := r.engine, &r.object
 	r.key = e.seen.keyOf(o.resource, r.found.Namespace, r.found.Name)
@@ -92,7 +92,7 @@ func (r *itemRun) claim() bool {
 	return true
 }
 
-// addType adds the type to the object, which lacks it if it comes from a list.
+// addType adds the type to the object, which has none if it comes from a list.
 func (r *itemRun) addType() {
 	r.raw = r.object.raw
 	if r.found.Kind == "" && r.found.APIVersion == "" {

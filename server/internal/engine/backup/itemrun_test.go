@@ -26,7 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 )
 
-// onConfigMaps is an action for config maps that does for each of them what the map has for its name.
+// onConfigMaps is an action for config maps. It calls the function that belongs to the name of the config map.
 type onConfigMaps map[string]func(raw []byte) (*backupitemaction.Result, error)
 
 func (onConfigMaps) Name() string { return "example.com/on-config-maps" }
@@ -84,7 +84,7 @@ func configMap(name string) string {
 	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","namespace":"shop"}}`
 }
 
-// cluster returns what the API server of these tests serves.
+// cluster returns the resources that the API server of these tests serves.
 func cluster() *discovery.Snapshot {
 	verbs := metav1.Verbs{"create", "delete", "get", "list", "watch"}
 	group := func(name string) *metav1.APIGroup {
@@ -289,7 +289,7 @@ func TestItemsThatAreNotStoredAreNoLongerExpected(t *testing.T) {
 	}
 }
 
-// BenchmarkItem takes one config map as a list has it into a backup without an archive.
+// BenchmarkItem backs up one config map of a list, without an archive.
 func BenchmarkItem(b *testing.B) {
 	id := framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "additional"}
 	requests := func(raw []byte) (*backupitemaction.Result, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 )
 
-// fatal is an error that ends the whole backup, as opposed to one of an object.
+// fatal is an error that ends the whole backup, as opposed to an error of one object.
 type fatal struct{ error }
 
 func (f fatal) Unwrap() error { return f.error }
@@ -46,7 +46,7 @@ func (e *engine) block(ctx context.Context, b *block) error {
 }
 
 // object backs up one object and the additional items that its actions return. It reports whether the object is in the
-// backup, now or from before. Failures of the object are recorded; an error ends the whole backup.
+// backup, from this call or an earlier one. Failures of the object are recorded; an error ends the whole backup.
 func (e *engine) object(ctx context.Context, o object) (bool, error) {
 	r := itemRun{engine: e, object: o}
 	err := panics.Catch(e.log, func() error { return r.run(ctx) })

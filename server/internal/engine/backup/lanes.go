@@ -11,21 +11,21 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// starters is how many parallel workers a run has whose actions start operations with keys. Most of them wait for the
-// journal, which records what all of them are about to start in one write. The calls at once of an action are bounded
-// by its turns.
+// starters is the number of parallel workers of a run whose actions start operations with keys. Most of them wait for
+// the journal, which records all operations about to start in one write. The number of concurrent calls of an action
+// is bounded by its turns.
 const starters = 192
 
 // lanes are the workers of a run. Blocks without hooks whose actions all take several calls at once go to the parallel
-// ones. All others go to the ordered ones, which back up one block after the other as Velero does, or as many at a time
-// as the server is configured to.
+// workers. All others go to the ordered ones, which back up one block after the other as Velero does, or as many at a
+// time as the server is configured for.
 type lanes struct {
 	engine            *engine
 	ordered, parallel *workers
 }
 
 func (e *engine) newLanes(work func(*block)) lanes {
-	most := max(4, 2*runtime.GOMAXPROCS(0)) // such actions wait for others more than they work
+	most := max(4, 2*runtime.GOMAXPROCS(0)) // such actions mostly wait for others
 	for _, n := range e.req.Concurrency {
 		most = max(most, n)
 	}
@@ -50,14 +50,14 @@ func (l lanes) add(b *block) {
 	l.parallel.add(b)
 }
 
-// wait returns when all blocks are done. No block may be added any more.
+// wait returns when all blocks are done. No block may be added after the call.
 func (l lanes) wait() {
 	l.ordered.wait()
 	l.parallel.wait()
 }
 
 // concurrent reports whether the objects of a resource have actions that all take several calls at once, and need no
-// order. It is called by one goroutine only.
+// order. Only one goroutine calls it.
 func (e *engine) concurrent(gr schema.GroupResource) bool {
 	answer, known := e.parallel[gr]
 	if known {
@@ -73,8 +73,8 @@ func (e *engine) concurrent(gr schema.GroupResource) bool {
 	return answer
 }
 
-// newTurns returns the turns of each action, of which every call takes one. Actions that take one call at a time share
-// those of the ordered workers, because additional items may bring a parallel block to them.
+// newTurns returns the turns of each action. Every call takes a turn. Actions that take one call at a time share the
+// turns of the ordered workers, because additional items may bring a parallel block to them.
 func (e *engine) newTurns() map[string]chan struct{} {
 	turns := map[string]chan struct{}{}
 	for _, a := range e.req.Actions {

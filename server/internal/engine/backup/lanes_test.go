@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// counting returns an action that counts its calls at the same time. Each call waits until there are as many as wanted.
+// counting returns an action that counts its concurrent calls. Each call waits until there are as many as wanted.
 func counting(name string, wanted int64, resources ...string) (*testAction, *atomic.Int64) {
 	var present atomic.Int64
 	most := &atomic.Int64{}
@@ -107,7 +107,7 @@ func TestOtherActionsKeepTheirNumberOfCalls(t *testing.T) {
 	require.Contains(t, one.calls, "fixture-pv")
 }
 
-// TestStartsWaitForTheJournalTogether has calls that wait until more of them are recorded than there may be at once.
+// TestStartsWaitForTheJournalTogether has calls that wait until more of them are recorded than may run at once.
 func TestStartsWaitForTheJournalTogether(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))

@@ -7,15 +7,15 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// Manifest takes the items of a backup in the order in which the archive has them.
+// Manifest receives the items of a backup in the order of the archive.
 type Manifest interface {
-	// Add takes an item that is in the archive, and its JSON there. It is not called concurrently. It must not change the
-	// item, nor keep object.
+	// Add receives an item that is in the archive, and its JSON there. It is not called concurrently. It must not
+	// change the item or retain object.
 	Add(item *manifestwriter.Item, object []byte)
 }
 
-// write writes the object to the archive, and adds it to the manifest with what actions have requested for it. An error
-// ends the whole backup.
+// write writes the object to the archive, and adds it to the manifest with the items that actions have requested for
+// it. An error ends the whole backup.
 func (r *itemRun) write() error {
 	e, resource := r.engine, &r.object.resource
 	gr, version := resource.GroupResource(), resource.GroupVersion.Version
@@ -36,7 +36,7 @@ func (r *itemRun) write() error {
 	return nil
 }
 
-// describe returns the object as the manifest has it.
+// describe returns the entry of the object in the manifest.
 func (r *itemRun) describe() *manifestwriter.Item {
 	e := r.engine
 	described, err := servermanifest.Item(r.object.resource.GroupVersionResource(), r.raw, r.meta, e.deps.References)

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// described are the items that a manifest got, in order, by "resource:namespace/name".
+// described holds the items of a manifest, in order, by "resource:namespace/name".
 type described struct {
 	order   []string
 	items   map[string]*manifestwriter.Item

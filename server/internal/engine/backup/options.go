@@ -32,9 +32,9 @@ var (
 
 // Deps are the parts of the server that all backups share.
 type Deps struct {
-	// Config reaches the API server. Its rate limits apply to each run separately.
+	// Config is the connection to the API server. Its rate limits apply to each run separately.
 	Config *rest.Config
-	// Discovery knows the resources of the API server.
+	// Discovery has the resources of the API server.
 	Discovery *discovery.Helper
 	// Keys are the keys with which actions sign loads; nil for none.
 	Keys *loadkey.Keys
@@ -62,29 +62,29 @@ type Deps struct {
 
 // Request describes one backup.
 type Request struct {
-	// Backup with its spec defaulted and validated. It is read only.
+	// Backup is the backup with its spec defaulted and validated. It is read only.
 	Backup *velerov1.Backup
 	// Actions of plugins, in the order in which they are called.
 	Actions []backupitemaction.Action
-	// Concurrency is how many calls an action may get at once, by its name. Those with more than one are not bound to the
-	// number of workers.
+	// Concurrency is the maximum number of concurrent calls of an action, by its name. Actions with more than one are
+	// not limited to the number of workers.
 	Concurrency map[string]int
-	// BlockActions name the objects that are backed up together.
+	// BlockActions name the objects that must be backed up together.
 	BlockActions []itemblockaction.Action
 	// Journal records the operations that actions start; nil records nothing.
 	Journal *operation.Journal
-	// Followed gets each operation when it was started; nil if none is followed yet.
+	// Followed gets each operation after its start; nil if none is followed yet.
 	Followed *operation.Group
-	// Manifest, unless nil, gets the items as they are archived.
+	// Manifest, unless nil, receives the items when they are archived.
 	Manifest Manifest
-	// Policy is the resource policy that the spec refers to; nil if it refers to none.
+	// Policy is the resource policy to which the spec refers; nil if there is none.
 	Policy *resourcepolicy.Policy
 	// Snapshots takes the snapshots of persistent volumes; nil takes none.
 	Snapshots *volumes.Taker
-	// Accepted, unless nil, are the items that the backup takes, whatever the filters select by now.
+	// Accepted, unless nil, holds the items to back up, regardless of the current filters.
 	Accepted *Accepted
-	// DryRun, unless nil, makes the backup find out what it would hold. Only actions without side effects are called, and
-	// there is no archive.
+	// DryRun, unless nil, makes the run a dry run: only actions without side effects are called, and there is no
+	// archive.
 	DryRun *dryrun.Actions
 	// Log is the log of the backup.
 	Log hclog.Logger

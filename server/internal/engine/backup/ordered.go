@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// ordered backs up the objects of a resource that spec.orderedResources names, in its order and in one block,
-// before the lists of the resource are read. The lists contain them again; the backup recognises them.
+// ordered backs up the objects of a resource that spec.orderedResources names, in its order and in one block, before
+// the lists of the resource are read. The lists contain them again; the backup skips them there.
 func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes lanes) error {
 	b := &block{done: func() {}}
 	for _, entry := range e.orderOf(resource.GroupResource()) {
@@ -42,7 +42,7 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 			return ctx.Err()
 		}
 		if err != nil {
-			// The lists contain the object nevertheless.
+			// The object is in the lists nevertheless.
 			e.record.warned(resource.GroupResource(), namespace, name,
 				"spec.orderedResources: object cannot be read, it is not backed up in order", err)
 			continue
@@ -71,7 +71,8 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 	return nil
 }
 
-// orderOf returns the entries of spec.orderedResources for a resource, which may have any of its names there.
+// orderOf returns the entries of spec.orderedResources for a resource, which may have any name of the resource as
+// their key.
 func (e *engine) orderOf(resource schema.GroupResource) []string {
 	ordered := e.req.Backup.Spec.OrderedResources
 	var entries []string

@@ -9,8 +9,8 @@ import (
 )
 
 // plan returns the lists of a backup in the order in which their objects are backed up, each resource in its preferred
-// version or in all. The namespaces themselves are not among them: which of them belong to the backup may depend on the
-// other objects.
+// version or in all. The namespaces themselves are not included: which namespaces belong to the backup may depend on
+// the other objects.
 func plan(sel *selection, allVersions bool) []pages.List {
 	var lists []pages.List
 	for _, res := range includedResources(sel) {
@@ -42,9 +42,9 @@ func listsOf(sel *selection, res discovery.Resource) []pages.List {
 	return lists
 }
 
-// listTogether reports whether one list of all namespaces costs less than one for each included namespace. A
-// request costs about as much as some tens of objects, so it does if at least a quarter of the namespaces is
-// included. Objects of the others are dropped as they are read.
+// listTogether reports whether one list of all namespaces costs less than one for each included namespace. A request
+// costs about as much as some tens of objects, so it does if at least a quarter of the namespaces is included. Objects
+// of other namespaces are dropped while they are read.
 func listTogether(namespaces filter.Namespaces) bool {
 	if namespaces.All() {
 		return true
@@ -53,8 +53,8 @@ func listTogether(namespaces filter.Namespaces) bool {
 	return included > 4 && 4*included >= namespaces.Existing()
 }
 
-// includedResources returns the resources that the filters include, without the namespaces, and with one of
-// those that serve the same objects under two groups.
+// includedResources returns the resources that the filters include, without the namespaces. If two resources serve the
+// same objects under two groups, it returns one of them.
 func includedResources(sel *selection) []discovery.Resource {
 	var included []discovery.Resource
 	for _, res := range sel.snapshot.Resources() {

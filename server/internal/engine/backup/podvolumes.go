@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// volumesPause is the pause between two looks at the volumes of pods whose post hooks wait.
+	// volumesPause is the pause between two checks of the volumes of pods whose post hooks wait.
 	volumesPause = time.Second
-	// defaultOperationTimeout is that of a backup without itemOperationTimeout.
+	// defaultOperationTimeout is the timeout of a backup without itemOperationTimeout.
 	defaultOperationTimeout = 4 * time.Hour
 )
 
 // podVolume is a volume of a pod that is backed up from the file system.
 type podVolume struct {
 	name  string
-	claim *corev1.PersistentVolumeClaim // nil for a volume without one
-	pv    *corev1.PersistentVolume      // nil likewise
+	claim *corev1.PersistentVolumeClaim // nil if the volume has none
+	pv    *corev1.PersistentVolume      // nil if the volume has none
 }
 
-// podVolumes returns the volumes of a pod that an action is to back up from the file system, and the pod as that action
-// gets it: with these volumes in the annotation by which users choose them. Volumes that cannot be backed up are warned
-// of, as in Velero.
+// podVolumes returns the volumes of a pod that an action is to back up from the file system, and the pod for that
+// action: with these volumes in the annotation by which users choose them. For volumes that cannot be backed up it
+// records warnings, as Velero does.
 func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume, sent []byte, err error) {
 	pod := new(corev1.Pod)
 	if err := json.Unmarshal(raw, pod); err != nil {
@@ -70,9 +70,8 @@ func (e *engine) podVolumes(ctx context.Context, raw []byte) (chosen []podVolume
 		return nil, nil, nil
 	}
 	if velerov1.MoverOf(velerov1.RepositoryType(e.deps.Uploader)) == "" {
-		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: cleat has a data mover "+
-			"for restic; start the server with --uploader-type=restic, and have the plugin %s on the node agents",
-			names(chosen), e.deps.Uploader, velerov1.BuiltInDataMover)
+		return nil, nil, fmt.Errorf("%s cannot be backed up from the file system with uploader %q: there are data movers "+
+			"for kopia and restic; start the server with --uploader-type=kopia", names(chosen), e.deps.Uploader)
 	}
 	var all []string
 	for _, v := range chosen {
@@ -103,8 +102,8 @@ func (e *engine) warnOfVolumes(pod *corev1.Pod, format string, args ...any) {
 	e.log.Warn(text, "namespace", pod.Namespace, "name", pod.Name)
 }
 
-// chooseVolumes returns the volumes of a pod whose data is to be backed up from the file system: what the first rule of
-// the resource policy says that applies, otherwise what the pod and the spec say.
+// chooseVolumes returns the volumes of a pod whose data is to be backed up from the file system. The first rule of the
+// resource policy that applies decides, and without one, the pod and the spec.
 func (e *engine) chooseVolumes(ctx context.Context, pod *corev1.Pod) (chosen []podVolume, err error) {
 	rules, byDefault := e.policies(), e.filesByDefault()
 	for _, name := range listed(pod, velerov1.VolumesToBackupAnnotation) {
@@ -155,7 +154,7 @@ func (v podVolume) isExcluded() bool {
 		v.pv != nil && v.pv.Labels[velerov1.ExcludeFromBackupLabel] == "true"
 }
 
-// leaveOutExcluded logs that a volume is not backed up, and warns if the pod asks for it by name.
+// leaveOutExcluded logs that a volume is not backed up, and warns if the pod requests it by name.
 func (e *engine) leaveOutExcluded(pod *corev1.Pod, v podVolume) {
 	if slices.Contains(listed(pod, velerov1.VolumesToBackupAnnotation), v.name) {
 		e.warnOfVolumes(pod, "volume %s is not backed up from the file system, although annotation %s names it: its claim "+
@@ -168,7 +167,7 @@ func (e *engine) leaveOutExcluded(pod *corev1.Pod, v podVolume) {
 		"namespace", pod.Namespace, "name", pod.Name, "volume", v.name, "claim", v.claim.Name)
 }
 
-// claimOfPod reads a claim and its volume, nil if there is none.
+// claimOfPod reads a claim and its volume. They are nil if they do not exist.
 func (e *engine) claimOfPod(
 	ctx context.Context, namespace, name string,
 ) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
@@ -185,14 +184,15 @@ func (e *engine) claimOfPod(
 	return claim, pv, err
 }
 
-// filesByDefault reports whether volumes are backed up from the file system unless a pod says otherwise.
+// filesByDefault reports whether volumes are backed up from the file system unless the annotations of a pod exclude
+// them.
 func (e *engine) filesByDefault() bool {
 	byDefault := e.req.Backup.Spec.DefaultVolumesToFsBackup
 	return byDefault != nil && *byDefault
 }
 
-// asksForFiles reports whether a pod asks that a volume is backed up from the file system: by an annotation, or by
-// having none against it where that is the default.
+// asksForFiles reports whether a pod requests a file system backup of a volume: by an annotation or, if that is the
+// default, by not excluding the volume.
 func asksForFiles(pod *corev1.Pod, volume string, byDefault bool) bool {
 	if byDefault {
 		return !slices.Contains(listed(pod, velerov1.VolumesToExcludeAnnotation), volume)
@@ -200,7 +200,7 @@ func asksForFiles(pod *corev1.Pod, volume string, byDefault bool) bool {
 	return slices.Contains(listed(pod, velerov1.VolumesToBackupAnnotation), volume)
 }
 
-// listed returns the volumes that an annotation of a pod names.
+// listed returns the volumes in an annotation of a pod.
 func listed(pod *corev1.Pod, annotation string) []string {
 	if pod.Annotations[annotation] == "" {
 		return nil
@@ -208,7 +208,7 @@ func listed(pod *corev1.Pod, annotation string) []string {
 	return strings.Split(pod.Annotations[annotation], ",")
 }
 
-// neverByFiles returns why a volume of a pod is never backed up from the file system, "" if it can be.
+// neverByFiles returns the reason why a volume of a pod is never backed up from the file system, or "" if it can be.
 func neverByFiles(v *corev1.Volume) string {
 	if strings.HasPrefix(v.Name, "default-token") {
 		return "what is in it comes from objects of the cluster"
@@ -216,7 +216,7 @@ func neverByFiles(v *corev1.Volume) string {
 	return podclaims.NeverMoved(v)
 }
 
-// unreachable returns why the node agent cannot read a volume of a running pod, "" if it can.
+// unreachable returns the reason why the node agent cannot read a volume of a running pod, or "" if it can.
 func unreachable(pod *corev1.Pod, v podVolume) string {
 	mounted := false
 	for i := range pod.Spec.Containers {
@@ -235,7 +235,7 @@ func unreachable(pod *corev1.Pod, v podVolume) string {
 	return ""
 }
 
-// take gives the data of a claim to the first pod that asks for it, and returns that pod. A volume without a claim
+// take assigns the data of a claim to the first pod that requests it, and returns that pod. A volume without a claim
 // belongs to its pod.
 func (v *volumeState) take(claim *corev1.PersistentVolumeClaim, pod string) string {
 	if claim == nil {
@@ -281,8 +281,8 @@ func (v *volumeState) runningIn(pods []*corev1.Pod) (ids []string) {
 	return ids
 }
 
-// awaitVolumes waits for the ends of operations on volumes of pods, for as long as an operation may take. How they end
-// is seen by who follows all operations.
+// awaitVolumes waits for the ends of operations on volumes of pods, up to the timeout of operations. The monitor of
+// all operations handles their results.
 func (e *engine) awaitVolumes(ctx context.Context, ids []string) {
 	at := slices.IndexFunc(e.req.Actions,
 		func(a backupitemaction.Action) bool { return e.deps.Roles.Has(a.Name(), framework.RolePodVolumes) })

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// TestVolumesOfPodsAreChosen backs up pods with volumes of all sorts, and requires which of them the action is asked to
-// back up. The rows are Velero's rules.
+// TestVolumesOfPodsAreChosen backs up pods with volumes of all kinds, and requires the volumes that the action is
+// called to back up. The rows are Velero's rules.
 func TestVolumesOfPodsAreChosen(t *testing.T) {
 	t.Parallel()
 	config := fixtureWorld(t)
@@ -42,7 +42,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 		phase    corev1.PodPhase // Running if empty
 		pods     int             // 1 if 0
 		uploader string          // restic if empty
-		excluded bool            // the claim data, by its label
+		excluded bool            // by a label of the claim data
 		want     string
 		warns    []string
 		fails    string
@@ -73,8 +73,8 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 			warns: []string{"although annotation backup.velero.io/backup-volumes names it: its claim data or persistent " +
 				"volume has the label velero.io/exclude-from-backup=true"}},
 		"a shared claim": {in: "claim", pods: 2, want: "claim"},
-		"kopia": {in: "dir", uploader: "kopia",
-			fails: "volume dir cannot be backed up from the file system with uploader \"kopia\""},
+		"no data mover": {in: "dir", uploader: "tape",
+			fails: "volume dir cannot be backed up from the file system with uploader \"tape\""},
 	}
 	number := 0
 	for name, row := range rows {

@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// preflight records names in the spec that match nothing in this cluster, beside those of the filters.
+// preflight records names in the spec that match nothing in this cluster, other than names in the filters.
 func (e *engine) preflight() {
 	spec := &e.req.Backup.Spec
 	for _, name := range slices.Sorted(maps.Keys(spec.OrderedResources)) {
@@ -52,7 +52,7 @@ func (e *engine) resourceNames() []string {
 	return slices.DeleteFunc(names, isAlwaysExcluded)
 }
 
-// warnOfIdle records what the spec has for objects of the cluster and none of them has met.
+// warnOfIdle records settings of the spec for objects of the cluster that have matched no object.
 func (e *engine) warnOfIdle() {
 	for _, selector := range e.sel.selectors.Unmatched() {
 		e.warn(fmt.Sprintf("label selector %q matches no object that the other filters of the backup include", selector))
@@ -65,7 +65,7 @@ func (e *engine) warnOfIdle() {
 	}
 }
 
-// gap records a warning about something that the spec requests and the server does not support.
+// gap records a warning about a request of the spec that the server does not support.
 func (e *engine) gap(warning string) {
 	e.record.gap(warning)
 	e.warn(warning)

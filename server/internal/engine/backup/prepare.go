@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
@@ -19,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// prepare resolves everything that is fixed for the whole run.
+// prepare resolves all settings that are fixed for the whole run.
 func (e *engine) prepare(ctx context.Context) error {
 	snapshot, err := e.connect(ctx)
 	if err != nil {
@@ -51,7 +52,7 @@ func (e *engine) prepareHooks(snapshot *discovery.Snapshot) error {
 
 func (e *engine) retryFor() time.Duration { return cmp.Or(e.deps.RetryFor, 2*time.Minute) }
 
-// connect returns what the API server serves.
+// connect returns the resources that the API server serves.
 func (e *engine) connect(ctx context.Context) (snapshot *discovery.Snapshot, err error) {
 	if e.client, err = kubeapi.New(e.deps.Config, e.log, e.retryFor()); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (e *engine) connect(ctx context.Context) (snapshot *discovery.Snapshot, err
 	return snapshot, err
 }
 
-// prepareActions resolves what actions apply to, and encodes the backup for them.
+// prepareActions resolves the selectors of actions, and encodes the backup for them.
 func (e *engine) prepareActions(ctx context.Context, snapshot *discovery.Snapshot) (err error) {
 	if e.actions, err = itemaction.NewSet(ctx, e.req.Actions, e.deps.CSI, e.deps.Roles, e.log); err != nil {
 		return err
@@ -77,6 +78,11 @@ func (e *engine) prepareActions(ctx context.Context, snapshot *discovery.Snapsho
 	backup, err := json.Marshal(e.req.Backup)
 	if err != nil {
 		return fmt.Errorf("encode the backup for plugins: %w", err)
+	}
+	if e.deps.Uploader != "" {
+		if backup, err = item.WithAnnotation(backup, velerov1.UploaderTypeAnnotation, e.deps.Uploader); err != nil {
+			return fmt.Errorf("encode the backup for plugins: %w", err)
+		}
 	}
 	e.backupJSON, err = e.deps.Keys.ForPlugins(ctx, "Backup", e.req.Backup.UID, backup)
 	return err
@@ -153,8 +159,8 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 		return filter.Namespaces{}, fmt.Errorf("list the namespaces of the cluster: %w", err)
 	}
 
-	// Namespaces that are labelled for exclusion do not restrict the filter to some namespaces, even if the
-	// server has written them into the spec.
+	// Namespaces that are labelled for exclusion do not limit the filter to some namespaces, even if the server has
+	// written them into the spec.
 	spec := &e.req.Backup.Spec
 	var excludes []string
 	for _, name := range spec.ExcludedNamespaces {

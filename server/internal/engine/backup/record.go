@@ -26,7 +26,7 @@ type record struct {
 	total      int
 	list       map[string][]string
 	namespaces map[string]struct{}          // from which objects were collected
-	used       map[schema.GroupResource]int // how many objects of a resource are stored
+	used       map[schema.GroupResource]int // the number of stored objects of a resource
 	gaps       []string
 }
 
@@ -83,7 +83,7 @@ func (r *record) stored(gr schema.GroupResource, meta item.Meta) (done, total in
 	return done, total
 }
 
-// listName returns an object as Velero's resource list names it.
+// listName returns the name of an object in Velero's resource list.
 func listName(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -91,14 +91,14 @@ func listName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// count returns the number of objects of a resource that are stored.
+// count returns the number of stored objects of a resource.
 func (r *record) count(gr schema.GroupResource) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used[gr]
 }
 
-// items returns the number of objects that are stored.
+// items returns the number of stored objects.
 func (r *record) items() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *record) resources() []schema.GroupResource {
 	})
 }
 
-// gap records a warning about something that the spec requests and the server does not support.
+// gap records a warning about a request of the spec that the server does not support.
 func (r *record) gap(warning string) {
 	r.mu.Lock()
 	r.gaps = append(r.gaps, warning)
@@ -157,14 +157,14 @@ type Result struct {
 	Operations []operation.Operation
 	// Hooks counts the hooks of pods.
 	Hooks velerov1.HookStatus
-	// Snapshots are those that were requested, also if they failed. Volumes says how the data of each volume was backed
-	// up, or why it was not. Neither is nil.
+	// Snapshots are the requested snapshots, including failed ones. Volumes records how the data of each volume was
+	// backed up, or why it was not. Neither is nil.
 	Snapshots []*volumes.Snapshot
 	Volumes   []*volumes.VolumeInfo
 	// CSI are the snapshots of CSI volumes that actions have taken.
 	CSI volumes.CSIFiles
-	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
+	// Gaps are the warnings that name fields of the spec without effect; see package gaps.
 	Gaps []string
-	// Collection is what a dry run has found out; nil for a real backup.
+	// Collection is the result of a dry run; nil for a real backup.
 	Collection *dryrun.Collection
 }

@@ -19,22 +19,22 @@ import (
 
 // Refreshed holds the objects of a backup that were read again after its operations had ended.
 type Refreshed struct {
-	// Result is the outcome: Items counts the objects that were read again. ResourceList has those that are new in the
-	// archive; it is empty before Rewrite.
+	// Result is the outcome: Items counts the objects that were read again. ResourceList has the objects that are new
+	// in the archive; it is empty before Rewrite.
 	Result  *Result
 	engine  *engine
 	changes *changes
 }
 
-// Refresh reads the post-operation items of the operations of a backup again and calls the actions for them, and for
+// Refresh reads the post-operation items of the operations of a backup again, and calls the actions for them and for
 // the additional items that these name, as Velero does: the filters of the backup do not apply, and an action that
 // starts an operation is an error of the item. Actions whose calls have a key are called only for items for which they
-// have started an operation, with which they answer again. An item that cannot be read again stays in the backup as it
-// is.
+// have started an operation. They return this operation again. An item that cannot be read again stays in the backup
+// unchanged.
 //
 // req.Backup is the backup in its present phase. Its progress and item block actions are not used. Objects are kept in
-// a file in dir, "" for the system's directory of temporary files, until Close, which the caller must call. An error is
-// one of Run.
+// a file in dir, "" for the system's directory of temporary files, until Close, which the caller must call. The errors
+// are those of Run.
 func Refresh(
 	ctx context.Context, deps Deps, req Request, operations []operation.Operation, dir string,
 ) (*Refreshed, error) {
@@ -49,7 +49,7 @@ func Refresh(
 	r := &Refreshed{engine: e, changes: &changes{Changes: spool, kinds: map[framework.ResourceIdentifier]string{}}}
 	e.archive = r.changes
 	if err := e.refresh(ctx, operations); err != nil {
-		_ = r.Close() // nothing was written that is of use
+		_ = r.Close() // the file has nothing of use
 		return nil, err
 	}
 	r.Result = e.result()
@@ -60,8 +60,8 @@ func Refresh(
 // Changed reports whether there is an object to replace or to add.
 func (r *Refreshed) Changed() bool { return r.changes.Len() > 0 }
 
-// Rewrite copies the archive of the backup from one stream to another, with the objects that were read again. It may be
-// repeated, also with the archive that it has made.
+// Rewrite copies the archive of the backup from one stream to another, with the objects that were read again. It may
+// be repeated, also on its own result.
 func (r *Refreshed) Rewrite(ctx context.Context, from io.Reader, to io.Writer) error {
 	added, err := archive.Rewrite(ctx, from, to, r.changes.Changes, r.engine.now())
 	if err != nil {
@@ -154,7 +154,7 @@ func (e *engine) refresh(ctx context.Context, operations []operation.Operation) 
 	return context.Cause(ctx)
 }
 
-// readAgain reads one object and calls the actions for it. Failures are recorded; an error ends the whole refreshing.
+// readAgain reads one object and calls the actions for it. Failures are recorded; an error ends the whole refresh.
 func (e *engine) readAgain(ctx context.Context, o object) (err error) {
 	if ctx.Err() != nil || e.seen.has(o.key) {
 		return ctx.Err()

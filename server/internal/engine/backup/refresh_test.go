@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// marking returns an action for config maps that sets an annotation and answers as reply says.
+// marking returns an action for config maps that sets an annotation and returns the result of reply.
 func marking(starts versioning.Starts, reply func(name string, r *backupitemaction.Result) error) *testAction {
 	return &testAction{
 		name: "example.com/marking", starts: starts, selector: framework.ResourceSelector{
@@ -51,14 +51,14 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 	require.NoError(t, err)
 	before := readBackup(t, result, archive.Bytes())
 
-	// What happens while the operations are under way.
+	// Changes while the operations are in progress.
 	for _, name := range []string{"kept", "changed", "failing", "starting", "skipped", "leaving"} {
 		_, err := resourceClient(t, config, object(name, "")).Patch(t.Context(), name, types.MergePatchType,
 			[]byte(`{"data":{"k":"after"}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	remove(t.Context(), t, config, object("gone", ""))
-	remove(t.Context(), t, config, object("leaving", "")) // its finalizer keeps it
+	remove(t.Context(), t, config, object("leaving", "")) // its finalizer prevents the deletion
 	create(t.Context(), t, config, object("new", "after"))
 	create(t.Context(), t, config, fixtureObject{"secrets", "v1", "Secret", ns, "extra",
 		labelSet{"velero.io/exclude-from-backup": "true"}, ""})
@@ -111,7 +111,7 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 	require.Empty(t, r.Result.Operations, "the journal has it")
 
 	source := archive.Bytes()
-	for range 2 { // the second time from what the first has made
+	for range 2 { // the second time from the result of the first
 		var rewritten bytes.Buffer
 		require.NoError(t, r.Rewrite(t.Context(), bytes.NewReader(source), &rewritten))
 		require.Equal(t, map[string][]string{"v1/ConfigMap": {ns + "/new"}, "v1/Secret": {ns + "/extra"}},

@@ -11,13 +11,13 @@ import (
 // key identifies an object in one version, by a hash of 128 bits.
 type key [2]uint64
 
-// What is known of an object.
+// The states of an object.
 const (
-	taken    = 1 << iota // the backup has taken it up
+	taken    = 1 << iota // the backup has taken it
 	assigned             // it is in a block
 )
 
-// seen holds what is known of the objects of a run. It is safe for concurrent use.
+// seen holds the states of the objects of a run. It is safe for concurrent use.
 type seen struct {
 	once  sync.Once
 	seeds [2]maphash.Seed
@@ -46,7 +46,7 @@ func (s *seen) key(group, resource, namespace, name string) (k key) {
 	return k
 }
 
-// add takes an object up and reports whether it was not before.
+// add marks an object as taken and reports whether it was not taken before.
 func (s *seen) add(k key) bool { return s.mark(k, taken) }
 
 // assign assigns an object to a block and reports whether it was in none.
@@ -67,7 +67,7 @@ func (s *seen) mark(k key, what uint8) bool {
 	return before&what == 0
 }
 
-// has reports whether an object is taken up.
+// has reports whether an object is taken.
 func (s *seen) has(k key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

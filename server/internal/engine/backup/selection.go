@@ -10,8 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// alwaysExcluded returns the resources that are backed up only at the request of an action: they belong to the
-// snapshot of a volume.
+// alwaysExcluded returns the resources that are backed up only if an action requests them: they belong to the snapshot
+// of a volume.
 func alwaysExcluded() []schema.GroupResource {
 	return []schema.GroupResource{
 		{Group: snapshotsGroup, Resource: "volumesnapshots"},
@@ -19,22 +19,21 @@ func alwaysExcluded() []schema.GroupResource {
 	}
 }
 
-// isAlwaysExcluded reports whether a name is that of such a resource, which need not exist in the cluster.
+// isAlwaysExcluded reports whether a name belongs to such a resource, which need not exist in the cluster.
 func isAlwaysExcluded(name string) bool {
 	return slices.Contains(alwaysExcluded(), schema.ParseGroupResource(name))
 }
 
-// selection is what a spec selects in this cluster.
+// selection is the result of resolving a spec in this cluster.
 type selection struct {
 	snapshot   *discovery.Snapshot
 	namespaces filter.Namespaces
 	resources  filter.Resources
 	selectors  *filter.Selectors
-	rules      filter.Rules // of the resource policy; they replace the selectors where they decide
+	rules      filter.Rules // of the resource policy; where they decide, the selectors do not apply
 }
 
-// queries returns the selectors as they are sent to the API server, one for each list. Rules are applied to what the
-// lists hold.
+// queries returns the selectors for the API server, one for each list. Rules are applied to the contents of the lists.
 func (s *selection) queries() []string {
 	if !s.selectors.Any() || s.rules.Any() {
 		return []string{""}
@@ -42,7 +41,7 @@ func (s *selection) queries() []string {
 	return s.selectors.Texts()
 }
 
-// selects reports whether a rule for an object selects it or, where there is no rule, a selector of the spec.
+// selects reports whether a rule for an object selects it or, if there is no rule, a selector of the spec.
 func (s *selection) selects(res discovery.Resource, meta item.Meta) bool {
 	selected, decided := s.rules.Select(res.GroupResource(), res.Kind, meta.Namespace, meta.Name, meta.Labels)
 	if decided {
@@ -79,8 +78,8 @@ func (e *engine) picks(res discovery.Resource, meta item.Meta) bool {
 		meta.Labels[excludeLabel] != "true"
 }
 
-// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server
-// has not applied the selectors of the spec.
+// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are rules, the API
+// server has not applied the selectors of the spec.
 func (e *engine) leftOutByRules(o object, meta item.Meta) bool {
 	switch {
 	case !e.sel.rules.Any():

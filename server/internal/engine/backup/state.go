@@ -33,18 +33,18 @@ type engine struct {
 
 	parallel map[schema.GroupResource]bool // see concurrent
 	turns    map[string]chan struct{}      // by action; see turn
-	// orderedTurns are those of actions that take one call at a time, as many as there are ordered workers.
+	// orderedTurns are the turns of actions that take one call at a time, as many as there are ordered workers.
 	orderedTurns chan struct{}
 
 	hooks *hook.Backup   // nil if none are run
 	later sync.WaitGroup // post hooks that wait for volumes
 
 	blockActions *itemaction.Set[itemblockaction.Action]
-	relatedBytes atomic.Int64 // of blocks that wait or are under way
+	relatedBytes atomic.Int64 // of blocks that wait or are in progress
 
 	backupJSON []byte // for plugins
 	archive    itemWriter
-	writes     sync.Mutex // of the archive and the manifest
+	writes     sync.Mutex // by writers of the archive and the manifest
 	dry        *dryRun    // nil for a real backup
 	refreshing bool       // see Refresh
 	seen       seen
@@ -53,7 +53,7 @@ type engine struct {
 	volumes    *volumeState
 }
 
-// itemWriter takes the objects of a run.
+// itemWriter receives the objects of a run.
 type itemWriter interface {
 	Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error
 }

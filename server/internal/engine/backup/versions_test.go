@@ -25,7 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 )
 
-// TestAllVersionsAreBackedUp is the feature EnableAPIGroupVersions.
+// TestAllVersionsAreBackedUp tests the feature EnableAPIGroupVersions.
 func TestAllVersionsAreBackedUp(t *testing.T) {
 	t.Parallel()
 	config := connect(t, plane.Get(t).Kubeconfig)
@@ -85,7 +85,7 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// TestListsAreReadWholeWithoutPages is --client-page-size 0.
+// TestListsAreReadWholeWithoutPages tests --client-page-size 0.
 func TestListsAreReadWholeWithoutPages(t *testing.T) {
 	t.Parallel()
 	for size, whole := range map[int]bool{-1: true, 0: false, 7: false} {
@@ -102,7 +102,7 @@ func TestListsAreReadWholeWithoutPages(t *testing.T) {
 	}
 }
 
-// TestEveryItemHasALineInTheLog: people look in the log of a backup for the items that it holds.
+// TestEveryItemHasALineInTheLog shows that users find each item of a backup in its log.
 func TestEveryItemHasALineInTheLog(t *testing.T) {
 	t.Parallel()
 	log, err := runlog.New(runlog.Options{Dir: t.TempDir(), Now: time.Now,

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/backup/pages"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
@@ -20,8 +22,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// Why the data of a volume is not backed up, as Velero's file volumeinfo says it: the way that does not apply, and the
-// reason.
+// Reasons why the data of a volume is not backed up, in the form of Velero's file volumeinfo: the method that does not
+// apply, and the reason.
 const (
 	notSelected = "volumeSnapshot: not satisfy the criteria for VolumePolicy or the legacy snapshot way;"
 	noPlugin    = "volumeSnapshot: no applicable volumesnapshotter found;"
@@ -32,22 +34,23 @@ const (
 // snapshotsGroup is the group of CSI snapshots.
 const snapshotsGroup = "snapshot.storage.k8s.io"
 
-// volumeState is what a run knows of the data of persistent volumes.
+// volumeState is the state of the data of persistent volumes in a run.
 type volumeState struct {
 	infos volumes.Infos
 
 	mu      sync.Mutex
-	without int                      // volumes whose data is wanted and not backed up
+	without int                      // volumes whose data is requested but not backed up
 	byFiles map[string]*claimsOfPods // by namespace
-	// awaiting are the volumes that pods are to back up, takenBy the first pod of each claim, by "namespace/name".
+	// awaiting lists the volumes that pods are to back up. takenBy has the first pod of each claim, by
+	// "namespace/name".
 	awaiting []*corev1.PersistentVolume
 	takenBy  map[string]string
 	running  map[framework.ResourceIdentifier]string // operations on volumes of pods
 	hasCSI   bool                                    // an action takes snapshots of CSI volumes
-	snapshot bool                                    // the spec wants snapshots, or leaves it open
+	snapshot bool                                    // the spec requests snapshots, or leaves it open
 }
 
-// claimsOfPods are the claims of a namespace whose pods ask for file system backups of them.
+// claimsOfPods are the claims of a namespace for which pods request file system backups.
 type claimsOfPods struct {
 	once  sync.Once
 	names map[string]bool
@@ -57,7 +60,8 @@ type claimsOfPods struct {
 func newVolumeState(req Request, deps Deps) *volumeState {
 	wanted := req.Backup.Spec.SnapshotVolumes
 	return &volumeState{
-		infos:   volumes.Infos{DataMover: req.Backup.Spec.DataMover},
+		infos: volumes.Infos{DataMover: velerov1.DataMoverFor(req.Backup.Spec.DataMover,
+			velerov1.RepositoryType(cmp.Or(deps.Uploader, string(velerov1.RepositoryTypeRestic))))},
 		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
 		snapshot: wanted == nil || *wanted,
 		hasCSI: deps.CSI && slices.ContainsFunc(req.Actions,
@@ -65,8 +69,8 @@ func newVolumeState(req Request, deps Deps) *volumeState {
 	}
 }
 
-// backUpVolume takes a snapshot of a persistent volume, if that is wanted and a plugin knows the volume. An error means
-// that the volume is not part of the backup.
+// backUpVolume takes a snapshot of a persistent volume, if that is requested and a plugin supports the volume. An
+// error means that the volume is not part of the backup.
 func (e *engine) backUpVolume(ctx context.Context, raw []byte) error {
 	pv := new(corev1.PersistentVolume)
 	if err := json.Unmarshal(raw, pv); err != nil {
@@ -82,7 +86,7 @@ func (e *engine) backUpVolume(ctx context.Context, raw []byte) error {
 	case action != resourcepolicy.Snapshot:
 		e.volumes.leaveOut(pv, notSelected, false)
 		return nil
-	case e.deps.CSI && pv.Spec.CSI != nil: // for the sake of an action that does
+	case e.deps.CSI && pv.Spec.CSI != nil: // an action takes the snapshot
 		switch {
 		case !e.volumes.hasCSI:
 			e.volumes.leaveOut(pv, noPlugin, true)
@@ -107,9 +111,9 @@ func (e *engine) backUpVolume(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// actionFor returns what is to be done with the data of a persistent volume: what the first rule of the resource policy
-// says that applies, otherwise what pods and the spec say. claim is that of the volume; if it is nil, actionFor reads
-// it as far as rules need it.
+// actionFor returns the action for the data of a persistent volume. The first rule of the resource policy that applies
+// decides, and without one, pods and the spec. claim is the claim of the volume; if it is nil, actionFor reads it if
+// rules need it.
 func (e *engine) actionFor(
 	ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
 ) (action resourcepolicy.Action, err error) {
@@ -144,7 +148,7 @@ func (e *engine) policies() resourcepolicy.VolumePolicies {
 	return e.req.Policy.VolumePolicies
 }
 
-// claimOf reads the claim of a volume, nil if there is none.
+// claimOf reads the claim of a volume. It returns nil if there is none.
 func (e *engine) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
 	ref := pv.Spec.ClaimRef
 	claims, ok := e.sel.snapshot.ByGroupResource(claimsResource)
@@ -154,7 +158,7 @@ func (e *engine) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*cor
 	return readAs[corev1.PersistentVolumeClaim](ctx, e, claims, ref.Namespace, ref.Name)
 }
 
-// readAs reads an object, nil if it does not exist.
+// readAs reads an object. It returns nil if the object does not exist.
 func readAs[T any](ctx context.Context, e *engine, resource discovery.Resource, namespace, name string) (*T, error) {
 	raw, err := e.get(ctx, resource, namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -170,8 +174,8 @@ func readAs[T any](ctx context.Context, e *engine, resource discovery.Resource, 
 	return object, nil
 }
 
-// wantsAction reports whether an action is called for a claim. One that takes snapshots is not called if a rule of the
-// resource policy says so; one for CSI volumes is called only if a snapshot is wanted.
+// wantsAction reports whether an action is called for a claim. An action that takes snapshots is not called if a rule
+// of the resource policy excludes them; an action for CSI volumes is called only if a snapshot is requested.
 func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool, error) {
 	own := e.deps.Roles.Has(name, framework.RoleOwnSnapshots)
 	if !own && !e.deps.Roles.Has(name, framework.RoleClaimSnapshots) {
@@ -203,7 +207,7 @@ func (e *engine) recordSnapshot(resource discovery.Resource, meta item.Meta, raw
 	return e.volumes.infos.AddCSI(resource.Name, meta.Labels, e.req.Backup.UID, raw)
 }
 
-// leaveOut records that the data of a volume is not backed up, although it is wanted or not.
+// leaveOut records that the data of a volume is not backed up, whether or not it was requested.
 func (v *volumeState) leaveOut(pv *corev1.PersistentVolume, reason string, wanted bool) {
 	v.infos.Skip(pv, reason)
 	if !wanted {
@@ -240,8 +244,8 @@ func (v *volumeState) withoutData() int {
 	return v.without
 }
 
-// isBackedUpByFiles reports whether a pod that the filters select, and that has the claim of a volume, asks for a file
-// system backup of it: by an annotation, or by having none against it where the spec makes them the default.
+// isBackedUpByFiles reports whether a pod that the filters select, and that has the claim of a volume, requests a file
+// system backup of it: by an annotation or, if that is the default of the spec, by not excluding it.
 func (e *engine) isBackedUpByFiles(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	claim := pv.Spec.ClaimRef
 	if claim == nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted calls Velero's actions for claims, one of which has the volume
-// of the fixture. It asks for more than the volume has, so that the cluster does not bind it.
+// of the fixture. It requests more space than the volume has, so that the cluster does not bind it.
 func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 	t.Parallel()
 	config := fixtureWorld(t)
@@ -71,9 +71,9 @@ func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp has two pods with one volume. One of them asks for its
-// files.
-func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { //nolint:paralleltest // others count the volumes of the cluster
+// TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp has two pods with one volume. One of them requests a file
+// system backup.
+func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { //nolint:paralleltest // the other tests count the volumes of the cluster
 	config := fixtureWorld(t)
 	const ns = "pods-of-one-volume"
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})

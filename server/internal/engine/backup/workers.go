@@ -7,21 +7,21 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// object is one object on its way into the archive.
+// object is one object to be archived.
 type object struct {
 	resource discovery.Resource
-	raw      []byte // as in a list, where it may lack apiVersion and kind
-	listed   bool   // the filters selected it, rather than an action requested it
-	chosen   bool   // listed, and selected for another reason than its labels and name
+	raw      []byte // as in a list, where apiVersion and kind may be missing
+	listed   bool   // selected by the filters, not requested by an action
+	chosen   bool   // listed, and selected for a reason other than its labels and name
 	must     bool   // an action insists on it: filters do not apply
 	included manifest.Inclusion
 
 	// Set if there are item block actions.
-	block           *block // that it is in, or for one of whose objects it was requested; nil if it is alone
+	block           *block // contains the object, or the one that requested it; nil if it is alone
 	assigned        bool   // to its block
-	key             key    // if it is assigned
+	key             key    // if assigned
 	namespace, name string // if it is in the block because of a relation
-	missing         bool   // it is, but could not be read
+	missing         bool   // a related object that could not be read
 }
 
 // block is a group of objects that one worker backs up, one after the other.
@@ -32,7 +32,7 @@ type block struct {
 	done    func()
 }
 
-// find returns the object with a key as it was read for the block; nil if it was not.
+// find returns the object with a key as it was read for the block, or nil if it was not.
 func (b *block) find(k key) []byte {
 	if b == nil {
 		return nil
@@ -45,7 +45,7 @@ func (b *block) find(k key) []byte {
 	return nil
 }
 
-// workers back up blocks, which are begun in the order in which they were added.
+// workers back up blocks. They begin blocks in the order of their addition.
 type workers struct {
 	blocks chan *block
 	group  sync.WaitGroup
@@ -66,7 +66,7 @@ func newWorkers(n int, work func(*block)) *workers {
 // add waits until the block is queued, not until it is done.
 func (w *workers) add(b *block) { w.blocks <- b }
 
-// wait returns when all blocks are done. No block may be added any more.
+// wait returns when all blocks are done. No block may be added after the call.
 func (w *workers) wait() {
 	close(w.blocks)
 	w.group.Wait()

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// Moment says when a hook of a backup runs.
+// Moment is when a hook of a backup runs.
 type Moment string
 
 // The hooks of all pods of a block run before its first object is backed up, and after its last one.
@@ -38,7 +38,7 @@ type backupHook struct {
 	selector
 	name     string
 	commands map[Moment][]command
-	met      *atomic.Bool // a pod has the hook
+	met      *atomic.Bool // set if a pod has the hook
 }
 
 // NewBackup returns the hooks of a backup. resolve finds a resource by one of its names.
@@ -65,7 +65,7 @@ func NewBackup(
 	return b, nil
 }
 
-// Unmatched returns the names of the hooks in the spec that no pod has had so far.
+// Unmatched returns the names of the hooks in the spec that matched no pod so far.
 func (b *Backup) Unmatched() []string {
 	var names []string
 	for _, h := range b.hooks {
@@ -76,7 +76,7 @@ func (b *Backup) Unmatched() []string {
 	return names
 }
 
-// resolved returns names of resources as the API server writes them. Globs and unknown names stay as they are.
+// resolved returns the plural names of resources. Globs and unknown names are returned unchanged.
 func resolved(names []string, resolve func(string) (schema.GroupResource, bool)) []string {
 	names = slices.Clone(names)
 	for i, name := range names {
@@ -107,13 +107,13 @@ func (b *Backup) Concern(namespace string, labels, annotations map[string]string
 		len(b.commands(Post, namespace, labels, annotations, quiet)) > 0
 }
 
-// commands returns what runs in a pod. A hook in its annotations replaces all of the spec.
+// commands returns the commands to run in a pod. A hook in its annotations replaces all hooks of the spec.
 func (b *Backup) commands(
 	when Moment, namespace string, labels, annotations map[string]string, complain func(string),
 ) []command {
 	prefixes := []string{string(when) + ".hook.backup.velero.io/"}
 	if when == Pre {
-		prefixes = append(prefixes, "hook.backup.velero.io/") // the name from before there were post hooks
+		prefixes = append(prefixes, "hook.backup.velero.io/") // the name before post hooks were added
 	}
 	for _, prefix := range prefixes {
 		own := annotated{prefix: prefix, values: annotations, complain: complain}
@@ -131,8 +131,8 @@ func (b *Backup) commands(
 	return all
 }
 
-// Run runs the pre or post hooks of a pod, one after the other. It returns the failures. Stopped means that one of them
-// has onError Fail: the hooks after it were not run, and after a pre hook the pod must not be backed up.
+// Run runs the pre or post hooks of a pod, one after the other. It returns the failures. stopped is set if a failed
+// hook has onError Fail: the hooks after it were not run, and after a pre hook the pod must not be backed up.
 func (b *Backup) Run(
 	ctx context.Context, when Moment, pod *corev1.Pod, log hclog.Logger,
 ) (failures []error, stopped bool) {
@@ -151,12 +151,12 @@ func (b *Backup) Run(
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.counts.HooksAttempted += len(commands) // as in Velero, with those that a failure has prevented
+	b.counts.HooksAttempted += len(commands) // as in Velero, including those that a failure has prevented
 	b.counts.HooksFailed += len(failures)
 	return failures, stopped
 }
 
-// Status returns how many hooks were attempted so far, and how many have failed.
+// Status returns the numbers of hooks that were attempted and that have failed so far.
 func (b *Backup) Status() velerov1.HookStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// resolve knows pods and deployments.
+// resolve resolves the names of pods and deployments.
 func resolve(name string) (schema.GroupResource, bool) {
 	switch name {
 	case "po", "pod", "pods":

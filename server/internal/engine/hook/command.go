@@ -14,18 +14,18 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// defaultTimeout is how long a command may take if nothing else is said.
+// defaultTimeout is the timeout of a command without one of its own.
 const defaultTimeout = 30 * time.Second
 
-// fromAnnotations is what stands for the name of a hook in the annotations of a pod.
+// fromAnnotations replaces the name of a hook in the annotations of a pod.
 const fromAnnotations = "<from-annotation>"
 
 // command is one command of a hook.
 type command struct {
 	hook      string // name in the spec, or fromAnnotations
-	container string // empty for the first one of the pod
+	container string // empty for the first container of the pod
 	words     []string
-	stops     bool // onError Fail: a failure prevents what follows
+	stops     bool // onError Fail: a failure prevents the following commands
 	timeout   time.Duration
 }
 
@@ -36,15 +36,15 @@ func (c command) String() string {
 	return "hook " + c.hook
 }
 
-// annotated is the annotations of a pod that describe a hook; complain is called for values that cannot be used.
+// annotated holds the annotations of a pod that describe a hook; complain is called for invalid values.
 type annotated struct {
 	prefix   string // such as "pre.hook.backup.velero.io/"
 	values   map[string]string
 	complain func(text string)
 }
 
-// command returns the command of a hook in annotations, false if there is none. timeout is the name of the annotation
-// with the time-out.
+// command returns the command of a hook in annotations, and false if there is none. timeout is the name of the
+// annotation with the timeout.
 func (a annotated) command(timeout string, onError velerov1.HookErrorMode) (command, bool) {
 	text := a.values[a.prefix+"command"]
 	if text == "" {
@@ -54,7 +54,7 @@ func (a annotated) command(timeout string, onError velerov1.HookErrorMode) (comm
 		timeout: defaultTimeout}
 	if strings.HasPrefix(text, "[") {
 		var words []string
-		if json.Unmarshal([]byte(text), &words) == nil { // otherwise it is one word
+		if json.Unmarshal([]byte(text), &words) == nil { // otherwise the text is one word
 			c.words = words
 		}
 	}
@@ -73,7 +73,7 @@ func (a annotated) command(timeout string, onError velerov1.HookErrorMode) (comm
 	return c, true
 }
 
-// duration returns the value of an annotation, 0 if there is none that can be used.
+// duration returns the value of an annotation, or 0 if there is no valid one.
 func (a annotated) duration(name string) time.Duration {
 	text := a.values[a.prefix+name]
 	if text == "" {
@@ -87,7 +87,7 @@ func (a annotated) duration(name string) time.Duration {
 	return d
 }
 
-// run runs the command in a container of the pod. A pod that has completed needs no hooks: nothing happens.
+// run runs the command in a container of the pod. A completed pod needs no hooks, so run does nothing for it.
 func (c command) run(ctx context.Context, x *Executor, pod *corev1.Pod, log hclog.Logger) error {
 	in, err := container(pod, c.container)
 	log = log.With("namespace", pod.Namespace, "pod", pod.Name, "container", in, "hook", c.hook)

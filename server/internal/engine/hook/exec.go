@@ -52,11 +52,11 @@ type call struct {
 // ran holds the beginning and the end of the output of a command.
 type ran struct{ stdout, stderr output }
 
-// errTimeout means that a command was not done in time. It may go on in its container.
+// errTimeout means that a command did not finish in time. It may continue in its container.
 var errTimeout = errors.New("not done in time")
 
 // run runs a command and returns when it has exited and its output is closed, when its time is over, or when ctx ends.
-// A command is started once at most: only requests that cannot have arrived are repeated.
+// A command is started at most once: a request is repeated only if it certainly did not arrive.
 func (x *Executor) run(ctx context.Context, c call) (*ran, error) {
 	began, backoff := time.Now(), kubeapi.Backoff()
 	for {
@@ -70,7 +70,7 @@ func (x *Executor) run(ctx context.Context, c call) (*ran, error) {
 	}
 }
 
-// try makes one request, by WebSocket, or by SPDY if something on the way does not let WebSockets through.
+// try makes one request, by WebSocket, or by SPDY if a proxy does not support WebSockets.
 func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	address := x.pods.RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(c.pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: c.container, Command: c.command, Stdout: true, Stderr: true},
@@ -88,7 +88,7 @@ func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	result := new(ran)
 	quiet := klog.NewContext(limited, logr.Discard()) // it would report that output was cut off
 	err = both.StreamWithContext(quiet, remotecommand.StreamOptions{Stdout: &result.stdout, Stderr: &result.stderr})
-	// The goroutines of the call may write a little longer.
+	// The goroutines of the call may write for a short time after its end.
 	result.stdout.close()
 	result.stderr.close()
 	switch {
@@ -97,7 +97,7 @@ func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	case ctx.Err() != nil:
 		return result, context.Cause(ctx)
 	case limited.Err() != nil:
-		return result, fmt.Errorf("%w: it was given %s; processes that it leaves behind must close its output", errTimeout,
+		return result, fmt.Errorf("%w: the limit is %s; processes that it leaves behind must close its output", errTimeout,
 			c.timeout)
 	}
 	if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
@@ -110,7 +110,7 @@ func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 	return result, replyOf(err)
 }
 
-// spdy runs a command by SPDY. Most requests do not need it, so nothing is prepared before.
+// spdy runs a command by SPDY. Most requests do not need it, so nothing is prepared in advance.
 type spdy struct {
 	config *rest.Config
 	url    *url.URL
@@ -128,7 +128,7 @@ func (s *spdy) StreamWithContext(ctx context.Context, options remotecommand.Stre
 	return executor.StreamWithContext(ctx, options)
 }
 
-// maxReason is the most bytes of a command's output in an error.
+// maxReason is the maximum number of bytes of a command's output in an error.
 const maxReason = 300
 
 // worthSPDY reports whether a request that failed by WebSocket may succeed by SPDY.
@@ -137,7 +137,7 @@ func worthSPDY(err error) bool {
 		!apierrors.IsNotFound(replyOf(err)) && !notArrived(err)
 }
 
-// replyOf returns the error with which the API server has answered a request that failed by WebSocket.
+// replyOf returns the error in the API server's reply to a request that failed by WebSocket.
 func replyOf(err error) error {
 	if failure, ok := errors.AsType[*httpstream.UpgradeFailureError](err); ok {
 		return failure.Cause
@@ -145,7 +145,7 @@ func replyOf(err error) error {
 	return err
 }
 
-// notArrived reports whether a request that failed cannot have started a command, and may succeed later.
+// notArrived reports whether a failed request cannot have started a command, and may succeed later.
 func notArrived(err error) bool {
 	reply := replyOf(err)
 	return kubeapi.IsDialError(reply) || apierrors.IsTooManyRequests(reply) || apierrors.IsServiceUnavailable(reply)

@@ -35,7 +35,7 @@ func TestCommandsRunInContainers(t *testing.T) {
 		"100 MB": {container: "app",
 			script: "echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end", stdout: "bytes are left out"},
 		"a command that hangs": {container: "app", script: "echo started; sleep 1000",
-			timeout: 10 * time.Second, stdout: "started\n", err: "not done in time: it was given 10s"},
+			timeout: 10 * time.Second, stdout: "started\n", err: "not done in time: the limit is 10s"},
 		"a child that keeps the output open": {container: "app", script: "sleep 1000 & echo forked",
 			timeout: 10 * time.Second, stdout: "forked\n", err: "not done in time"},
 		"a child that closes the output": {container: "app", script: "sleep 1000 >/dev/null 2>&1 & echo forked",
@@ -92,13 +92,13 @@ func TestCommandsEndWithTheirContext(t *testing.T) {
 	require.ErrorIs(t, err, stopped)
 }
 
-// proxy returns the address of a proxy before the API server.
+// proxy returns the address of a proxy for the API server.
 func (s *site) proxy(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) *Executor {
 	t.Helper()
 	target, err := url.Parse(s.config.Host)
 	require.NoError(t, err)
 	config := rest.CopyConfig(s.config)
-	config.NextProtos = []string{"http/1.1"} // which can be upgraded
+	config.NextProtos = []string{"http/1.1"} // can be upgraded
 	transport, err := rest.TransportFor(config)
 	require.NoError(t, err)
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}

@@ -8,7 +8,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// FuzzAnnotations reads any annotations of a pod. A command has words and a time-out.
+// FuzzAnnotations reads any annotations of a pod. A command has words and a timeout.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(`["/bin/sh","-c","true"]`, "30s", "Fail", `{"restore":"a"}`)
 	f.Add(`[]`, "-1s", "", `null`)

@@ -13,18 +13,18 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// markAnnotation of a restored pod says, as JSON, which of its hooks have run.
+// markAnnotation of a restored pod records, as JSON, which of its hooks have run.
 const markAnnotation = "cleat.dev/restore-hooks"
 
-// mark says which hooks of a pod have run, by their position. It is written before and after each, so that the next
-// server neither forgets a hook nor runs it twice.
+// mark records which hooks of a pod have run, by their position. It is written before and after each hook, so that the
+// next server neither omits a hook nor runs it twice.
 type mark struct {
 	Restore types.UID      `json:"restore"`
 	Begun   []int          `json:"begun,omitempty"` // and not ended
 	Ended   map[int]string `json:"ended,omitempty"` // with the error of each
 }
 
-// markOf returns the mark that a restore has left on a pod, and false if there is none.
+// markOf returns the mark of a restore on a pod, and false if there is none.
 func markOf(annotations map[string]string, restore types.UID) (mark, bool) {
 	var m mark
 	if json.Unmarshal([]byte(annotations[markAnnotation]), &m) != nil || m.Restore != restore {
@@ -40,7 +40,7 @@ func IsMarked(annotations map[string]string, restore types.UID) bool {
 	return marked
 }
 
-// write stores the mark. The error is errGone if the pod does not exist any more.
+// write stores the mark. The error is errGone if the pod no longer exists.
 func (m mark) write(ctx context.Context, x *Executor, pod Pod) error {
 	text, err := json.Marshal(m)
 	if err != nil {

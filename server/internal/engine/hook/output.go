@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// kept is how many bytes of the beginning and of the end of an output are kept.
+// kept is the number of bytes of the beginning, and of the end, of an output that are kept.
 const kept = 2 << 10
 
-// output is a writer that keeps the beginning and the end of what is written. It is safe for concurrent use.
+// output is a writer that keeps the beginning and the end of its input. It is safe for concurrent use.
 type output struct {
 	mu     sync.Mutex
 	head   []byte
@@ -19,7 +19,7 @@ type output struct {
 	closed bool
 }
 
-// Write implements io.Writer. It never fails: the command goes on, whatever it prints.
+// Write implements io.Writer. It never fails: the command continues, whatever it prints.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,14 +44,14 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// close makes the output ignore what is written from now on.
+// close makes the output ignore later writes.
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 }
 
-// String returns what is kept, and in the middle how much is not.
+// String returns the kept bytes, with the number of omitted bytes in the middle.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -26,20 +26,20 @@ type waiting struct {
 	command
 	index int           // among the hooks of the pod
 	limit time.Duration // waitTimeout; 0 for none
-	ready bool          // it waits for a ready container, not only for a running one
+	ready bool          // requires a ready container, not only a running one
 }
 
 // podRun runs the hooks of one restored pod.
 type podRun struct {
 	restore *Restore
 	pod     Pod
-	open    []waiting // that have not been run
+	open    []waiting // that have not run
 	mark    mark
 	since   time.Time
 	log     hclog.Logger
 }
 
-// run returns when each hook has run or will not. What was begun by a server that was stopped is not run again.
+// run returns when each hook has run or cannot run any more. A hook that a stopped server has begun is not run again.
 func (p *podRun) run() {
 	found, _ := markOf(p.pod.Annotations, p.restore.uid)
 	p.mark = mark{Restore: p.restore.uid, Ended: map[int]string{}}
@@ -51,7 +51,7 @@ func (p *podRun) run() {
 		case ended:
 			p.end(w, errors.New(text))
 		case slices.Contains(found.Begun, w.index):
-			p.end(w, fmt.Errorf("%s in pod %s/%s was running when the server was stopped; nobody knows whether it was done, "+
+			p.end(w, fmt.Errorf("%s in pod %s/%s was running when the server was stopped; it is unknown whether it ended, "+
 				"and it is not run again",
 				w.command, p.pod.Namespace, p.pod.Name))
 		default:
@@ -109,7 +109,7 @@ func (p *podRun) wait() {
 	}
 }
 
-// pause returns the time after which wait looks at the pod again even if the pod has not changed.
+// pause returns the time after which wait checks the pod again even if the pod has not changed.
 func (p *podRun) pause() time.Duration {
 	next := unseen
 	for _, w := range p.open {
@@ -120,7 +120,7 @@ func (p *podRun) pause() time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// expire gives up the hooks whose containers were not up in time.
+// expire gives up the hooks whose containers did not start in time.
 func (p *podRun) expire() {
 	p.open = slices.DeleteFunc(p.open, func(w waiting) bool {
 		if w.limit <= 0 || time.Since(p.since) < w.limit {
@@ -184,12 +184,12 @@ func (p *podRun) execute(w waiting, pod *corev1.Pod) {
 	}
 	err = w.run(p.restore.life, p.restore.all.executor, pod, p.log)
 	if p.restore.life.Err() != nil {
-		p.fail(err) // the mark says that it was begun
+		p.fail(err) // the mark has it as begun
 		return
 	}
 	p.mark.Begun = nil
 	p.end(w, err)
-	_ = p.save() // it has run, whatever became of the pod
+	_ = p.save() // the hook has run, whatever the state of the pod
 	if err != nil && w.stops {
 		p.restore.halt(fmt.Errorf("a hook with onError Fail has failed before: %w", err))
 	}
@@ -210,7 +210,7 @@ func (p *podRun) fail(err error) {
 	}
 }
 
-// notRun records that a hook is not run.
+// notRun records that a hook does not run.
 func (p *podRun) notRun(w waiting, why error) {
 	err := fmt.Errorf("%s was not run in pod %s/%s: %w", w.command, p.pod.Namespace, p.pod.Name, why)
 	p.log.Error(err.Error())

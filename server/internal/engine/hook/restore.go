@@ -21,13 +21,13 @@ import (
 type Restore struct {
 	all   *Restores
 	uid   types.UID
-	label string // that its pods have
+	label string // of its pods
 	hooks []restoreHook
 	open  func() (*runlog.Log, error)
 
 	life    context.Context // of commands
 	end     context.CancelCauseFunc
-	waiting context.Context // of those that have not begun
+	waiting context.Context // of hooks that have not begun
 	halt    context.CancelCauseFunc
 	slots   chan struct{}
 	waits   *waits.List
@@ -89,7 +89,7 @@ func newRestore(all *Restores, object *velerov1.Restore, open func() (*runlog.Lo
 	return r, nil
 }
 
-// commands returns the hooks of a pod. One in its annotations replaces all of the spec.
+// commands returns the hooks of a pod. A hook in its annotations replaces all hooks of the spec.
 func (r *Restore) commands(pod Pod, complain func(string)) []waiting {
 	own := annotated{prefix: "post.hook.restore.velero.io/", values: pod.Annotations, complain: complain}
 	if c, ok := own.command("exec-timeout", velerov1.HookErrorModeContinue); ok {
@@ -108,7 +108,7 @@ func (r *Restore) commands(pod Pod, complain func(string)) []waiting {
 	return all
 }
 
-// Add runs the hooks of a pod, when its containers are up. It does not block. A pod may be added again.
+// Add runs the hooks of a pod when its containers are up. It does not block. A pod may be added again.
 func (r *Restore) Add(pod Pod) {
 	commands := r.commands(pod, func(string) {})
 	if len(commands) == 0 {
@@ -165,7 +165,7 @@ func (r *Restore) logger() hclog.Logger {
 	return r.log.Logger()
 }
 
-// Close says that no pod will be added any more.
+// Close ends the additions of pods.
 func (r *Restore) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Restore) Close() {
 // Cancel makes the hooks that have not begun fail for a reason.
 func (r *Restore) Cancel(why error) { r.halt(why) }
 
-// Abort ends all hooks at once, for a reason, and returns what became of them. No pod may be added any more.
+// Abort ends all hooks immediately, for a reason, and returns their outcome. No pod may be added after the call.
 func (r *Restore) Abort(why error) Outcome {
 	r.end(why)
 	r.Close()
@@ -184,14 +184,14 @@ func (r *Restore) Abort(why error) Outcome {
 	return outcome
 }
 
-// Status returns how many hooks were attempted so far, and how many have failed.
+// Status returns the numbers of hooks that were attempted and that have failed so far.
 func (r *Restore) Status() velerov1.HookStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts
 }
 
-// Waits returns what the hooks wait for.
+// Waits returns the conditions for which the hooks wait.
 func (r *Restore) Waits() *waits.List { return r.waits }
 
 func (r *Restore) failed(namespace string, err error) {
@@ -222,21 +222,21 @@ func (r *Restore) watch(namespace string) *watch {
 	return w
 }
 
-// Outcome is what became of the hooks of a restore.
+// Outcome is the result of the hooks of a restore.
 type Outcome struct {
 	Status velerov1.HookStatus
 	Errors results.Result
 	Log    *runlog.Log // nil if there were no hooks
 }
 
-// outcome returns what has become of the hooks so far, and whether there is nothing to come.
+// outcome returns the result of the hooks so far, and whether it is final.
 func (r *Restore) outcome() (Outcome, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Outcome{Status: r.counts, Errors: r.failures, Log: r.log}, r.closed && r.active == 0
 }
 
-// CloseLog removes the log of the hooks, when it is stored.
+// CloseLog removes the log of the hooks after it was stored.
 func (r *Restore) CloseLog() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -85,7 +85,7 @@ func TestHooksOfARestoreAreSelected(t *testing.T) {
 	}
 }
 
-// begin begins the hooks of a restore, with pods that have its label.
+// begin begins the hooks of a restore. Its pods have the restore's label.
 func (s *site) begin(t *testing.T, all *Restores, restore *velerov1.Restore, pods ...*corev1.Pod) *Restore {
 	t.Helper()
 	r, err := all.Begin(restore, func() (*runlog.Log, error) {
@@ -136,7 +136,7 @@ func TestManyPodsHaveOneWatch(t *testing.T) {
 	}
 }
 
-// What a server leaves when it stops is what the next one does.
+// The next server continues the hooks that a stopped server has left.
 func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -177,8 +177,8 @@ func TestHooksGoOnUnderTheNextServer(t *testing.T) {
 	require.NoError(t, s.kubelet.Run(t.Context(), s.namespace, "waits", true))
 	outcome := await(t, next, resumed)
 	require.Equal(t, velerov1.HookStatus{HooksAttempted: 6, HooksFailed: 2}, outcome.Status)
-	require.Equal(t, []string{"2 hooks: their pods were deleted, or not marked yet, when the server was stopped; nobody " +
-		"knows whether they were run"}, outcome.Errors.Velero)
+	require.Equal(t, []string{"2 hooks: their pods were deleted, or not marked yet, when the server was stopped; it is " +
+		"unknown whether they were run"}, outcome.Errors.Velero)
 	for _, name := range []string{"done", "waits"} {
 		require.Equal(t, []string{"1", "2"}, s.did(t, name))
 	}

@@ -22,7 +22,7 @@ import (
 type Restores struct {
 	executor *Executor
 	grace    time.Duration
-	server   context.Context // ends when the server is to stop: no command begins
+	server   context.Context // ends when the server is to stop: no command begins after that
 	stop     context.CancelCauseFunc
 	life     context.Context // ends when the commands must end
 	kill     context.CancelCauseFunc
@@ -58,10 +58,10 @@ func (all *Restores) Start(ctx context.Context) error {
 	for _, r := range running {
 		r.await()
 	}
-	return nil // restores at work may still add pods, which they mark for the next server
+	return nil // running restores may still add pods, which they mark for the next server
 }
 
-// stopped reports whether the server stops, so that the next one records the results of hooks.
+// stopped reports whether the server stops, so that the next server records the results of hooks.
 func (all *Restores) stopped() bool { return all.server.Err() != nil || all.life.Err() != nil }
 
 // Begin returns the hooks of a restore, which may be running already. open opens their log.
@@ -78,7 +78,7 @@ func (all *Restores) Begin(restore *velerov1.Restore, open func() (*runlog.Log, 
 	return r, err
 }
 
-// Of returns the hooks of a restore, nil if there are none.
+// Of returns the hooks of a restore, or nil if there are none.
 func (all *Restores) Of(uid types.UID) *Restore {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -90,7 +90,7 @@ func (all *Restores) Resume(
 	ctx context.Context, restore *velerov1.Restore, open func() (*runlog.Log, error),
 ) (*Restore, error) {
 	pods, err := all.restored(ctx, restore, metav1.NamespaceAll)
-	if apierrors.IsForbidden(err) { // the server may see some namespaces only
+	if apierrors.IsForbidden(err) { // the server may lack the permission for some namespaces
 		pods, err = all.restoredInEach(ctx, restore)
 	}
 	if err != nil {
@@ -130,7 +130,7 @@ func (all *Restores) restored(ctx context.Context, restore *velerov1.Restore, na
 	}
 }
 
-// restoredInEach is restored for each namespace that the server may see.
+// restoredInEach is restored for each namespace that the server may access.
 func (all *Restores) restoredInEach(ctx context.Context, restore *velerov1.Restore) ([]Pod, error) {
 	list, err := all.executor.pods.Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -147,8 +147,7 @@ func (all *Restores) restoredInEach(ctx context.Context, restore *velerov1.Resto
 	return pods, nil
 }
 
-// missing records as failed the hooks whose pods are not known any more; wanted is the number of all hooks of the
-// restore.
+// missing records hooks as failed if their pods no longer exist; wanted is the number of all hooks of the restore.
 func (r *Restore) missing(wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,17 +155,17 @@ func (r *Restore) missing(wanted int) {
 		r.counts.HooksAttempted += n
 		r.counts.HooksFailed += n
 		r.failures.AddVelero(fmt.Sprintf("%d hooks: their pods were deleted, or not marked yet, when the server was "+
-			"stopped; nobody knows whether they were run", n))
+			"stopped; it is unknown whether they were run", n))
 	}
 }
 
-// Outcome returns what became of the hooks of a restore, and false if they have not ended.
+// Outcome returns the result of the hooks of a restore, and false if they have not ended.
 func (all *Restores) Outcome(r *Restore) (Outcome, bool) {
 	outcome, ended := r.outcome()
 	return outcome, ended && !all.stopped()
 }
 
-// Forget ends all hooks of a restore and drops everything that is known of them.
+// Forget ends all hooks of a restore and removes their records.
 func (all *Restores) Forget(uid types.UID) error {
 	all.mu.Lock()
 	r := all.running[uid]

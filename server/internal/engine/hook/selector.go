@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// selector says which pods a hook of a spec applies to.
+// selector determines the pods to which a hook of a spec applies.
 type selector struct {
 	namespaces filter.Names
 	labels     labels.Selector
@@ -34,7 +34,7 @@ func (s selector) matches(namespace string, byLabel map[string]string) bool {
 	return s.namespaces.Match(namespace) && s.labels.Matches(labels.Set(byLabel))
 }
 
-// container returns the container of a pod in which a hook runs: the first one if it names none.
+// container returns the container of a pod in which a hook runs: the named one, or else the first.
 func container(pod *corev1.Pod, name string) (string, error) {
 	if name == "" && len(pod.Spec.Containers) > 0 {
 		return pod.Spec.Containers[0].Name, nil

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// errGone means that a pod does not exist any more.
+// errGone means that a pod no longer exists.
 var errGone = errors.New("the pod was deleted")
 
-// unseen is how long a pod that was created may be missing in a watch before the API server is asked for it: it may
-// have been deleted before the watch saw it.
+// unseen is how long a created pod may be missing in a watch before it is read from the API server: it may have been
+// deleted before the watch began.
 const unseen = 30 * time.Second
 
 // watch follows the pods of one restore in one namespace.
@@ -77,7 +77,7 @@ func (w *watch) follow(uid types.UID) (changes <-chan struct{}, stop func()) {
 	}
 }
 
-// find returns a pod as it was seen last, nil if it was not seen.
+// find returns the last state of a pod in the watch, or nil if there is none.
 func (w *watch) find(pod Pod) *corev1.Pod {
 	object, _, err := w.store.GetByKey(pod.Namespace + "/" + pod.Name)
 	if found, ok := object.(*corev1.Pod); ok && err == nil && found.UID == pod.UID {
@@ -86,7 +86,8 @@ func (w *watch) find(pod Pod) *corev1.Pod {
 	return nil
 }
 
-// ask gets a pod that was not seen from the API server. It returns nil without an error if the request fails.
+// ask reads a pod that is missing in the watch from the API server. It returns nil without an error if the request
+// fails.
 func (w *watch) ask(ctx context.Context, pod Pod) (*corev1.Pod, error) {
 	found, err := w.executor.pods.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {

@@ -36,7 +36,7 @@ func TestOperationsAreInTheJournalAsSoonAsTheyCanBe(t *testing.T) {
 		before  []operation.Operation // ended; nil if the run is not over
 		id      string
 		err     error
-		during  []operation.Recorded // what another server would find
+		during  []operation.Recorded // the records for the next server
 		after   []operation.Recorded
 		failure string
 	}{

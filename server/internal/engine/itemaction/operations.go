@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// recordTimeout bounds the record of an operation that was started without a key. It is written even if the run ends
-// meanwhile: nothing else knows of the operation.
+// recordTimeout bounds the record of an operation that was started without a key. The record is written even if the
+// run ends meanwhile, because there is no other record of the operation.
 const recordTimeout = time.Minute
 
 // Starter is an action that may start an operation when it is called.
@@ -26,9 +26,9 @@ type Starter interface {
 	Starts() versioning.Starts
 }
 
-// Operations are those that the actions of one run have started. Each is in the journal as soon as it can be: with a
-// key before the action is called, without one right after. It is followed from then on. The methods are safe for
-// concurrent use.
+// Operations are the operations that the actions of one run have started. Each is recorded in the journal: with a key
+// before the action is called, otherwise immediately after the call. It is followed from then on. The methods are safe
+// for concurrent use.
 type Operations struct {
 	journal  *operation.Journal
 	followed *operation.Group
@@ -43,10 +43,10 @@ type Operations struct {
 	item map[started]framework.ResourceIdentifier
 }
 
-// errEnded is in the error of an action that starts an operation when those of the run have ended.
+// errEnded is wrapped by the error of an action that starts an operation after the operations of the run have ended.
 var errEnded = errors.New("the operations of the run have ended, no other is waited for")
 
-// expected identifies what an action may be called for after EndedWith.
+// expected identifies an action and an item for which it may be called after EndedWith.
 type expected struct {
 	action string
 	item   framework.ResourceIdentifier
@@ -55,14 +55,15 @@ type expected struct {
 // started identifies an operation.
 type started struct{ action, id string }
 
-// NewOperations returns the operations of a run that has none yet. The journal and the group, to which they are added,
-// may be nil.
+// NewOperations returns the operations of a run, which has none yet. They are added to the journal and the group,
+// which may be nil.
 func NewOperations(journal *operation.Journal, followed *operation.Group, now func() time.Time) *Operations {
 	return &Operations{journal: journal, followed: followed, now: now, item: map[started]framework.ResourceIdentifier{}}
 }
 
-// EndedWith says that all operations of the run have ended. From then on it is an error if an action starts another
-// one, which is in the journal nevertheless; to answer with one of these again is none. It must be called first.
+// EndedWith declares that all operations of the run have ended. From then on it is an error if an action starts
+// another one, which is in the journal nevertheless. It is no error if an action returns one of the given operations
+// again. EndedWith must be called first.
 func (o *Operations) EndedWith(all []operation.Operation) {
 	o.ended, o.expected = true, map[expected]bool{}
 	for _, op := range all {
@@ -71,14 +72,15 @@ func (o *Operations) EndedWith(all []operation.Operation) {
 	}
 }
 
-// Expects reports whether to call an action for an item after EndedWith: not if it would only start an operation.
+// Expects reports whether to call an action for an item after EndedWith. It returns false if the action would only
+// start an operation.
 func (o *Operations) Expects(action Starter, on framework.ResourceIdentifier) bool {
 	return action.Starts() != versioning.Keyed || o.expected[expected{action.Name(), on}]
 }
 
-// Call calls an action for an item by execute, which returns the id of the operation that the action started, or "",
-// and its post-operation items. sent is the JSON of the item, of which its identity is recorded. It is an error if the
-// action answers with the operation of another item. An error does not mean that nothing was started.
+// Call calls an action for an item by execute, which returns the ID of the operation that the action started, or "",
+// and its post-operation items. sent is the JSON of the item, whose identity is recorded. It is an error if the action
+// returns the operation of another item. After an error, an operation may have been started nevertheless.
 func (o *Operations) Call(
 	ctx context.Context, action Starter, on framework.ResourceIdentifier, sent []byte,
 	execute func() (id string, post []framework.ResourceIdentifier, err error),
@@ -113,7 +115,7 @@ func (o *Operations) Call(
 	return err
 }
 
-// attended calls execute. An action that takes long is waited for.
+// attended calls execute. It records a wait if the action takes long.
 func attended(
 	ctx context.Context, action Starter, on framework.ResourceIdentifier, execute func() (id string,
 		post []framework.ResourceIdentifier, err error),
@@ -122,7 +124,7 @@ func attended(
 	return execute()
 }
 
-// started takes up an operation without a key.
+// started adds an operation without a key.
 func (o *Operations) started(
 	ctx context.Context, action Starter, on framework.ResourceIdentifier, sent []byte, id string,
 	post []framework.ResourceIdentifier,
@@ -143,8 +145,8 @@ func (o *Operations) started(
 	return late
 }
 
-// add adds an operation, unless the action has answered with it before for the same item. created is zero if it was
-// created just now.
+// add adds an operation, unless the action has already returned it for the same item. created is zero if the operation
+// was just created.
 func (o *Operations) add(
 	action Starter, on framework.ResourceIdentifier, id string, post []framework.ResourceIdentifier, created time.Time,
 ) error {
@@ -155,7 +157,7 @@ func (o *Operations) add(
 	case known && first == on:
 		return nil
 	case known:
-		return fmt.Errorf("%s answered with operation %s, which it has started for %s; want an operation of its own for "+
+		return fmt.Errorf("%s returned operation %s, which it has started for %s; want an operation of its own for "+
 			"each item", action.Name(), id, first)
 	}
 	if o.ended {
@@ -175,14 +177,14 @@ func (o *Operations) add(
 	return nil
 }
 
-// Complete returns the operations as they are now, sorted. No action must be called any more.
+// Complete returns the current state of the operations, sorted. No action may be called after it.
 func (o *Operations) Complete() []operation.Operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.followed.Complete(slices.SortedFunc(slices.Values(o.all), operation.Operation.Compare))
 }
 
-// startOf returns what is recorded of a call.
+// startOf returns the record of a call.
 func startOf(action Starter, on framework.ResourceIdentifier, sent []byte) (operation.Start, error) {
 	meta, err := item.ParseMeta(sent)
 	if err == nil && meta.Name == "" {

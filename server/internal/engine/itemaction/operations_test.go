@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// starter is an action that starts operations as a version does.
+// starter is an action that starts operations like a given version.
 type starter versioning.Starts
 
 func (starter) Name() string { return "a.io/copy" }
@@ -46,7 +46,7 @@ func TestOperationsAreCollectedOnce(t *testing.T) {
 			broken := errors.New("disk full")
 			require.ErrorIs(t, call("broken", "op-3", broken), broken)
 			require.EqualError(t, call("thief", "op-1", nil),
-				"a.io/copy answered with operation op-1, which it has started for pods/shop/db; want an operation of its own for "+
+				"a.io/copy returned operation op-1, which it has started for pods/shop/db; want an operation of its own for "+
 					"each item")
 			require.Equal(t, []operation.Operation{
 				{Action: "a.io/copy", ID: "op-1", Item: pod("db"), PostOperationItems: post, Created: at,

@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// CheckItem returns the metadata of an item that the action named name returned for the item original. It is an error
-// if the item is missing, is not an object with apiVersion and kind, or is another object than original: the archive
-// could not name it. Its version may differ.
+// CheckItem returns the metadata of an item that the action called name returned for the item original. It returns an
+// error if the item is missing, is not an object with apiVersion and kind, or is a different object than original,
+// which would have another name in the archive. The version may differ.
 func CheckItem(name string, original item.Meta, returned []byte) (item.Meta, error) {
 	if len(returned) == 0 {
 		return item.Meta{}, fmt.Errorf("%s returned no item", name)
@@ -24,16 +24,16 @@ func CheckItem(name string, original item.Meta, returned []byte) (item.Meta, err
 	case err != nil:
 		return item.Meta{}, fmt.Errorf("item returned by %s: %w", name, err)
 	case meta.Name != original.Name || meta.Namespace != original.Namespace:
-		return item.Meta{}, fmt.Errorf("%s returned object %q of namespace %q, want the one it was called for", name,
+		return item.Meta{}, fmt.Errorf("%s returned object %q of namespace %q, want the item of the call", name,
 			meta.Name, meta.Namespace)
 	case typeOf(meta) != typeOf(original):
-		return item.Meta{}, fmt.Errorf("%s returned a %s, want a %s as it was called for", name, typeOf(meta),
+		return item.Meta{}, fmt.Errorf("%s returned a %s, want a %s like the item of the call", name, typeOf(meta),
 			typeOf(original))
 	}
 	return meta, nil
 }
 
-// typeOf returns the type of an object, whatever its version.
+// typeOf returns the type of an object, independent of its version.
 func typeOf(meta item.Meta) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind).GroupKind()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// Action is what all kinds of item actions have in common.
+// Action has the methods that all kinds of item actions share.
 type Action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
@@ -34,9 +34,9 @@ type member[A Action] struct {
 	applies  filter.Action
 }
 
-// NewSet asks each action what it applies to. An action that cannot answer is an error: its items would be
-// handled without it. Actions that need the feature EnableCSI are left out unless csi is true. Resolve must
-// be called before the set is used.
+// NewSet asks each action for its selector. It returns an error if an action does not reply: its items would be
+// processed without it. Actions that need the feature EnableCSI are omitted unless csi is true. Resolve must be called
+// before the set is used.
 func NewSet[A Action](
 	ctx context.Context, actions []A, csi bool, roles operation.Roles, log hclog.Logger,
 ) (*Set[A], error) {
@@ -55,8 +55,8 @@ func NewSet[A Action](
 	return set, nil
 }
 
-// Resolve resolves what the actions apply to against what a cluster serves. It may be called again when the
-// cluster serves more than before.
+// Resolve resolves the selectors of the actions against the resources that a cluster serves. It may be called again
+// when the cluster serves more than before.
 func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
 	for i := range s.members {
 		m := &s.members[i]
@@ -94,8 +94,8 @@ func (s *Set[A]) Concerns(gr schema.GroupResource) bool {
 	return false
 }
 
-// For returns the actions that apply to an item, in order. labels is called for each action whose other conditions are
-// met anew, because the action before may have changed the labels of the item.
+// For returns the actions that apply to an item, in order. labels is called for each action whose other conditions
+// match, because the previous action may have changed the labels of the item.
 func (s *Set[A]) For(gr schema.GroupResource, namespace string, labels func() map[string]string) iter.Seq[A] {
 	return func(yield func(A) bool) {
 		for i := range s.members {

@@ -30,7 +30,7 @@ func (a fakeAction) AppliesTo(context.Context) (framework.ResourceSelector, erro
 	return a.selector, a.err
 }
 
-// snapshot returns a cluster that serves the resources of the core group that are named.
+// snapshot returns a cluster that serves the named resources of the core group.
 func snapshot(plurals ...string) *discovery.Snapshot {
 	list := &metav1.APIResourceList{GroupVersion: "v1"}
 	for _, plural := range plurals {

@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Digest identifies the operations of a backup or restore, whatever has become of them: it does not change while they
-// go on. It is kept in the cluster, so that nobody who writes to the bucket can have an operation of another one be
-// asked or cancelled, or an object be backed up.
+// Digest identifies the operations of a backup or restore, independent of their states. It is kept in the cluster, so
+// that a client with write access to the bucket cannot have operations of another owner polled or cancelled, or
+// additional objects backed up.
 func Digest(all []Operation) string {
 	type identity struct {
 		Action, ID string
@@ -22,7 +22,7 @@ func Digest(all []Operation) string {
 	sum := sha256.New()
 	encoder := json.NewEncoder(sum)
 	for _, o := range sorted {
-		_ = encoder.Encode(identity{o.Action, o.ID, o.Item, o.PostOperationItems}) // strings, and a hash has no errors
+		_ = encoder.Encode(identity{o.Action, o.ID, o.Item, o.PostOperationItems}) // cannot fail for strings and a hash
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

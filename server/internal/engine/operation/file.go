@@ -13,17 +13,17 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
-// File is the content of the itemoperations.json.gz of a backup or restore, as Velero encodes it. Its zero value is
-// that of a backup without operations.
+// File is the content of the itemoperations.json.gz of a backup or restore, as Velero encodes it. The zero value
+// represents a backup without operations.
 type File []fileEntry
 
-// fileEntry is one operation in a file. Its JSON is that of Velero's BackupOperation or RestoreOperation.
+// fileEntry is one operation in a file. It has the JSON of Velero's BackupOperation or RestoreOperation.
 type fileEntry struct {
 	Spec   fileSpec   `json:"spec"`
 	Status fileStatus `json:"status"`
 }
 
-// fileSpec has the fields of a backup or those of a restore; the others are empty.
+// fileSpec has the fields of a backup or of a restore; the others are empty.
 type fileSpec struct {
 	BackupName         string                       `json:"backupName,omitempty"`
 	BackupUID          types.UID                    `json:"backupUID,omitempty"`
@@ -33,7 +33,7 @@ type fileSpec struct {
 	RestoreItemAction  string                       `json:"restoreItemAction,omitempty"`
 	ResourceIdentifier framework.ResourceIdentifier `json:"resourceIdentifier"`
 	OperationID        string                       `json:"operationID"`
-	// PostOperationItems points to the list of a backup, which may be nil and is encoded then as well.
+	// PostOperationItems points to the list of a backup. A nil list is encoded as well.
 	PostOperationItems *[]framework.ResourceIdentifier `json:"postOperationItems,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type fileStatus struct {
 	Updated        *metav1.Time `json:"updated,omitempty"`
 }
 
-// NewFile returns the file with the operations of owner. Times are rounded to seconds when it is encoded.
+// NewFile returns the file with the operations of owner. Times are rounded to seconds in the encoding.
 func NewFile(owner *Owner, operations []Operation) File {
 	file := make(File, 0, len(operations))
 	for _, o := range operations {
@@ -74,9 +74,9 @@ func NewFile(owner *Owner, operations []Operation) File {
 	return file
 }
 
-// Operations returns the valid operations in the file, sorted, and an error that names what is wrong with the others.
-// They must be operations of owner; without a UID it stands for all that had its name, such as the backup that was
-// synced from a bucket.
+// Operations returns the valid operations in the file, sorted, and an error that names the problems of the others.
+// They must be operations of owner. An owner without a UID matches by its name, for example a backup that was created
+// from a bucket.
 func (f File) Operations(owner *Owner) ([]Operation, error) {
 	var all []Operation
 	var invalid []error
@@ -100,7 +100,7 @@ func (f File) Operations(owner *Owner) ([]Operation, error) {
 	return all, joined(invalid)
 }
 
-// shownErrors is how many errors of one kind a message lists.
+// shownErrors is the maximum number of errors of one kind in a message.
 const shownErrors = 5
 
 // joined is errors.Join for the first few of them.

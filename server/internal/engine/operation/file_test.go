@@ -16,7 +16,7 @@ func pvc(name string) framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: name}
 }
 
-// The files are as Velero's own types encode these operations.
+// The files that Velero's own types encode for these operations.
 const (
 	backupFile = `[{"spec":{"backupName":"nightly","backupUID":"u-1","backupItemAction":"velero.io/csi",` +
 		`"resourceIdentifier":{"Group":"","Resource":"persistentvolumeclaims","Namespace":"shop","Name":"db"},"operationID":"du-1",` +
@@ -145,7 +145,7 @@ func TestInvalidOperationsOfAFileAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "operation 5 of 20 is invalid: it names no action\nand 15 more")
 }
 
-// FuzzFile checks that what is read from any file can be written and read again.
+// FuzzFile checks that operations of any file can be written and read again.
 func FuzzFile(f *testing.F) {
 	f.Add([]byte(backupFile), false)
 	f.Add([]byte(restoreFile), true)

@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
-// TestForgedJournalsStartAndCancelNothing has somebody who may write ConfigMaps add a journal, and records to one of
-// the server.
+// TestForgedJournalsStartAndCancelNothing adds a journal, and records to one of the server, as a client that may write
+// ConfigMaps.
 func TestForgedJournalsStartAndCancelNothing(t *testing.T) {
 	t.Parallel()
 	a := newAPI()

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
-// Group is the operations of one owner, which a Monitor follows. It is safe for concurrent use. A nil Group follows
+// Group holds the operations of one owner, which a Monitor follows. It is safe for concurrent use. A nil Group follows
 // nothing.
 type Group struct {
 	monitor *Monitor
@@ -21,21 +21,21 @@ type Group struct {
 	// Guarded by the monitor's mu.
 	all       []*tracked // sorted
 	open      int
-	growing   bool  // operations may be added, and nobody waits for the end of one
-	cancelled error // why all are cancelled, nil if they are not
+	growing   bool  // operations may be added, and no caller waits for the end of one
+	cancelled error // the reason why all are cancelled; nil if they are not
 	forgotten bool
 	revision  Revision
 	noticed   map[[2]string]time.Time // by action and reason
 }
 
-// Followed is an operation as the monitor sees it.
+// Followed is an operation in the state of the monitor.
 type Followed struct {
 	Operation
-	Trouble   string // error of the last call, "" after an answer
-	Cancelled string // why it is being cancelled, "" if it is not
+	Trouble   string // error of the last call; "" after a reply
+	Cancelled string // the reason of a cancellation; "" without one
 }
 
-// Revision counts what has happened to the operations of a group.
+// Revision counts the changes of the operations of a group.
 type Revision struct {
 	Changes uint64 // of any field of a status
 	Ends    uint64 // of operations
@@ -54,7 +54,7 @@ func (g *Group) Add(o Operation) {
 	if found || g.forgotten {
 		return
 	}
-	m.groups[g.owner.UID] = g // the first one
+	m.groups[g.owner.UID] = g // this is the first operation
 	now, t := time.Now(), &tracked{Operation: o, group: g, index: -1}
 	g.all = slices.Insert(g.all, at, t)
 	g.revision.Changes++
@@ -67,8 +67,8 @@ func (g *Group) Add(o Operation) {
 	}
 }
 
-// Complete ends the additions: these are the operations that the owner's run has started, and for whose ends it waits
-// from now on. Complete returns them as they are now. Others, of a former attempt, are not followed any more.
+// Complete ends the additions. The arguments are the operations that the owner's run has started, and for whose ends
+// it waits from now on. Complete returns their current state. Others, of a former attempt, are not followed any more.
 func (g *Group) Complete(operations []Operation) []Operation {
 	if g == nil {
 		return operations
@@ -79,7 +79,7 @@ func (g *Group) Complete(operations []Operation) []Operation {
 	kept := slices.SortedFunc(slices.Values(operations), Operation.Compare)
 	g.all = slices.DeleteFunc(g.all, func(t *tracked) bool {
 		at, keep := slices.BinarySearchFunc(kept, t.Operation, Operation.Compare)
-		if keep { // what the run was answered, and what has become of it
+		if keep { // the reply to the run, with the current status
 			kept[at].Status = t.Status
 			t.Operation = kept[at]
 		} else {
@@ -89,7 +89,7 @@ func (g *Group) Complete(operations []Operation) []Operation {
 	})
 	g.growing = false
 	for i, t := range g.all {
-		if t.index >= 0 { // otherwise it is being called, or has ended
+		if t.index >= 0 { // otherwise its call is in progress, or it has ended
 			m.spread(t, i, now)
 		}
 	}
@@ -117,7 +117,7 @@ func (g *Group) closeIfDone() {
 // Owner returns the owner of the operations.
 func (g *Group) Owner() *Owner { return g.owner }
 
-// Operations returns all operations as they are now, sorted, and the revision that they have.
+// Operations returns the current state of all operations, sorted, and its revision.
 func (g *Group) Operations() ([]Operation, Revision) {
 	g.monitor.mu.Lock()
 	defer g.monitor.mu.Unlock()
@@ -129,7 +129,7 @@ func (g *Group) Operations() ([]Operation, Revision) {
 	return all, g.revision
 }
 
-// Counts returns how many operations there are, and how many have ended.
+// Counts returns the number of operations, and of those that have ended.
 func (g *Group) Counts() Counts {
 	if g == nil {
 		return Counts{}
@@ -143,7 +143,7 @@ func (g *Group) Counts() Counts {
 	return c
 }
 
-// Followed returns all operations as they are now, sorted. Their PostOperationItems are not to be changed.
+// Followed returns the current state of all operations, sorted. The caller must not change their PostOperationItems.
 func (g *Group) Followed() []Followed {
 	g.monitor.mu.Lock()
 	defer g.monitor.mu.Unlock()
@@ -157,15 +157,15 @@ func (g *Group) Followed() []Followed {
 	return all
 }
 
-// Revision returns the revision that Operations would return.
+// Revision returns the current revision.
 func (g *Group) Revision() Revision {
 	g.monitor.mu.Lock()
 	defer g.monitor.mu.Unlock()
 	return g.revision
 }
 
-// Cancel cancels all open operations, once, and those that are added later. The reason is in the errors of those that
-// fail because of it.
+// Cancel cancels all open operations once, and operations that are added later. The errors of operations that fail for
+// this reason contain it.
 func (g *Group) Cancel(reason error) {
 	if g == nil {
 		return
@@ -186,13 +186,13 @@ func (g *Group) Cancel(reason error) {
 	}
 }
 
-// cancelledBecause is between the name of an operation and the reason that Cancel was called with.
+// cancelledBecause separates the name of an operation and the reason of its cancellation.
 const cancelledBecause = "was cancelled: "
 
 // Done returns a channel that is closed when all operations have ended.
 func (g *Group) Done() <-chan struct{} { return g.done }
 
-// String returns the owner as logs and errors name it.
+// String returns the name of the owner in logs and errors.
 func (o *Owner) String() string { return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name) }
 
 // Limits of texts of plugins in bytes. They are kept for each operation.
@@ -206,7 +206,8 @@ func limited(text string, limit int) string {
 	return shorten.Text(strings.ToValidUTF8(text, "?"), limit)
 }
 
-// take takes what a plugin reports, as it is. Texts that are the same are kept, because those of a reply are new.
+// take stores the report of a plugin. A text that is equal to the stored one is not replaced, because each reply has
+// its own copy.
 func (t *tracked) take(p framework.OperationProgress) {
 	t.NCompleted, t.NTotal, t.Started, t.Updated = p.NCompleted, p.NTotal, p.Started, p.Updated
 	if units := limited(p.Units, maxUnits); units != t.Units {
@@ -223,29 +224,29 @@ func (t *tracked) take(p framework.OperationProgress) {
 	}
 }
 
-// name returns the operation as notices name it. Its own errors do not: they stand beside its name wherever they are
-// shown, and few of their first bytes may be.
+// name returns the name of the operation in notices. Its own errors do not contain it: they are shown beside the name,
+// often cut off after a few bytes.
 func (t *tracked) name() string {
 	return fmt.Sprintf("operation %s of %s for %s", t.ID, t.Action, t.Item)
 }
 
-// unknown is the error of an operation that its action does not know.
+// unknown returns the error of an operation that its action does not find.
 func (t *tracked) unknown(err error) string {
-	return "it is not known to the plugin any more, so nobody knows how it ended: " + limited(err.Error(), maxError)
+	return "it is not known to the plugin any more, so its result is unknown: " + limited(err.Error(), maxError)
 }
 
-// notCancelled is the error of an operation that its action cannot cancel.
+// notCancelled returns the error of an operation that its action cannot cancel.
 func (t *tracked) notCancelled(now time.Time) string {
 	return fmt.Sprintf("%s, but the plugin cannot stop it, so it was given up and may go on; %s", t.ending.reason,
 		t.far(now))
 }
 
-// cancelled is the error of an operation that ended with an error after it was cancelled.
+// cancelled returns the error of an operation that ended with an error after it was cancelled.
 func (t *tracked) cancelled(text string, now time.Time) string {
 	return fmt.Sprintf("%s; %s; it then ended with the error: %s", t.ending.reason, t.far(now), limited(text, maxError))
 }
 
-// givenUp is the error of an operation that did not end after it was cancelled.
+// givenUp returns the error of an operation that did not end after it was cancelled.
 func (t *tracked) givenUp(now time.Time) string {
 	what := fmt.Sprintf("did not end within %s after it was cancelled", t.grace)
 	if !t.ending.confirmed {
@@ -258,7 +259,7 @@ func (t *tracked) givenUp(now time.Time) string {
 	return text
 }
 
-// far says how far an operation was and for how long it has been silent.
+// far returns the progress of an operation and the time since its last change, as text.
 func (t *tracked) far(now time.Time) string {
 	done := "it has reported no progress"
 	switch units := strings.TrimSuffix(" "+t.Units, " "); {

@@ -16,7 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 )
 
-// endless returns actions whose operations go on until they are cancelled. calls counts the polls and cancellations.
+// endless returns actions whose operations do not end before they are cancelled. calls counts the polls and
+// cancellations.
 func endless() (plugins actions, calls func() (polls, cancels int)) {
 	var mu sync.Mutex
 	cancelled, polled := map[string]int{}, 0
@@ -120,7 +121,7 @@ func TestCompleteLeavesWhatTheRunDidNotStart(t *testing.T) {
 		g := m.Begin(nightly(), before, 0)
 		time.Sleep(time.Second)
 		again := newOperation("a.io/copy", "op-2")
-		again.PostOperationItems = []framework.ResourceIdentifier{pvc("later")} // which are not in a journal
+		again.PostOperationItems = []framework.ResourceIdentifier{pvc("later")} // not recorded in a journal
 		g.Add(again)
 		kept := g.Complete([]operation.Operation{again})
 		require.Equal(t, []string{"op-2"}, ids(kept))

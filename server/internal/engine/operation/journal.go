@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// Journal is the durable record of what the actions of one backup or restore were asked to start, in this attempt and
-// in former ones. It is a log of records (records.go) in ConfigMaps (pages.go). Its methods are safe for concurrent
-// use. A nil Journal records nothing.
+// Journal is the durable record of the starts that one backup or restore has requested from actions, in this attempt
+// and in former ones. It is a log of records (records.go) in ConfigMaps (pages.go). Its methods are safe for
+// concurrent use. A nil Journal records nothing.
 type Journal struct {
 	owner   *Owner
-	attempt string // is different each time that the journal is opened
+	attempt string // different each time that the journal is opened
 	damage  error
 
 	mu      sync.Mutex
 	entries map[entryKey]*entry
 	calls   int    // of actions, in this attempt
 	open    int    // calls of this process between Begin and Entry.End
-	next    *batch // is to be written next
+	next    *batch // the next one to write
 
-	turn  chan struct{} // holds the caller that writes
-	pages *pages        // of that caller
+	turn  chan struct{} // held by the caller that writes
+	pages *pages        // used by that caller
 }
 
-// entryKey identifies an operation before it has an id. It is as unique as the key that the action gets.
+// entryKey identifies an operation before it has an ID. It is as unique as the key in the call of the action.
 type entryKey struct{ action, item, sent string }
 
 func (s Start) key() entryKey { return entryKey{s.Action, s.Item.String(), string(s.Sent)} }
 
-// entry is what is known of one start.
+// entry is the state of one start.
 type entry struct {
 	Start
 	keyed bool
 	order int
 	began time.Time     // zero in records of former versions
 	ids   []string      // of the operations that were started; more than one only if the action breaks its contract
-	open  map[call]bool // calls whose answers are not known
+	open  map[call]bool // calls whose replies are not known
 }
 
 // call identifies a call of an action: its number in one attempt.
@@ -50,18 +50,18 @@ type call struct {
 	number  int
 }
 
-// Recorded is an operation that an action was asked to start.
+// Recorded is an operation whose start was requested from an action.
 type Recorded struct {
 	Start
-	ID    string    // "" if it is not known whether the operation was started
-	Keyed bool      // the action returns the same operation if it is asked again
-	Began time.Time // when the action was asked first; zero if that is not on record
+	ID    string    // "" if it is unknown whether the operation was started
+	Keyed bool      // the action returns the same operation in a repeated call
+	Began time.Time // the time of the first call; zero if it is not recorded
 }
 
-// InDoubt reports whether it is not known whether the operation was started.
+// InDoubt reports whether it is unknown if the operation was started.
 func (r Recorded) InDoubt() bool { return r.ID == "" }
 
-// Operation returns a recorded operation that has an ID. now is its creation if that is not on record.
+// Operation returns a recorded operation that has an ID. now is its creation if that is not recorded.
 func (r Recorded) Operation(now time.Time) Operation {
 	o := Operation{Action: r.Action, ID: r.ID, Item: r.Item, Created: r.Began, Status: Status{Phase: New}}
 	if o.Created.IsZero() {
@@ -70,7 +70,7 @@ func (r Recorded) Operation(now time.Time) Operation {
 	return o
 }
 
-// Owner returns the backup or restore whose journal this is, as it was when the journal began.
+// Owner returns the backup or restore of the journal, as of the beginning of the journal.
 func (j *Journal) Owner() *Owner {
 	if j == nil {
 		return nil
@@ -78,7 +78,7 @@ func (j *Journal) Owner() *Owner {
 	return j.owner
 }
 
-// Damage returns what was wrong with the records of former attempts, nil if all of them could be read.
+// Damage returns the problems with the records of former attempts, or nil if all of them could be read.
 func (j *Journal) Damage() error {
 	if j == nil {
 		return nil
@@ -107,9 +107,9 @@ func (j *Journal) Starts() []Recorded {
 	return all
 }
 
-// Begin records that an action is about to be asked to start an operation. It returns when the record is durable;
-// concurrent calls share a write. Entry.End must be called with the answer. After an error the action must not be
-// asked.
+// Begin records that an action is about to be called to start an operation. It returns when the record is durable;
+// concurrent calls share a write. Entry.End must be called with the reply. After an error the action must not be
+// called.
 func (j *Journal) Begin(ctx context.Context, s Start) (*Entry, error) {
 	if j == nil {
 		return nil, nil
@@ -133,8 +133,8 @@ func (j *Journal) Begin(ctx context.Context, s Start) (*Entry, error) {
 	return &Entry{journal: j, entry: e, call: c}, nil
 }
 
-// Started records an operation whose action cannot be asked again: its version has no keys. It returns when the record
-// is durable.
+// Started records an operation of an action whose call cannot be repeated, because its version has no keys. It returns
+// when the record is durable.
 func (j *Journal) Started(ctx context.Context, s Start, id string) error {
 	if j == nil {
 		return nil
@@ -151,7 +151,7 @@ func (j *Journal) Started(ctx context.Context, s Start, id string) error {
 	return j.commit(ctx, false, record{Call: c.number, Begin: begun(s, false, now), End: &end{ID: id}}.encode())
 }
 
-// Flush returns when all that was recorded is durable.
+// Flush returns when all records are durable.
 func (j *Journal) Flush(ctx context.Context) error {
 	if j == nil {
 		return nil
@@ -184,8 +184,8 @@ func (e *entry) begins(c call, at time.Time) {
 	e.open[c] = true
 }
 
-// answered records the answer of an action: an id, or "" if there was nothing to start. It resolves all doubts, because
-// the answer is the same for each call.
+// answered records the reply of an action: an ID, or "" if there was nothing to start. It resolves all doubts, because
+// every call with the key gets the same reply.
 func (e *entry) answered(id string) {
 	clear(e.open)
 	if id != "" && !slices.Contains(e.ids, id) {
@@ -201,8 +201,8 @@ type Entry struct {
 	once    sync.Once
 }
 
-// Began returns when the action was asked first for the operation, maybe by a former attempt. It is zero if that is not
-// on record.
+// Began returns the time of the first call for the operation, which may be of a former attempt. It is zero if it is
+// not recorded.
 func (e *Entry) Began() time.Time {
 	if e == nil {
 		return time.Time{}
@@ -212,8 +212,8 @@ func (e *Entry) Began() time.Time {
 	return e.entry.began
 }
 
-// End records the answer of the action: the id of the operation, or "" if none was started. The record becomes durable
-// with the next write. An error that leaves open whether an operation was started is recorded as that.
+// End records the reply of the action: the ID of the operation, or "" if none was started. The record becomes durable
+// with the next write. If the error leaves open whether an operation was started, the start remains in doubt.
 func (e *Entry) End(id string, err error) {
 	if e == nil {
 		return
@@ -225,7 +225,7 @@ func (e *Entry) End(id string, err error) {
 		j.open--
 		j.next.look(j.open)
 		if err != nil && LeavesDoubt(err) {
-			return // the begin without an end says so
+			return // the begin without an end records that
 		}
 		if err != nil {
 			delete(e.entry.open, e.call)
@@ -236,21 +236,21 @@ func (e *Entry) End(id string, err error) {
 	})
 }
 
-// patience is how long the writer of a batch waits for others while no call ends.
+// patience is how long the writer of a batch waits for other callers if no call ends.
 const patience = 20 * time.Millisecond
 
-// batch is the records that one caller writes for all.
+// batch holds the records that one caller writes for all.
 type batch struct {
 	lines   []line
-	callers int           // that wait for it
-	ready   chan struct{} // closed when it need not wait for more of them
+	callers int           // that wait for the batch
+	ready   chan struct{} // closed when the batch need not wait for more callers
 	done    chan struct{}
 	err     error // valid after done
 }
 
 func newBatch() *batch { return &batch{ready: make(chan struct{}), done: make(chan struct{})} }
 
-// look closes ready if as many callers wait for the batch as calls are open. The caller holds the journal's mu.
+// look closes ready if as many callers wait for the batch as there are open calls. The caller holds the journal's mu.
 func (b *batch) look(open int) {
 	select {
 	case <-b.ready:
@@ -261,8 +261,8 @@ func (b *batch) look(open int) {
 	}
 }
 
-// commit makes lines durable, and all that were made before, in their order. While one caller writes, the lines of
-// others gather for the next one. A patient caller lets some gather before it writes.
+// commit makes lines durable, after all earlier lines. While one caller writes, the lines of others are collected for
+// the next one. A patient caller waits for other lines before it writes.
 func (j *Journal) commit(ctx context.Context, patient bool, lines ...line) error {
 	for {
 		j.mu.Lock()
@@ -294,8 +294,8 @@ func (j *Journal) commit(ctx context.Context, patient bool, lines ...line) error
 	}
 }
 
-// gather waits, as long as calls end, until the callers of all open calls wait for the batch. A write costs the API
-// server about the same for one record as for many.
+// gather waits, as long as calls end, until the callers of all open calls wait for the batch. For the API server, a
+// write costs about the same with one record as with many.
 func (j *Journal) gather(ctx context.Context, b *batch) {
 	for open := -1; ; {
 		j.mu.Lock()
@@ -317,10 +317,11 @@ func (j *Journal) gather(ctx context.Context, b *batch) {
 	}
 }
 
-// errWriterLeft is the error of a batch whose writer's context has ended. The others try again.
+// errWriterLeft is the error of a batch whose writer's context has ended. The other callers try again.
 var errWriterLeft = errors.New("the context of the writer has ended")
 
-// writeNext writes b unless that is done already. The caller has the turn, so b is the next one otherwise.
+// writeNext writes b unless that is already done. The caller has the turn, so b is the next batch if it is not
+// written.
 func (j *Journal) writeNext(ctx context.Context, b *batch) {
 	j.mu.Lock()
 	if b != j.next {
@@ -334,7 +335,7 @@ func (j *Journal) writeNext(ctx context.Context, b *batch) {
 		if ctx.Err() != nil {
 			b.err = fmt.Errorf("%w: %w", errWriterLeft, b.err)
 		}
-		// Nobody repeats the ends. A begin counts only for its caller, who gets the error.
+		// The ends are not repeated. A begin counts only for its caller, who gets the error.
 		ends := slices.DeleteFunc(b.lines, func(l line) bool { return !l.ends })
 		j.mu.Lock()
 		j.next.lines = append(ends, j.next.lines...)

@@ -83,7 +83,7 @@ func (a *api) pages(t *testing.T) []corev1.ConfigMap {
 	return list.Items
 }
 
-// described renders what a journal has recorded.
+// described returns the records of a journal as text.
 func described(j *operation.Journal) []string {
 	var all []string
 	for _, r := range j.Starts() {
@@ -135,7 +135,7 @@ func TestJournalSurvivesItsProcess(t *testing.T) {
 	begin(t, again, "lost").End("",
 		versioning.NewPlugin("Kind", "a.io/copy").Wrap(status.Error(codes.InvalidArgument, "no")))
 	begin(t, again, "done").End("op-1", nil)
-	begin(t, again, "old") // an action that has keys by now
+	begin(t, again, "old") // an action that has keys in this version
 	require.NoError(t, again.Flush(t.Context()))
 	want = []string{"killed op-3", "done op-1", "lost in doubt", "old op-2", "old in doubt"}
 	require.Equal(t, want, described(again), "only an answer resolves a doubt")
@@ -285,7 +285,7 @@ func TestWaitersOutliveTheWriter(t *testing.T) {
 		first, leave := context.WithCancel(t.Context())
 		failed, done := make(chan error), make(chan error)
 		go func() { _, err := j.Begin(first, startOf("first")); failed <- err }()
-		synctest.Wait() // it writes
+		synctest.Wait() // the caller is writing
 		for _, name := range []string{"second", "third"} {
 			go func() { _, err := j.Begin(t.Context(), startOf(name)); done <- err }()
 		}
@@ -308,7 +308,7 @@ func TestLongJournalHasPages(t *testing.T) {
 		begin(t, j, fmt.Sprintf("%02d-%s", i, long)).End(fmt.Sprint("op-", i), nil)
 		if i%15 == 14 {
 			require.NoError(t, j.Flush(t.Context()))
-			j = open(t, a.journals()) // the next attempt goes on in the last page
+			j = open(t, a.journals()) // the next attempt continues in the last page
 		}
 	}
 	require.NoError(t, j.Flush(t.Context()))
@@ -360,15 +360,15 @@ func TestJournalsAreListedAndDeleted(t *testing.T) {
 	require.Len(t, a.pages(t), 2)
 	begin(t, j, "web")
 	require.NoError(t, journals.Delete(t.Context(), "u-0"))
-	begin(t, j, "late") // by a server that does not know yet
+	begin(t, j, "late") // by a server that has an older state
 	loaded, err := journals.Load(t.Context(), "u-0")
 	require.NoError(t, err)
 	require.Equal(t, other, loaded.Owner(), "what is written later is found")
 	require.Equal(t, []string{"late in doubt"}, described(loaded))
 }
 
-// stripped removes the proofs from the values of a page, and proved adds them, as if a server had written the page like
-// this.
+// stripped removes the proofs from the values of a page, and proved adds them, as if a server had written the page in
+// this form.
 func stripped(page *corev1.ConfigMap) {
 	for key, value := range page.Data {
 		page.Data[key], _, _ = strings.Cut(value, "\nproof ")
@@ -433,7 +433,7 @@ func TestDamageOfAJournalIsReported(t *testing.T) {
 }
 
 // TestJournalKnowsAllThatWasStarted has a random number of attempts, each killed at a random write, before or after it
-// took effect. Actions record what they were asked for, as plugins do.
+// took effect. Actions record the requested operations, as plugins do.
 func TestJournalKnowsAllThatWasStarted(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
@@ -604,7 +604,7 @@ func TestJournalHasTheTimeOfTheFirstCall(t *testing.T) {
 	}
 	require.Len(t, first, 3)
 
-	// A later attempt is answered with the same operations.
+	// A later attempt gets the same operations.
 	page := a.pages(t)[0]
 	stripped(&page)
 	for key, lines := range page.Data {

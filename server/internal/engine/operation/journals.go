@@ -23,7 +23,7 @@ import (
 
 // Labels and annotations of the ConfigMaps of journals.
 const (
-	// KindLabel of the ConfigMap of a journal is what the operations belong to: "backup" or "restore".
+	// KindLabel of the ConfigMap of a journal is the kind of the owner: "backup" or "restore".
 	KindLabel = "cleat.dev/operations"
 	// UIDLabel of the ConfigMap of a journal is the UID of the Backup or Restore.
 	UIDLabel = "cleat.dev/owner-uid"
@@ -34,7 +34,7 @@ const (
 	pagePrefix      = "cleat-operations-"
 )
 
-// Journals keeps the journals of all backups and restores in the ConfigMaps of a namespace. It is safe for concurrent
+// Journals stores the journals of all backups and restores in the ConfigMaps of a namespace. It is safe for concurrent
 // use. A nil Journals returns nil journals, which record nothing.
 type Journals struct {
 	client    client.Client
@@ -44,7 +44,7 @@ type Journals struct {
 	log       hclog.Logger
 }
 
-// NewJournals returns the journals in a namespace, whose records are signed with the key. live reads from the API
+// NewJournals returns the journals in a namespace. Their records are signed with the key. live reads from the API
 // server, not from a cache.
 func NewJournals(
 	c client.Client, live client.Reader, namespace string, keys *signing.Keys, log hclog.Logger,
@@ -62,8 +62,8 @@ func (s *Journals) New(owner *Owner) *Journal {
 	return j
 }
 
-// Open returns the journal of owner with what former attempts have recorded. Nothing is written before the first
-// record. Requests are repeated until ctx ends.
+// Open returns the journal of owner with the records of former attempts. Nothing is written before the first record.
+// Requests are repeated until ctx ends.
 func (s *Journals) Open(ctx context.Context, owner *Owner) (*Journal, error) {
 	if s == nil {
 		return nil, nil
@@ -76,7 +76,7 @@ func (s *Journals) Open(ctx context.Context, owner *Owner) (*Journal, error) {
 	return j, nil
 }
 
-// Load returns the journal of a backup or restore that need not exist any more, nil if there is none.
+// Load returns the journal of a backup or restore that may no longer exist, or nil if there is none.
 func (s *Journals) Load(ctx context.Context, uid types.UID) (*Journal, error) {
 	j, err := s.read(ctx, uid)
 	if err != nil || j.owner == nil {
@@ -171,11 +171,11 @@ func (s *Journals) read(ctx context.Context, uid types.UID) (*Journal, error) {
 
 var groupKey = regexp.MustCompile(`^([0-9]{6,9})-([a-z0-9]+)$`)
 
-// errUnproven is the error of records that no server has signed, which are not used: whoever may write ConfigMaps may
-// have made them.
+// errUnproven is the error of records that no server has signed. They are not used, because any client that may write
+// ConfigMaps may have made them.
 var errUnproven = errors.New("it has no proof that this server has written it")
 
-// readPage takes the owner and the position of the last page, and returns the records, as far as the key proves them.
+// readPage sets the owner and the position of the last page, and returns the records that the key proves.
 func (j *Journal) readPage(page *corev1.ConfigMap, key *signing.Key) ([]group, error) {
 	var groups []group
 	var damaged []error
@@ -222,14 +222,14 @@ func (j *Journal) readPage(page *corev1.ConfigMap, key *signing.Key) ([]group, e
 	return groups, errors.Join(damaged...)
 }
 
-// sealed returns the value of a key of a page: the content, and a last line that proves that this server has written it
-// for the owner.
+// sealed returns the value of a key of a page: the content, and a last line that proves that this server has written
+// it for the owner.
 func sealed(key *signing.Key, owner *Owner, name, content string) string {
 	return content + proofPrefix + key.Sign("journal", owner.Kind, owner.Namespace, owner.Name, string(owner.UID), name,
 		content)
 }
 
-// proofPrefix begins the last line of a value. No record begins with it, because they are JSON.
+// proofPrefix begins the last line of a value. No record begins with it, because records are JSON.
 const proofPrefix = "\nproof "
 
 // verified returns the content of a value that sealed has returned.
@@ -272,7 +272,7 @@ func (o *Owner) read(content string) (json.RawMessage, error) {
 	return line.Object, nil
 }
 
-// ownerOf returns the owner that the metadata of a page name, without its JSON.
+// ownerOf returns the owner in the metadata of a page, without its JSON.
 func ownerOf(page client.Object) Owner {
 	owner := Owner{Kind: OfBackup, UID: types.UID(page.GetLabels()[UIDLabel])}
 	if page.GetLabels()[KindLabel] == strings.ToLower(OfRestore) {

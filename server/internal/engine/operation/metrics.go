@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Outcomes of operations, as a metric labels them.
+// Outcomes of operations, as values of a label.
 const (
 	outcomeCompleted = "completed"
 	outcomeFailed    = "failed"    // the plugin reported an error
-	outcomeUnknown   = "unknown"   // the plugin does not know it any more
-	outcomeTimedOut  = "timed-out" // and was cancelled
+	outcomeUnknown   = "unknown"   // the plugin does not find it any more
+	outcomeTimedOut  = "timed-out" // took too long, and was cancelled
 	outcomeStalled   = "stalled"   // made no progress for too long, and was cancelled
 	outcomeCancelled = "cancelled" // by a user or a deletion
 )
 
-// metrics count operations. Those that are open are counted when they are collected.
+// metrics count operations. Open operations are counted when the metrics are collected.
 type metrics struct {
 	monitor *Monitor
 	open    *prometheus.Desc
@@ -82,7 +82,7 @@ func (m *metrics) Collect(all chan<- prometheus.Metric) {
 	m.polls.Collect(all)
 }
 
-// openOf is the open operations of an action.
+// openOf is the number of open operations of an action.
 type openOf struct {
 	count  int
 	oldest time.Duration

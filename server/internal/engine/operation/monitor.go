@@ -26,21 +26,21 @@ const (
 	DefaultGrace = time.Minute
 
 	quickest   = 100 * time.Millisecond // pace of a new operation
-	unhurried  = time.Second            // pace of a new operation while nobody waits for its end
-	slowing    = 20                     // the pace is the age divided by this
-	stallPolls = 4                      // polls in the time that an operation has without progress
+	unhurried  = time.Second            // pace of a new operation if no caller waits for its end
+	slowing    = 20                     // the pace is the age divided by this number
+	stallPolls = 4                      // polls in the time that an operation may take without progress
 	concurrent = 4                      // calls of one action
-	gathering  = 5                      // a call may be early by the pace divided by this, to be made along with others
-	sweepEvery = time.Second            // time between two checks for time-outs
+	gathering  = 5                      // a call may be early by the pace divided by this, to share a request
+	sweepEvery = time.Second            // time between two checks for timeouts
 )
 
 // Plugins are the actions that have started operations.
 type Plugins interface {
 	Progress(ctx context.Context, owner *Owner, action, id string) (framework.OperationProgress, error)
-	// AtOnce returns how many operations of an owner ProgressOfMany may be called for; it is not called for fewer than
-	// two. AtOnce must not block.
+	// AtOnce returns the maximum number of operations of an owner in a call of ProgressOfMany; it is not called for
+	// fewer than two. AtOnce must not block.
 	AtOnce(owner *Owner, action string) int
-	// ProgressOfMany returns the progress of some of the operations, by their ids. Progress is called for the others.
+	// ProgressOfMany returns the progress of some of the operations, by their IDs. Progress is called for the others.
 	ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress,
 		error)
 	Cancel(ctx context.Context, owner *Owner, action, id string) error
@@ -48,8 +48,8 @@ type Plugins interface {
 	Declared(owner *Owner, action string) Limits
 }
 
-// Limits are the times that an action has for an operation. In what is configured, zero stands for what the author of
-// the action has declared, and a negative time for no limit.
+// Limits are the times that an action has for an operation. In the configuration, zero stands for the value that the
+// author of the action has declared, and a negative time for no limit.
 type Limits struct {
 	Timeout time.Duration // from its creation to its end
 	Stall   time.Duration // without progress
@@ -59,29 +59,29 @@ type Limits struct {
 // Options configure a Monitor. Only Log is required.
 type Options struct {
 	Frequency time.Duration              // the longest time between two polls of an operation; DefaultFrequency if zero
-	Limits    func(action string) Limits // as configured; nil: none
+	Limits    func(action string) Limits // from the configuration; nil for none
 	// Ended is called after an operation of an owner has ended. It must not block.
 	Ended func(owner *Owner)
-	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is
-	// cancelled because its time is over. For many operations of one owner and action, it is called once a minute. It must
-	// not block.
+	// Notice is called with news that users should get at once: the calls for an operation begin to fail, or the
+	// operation is cancelled because its time is over. For many operations of one owner and action, it is called once
+	// a minute. It must not block.
 	Notice func(Notice)
 	Log    hclog.Logger
-	// LogOf returns the open log of the run of an owner, by UID, which gets the lines about its operations; nil if there
-	// is none. It must not block. nil: there are none.
+	// LogOf returns the open log of the run of an owner, by UID, for the lines about its operations; nil if there is
+	// none. It must not block. nil for no logs.
 	LogOf   func(uid string) hclog.Logger
-	Metrics prometheus.Registerer // nil: none
+	Metrics prometheus.Registerer // nil for none
 }
 
-// Monitor follows operations to their ends. Each is polled at a pace of its own. An action has a few calls at a time,
-// so a slow one delays only its own operations. It is safe for concurrent use.
+// Monitor follows operations to their ends. Each is polled at a pace of its own. Every action has a limited number of
+// concurrent calls, so a slow action delays only its own operations. Monitor is safe for concurrent use.
 type Monitor struct {
 	plugins Plugins
 	options Options
 	metrics *metrics
 
 	mu      sync.Mutex
-	ctx     context.Context // of Run, nil before
+	ctx     context.Context // of Run; nil before
 	groups  map[types.UID]*Group
 	lanes   map[string]*lane
 	ended   []*Owner // to be announced by unlock
@@ -89,7 +89,7 @@ type Monitor struct {
 	workers sync.WaitGroup
 }
 
-// NewMonitor returns a monitor that polls as soon as it runs. The error is that of the registration of its metrics.
+// NewMonitor returns a monitor that polls as soon as it runs. It returns an error if its metrics cannot be registered.
 func NewMonitor(plugins Plugins, options Options) (*Monitor, error) {
 	options.Frequency = cmp.Or(options.Frequency, DefaultFrequency)
 	if options.Limits == nil {
@@ -133,9 +133,9 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// Begin returns a group for the operations of an owner whose run starts them. It follows those that are given, of a
-// former attempt, and each that is added later; Group.Complete ends the additions. The time-out counts from the
-// creation of each; zero is none. A group that the owner had before is forgotten. A nil Monitor returns a nil Group.
+// Begin returns a group for the operations of an owner whose run starts them. It follows the given operations of a
+// former attempt, and each operation that is added later; Group.Complete ends the additions. The timeout counts from
+// the creation of each; zero is none. A former group of the owner is forgotten. A nil Monitor returns a nil Group.
 func (m *Monitor) Begin(owner *Owner, operations []Operation, timeout time.Duration) *Group {
 	if m == nil {
 		return nil
@@ -148,8 +148,8 @@ func (m *Monitor) Begin(owner *Owner, operations []Operation, timeout time.Durat
 	return g
 }
 
-// Follow follows the operations of owner to their ends. The time-out is as for Begin. If the owner is followed already,
-// that group is returned and the other arguments do not count.
+// Follow follows the operations of owner to their ends. The timeout is as for Begin. If the owner is already followed,
+// its group is returned and the other arguments do not count.
 func (m *Monitor) Follow(owner *Owner, operations []Operation, timeout time.Duration) *Group {
 	m.mu.Lock()
 	defer m.unlock()
@@ -163,7 +163,7 @@ func (m *Monitor) Follow(owner *Owner, operations []Operation, timeout time.Dura
 	return g
 }
 
-// fill adds operations to a group that has none. The caller holds mu.
+// fill adds operations to an empty group. The caller holds mu.
 func (m *Monitor) fill(g *Group, operations []Operation) {
 	if len(operations) > 0 {
 		m.groups[g.owner.UID] = g
@@ -180,8 +180,8 @@ func (m *Monitor) fill(g *Group, operations []Operation) {
 	}
 }
 
-// track begins to follow an operation, and reports whether it has to be polled: not if it has ended. The caller holds
-// mu.
+// track begins to follow an operation, and reports whether it has to be polled, which is false if it has ended. The
+// caller holds mu.
 func (m *Monitor) track(t *tracked, now time.Time) bool {
 	if t.Phase.Ended() {
 		return false
@@ -198,8 +198,8 @@ func (m *Monitor) track(t *tracked, now time.Time) bool {
 	return true
 }
 
-// spread schedules the next poll of the operation at a position of its group. The polls of many old operations are
-// spread, so that later ones are as well. The caller holds mu.
+// spread schedules the next poll of the operation at a position of its group. The first polls of many old operations
+// are spread, and so are the later ones. The caller holds mu.
 func (m *Monitor) spread(t *tracked, position int, now time.Time) {
 	m.schedule(t, now.Add(m.pace(t, now)*time.Duration(position)/time.Duration(len(t.group.all))), 0)
 }
@@ -220,7 +220,8 @@ func (m *Monitor) Groups() []*Group {
 	})
 }
 
-// Forget ends the monitoring of an owner's operations. Open ones go on unobserved, and their group is never done.
+// Forget ends the monitoring of an owner's operations. Open operations continue without it, and their group is never
+// done.
 func (m *Monitor) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.unlock()
@@ -255,36 +256,36 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-// tracked is an operation that is followed. The monitor's mu guards it.
+// tracked is an operation that the monitor follows. The monitor's mu guards it.
 type tracked struct {
 	Operation
 	group *Group
 	lane  *lane
 
-	created    time.Time // unlike Operation.Created by this process's clock
+	created    time.Time // by this process's clock, unlike Operation.Created
 	followed   time.Time
-	progressed time.Time // when its progress was seen to change
+	progressed time.Time // the time of the last observed change of its progress
 	timeout    time.Duration
 	stall      time.Duration
 	grace      time.Duration
 
 	left   bool    // it is not followed any more
 	ending *ending // nil unless it is to be cancelled
-	// stopPoll ends the poll that is under way; nil if there is none.
+	// stopPoll ends the poll in progress; nil if there is none.
 	stopPoll context.CancelFunc
 	alone    bool   // the next poll is of this operation only
-	asked    bool   // an answer or error has arrived
-	trouble  string // the last error of a call, "" after an answer
+	asked    bool   // a reply or an error has arrived
+	trouble  string // the last error of a call; "" after a reply
 
 	due   time.Time     // for the next call
-	early time.Duration // the call may be made earlier by this
-	index int           // in the lane's queue, -1 while it is not there
+	early time.Duration // the call may be made earlier by this time
+	index int           // in the lane's queue; -1 if it is not there
 }
 
 // cancels reports whether the next call is Cancel.
 func (t *tracked) cancels() bool { return t.ending != nil && !t.ending.confirmed }
 
-// ending is why an operation is cancelled, and how far that is.
+// ending is why an operation is cancelled, and the state of the cancellation.
 type ending struct {
 	outcome   string
 	reason    string // "timed out after 4h0m0s"
@@ -292,7 +293,7 @@ type ending struct {
 	confirmed bool // the action has accepted Cancel
 }
 
-// lane is the operations of one action.
+// lane holds the operations of one action.
 type lane struct {
 	action  string
 	open    int
@@ -329,7 +330,7 @@ func (m *Monitor) log(owner *Owner) hclog.Logger {
 	return m.options.Log
 }
 
-// unlock releases mu and announces what has happened.
+// unlock releases mu and announces the events since it was locked.
 func (m *Monitor) unlock() {
 	ended, notices := m.ended, m.notices
 	m.ended, m.notices = nil, nil
@@ -352,13 +353,13 @@ func (m *Monitor) pace(t *tracked, now time.Time) time.Duration {
 		least = unhurried
 	}
 	pace := min(max(age/slowing, least), m.options.Frequency)
-	if t.stall > 0 { // progress must not be seen too late
+	if t.stall > 0 { // changes of the progress must be noticed in time
 		pace = min(pace, max(t.stall/stallPolls, quickest))
 	}
 	return pace
 }
 
-// schedule puts an operation in the queue of its lane, or moves it there. The caller holds mu.
+// schedule adds an operation to the queue of its lane, or moves it there. The caller holds mu.
 func (m *Monitor) schedule(t *tracked, due time.Time, early time.Duration) {
 	t.due, t.early = due, early
 	if t.index < 0 {
@@ -384,8 +385,8 @@ func (m *Monitor) drop(t *tracked) {
 	}
 }
 
-// wake starts a worker if a call is due and the action has fewer than it may have, or sets the timer. The caller holds
-// mu.
+// wake starts a worker if a call is due and the action has fewer workers than it may have. Otherwise it sets the
+// timer. The caller holds mu.
 func (m *Monitor) wake(l *lane) {
 	if m.ctx == nil || m.ctx.Err() != nil || len(l.queue) == 0 || l.workers == concurrent {
 		return
@@ -405,7 +406,8 @@ func (m *Monitor) work(l *lane) {
 	defer m.unlock()
 	for m.ctx.Err() == nil && len(l.queue) > 0 {
 		t := l.queue[0]
-		// The next call may be made early, so that many follow each other. That costs less than to wait between them.
+		// The next call may be made early, so that many calls follow each other. That costs less than waiting between
+		// them.
 		if now := time.Now(); t.due.Add(-t.early).After(now) {
 			break
 		}
@@ -422,8 +424,8 @@ func (m *Monitor) work(l *lane) {
 	m.wake(l)
 }
 
-// gather takes from the queue what can be polled in one call with t, which was the first in it, and returns all of
-// them. The caller holds mu.
+// gather removes the operations from the queue that can be polled in one call with t, which was the first in it, and
+// returns all of them. The caller holds mu.
 func (m *Monitor) gather(t *tracked) []*tracked {
 	all := []*tracked{t}
 	if t.alone || t.cancels() {
@@ -443,8 +445,8 @@ func (m *Monitor) gather(t *tracked) []*tracked {
 	return all
 }
 
-// callMany polls operations of an owner and an action in one call. Those that it gets no answer for are then polled
-// alone. The caller holds mu, which is released meanwhile.
+// callMany polls operations of an owner and an action in one call. Operations without a reply are then polled alone.
+// The caller holds mu, which is released meanwhile.
 func (m *Monitor) callMany(all []*tracked) {
 	owner, action, began := all[0].group.owner, all[0].Action, time.Now()
 	ctx, stop := context.WithCancel(m.ctx)
@@ -483,7 +485,7 @@ func (m *Monitor) callMany(all []*tracked) {
 func (m *Monitor) call(t *tracked) {
 	cancel := t.cancels()
 	owner, began := t.group.owner, time.Now()
-	// A poll that hangs must not keep the operation from being cancelled.
+	// A hanging poll must not prevent the cancellation of the operation.
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()
 	if !cancel {
@@ -528,14 +530,14 @@ func (m *Monitor) call(t *tracked) {
 	m.scheduleNext(t, began, now, cancel)
 }
 
-// answered takes the reply to a poll. The caller holds mu.
+// answered processes the reply to a poll. The caller holds mu.
 func (m *Monitor) answered(t *tracked, p framework.OperationProgress, now time.Time) {
 	t.asked, t.trouble = true, ""
 	m.update(t, p, now)
 }
 
-// scheduleNext schedules the call after one that began at the given time, which was Cancel if cancel is set. The caller
-// holds mu.
+// scheduleNext schedules the next call. began is when the last one began, and cancel reports whether that was Cancel.
+// The caller holds mu.
 func (m *Monitor) scheduleNext(t *tracked, began, now time.Time, cancel bool) {
 	switch {
 	case t.Phase.Ended():
@@ -569,7 +571,7 @@ func (m *Monitor) failed(t *tracked, err error, now time.Time) {
 		"owner", t.group.owner.String(), "plugin", t.Action, "operation", t.ID, "item", t.Item.String(), "error", err)
 }
 
-// update takes the progress as it is reported. The caller holds mu.
+// update stores the reported progress. The caller holds mu.
 func (m *Monitor) update(t *tracked, p framework.OperationProgress, now time.Time) {
 	before := t.Status
 	t.take(p)
@@ -627,8 +629,8 @@ func (m *Monitor) cancel(t *tracked, outcome, reason string, now time.Time) {
 	}
 }
 
-// sweep cancels the operations whose time is over, and gives up those that did not end after that. It makes no calls,
-// so it does not depend on how fast the actions are.
+// sweep cancels the operations whose time is over, and gives up those that did not end after their cancellation. It
+// makes no calls, so it does not depend on the speed of the actions.
 func (m *Monitor) sweep(now time.Time) {
 	m.mu.Lock()
 	defer m.unlock()
@@ -669,7 +671,7 @@ func (q queue) Swap(a, b int)      { q[a], q[b] = q[b], q[a]; q[a].index, q[b].i
 
 // Push implements heap.Interface.
 func (q *queue) Push(x any) {
-	t := x.(*tracked) //nolint:forcetypeassert // heap passes on what schedule gave it
+	t := x.(*tracked) //nolint:forcetypeassert // heap passes the argument of schedule on
 	t.index = len(*q)
 	*q = append(*q, t)
 }

@@ -225,7 +225,7 @@ func TestOperationEnds(t *testing.T) {
 				return working(1), nil
 			},
 			phase: operation.Failed, after: time.Second, accurate: 150 * time.Millisecond, outcome: "unknown",
-			text: "it is not known to the plugin any more, so nobody knows how it ended: no operation op-1: not found",
+			text: "it is not known to the plugin any more, so its result is unknown: no operation op-1: not found",
 		},
 		"errors are asked again": {
 			progress: func(age time.Duration) (progress, error) {
@@ -268,7 +268,7 @@ func TestOperationEnds(t *testing.T) {
 		"stalled": {
 			progress: func(age time.Duration) (progress, error) {
 				p := working(0)
-				// a heartbeat is no progress
+				// A heartbeat is not progress.
 				p.NTotal, p.NCompleted, p.Updated = 0, min(int64(age/time.Second), 30), second(int(age/time.Second))
 				return p, nil
 			},
@@ -314,7 +314,7 @@ func TestOperationEnds(t *testing.T) {
 			cancel:   func(int) error { return versioning.ErrNotFound },
 			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "unknown",
 			cancels: 1,
-			text:    "it is not known to the plugin any more, so nobody knows how it ended: not found",
+			text:    "it is not known to the plugin any more, so its result is unknown: not found",
 		},
 		"cancelled by a user": {
 			progress: func(age time.Duration) (progress, error) {
@@ -745,16 +745,16 @@ func checkModel(t *testing.T, random *rand.Rand) {
 	require.Equal(t, each*owners, ends)
 }
 
-// TestClockJumps has operations followed whose recorded times are those of a clock that was set since.
+// TestClockJumps follows operations whose recorded times are from a clock that was set since.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		jump time.Duration
-		ends time.Duration // when the time-out of two hours is over
+		ends time.Duration // when the timeout of two hours is over
 	}{
 		"an hour forward":   {time.Hour, time.Hour},
 		"an hour back":      {-time.Hour, 2 * time.Hour},
-		"ten years forward": {10 * 365 * 24 * time.Hour, time.Second}, // it is asked before
+		"ten years forward": {10 * 365 * 24 * time.Hour, time.Second}, // it is polled before
 		"ten years back":    {-10 * 365 * 24 * time.Hour, 2 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,25 +2,25 @@ package operation
 
 import "time"
 
-// Reasons of notices, as events name them.
+// Reasons of notices, and of the events made from them.
 const (
 	TroubleBegan = "OperationTrouble"
 	TimedOut     = "OperationTimedOut"
 	Stalled      = "OperationStalled"
 )
 
-// Notice is something about an operation that people should know at once.
+// Notice is news about an operation that users should get at once.
 type Notice struct {
 	Owner  *Owner
 	Reason string // one of the constants
 	Text   string
 }
 
-// noticeEvery is the least time between two notices of one reason about the operations that one action has for one
+// noticeEvery is the shortest time between two notices with the same reason about the operations of one action for one
 // owner.
 const noticeEvery = time.Minute
 
-// notice has unlock announce a notice, unless a similar one was announced a moment ago. The caller holds mu.
+// notice queues a notice for unlock, unless a similar one was announced a short time ago. The caller holds mu.
 func (m *Monitor) notice(t *tracked, reason, text string, now time.Time) {
 	g, key := t.group, [2]string{t.Action, reason}
 	if last, noticed := g.noticed[key]; noticed && now.Sub(last) < noticeEvery {

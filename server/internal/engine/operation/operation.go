@@ -23,10 +23,10 @@ type Owner struct {
 	Namespace string
 	Name      string
 	UID       types.UID
-	JSON      []byte // of the object; plugins get what ForPlugins returns
+	JSON      []byte // of the object; ForPlugins returns the JSON for plugins
 }
 
-// Phase is the phase of an operation, as Velero's files name it.
+// Phase is the phase of an operation, with its name in Velero's files.
 type Phase string
 
 // Phases. An operation is New until its plugin reports that the work has begun.
@@ -40,14 +40,14 @@ const (
 // Ended reports whether the phase is a final one.
 func (p Phase) Ended() bool { return p == Completed || p == Failed }
 
-// Start is what an action is asked to start for an item.
+// Start is a request to an action to start an operation for an item.
 type Start struct {
 	Action string // name of the action
-	// Item that the operation is for. Of a restore, it has the namespace that is restored into.
+	// Item is the item of the operation. For a restore, its namespace is the target namespace.
 	Item framework.ResourceIdentifier
-	// Sent is the identity of the item as the action gets it, a JSON object with apiVersion, kind, and metadata with name
-	// and namespace. An action that is asked again to start the operation, only to learn its id, gets this as the item if
-	// there is no other.
+	// Sent is the identity of the item in the call of the action: a JSON object with apiVersion, kind, and metadata
+	// with name and namespace. If the call is repeated only to get the ID of the operation, this is the item of the
+	// call if there is no other.
 	Sent []byte
 }
 
@@ -61,17 +61,17 @@ type Operation struct {
 	Status
 }
 
-// Status is how far an operation is.
+// Status is the state of an operation.
 type Status struct {
 	Phase       Phase
-	Error       string // of a failed one
+	Error       string // of a failed operation
 	NCompleted  int64
 	NTotal      int64
 	Units       string
 	Description string
-	LastLines   string    // of the work, while it goes on and if it has failed
+	LastLines   string    // of the output, during the work and after a failure
 	Started     time.Time // zero if the plugin has not reported it
-	Updated     time.Time // likewise
+	Updated     time.Time // zero if the plugin has not reported it
 }
 
 // Counts are numbers of operations.
@@ -97,7 +97,7 @@ func (c *Counts) add(p Phase) {
 	}
 }
 
-// Open returns how many have not ended.
+// Open returns the number of operations that have not ended.
 func (c Counts) Open() int { return c.Attempted - c.Completed - c.Failed }
 
 // Compare orders operations by action, item and ID.

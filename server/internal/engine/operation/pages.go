@@ -20,18 +20,19 @@ import (
 )
 
 const (
-	// pageSize is the size at which a journal goes on in another ConfigMap. A write rewrites the whole of it in etcd.
+	// pageSize is the size at which a journal continues in another ConfigMap. Every write rewrites the whole ConfigMap
+	// in etcd.
 	pageSize = 128 << 10
-	// writeSize is the size of the records of one write, unless it is a single one.
+	// writeSize is the maximum size of the records of one write, unless it has only one record.
 	writeSize = 64 << 10
 	// attemptTimeout bounds one request, whose connection may be broken.
 	attemptTimeout = 30 * time.Second
 )
 
-// ownerKey is the key of the owner in the first page. Those of records are "NUMBER-ATTEMPT".
+// ownerKey is the key of the owner in the first page. The keys of records are "NUMBER-ATTEMPT".
 const ownerKey = "owner"
 
-// pages is the ConfigMaps of one journal. It is not safe for concurrent use.
+// pages holds the ConfigMaps of one journal. It is not safe for concurrent use.
 type pages struct {
 	client    client.Client
 	keys      *signing.Keys
@@ -64,8 +65,8 @@ func (p *pages) write(ctx context.Context, lines []line) error {
 	return p.add(ctx, string(content))
 }
 
-// add makes one write, which is repeated until it succeeds, fails for good, or ctx ends. A write that is made twice
-// adds nothing the second time, because its key is the same.
+// add makes one write, which is repeated until it succeeds, fails permanently, or ctx ends. A repeated write adds
+// nothing the second time, because its key is the same.
 func (p *pages) add(ctx context.Context, lines string) error {
 	if p.exists && p.size+len(lines) > pageSize {
 		p.page, p.exists, p.size = p.page+1, false, 0
@@ -86,7 +87,7 @@ func (p *pages) add(ctx context.Context, lines string) error {
 		if !p.exists {
 			return p.create(ctx, signer, key, lines)
 		}
-		// The reply has only the metadata, because nothing of it is needed.
+		// The reply has only the metadata, because the content is not needed.
 		page := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 		page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		err := p.client.Patch(ctx, page, client.RawPatch(types.MergePatchType, patch))
@@ -137,7 +138,7 @@ func (p *pages) name() string {
 // errRace means that the object changed between two requests.
 var errRace = errors.New("the object was created or deleted meanwhile")
 
-// retry makes a request again until it succeeds, fails for good, or ctx ends.
+// retry repeats a request until it succeeds, fails permanently, or ctx ends.
 func retry(ctx context.Context, log hclog.Logger, request func(context.Context) error) error {
 	backoff := kubeapi.Backoff()
 	for attempt := 1; ; attempt++ {

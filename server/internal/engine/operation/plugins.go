@@ -13,12 +13,12 @@ import (
 )
 
 // NewPlugins returns the actions of a host. Each call goes to the plugin that has the name at that time, so a plugin
-// that was replaced or restarted continues the operations of the former one. The calls are made on behalf of the run of
+// that was replaced or restarted continues the operations of the former one. The calls are attributed to the run of
 // the owner. keys complete the JSON of the owner.
 func NewPlugins(host *pluginhost.Host, keys *loadkey.Keys) Plugins {
 	return plugins{
 		keys: keys,
-		// A name that is used for both kinds means the one that is made for operations.
+		// If a name is used for both kinds, it means the kind made for operations.
 		backup:  pluginhost.NewIndex(host, kinds.AsyncBackupItemAction(), kinds.BackupItemAction()),
 		restore: pluginhost.NewIndex(host, kinds.AsyncRestoreItemAction(), kinds.RestoreItemAction()),
 	}
@@ -30,7 +30,7 @@ type plugins struct {
 	restore *pluginhost.Index[restoreitemaction.Action]
 }
 
-// follower is what the hubs of actions share.
+// follower has the methods that the hubs of actions share.
 type follower interface {
 	Starts() versioning.Starts
 	Progress(ctx context.Context, operationID string, owner []byte) (framework.OperationProgress, error)
@@ -113,7 +113,7 @@ func (p plugins) action(owner *Owner, name string) (follower, error) {
 	return p.backup.Named(name)
 }
 
-// ForPlugins returns the JSON of the owner with its key.
+// ForPlugins returns the JSON of the owner with its key, for plugins.
 func (o *Owner) ForPlugins(ctx context.Context, keys *loadkey.Keys) ([]byte, error) {
 	return keys.ForPlugins(ctx, o.Kind, o.UID, o.JSON)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// record is one line of a journal, JSON: that an action is about to be called, that the call has ended, or both.
+// record is one line of a journal in JSON: an action is about to be called, the call has ended, or both.
 type record struct {
 	Call  int    `json:"call"` // its number in the attempt
 	Begin *begin `json:"begin,omitempty"`
@@ -32,10 +32,10 @@ type begin struct {
 	At     time.Time                    `json:"at,omitzero"`
 }
 
-// end without an ID says that there was nothing to start.
+// end without an ID means that there was nothing to start.
 type end struct {
 	ID      string `json:"id,omitempty"`
-	Refused bool   `json:"refused,omitempty"` // by an error: says nothing about former calls with the same key
+	Refused bool   `json:"refused,omitempty"` // by an error, which leaves former calls with the same key in doubt
 }
 
 func begun(s Start, keyed bool, at time.Time) *begin {
@@ -60,7 +60,7 @@ func (s Start) check() error {
 // line is an encoded record.
 type line struct {
 	json []byte // with a newline
-	ends bool   // a call
+	ends bool   // it ends a call
 }
 
 func (r record) encode() line {
@@ -71,14 +71,14 @@ func (r record) encode() line {
 	return line{append(encoded, '\n'), r.End != nil}
 }
 
-// group is the records that one write has added.
+// group holds the records of one write.
 type group struct {
-	number  int // of the write; a later attempt continues those of former ones
+	number  int // of the write; a later attempt continues the numbers of former ones
 	attempt string
 	lines   []byte
 }
 
-// replay adds what former attempts have recorded. It returns what is damaged; all else is taken.
+// replay adds the records of former attempts. It returns the damage; all other records are used.
 func (j *Journal) replay(groups []group) error {
 	slices.SortFunc(groups, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.attempt, b.attempt))
@@ -121,9 +121,9 @@ func (j *Journal) replayLine(calls map[call]*entry, attempt string, encoded []by
 	return nil
 }
 
-// LeavesDoubt reports whether an operation may have been started by a call that returned err. A plugin that answers
-// with an error of its own has started none. Nothing is known if its reply did not arrive or is invalid, or if it
-// panicked. What is not an error of a plugin prevented the call, or is about its answer.
+// LeavesDoubt reports whether an operation may have been started by a call that returned err. A plugin that replies
+// with an error of its own has started none. If the reply did not arrive or is invalid, or the plugin panicked, this
+// is unknown. Any other error prevented the call, or concerns its reply.
 func LeavesDoubt(err error) bool {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err,

@@ -18,11 +18,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// runActions calls the actions that apply to the item, one after the other. skip means that one of them does not
-// want the item restored; stop means that it cannot be restored, which has been recorded. An error ends the whole
-// restore.
+// runActions calls the actions that apply to the item, one after the other. skip is set if an action excludes the
+// item. stop is set if the item cannot be restored; the problem was recorded. An error ends the whole restore.
 func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
-	// Actions are selected by the namespace that is restored into.
+	// Actions are selected by the target namespace.
 	for a := range r.engine.actions.For(r.entry.GroupResource, r.namespace,
 		func() map[string]string { return r.obj.Labels }) {
 		if !r.concerns(a.Name()) || !r.engine.mayCall(a) || r.isOfFailed(a.Name()) {
@@ -34,7 +33,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 		}
 		r.log.Debug("running a restore item action", "plugin", a.Name())
 		var result *restoreitemaction.Result
-		// The key of an operation is that of the item in the backup.
+		// The key of an operation is the key of the item in the backup.
 		err = r.engine.operations.Call(ctx, a, r.identity(), r.raw, func() (string, []framework.ResourceIdentifier, error) {
 			var err error
 			result, err = a.Execute(ctx, restoreitemaction.Input{Item: r.obj.Encode(), ItemFromBackup: r.raw, Restore: restore})
@@ -78,7 +77,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 	return false, false, nil
 }
 
-// identity returns the item as it is restored.
+// identity returns the identity of the item in its restored form.
 func (r *itemRun) identity() framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{
 		Group: r.entry.GroupResource.Group, Resource: r.entry.GroupResource.Resource, Namespace: r.namespace,
@@ -86,8 +85,8 @@ func (r *itemRun) identity() framework.ResourceIdentifier {
 	}
 }
 
-// restoreAdditional restores the items that an action needs to exist before its item, and waits until the action
-// reports them ready. The item itself is restored whatever happens to them.
+// restoreAdditional restores the items that must exist before the item of an action, and waits until the action
+// reports them ready. The item itself is restored even if that fails.
 func (r *itemRun) restoreAdditional(
 	ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result, why reason,
 ) error {
@@ -114,7 +113,7 @@ func (r *itemRun) restoreAdditional(
 	return r.waitForAdditional(ctx, a, existing, result.AdditionalItemsReadyTimeout)
 }
 
-// someOf is the first few of some items.
+// someOf holds some items, of which messages name the first few.
 type someOf []framework.ResourceIdentifier
 
 // String names the items.
@@ -130,8 +129,8 @@ func (items someOf) String() string {
 	return cmp.Or(strings.Join(names, ", "), "additional items")
 }
 
-// waitForAdditional waits until the action reports the additional items as ready. That it reports an error, or that
-// they are not ready in time, is an error of the item, which is restored nevertheless.
+// waitForAdditional waits until the action reports the additional items as ready. If the action returns an error, or
+// they are not ready in time, it records an error of the item, which is restored nevertheless.
 func (r *itemRun) waitForAdditional(
 	ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, limit time.Duration,
 ) error {

@@ -130,7 +130,7 @@ func TestAdditionalItemsAreRestoredFirst(t *testing.T) {
 	ns, target := unique(t, "add"), unique(t, "to")
 	var mu sync.Mutex
 	order := []string{}
-	// Secrets come before config maps by priority: here the config map needs a role that comes later.
+	// Secrets come before config maps by priority: here the config map needs a role, which comes later.
 	action := &fakeAction{name: "a/b", execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
 		var o struct {
 			Kind     string

@@ -7,8 +7,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// collect returns the items of a resource that are restored. It counts those that the filters include and that are left
-// out for the sake of a server.
+// collect returns the items of a resource to restore. It counts the items that the filters include but the rules for
+// servers exclude.
 func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 	if !e.selection.IncludesResource(gr) {
 		e.log.Debug("resource is excluded by the filters of the restore", "resource", gr.String())

@@ -46,7 +46,7 @@ func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 	}
 }
 
-// crdReady reads the conditions of a definition. why describes the one that is not met.
+// crdReady reads the conditions of a definition. why describes the unmet one.
 func crdReady(body []byte) (ready bool, why string, err error) {
 	var crd struct {
 		Status struct {

@@ -20,11 +20,11 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// DryRun is what a restore needs to find out what it would do. Every write is sent to the API server with dryRun=All,
-// so that admission and validation answer and nothing is stored. Nothing gets ready in a dry run, so it waits for
-// nothing.
+// DryRun has the dependencies of a dry run of a restore. Every write is sent to the API server with dryRun=All, so
+// that admission and validation run and nothing is stored. Objects never become ready in a dry run, so it does not
+// wait.
 type DryRun struct {
-	// Actions are called as far as they have no side effects.
+	// Actions selects the actions to call, which have no side effects.
 	Actions *dryrun.Actions
 	// Report is called once for each item, from several goroutines.
 	Report func(dryrun.Outcome)
@@ -33,16 +33,16 @@ type DryRun struct {
 // errUnchecked is returned instead of creating an object that the API server cannot check.
 var errUnchecked = errors.New("the API server cannot check it yet")
 
-// finding is what the restore of an item has found out about it.
+// finding is the result of a dry run for an item.
 type finding struct {
-	verdict   dryrun.Verdict // of an item that is not restored; empty for the action that is listed
+	verdict   dryrun.Verdict // of an item that is not restored; if empty, the listed action applies
 	reasons   []string
 	unchecked bool
 }
 
 func (f *finding) because(reason string) { f.reasons = append(f.reasons, reason) }
 
-// refused takes note of what the API server has replied to a write.
+// refused records the reply of the API server to a write.
 func (f *finding) refused(err error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -56,7 +56,7 @@ func (f *finding) refused(err error) {
 	}
 }
 
-// uncheck takes note of why the API server cannot check the item.
+// uncheck records why the API server cannot check the item.
 func (f *finding) uncheck(err error) {
 	if !errors.Is(err, errUnchecked) {
 		err = fmt.Errorf("%w: %w", errUnchecked, err)
@@ -91,13 +91,13 @@ func (e *engine) mayCall(a restoreitemaction.Action) bool {
 	return e.dry == nil || e.dry.Actions.MayCall(a)
 }
 
-// namespace reports a namespace that has to be created.
+// namespace reports a namespace that would be created.
 func (d *dryRun) namespace(name string, verdict dryrun.Verdict, reason string) {
 	d.Report(dryrun.Outcome{Resource: namespacesResource.String(), APIVersion: "v1", Kind: "Namespace", Name: name,
 		Outcome: verdict, Reason: reason})
 }
 
-// report reports what would be done with the item. An empty action means that the restore has ended before.
+// report reports what would be done with the item. An empty action means that the restore ended before.
 func (r *itemRun) report(action string) {
 	if r.engine.dry == nil || action == "" {
 		return
@@ -116,8 +116,8 @@ func (r *itemRun) report(action string) {
 	r.engine.dry.Report(outcome)
 }
 
-// unchecked returns an error if the API server cannot check the creation of the object in a dry run, because it lacks
-// the namespace or the type, which the restore would create before.
+// unchecked returns an error if the API server cannot check the creation of the object in a dry run, because the
+// namespace or the type does not exist. A real restore would have created it.
 func (r *itemRun) unchecked(to target, home *namespaceState) error {
 	switch {
 	case r.engine.dry == nil:
@@ -130,8 +130,8 @@ func (r *itemRun) unchecked(to target, home *namespaceState) error {
 	return nil
 }
 
-// isCreatedLater reports whether the API server refuses a pod in a dry run only because of something that the restore
-// would have created by then.
+// isCreatedLater reports whether the API server refuses a pod in a dry run only because of an object that a real
+// restore would have created.
 func (r *itemRun) isCreatedLater(err error) bool {
 	if r.engine.dry == nil || r.entry.GroupResource != podsResource || !apierrors.IsForbidden(err) {
 		return false
@@ -156,7 +156,7 @@ func (r *itemRun) isCreatedLater(err error) bool {
 	})
 }
 
-// define takes note of the resources that the definition would make the API server serve.
+// define records the resources that the API server would serve with the definition.
 func (r *itemRun) define() {
 	r.engine.addDefined(schema.ParseGroupResource(r.obj.Name))
 	resource, ok := defines(r.obj)
@@ -170,7 +170,7 @@ func (r *itemRun) define() {
 }
 
 // defines returns the resource that a definition defines, in the version that the API server would prefer. ok is false
-// if it serves no version.
+// if no version is served.
 func defines(crd *object.Object) (resource discovery.Resource, ok bool) {
 	var spec struct {
 		Group string

@@ -44,7 +44,8 @@ func (c *cluster) dryRun(
 	return outcomes, result, called.NotCalled()
 }
 
-// listed returns outcomes as a restore lists what it has done. Those of items that it does not list are left out.
+// listed returns outcomes in the form in which a restore lists its results. Outcomes of items that are not listed
+// there are omitted.
 func listed(outcomes []dryrun.Outcome, in map[string][]string) map[string][]string {
 	list := map[string][]string{}
 	for _, o := range outcomes {
@@ -75,7 +76,8 @@ func outcomeOf(t *testing.T, outcomes []dryrun.Outcome, resource, name string) d
 	return outcomes[i]
 }
 
-// TestAcceptManifest_DryRun restores items of each kind that a restore meets after a dry run of the same restore.
+// TestAcceptManifest_DryRun restores items of all kinds that a restore distinguishes, after a dry run of the same
+// restore.
 func TestAcceptManifest_DryRun(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []velerov1.PolicyType{velerov1.PolicyTypeNone, velerov1.PolicyTypeUpdate} {
@@ -196,7 +198,7 @@ func TestAcceptManifest_DryRun(t *testing.T) {
 	}
 }
 
-// everything returns the versions of the objects in a namespace.
+// everything returns the resource versions of the objects in a namespace.
 func (c *cluster) everything(namespace string) map[string]any {
 	c.t.Helper()
 	all := map[string]any{}

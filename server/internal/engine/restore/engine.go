@@ -33,33 +33,34 @@ import (
 
 // Request describes one restore.
 type Request struct {
-	// Restore with spec.backupName resolved. It is read only.
+	// Restore is the restore with spec.backupName resolved. It is read only.
 	Restore *velerov1.Restore
-	// Archive of the backup. Run does not close it.
+	// Archive is the archive of the backup. Run does not close it.
 	Archive *archive.Archive
 	// Actions of plugins, in the order in which they are called.
 	Actions []restoreitemaction.Action
 	// Journal records the operations that actions start; nil records nothing.
 	Journal *operation.Journal
-	// Followed gets each operation when it was started; nil if none is followed yet.
+	// Followed gets each operation after its start; nil if none is followed yet.
 	Followed *operation.Group
-	// Modifiers are the rules that spec.resourceModifier refers to; nil if it refers to none.
+	// Modifiers are the rules to which spec.resourceModifier refers; nil without a reference.
 	Modifiers *modifiers.Rules
-	// Rules are the filters of the policy that spec.resourcePolicy refers to.
+	// Rules are the filters of the policy to which spec.resourcePolicy refers.
 	Rules filter.RuleLists
-	// Versions are the versions that the user prefers, by resource, if the archive has several of each object.
+	// Versions are the versions that the user prefers, by resource, if the archive has several versions of each
+	// object.
 	Versions plan.VersionPriorities
-	// Volumes are those whose data is in the backup, beside the archive.
+	// Volumes are the volumes whose data is in the backup, beside the archive.
 	Volumes []*volume.Volume
 	// Snapshots makes volumes of snapshots.
 	Snapshots Snapshots
-	// DryRun, unless nil, makes the restore find out what it would do. Nothing in the cluster changes.
+	// DryRun, unless nil, makes the restore a dry run. Nothing in the cluster changes.
 	DryRun *DryRun
-	// Hooks, unless nil, runs the hooks of the pods that were created.
+	// Hooks, unless nil, runs the hooks of the created pods.
 	Hooks Hooks
-	// Begun, unless nil, is called with what the restore may write, before it writes.
+	// Begun, unless nil, is called with the scope of the restore before its first write.
 	Begun func(Scope)
-	// Resumed means that an attempt before this one was interrupted: objects that it has created are left as they are.
+	// Resumed is set if a former attempt was interrupted: objects that it has created are not changed.
 	Resumed bool
 	// Log is the log of the restore.
 	Log hclog.Logger
@@ -68,20 +69,20 @@ type Request struct {
 	Progress func(done, total int)
 }
 
-// Hooks runs the hooks of restored pods beside the restore. Add does not block.
+// Hooks runs the hooks of restored pods in the background. Add does not block.
 type Hooks interface{ Add(pod hook.Pod) }
 
-// Snapshots has what makes volumes of snapshots. A restore of a backup without snapshots needs none.
+// Snapshots has the parts that make volumes of snapshots. A restore of a backup without snapshots does not need them.
 type Snapshots struct {
 	Open    volumes.Open
 	Records *volumes.Records
 }
 
-// Run restores a backup. Problems with single items are in the result and do not stop the restore. It returns
-// an error for what does: invalid filters, an action that cannot say what it applies to, an API server that is
-// away for longer than Options.OutageTimeout, the end of ctx. The result then contains what was done before.
+// Run restores a backup. Problems with single items are in the result and do not stop the restore. It returns an error
+// if the restore stops: for invalid filters, an action that does not return its selector, an API server that is
+// unavailable for longer than Options.OutageTimeout, or the end of ctx. The result then contains the work done before.
 //
-// To run the same restore again is harmless: existing unchanged objects are skipped.
+// Running the same restore again is harmless: existing unchanged objects are skipped.
 func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 	options := deps.Options.withDefaults()
 	e := &engine{
@@ -138,7 +139,7 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	return nil
 }
 
-// prepare resolves everything that is fixed for the whole run.
+// prepare resolves all settings that are fixed for the whole run.
 func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error) {
 	config := rest.CopyConfig(deps.Config)
 	config.QPS, config.RateLimiter = -1, nil // the number of workers limits the requests
@@ -168,7 +169,7 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	return e.use(snapshot)
 }
 
-// warnOfGaps warns of what the spec requests and the server does not support.
+// warnOfGaps records warnings about requests of the spec that the server does not support.
 func (e *engine) warnOfGaps(list []gaps.Gap[velerov1.RestoreSpec]) {
 	for _, warning := range gaps.Warnings(list, &e.restore.Spec) {
 		e.warn(warning)
@@ -176,7 +177,8 @@ func (e *engine) warnOfGaps(list []gaps.Gap[velerov1.RestoreSpec]) {
 	}
 }
 
-// use resolves filters and actions against the resources of the cluster, with those that a dry run would have defined.
+// use resolves filters and actions against the resources of the cluster. In a dry run, these include the resources
+// that it would have defined.
 func (e *engine) use(snapshot *discovery.Snapshot) error {
 	if e.dry != nil {
 		snapshot = snapshot.With(e.dry.definedResources()...)
@@ -185,8 +187,8 @@ func (e *engine) use(snapshot *discovery.Snapshot) error {
 	return errors.Join(e.selection.Resolve(snapshot), e.actions.Resolve(snapshot))
 }
 
-// discover returns what the API server serves now. It waits a moment for a definition that has just been installed, if
-// names are not resolved without it. A discovery helper does not repeat requests itself.
+// discover returns the resources that the API server serves now. If names cannot be resolved, it waits a moment,
+// because a definition may have just been installed. A discovery helper does not repeat requests itself.
 func (e *engine) discover(
 	ctx context.Context, helper *discovery.Helper, names ...string,
 ) (snapshot *discovery.Snapshot, err error) {
@@ -197,8 +199,8 @@ func (e *engine) discover(
 	return snapshot, err
 }
 
-// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It looks again
-// at what the cluster serves if that has changed, or if a name in the spec is unknown.
+// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It reads the
+// resources of the cluster again if they have changed, or if a name in the spec is unknown.
 func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) error {
 	entries, err := e.collect(crdsResource)
 	if err != nil {
@@ -267,7 +269,7 @@ func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) er
 	return nil
 }
 
-// warnOfIdle warns of what the spec has for objects of the backup and none of them has met.
+// warnOfIdle records settings of the spec for objects of the backup that have matched no object.
 func (e *engine) warnOfIdle() {
 	for _, warning := range e.selection.UnmatchedSelectors() {
 		e.warn(warning)

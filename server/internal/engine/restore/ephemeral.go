@@ -18,13 +18,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// ephemeralAnnotation of a restored claim names the pod for whose generic ephemeral volume it is, until the claim
-// belongs to that pod. The pod cannot start before, and its UID is not known before it exists.
+// ephemeralAnnotation of a restored claim names the pod of its generic ephemeral volume, until the pod owns the claim.
+// The pod cannot start before, and its UID is not known before it exists.
 const ephemeralAnnotation = "cleat.dev/ephemeral-volume-of"
 
 // prepareEphemeral marks a claim of a generic ephemeral volume for its pod. It reports whether the claim is left out
-// because the restore does not have the pod: a later pod of that name could not start beside the claim, and gets one of
-// its own.
+// because the pod is not restored: a later pod of that name could not start beside the claim, and gets a claim of its
+// own.
 func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 	pod := r.ephemeralOf()
 	if pod == "" {
@@ -46,8 +46,8 @@ func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 	return true, nil
 }
 
-// ephemeralOf returns the name of the pod for whose generic ephemeral volume a claim was made, by its owner in the
-// backup, "" if there is none.
+// ephemeralOf returns the name of the pod for whose generic ephemeral volume a claim was made, according to its owner
+// in the backup, or "" if there is none.
 func (r *itemRun) ephemeralOf() string {
 	var stored metav1.PartialObjectMetadata
 	if len(r.obj.OwnerReferences) == 0 || json.Unmarshal(r.raw, &stored) != nil {
@@ -61,8 +61,8 @@ func (r *itemRun) ephemeralOf() string {
 	return owner.Name
 }
 
-// podLeftOut returns why a restore does not have a pod of the backup, "" if it does. uses reports whether the claim is
-// that of an ephemeral volume of the pod, which is assumed of a pod that is not in the backup.
+// podLeftOut returns the reason why a pod of the backup is not restored, or "" if it is. uses reports whether the
+// claim belongs to an ephemeral volume of the pod. That is assumed if the pod is not in the backup.
 func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 	entry, known := r.engine.archive.Find(podsResource, r.entry.Namespace, name)
 	if !known {
@@ -89,7 +89,7 @@ func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 	return uses, why, nil
 }
 
-// adoptClaims makes the restored claims of the generic ephemeral volumes of a pod belong to the pod.
+// adoptClaims makes a pod the owner of the restored claims of its generic ephemeral volumes.
 func (r *itemRun) adoptClaims(ctx context.Context, name string, uid types.UID) error {
 	spec := r.obj.Top.Get("spec")
 	if r.engine.dry != nil || !bytes.Contains(spec, []byte(`"ephemeral"`)) {
@@ -117,14 +117,14 @@ func (r *itemRun) adoptClaims(ctx context.Context, name string, uid types.UID) e
 	return nil
 }
 
-// adopt makes a pod the owner of a claim, if that was restored for its sake. Another claim of that name is left alone.
+// adopt makes a pod the owner of a claim, if that was restored for the pod. Another claim of that name is not changed.
 func (r *itemRun) adopt(ctx context.Context, claim, pod string, uid types.UID) error {
 	to := target{gvr: claimsResource.WithVersion("v1"), namespace: r.namespace}
 	const attempts = 5 // controllers write to the claim as well
 	for attempt := 1; ; attempt++ {
 		reply, err := r.engine.api.Do(ctx, to.read(claim, kubeapi.Metadata))
 		if apierrors.IsNotFound(err) {
-			return nil // it is made anew
+			return nil // the pod gets a new claim
 		}
 		var live metav1.PartialObjectMetadata
 		if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// ephemeral returns a pod with an ephemeral volume, and the claim of that volume as a backup has it.
+// ephemeral returns a pod with an ephemeral volume, and the claim of that volume in the backup.
 func ephemeral(namespace, phase string) (pod, claim thing) {
 	spec := obj{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "none",
 		"resources": obj{"requests": obj{"storage": "1Gi"}}}
@@ -29,7 +29,7 @@ func ephemeral(namespace, phase string) (pod, claim thing) {
 	return pod, claim
 }
 
-// owner returns the UID of the only owner of an object, nil if there is none.
+// owner returns the UID of the only owner of an object, or nil if there is none.
 func owner(o obj) any {
 	owners, _ := dig(o, "metadata", "ownerReferences").([]any)
 	if len(owners) != 1 {
@@ -84,8 +84,8 @@ func TestClaimOfAnEphemeralVolumeIsRestoredWithItsPod(t *testing.T) {
 	}
 }
 
-// TestClaimOfAnEphemeralVolumeIsAdoptedOnce takes a restore up again whose server was killed between the pod and its
-// claim, and restores beside a claim of somebody else.
+// TestClaimOfAnEphemeralVolumeIsAdoptedOnce resumes a restore whose server was killed between the pod and its claim,
+// and restores beside a claim of another owner.
 func TestClaimOfAnEphemeralVolumeIsAdoptedOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -24,27 +24,28 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// existing is an object that the cluster has already, and how it differs from the backup.
+// existing is an object that already exists in the cluster, with its differences from the backup.
 type existing struct {
 	live  map[string]any
 	meta  written // of live
 	drift *drift.Drift
 
-	differences []drift.Difference // those of drift that count
-	status      any                // in the backup; nil if it is not restored or does not differ
+	differences []drift.Difference // the relevant ones of drift
+	status      any                // in the backup; nil if it is not restored or is the same
 }
 
-// handleExisting handles an object that exists in the cluster already. One that equals that of the backup is left
-// alone; service accounts are merged; others are left alone with a warning or patched, as existingResourcePolicy says.
+// handleExisting handles an object that already exists in the cluster. If it equals the object of the backup, it is
+// not changed. Service accounts are merged. Others are left with a warning or patched, as existingResourcePolicy
+// specifies.
 func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own object.Ownership) error {
 	r.claim.exists = true
-	const attempts = 5 // for an object that others change at the same time
+	const attempts = 5 // for an object that other clients change at the same time
 	for attempt := 1; ; attempt++ {
 		x, err := decodeExisting(raw)
 		if err != nil {
 			return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 		}
-		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is for what the restore creates
+		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is for objects that the restore creates
 			r.obj.RemoveAnnotations(ephemeralAnnotation)
 			r.reset.RemoveAnnotations(ephemeralAnnotation)
 		}
@@ -89,8 +90,8 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 	}
 }
 
-// resumePod does what may be left of the restore of a pod that exists: its hooks, if a former attempt has begun them,
-// and giving it its claims.
+// resumePod completes the restore of a pod that already exists. It continues the hooks that a former attempt has
+// begun, and makes the pod the owner of its claims.
 func (r *itemRun) resumePod(ctx context.Context, pod written) error {
 	if r.engine.resumed && hook.IsMarked(pod.Metadata.Annotations, r.engine.restore.UID) {
 		r.runHooks(pod)
@@ -116,13 +117,13 @@ func (r *itemRun) updates() bool {
 	return r.engine.restore.Spec.ExistingResourcePolicy == velerov1.PolicyTypeUpdate
 }
 
-// mayHaveMore reports whether an existing object keeps what the backup does not have: others set labels of namespaces,
-// and controllers add secrets to service accounts.
+// mayHaveMore reports whether an existing object keeps fields that the backup does not have: other clients set labels
+// of namespaces, and controllers add secrets to service accounts.
 func (r *itemRun) mayHaveMore() bool {
 	return r.entry.GroupResource == namespacesResource || r.entry.GroupResource == serviceAccountsResource
 }
 
-// compare finds the differences that count.
+// compare finds the relevant differences.
 func (r *itemRun) compare(ctx context.Context, to target, x *existing) error {
 	states := drift.States{Resource: to.gvr.GroupResource(), Live: x.live}
 	for _, state := range []struct {
@@ -157,13 +158,13 @@ func (r *itemRun) compare(ctx context.Context, to target, x *existing) error {
 
 func isExtra(d drift.Difference) bool { return d.Kind == drift.Extra }
 
-// mayBeDefault reports whether the API server may have filled in the field. It fills in none of the metadata.
+// mayBeDefault reports whether the API server may have set the field to a default. Metadata has no defaults.
 func mayBeDefault(d drift.Difference) bool {
 	return isExtra(d) && !strings.HasPrefix(d.Path, "metadata.")
 }
 
-// dropDefaults removes the differences that are defaults of the API server, which the backup lacks if it was not read
-// from the same version of a server: a dry run of their removal brings them back.
+// dropDefaults removes the differences that are defaults of the API server. The backup does not have them if it was
+// read from another version of the server. A default comes back in a dry run of its removal.
 func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, states drift.States) error {
 	body, err := mergePatch(x.drift.Live(), x.drift.Apply(isExtra))
 	if err != nil {
@@ -177,7 +178,7 @@ func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, stat
 		if fatal(ctx, err) {
 			return err
 		}
-		return nil // which the server will say again where it matters
+		return nil // the server will return the error again where it matters
 	}
 	states.Live = nil
 	if err := utiljson.Unmarshal(reply.Body, &states.Live); err != nil {
@@ -193,7 +194,7 @@ func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, stat
 	return nil
 }
 
-// settle leaves the object alone or changes it. It returns the error of a change that the API server refuses.
+// settle leaves the object unchanged or changes it. It returns the error of a change that the API server refuses.
 func (r *itemRun) settle(ctx context.Context, to target, x *existing, own object.Ownership) error {
 	if len(x.differences) == 0 && x.status == nil {
 		r.leave("it is in the cluster as it is in the backup")
@@ -234,7 +235,7 @@ func (r *itemRun) settle(ctx context.Context, to target, x *existing, own object
 	return nil
 }
 
-// reportLeft warns of the differences that stay.
+// reportLeft warns of the differences that remain.
 func (r *itemRun) reportLeft(x *existing, takes func(drift.Difference) bool, foreign bool) {
 	left := slices.DeleteFunc(slices.Clone(x.differences), takes)
 	if x.status != nil && (!r.updates() || foreign) {
@@ -247,7 +248,7 @@ func (r *itemRun) reportLeft(x *existing, takes func(drift.Difference) bool, for
 	if !slices.ContainsFunc(left, func(d drift.Difference) bool { return !d.Immutable }) && r.updates() {
 		r.finding.verdict = dryrun.Refused
 	}
-	if r.updates() && !foreign { // what stays has an obstacle
+	if r.updates() && !foreign { // the remaining ones have an obstacle
 		extent := ""
 		if len(left) < len(x.differences) {
 			extent = " in full"
@@ -267,7 +268,7 @@ func (r *itemRun) reportLeft(x *existing, takes func(drift.Difference) bool, for
 	r.warn(errors.New(strings.Join(append(what, obstaclesOf(left)...), "; ")))
 }
 
-// obstaclesOf returns why fields stay, each reason once with its fields.
+// obstaclesOf returns the reasons why fields remain, each once with its fields.
 func obstaclesOf(left []drift.Difference) []string {
 	fields := map[string][]drift.Difference{}
 	var order []string
@@ -287,7 +288,7 @@ func obstaclesOf(left []drift.Difference) []string {
 	return reasons
 }
 
-// pathsOf names the first of the fields.
+// pathsOf returns the paths of the first few fields.
 func pathsOf(differences []drift.Difference) string {
 	const most = 5
 	var paths []string
@@ -301,8 +302,8 @@ func pathsOf(differences []drift.Difference) string {
 	return text
 }
 
-// patch changes the fields that takes accepts and labels the object with the names of this backup and restore, provided
-// that nobody has changed it since it was read.
+// patch changes the fields that takes accepts and labels the object with the names of this backup and restore,
+// provided that no other client has changed it since it was read.
 func (r *itemRun) patch(
 	ctx context.Context, to target, x *existing, takes func(drift.Difference) bool, own object.Ownership,
 ) error {
@@ -330,12 +331,12 @@ func (r *itemRun) patch(
 	request.Conditional = true
 	reply, err := r.engine.api.Do(ctx, request)
 	if apierrors.IsConflict(err) && reply.Uncertain {
-		r.claim.action = actionUpdated // perhaps, by the attempt whose reply was lost
+		r.claim.action = actionUpdated // possibly, by the attempt whose reply was lost
 	}
 	return err
 }
 
-// refuse reports an update that the API server refuses. The object is labelled all the same.
+// refuse reports an update that the API server refuses. The object is labelled nevertheless.
 func (r *itemRun) refuse(ctx context.Context, to target, err error, own object.Ownership) {
 	r.claim.action = ""
 	r.finding.refused(err)

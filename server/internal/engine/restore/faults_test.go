@@ -178,7 +178,7 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			// Discovery is left to client-go: the faults are for the engine.
+			// The faults are for the engine only, so discovery uses client-go directly.
 			_, config := newProxy(t, c, func(w http.ResponseWriter, r *http.Request, n int, forward func()) bool {
 				return !isDiscovery(r) && f(w, r, n, forward)
 			})
@@ -192,7 +192,7 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 	}
 }
 
-// A quota, for example, can refuse a creation by apply with a conflict though there is no such object.
+// A quota, for example, can refuse a creation by apply with a conflict although the object does not exist.
 func TestConflictOfAnApplyDoesNotMeanThatTheObjectExists(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -340,10 +340,10 @@ func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	}, 5*time.Minute, 50*time.Millisecond)
 
 	options := testOptions()
-	options.ResourceTimeout = 30 * time.Second // long enough for a busy API server to find out
+	options.ResourceTimeout = 30 * time.Second // enough for a busy API server to find the conflict
 	result, err := c.restore(pack(t,
 		namespaceThing(ns, nil),
-		widgetCRD(group, "widgets", "Widget"), // the kind is taken
+		widgetCRD(group, "widgets", "Widget"), // this kind is already in use
 		in("widgets."+group, group+"/v1", "Widget", ns, "w", nil),
 		configMap(ns, "other", nil),
 	), newRestore("crd", nil), options)

@@ -38,7 +38,7 @@ func filterWorld(p string) []thing {
 	return []thing{
 		namespaceThing(p+"team-a", labelled(web)),
 		namespaceThing(p+"team-b", nil),
-		namespaceThing(p+"team-c", nil), // holds nothing
+		namespaceThing(p+"team-c", nil), // without objects
 		namespaceThing(p+"ops", nil),
 		configMap(p+"team-a", "cm-a", labelled(web)),
 		in("secrets", "v1", "Secret", p+"team-a", "secret-a", labelled(web)),
@@ -103,10 +103,10 @@ func adds(items ...framework.ResourceIdentifier) func(p string) restoreitemactio
 	}
 }
 
-// TestAcceptRestore_Filters proves what the documentation of the Restore's fields says. A namespace filter applies to
-// the namespaces of the backup. Cluster-scoped objects are restored if includeClusterResources is true, or if it is
-// unset and there is no namespace filter. Namespaces are created when an object is restored into them. Additional
-// items must pass the filters of type and namespace, not the labels; they may be cluster-scoped unless
+// TestAcceptRestore_Filters checks the documentation of the Restore's fields. A namespace filter applies to the
+// namespaces of the backup. Cluster-scoped objects are restored if includeClusterResources is true, or if it is unset
+// and there is no namespace filter. Namespaces are created when an object is restored into them. Additional items must
+// pass the filters of type and namespace, but not the labels; they may be cluster-scoped unless
 // includeClusterResources is false.
 func TestAcceptRestore_Filters(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestAcceptRestore_Filters(t *testing.T) {
 
 	rows := []struct {
 		name   string
-		spec   spec // "%" in names of namespaces is replaced by the row's prefix
+		spec   spec // in names of namespaces, the row's prefix replaces "%"
 		action func(p string) restoreitemaction.Action
 		want   []string
 	}{

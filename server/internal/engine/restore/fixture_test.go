@@ -89,7 +89,7 @@ func namespaceThing(name string, extra obj) thing {
 func labelled(labels obj) obj { return obj{"metadata": obj{"labels": labels}} }
 
 // pack writes things into an archive and opens it. It does not use the writer of this server, because an archive may
-// come from any.
+// have been written by another one.
 func pack(t testing.TB, things ...thing) *archive.Archive {
 	t.Helper()
 	var out bytes.Buffer
@@ -148,7 +148,7 @@ func (c *cluster) call(method, path, contentType string, body []byte) (int, []by
 	return response.StatusCode, data
 }
 
-// get reads an object, nil if there is none.
+// get reads an object. It returns nil if there is none.
 func (c *cluster) get(path string) obj {
 	c.t.Helper()
 	status, body := c.call(http.MethodGet, path, "", nil)
@@ -198,7 +198,7 @@ func (c *cluster) live(one thing) obj {
 	return c.get(pathOf(one, true))
 }
 
-// asThing reads an object as a backup would.
+// asThing reads an object in the form of a backup.
 func (c *cluster) asThing(one thing) thing {
 	c.t.Helper()
 	status, body := c.call(http.MethodGet, pathOf(one, true), "", nil)
@@ -333,7 +333,7 @@ func (f *fakeAction) AreAdditionalItemsReady(
 	return f.ready(items)
 }
 
-// dig returns a value of an object, nil if there is none.
+// dig returns a value of an object, or nil if there is none.
 func dig(o any, path ...string) any {
 	for _, key := range path {
 		m, ok := o.(obj)

@@ -19,11 +19,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
 )
 
-// mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
+// mirrorPodAnnotation marks the mirror pod that a kubelet creates for a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
 
-// maxUndecodable is the number of entries of an archive that may be no objects. With more, the archive is of no use,
-// and neither is an error for each of its entries.
+// maxUndecodable is the maximum number of invalid objects in an archive. With more, the archive is unusable, and an
+// error for each entry would not help.
 const maxUndecodable = 1000
 
 // reason is why an item is restored.
@@ -32,11 +32,12 @@ type reason int
 const (
 	selectedByFilters reason = iota // when the items were collected
 	requested                       // by an action; the filters must allow the item
-	required                        // by an action that insists on the item, whatever the filters say
+	required                        // by an action that insists on the item, regardless of the filters
 )
 
-// restoreEntry restores one item and the additional items that it needs first, unless it has been restored. exists
-// means that the object is in the cluster. An error ends the whole restore; problems of the item are in the results.
+// restoreEntry restores one item and the additional items that it needs first, unless it was already restored. exists
+// reports whether the object is in the cluster. An error ends the whole restore; problems of the item are in the
+// results.
 func (e *engine) restoreEntry(
 	ctx context.Context, w *worker, entry archive.Entry, why reason,
 ) (exists bool, err error) {
@@ -128,7 +129,7 @@ func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error)
 	return false, nil
 }
 
-// decode reads the item and checks that it is the one that its path names.
+// decode reads the item and checks that it matches its path.
 func (r *itemRun) decode() (err error) {
 	if r.raw, err = r.engine.archive.Read(r.entry); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (r *itemRun) decode() (err error) {
 	return r.engine.check(r.entry, r.obj)
 }
 
-// check returns an error unless an object is the one that its path in the archive names.
+// check returns an error unless an object matches its path in the archive.
 func (e *engine) check(entry archive.Entry, o *object.Object) error {
 	if err := entry.Check(o.Meta); err != nil {
 		return err
@@ -190,7 +191,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 	}
 	switch r.entry.GroupResource {
 	case dataUploadsResource:
-		// Restored unchanged, it would move data again. An action that handles it skips it.
+		// Restored unchanged, it would move data again. If an action handles it, the action skips it.
 		return r.leaveOutUpload()
 	case claimsResource:
 		if err := r.prepareClaim(); err != nil {
@@ -211,7 +212,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 	return r.write(ctx, to, home)
 }
 
-// excluded reports whether the item is not restored because of its kind and content.
+// excluded reports whether the item is excluded by its kind and content.
 func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 	switch r.entry.GroupResource {
 	case podsResource:
@@ -221,7 +222,7 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 		}
 	case csiSnapshotsResource, csiContentsResource:
 		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(framework.RoleClaimRestores) {
-			// the claim reports the data
+			// The claim reports the data.
 			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only")
 			return true, nil
 		}
@@ -244,7 +245,7 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// target sets namespace and labels of the object and returns where it is written to.
+// target sets namespace and labels of the object and returns its target.
 func (r *itemRun) target() (target, error) {
 	if r.namespace != "" {
 		r.obj.SetNamespace(r.namespace)
@@ -275,8 +276,8 @@ func (r *itemRun) changesType() bool {
 	return r.claim.key.kind() != r.obj.Kind || r.entry.GroupResource.Group != r.obj.GroupVersion().Group
 }
 
-// leavesOut reports whether the object is not written because of what it has become: what counts is not how the archive
-// names it.
+// leavesOut reports whether the object in its current form is not written. Its path in the archive does not matter
+// here.
 func (r *itemRun) leavesOut(to target) bool {
 	switch gr := to.gvr.GroupResource(); {
 	case r.engine.selection.IsServerState(gr, to.namespace, r.obj.Meta):
@@ -293,10 +294,10 @@ func (r *itemRun) leavesOut(to target) bool {
 	return true
 }
 
-// write creates the object, or handles the one that exists.
+// write creates the object, or handles the existing one.
 func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) error {
 	own := object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager)
-	const attempts = 3 // for an object that others create and delete
+	const attempts = 3 // for an object that other clients create and delete
 	for attempt := 1; ; attempt++ {
 		made, err := r.create(ctx, to, home, own)
 		switch {
@@ -326,7 +327,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) er
 		case live != nil:
 			return r.handleExisting(ctx, to, live, own)
 		case !errors.Is(err, errExists):
-			// Quotas, policies, webhooks and validation refuse objects that exist like those that do not.
+			// Quotas, policies, webhooks and validation refuse existing objects in the same way as new ones.
 			r.finding.refused(err)
 			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 		case readErr != nil:
@@ -336,11 +337,11 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) er
 		case attempt == attempts:
 			return r.fail(fmt.Errorf("error restoring %s: the cluster reports that it exists, and then that it does not", r.id))
 		}
-		own.Apply = false // whose conflicts have more than one meaning
+		own.Apply = false // its conflicts have more than one meaning
 	}
 }
 
-// read returns the object of that name in the cluster, nil if there is none.
+// read returns the object of that name in the cluster, or nil if there is none.
 func (r *itemRun) read(ctx context.Context, to target) ([]byte, error) {
 	if r.obj.Name == "" {
 		return nil, nil
@@ -355,7 +356,7 @@ func (r *itemRun) read(ctx context.Context, to target) ([]byte, error) {
 	return reply.Body, nil
 }
 
-// create creates the object, and its namespace anew if that was deleted after the restore began.
+// create creates the object, and creates its namespace again if that was deleted after the restore began.
 func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, own object.Ownership) (written, error) {
 	made, err := r.createIn(ctx, to, home, own)
 	for err != nil && home != nil && isNamespaceMissing(err, r.namespace) && r.engine.forgetNamespace(r.namespace, home) {
@@ -366,7 +367,8 @@ func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, o
 	return made, err
 }
 
-// createIn creates the object in a namespace. In a dry run it returns errUnchecked where the API server cannot answer.
+// createIn creates the object in a namespace. In a dry run it returns errUnchecked if the API server cannot check the
+// creation.
 func (r *itemRun) createIn(
 	ctx context.Context, to target, home *namespaceState, own object.Ownership,
 ) (written, error) {
@@ -376,7 +378,8 @@ func (r *itemRun) createIn(
 	return r.engine.create(ctx, to, r.obj, own)
 }
 
-// complete restores what a creation does not: status and field ownership. It waits for definitions to be served.
+// complete restores the parts that a creation does not: status and field ownership. It waits until definitions are
+// served.
 func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership) error {
 	if r.engine.dry != nil {
 		if to.gvr.GroupResource() == crdsResource {
@@ -408,13 +411,13 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 	return nil
 }
 
-// restoresStatus reports whether the object has a status in the backup that is restored.
+// restoresStatus reports whether the object has a status in the backup that is to be restored.
 func (r *itemRun) restoresStatus() bool {
 	return len(r.status) > 0 && string(r.status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource,
 		r.obj.Annotations)
 }
 
-// runHooks has the hooks of a pod run that this restore has created.
+// runHooks starts the hooks of a pod that this restore has created.
 func (r *itemRun) runHooks(made written) {
 	if r.engine.hooks != nil {
 		r.engine.hooks.Add(hook.Pod{

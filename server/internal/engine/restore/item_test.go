@@ -24,8 +24,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// TestAcceptRestore_BadArchives restores archives that contain invalid objects. Each of these is an error that names
-// its path and the problem; the others are restored.
+// TestAcceptRestore_BadArchives restores archives that contain invalid objects. Each leads to an error with its path
+// and the problem; the other objects are restored.
 func TestAcceptRestore_BadArchives(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -157,7 +157,7 @@ func TestUnsupportedRequestsAreWarnings(t *testing.T) {
 				PostHooks: []velerov1.RestoreResourceHook{{Exec: &velerov1.ExecRestoreHook{Command: []string{"x"}}}}},
 			{Name: "b", PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}},
 		}
-		s.UploaderConfig = &velerov1.UploaderConfigForRestore{} // which asks for nothing
+		s.UploaderConfig = &velerov1.UploaderConfigForRestore{} // without any settings
 	}))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Len(t, result.Results.Warnings.Velero, 1,
@@ -353,7 +353,7 @@ func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 	c := newCluster(t)
 	ns := unique(t, "van")
 	c.create(namespaceThing(ns, nil), "test")
-	// The namespace is in the list that the restore begins with, and is deleted before the first write.
+	// The namespace is in the list at the beginning of the restore, and is deleted before the first write.
 	var once sync.Once
 	_, config := newProxy(t, c, func(_ http.ResponseWriter, r *http.Request, _ int, _ func()) bool {
 		if r.Method == http.MethodPost {

@@ -13,14 +13,14 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// itemRun is the restore of one item.
+// itemRun is the state of the restore of one item.
 type itemRun struct {
 	engine    *engine
 	worker    *worker
 	log       hclog.Logger
 	entry     archive.Entry
-	namespace string // that is restored into
-	id        string // for messages: "deployments.apps/ns/name", with the namespace that is restored into
+	namespace string // the target namespace
+	id        string // for messages: "deployments.apps/ns/name", with the target namespace
 	raw       []byte // as in the archive
 	obj       *object.Object
 	reset     *object.Object // obj before the user's modifiers
@@ -46,7 +46,7 @@ func (r *itemRun) warnIn(namespace string, err error) {
 	r.engine.results.Warning(namespace, err.Error())
 }
 
-// leave records why the item is not restored, which is neither a warning nor an error.
+// leave records the reason why the item is not restored. It is neither a warning nor an error.
 func (r *itemRun) leave(why string, details ...any) {
 	r.finding.because(why)
 	r.log.Info("not restored: "+why, details...)
@@ -64,7 +64,7 @@ func (r *itemRun) fail(err error) error {
 	return nil
 }
 
-// fatal reports whether an error ends the whole restore: the API server is away, or ctx has ended.
+// fatal reports whether an error ends the whole restore: the API server is unavailable, or ctx has ended.
 func fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, kubeapi.ErrUnreachable)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // modify applies the user's resource modifiers. A rule that cannot be applied is an error of the item, which is
-// restored without that change, as in Velero: a missing object does more harm.
+// restored without that change, as in Velero: a missing object would do more harm.
 func (r *itemRun) modify() error {
 	if r.engine.modifiers == nil {
 		return nil

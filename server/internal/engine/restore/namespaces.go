@@ -26,11 +26,11 @@ type namespaceState struct {
 	ready  chan struct{}
 	err    error
 	absent bool   // a dry run would create it
-	found  []byte // its metadata, if it is in the backup too and existed before the restore
+	found  []byte // its metadata, if it existed before the restore and is in the backup
 }
 
-// listNamespaces lists the names of all namespaces, except those that are being deleted: these are checked when an
-// object is restored into them.
+// listNamespaces lists the names of all namespaces except terminating ones, which are checked when an object is
+// restored into them.
 func (e *engine) listNamespaces(ctx context.Context) error {
 	e.namespaces.states, e.namespaces.checked = map[string]*namespaceState{}, map[string]bool{}
 	restored := map[string]bool{}
@@ -72,9 +72,9 @@ func (e *engine) listNamespaces(ctx context.Context) error {
 	}
 }
 
-// ensureNamespace returns when the namespace name exists, into which objects of the namespace source of the backup
-// are restored. It is created from the backup's Namespace object (labels, annotations, spec), or without content if
-// the backup has none. The deletion of a terminating namespace is awaited by one worker for all.
+// ensureNamespace returns when the namespace called name exists, the target of the namespace source of the backup. It
+// is created from the backup's Namespace object (labels, annotations, spec), or without content if the backup has
+// none. One worker waits for the deletion of a terminating namespace, for all workers.
 func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*namespaceState, error) {
 	e.namespaces.mu.Lock()
 	state, known := e.namespaces.states[name]
@@ -133,7 +133,7 @@ func isNamespaceMissing(err error, name string) bool {
 func (e *engine) createNamespace(ctx context.Context, source, name string, state *namespaceState) error {
 	o := e.namespaceObject(source, name)
 	own := object.PlanOwnership(o.Metadata.Get("managedFields"), e.options.FieldManager)
-	own.Apply = false // which does not distinguish a terminating namespace from another conflict
+	own.Apply = false // its conflict does not distinguish a terminating namespace from other causes
 	to := target{gvr: gvrNamespaces}
 	deadline, waiting := time.Now().Add(e.options.TerminatingTimeout), false
 	for {
@@ -161,7 +161,7 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("get namespace %s: %w", name, err)
 		}
-		pause := firstPause // it has been deleted in the meantime
+		pause := firstPause // it was deleted in the meantime
 		if err == nil {
 			var live metav1.PartialObjectMetadata
 			if err := json.Unmarshal(reply.Body, &live); err != nil {
@@ -194,8 +194,8 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 	}
 }
 
-// settleNamespace handles a namespace that existed before the restore, like other objects that exist; see
-// handleExisting. Others may have given it more labels and annotations than it has in the backup, and these stay.
+// settleNamespace handles a namespace that existed before the restore, like other existing objects; see
+// handleExisting. Other clients may have added labels and annotations, and these remain.
 func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (err error) {
 	if state.found == nil || !r.engine.firstReport("existing namespace "+r.namespace) {
 		return nil

@@ -14,14 +14,14 @@ import (
 
 // Deps are the parts of the server that a restore uses.
 type Deps struct {
-	Config    *rest.Config // of the cluster to restore into; its rate limits are ignored
+	Config    *rest.Config // of the target cluster; its rate limits are ignored
 	Discovery *discovery.Helper
 	Keys      *loadkey.Keys   // with which actions sign loads; nil for none
 	Roles     operation.Roles // those of the actions
 	Options   Options
 }
 
-// Options tune a restore. The defaults for zero fields are given with each.
+// Options are the settings of a restore. The defaults for zero fields are given with each.
 type Options struct {
 	// Priorities is the order of resources; default plan.DefaultPriorities.
 	Priorities plan.Priorities
@@ -39,8 +39,8 @@ type Options struct {
 	OutageTimeout time.Duration
 	// FieldManager owns the fields of objects without a recorded owner; default "cleat".
 	FieldManager string
-	// Pod is the name of the pod that the server runs in, in the namespace of the Restore; empty if it runs in none. What
-	// it runs with is not updated.
+	// Pod is the name of the pod in which the server runs, in the namespace of the Restore; empty if it runs outside a
+	// pod. Objects that this pod uses are not updated.
 	Pod string
 	// EnableCSI enables actions that need the feature EnableCSI.
 	EnableCSI bool

@@ -39,7 +39,7 @@ func ownersOf(t *testing.T, o obj) []string {
 	return out
 }
 
-// removeRestoreLabels removes the labels of a restore, and what is empty without them, from a set of fields.
+// removeRestoreLabels removes the labels of a restore from a set of fields, and the sets that are empty without them.
 func removeRestoreLabels(set obj) {
 	meta, _ := set["f:metadata"].(obj)
 	labels, _ := meta["f:labels"].(obj)
@@ -193,7 +193,7 @@ func TestFieldOwnershipIsRestored(t *testing.T) {
 	}
 }
 
-// TestCreationByApplyNeverChangesExistingObjects proves the condition that createByApply relies on.
+// TestCreationByApplyNeverChangesExistingObjects proves the condition on which createByApply relies.
 func TestCreationByApplyNeverChangesExistingObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -34,15 +34,15 @@ func silentServer(t *testing.T) string {
 }
 
 // TestAcceptRestore_PermanentFailures restores 200 objects that cannot be created because of one part of the cluster.
-// The restore finds out with the first few of them. Objects that do not need that part are restored.
+// The restore detects this with the first few of them. Objects that do not need that part are restored.
 func TestAcceptRestore_PermanentFailures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	const n, workers = 200, 4
 	noService := obj{"service": obj{"namespace": "default", "name": "no-such-service"}}
 	for name, tt := range map[string]struct {
-		// breaks breaks a part of the cluster. The things it returns are restored, and need the part if their name begins
-		// with "item". says is in the error of each.
+		// breaks breaks a part of the cluster. It returns the things to restore, which need the part if their name
+		// begins with "item". says is part of each error.
 		breaks func(t *testing.T, ns string) (things []thing, says string)
 	}{
 		"a webhook without a service": {func(t *testing.T, ns string) ([]thing, string) {
@@ -118,7 +118,7 @@ func TestAcceptRestore_PermanentFailures(t *testing.T) {
 			through.config = config
 			options := testOptions()
 			options.Workers = workers
-			options.OutageTimeout = time.Second // for which requests are repeated
+			options.OutageTimeout = time.Second // requests are repeated for this long
 			c.create(things[0], "test")
 			require.Eventually(t, func() bool {
 				status, _ := c.call(http.MethodPost, pathOf(things[1], false)+"?dryRun=All", kubeapi.JSON, things[1].body)
@@ -162,7 +162,7 @@ func manyWidgets(ns, group, version string, n int) []thing {
 	return things
 }
 
-// A webhook that is away for a while, for example while its pods are replaced, fails no object.
+// A webhook that is unavailable for a while, for example during a replacement of its pods, fails no object.
 func TestAcceptRestore_PermanentFailures_NotTransientOnes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -182,7 +182,7 @@ func TestAcceptRestore_PermanentFailures_NotTransientOnes(t *testing.T) {
 	require.Greater(t, int(calls.Load()), 150)
 }
 
-// An existing object that an admission webhook without a service would refuse to create is found all the same.
+// An existing object is found even if an admission webhook without a service would refuse to create it.
 func TestAcceptRestore_PermanentFailures_ExistingObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -59,7 +59,7 @@ func TestRulesOfThePolicyLimitWhatIsRestored(t *testing.T) {
 	require.Empty(t, result.Results.Errors.Count())
 }
 
-// TestActionInsistsOnAdditionalItems is Velero's annotation restore.velero.io/must-include-additional-items.
+// TestActionInsistsOnAdditionalItems tests Velero's annotation restore.velero.io/must-include-additional-items.
 func TestActionInsistsOnAdditionalItems(t *testing.T) {
 	t.Parallel()
 	for value, restored := range map[string]bool{"true": true, "false": false} {

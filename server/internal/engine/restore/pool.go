@@ -4,12 +4,12 @@ import (
 	"context"
 )
 
-// maxParked is the number of items that may wait at the same time before no others are begun. It bounds the memory that
-// waiting items take.
+// maxParked is the maximum number of parked items. When it is reached, no others are begun. It bounds the memory of
+// waiting items.
 const maxParked = 512
 
-// pool limits the items that are restored at the same time. An item that has to wait for something other than a reply
-// of the API server parks: another one is restored in its place until it can continue.
+// pool limits the number of items that are restored at the same time. An item that has to wait for something other
+// than a reply of the API server parks: another item takes its slot until it can continue.
 type pool struct {
 	begun  chan struct{} // an element for each item that is restored or parked
 	active chan struct{} // an element for each item that is restored
@@ -36,7 +36,7 @@ func (p pool) end() {
 	<-p.begun
 }
 
-// park calls wait and lets another item take the caller's place meanwhile.
+// park calls wait, and gives the caller's slot to another item meanwhile.
 func (p pool) park(wait func() error) error {
 	<-p.active
 	defer func() { p.active <- struct{}{} }()

@@ -47,9 +47,9 @@ func newWaitsHost(t *testing.T) *waitsHost {
 	return &waitsHost{t: t, dir: dir, actions: actions}
 }
 
-// asked returns what the plugin was asked during a restore: process ID and names of items.
+// asked returns the questions to the plugin during a restore: process ID and names of items.
 func (h *waitsHost) asked(restore string) [][2]string {
-	text, _ := os.ReadFile(filepath.Join(h.dir, "asked-"+restore)) // it is missing until the first question
+	text, _ := os.ReadFile(filepath.Join(h.dir, "asked-"+restore)) // it does not exist before the first question
 	var asked [][2]string
 	for line := range strings.Lines(string(text)) {
 		pid, names, complete := strings.Cut(line, " ")
@@ -60,14 +60,14 @@ func (h *waitsHost) asked(restore string) [][2]string {
 	return asked
 }
 
-// await returns when what the plugin was asked during a restore satisfies a condition, or the test ends.
+// await returns when the questions to the plugin during a restore satisfy a condition, or the test ends.
 func (h *waitsHost) await(restore string, satisfies func(asked [][2]string) bool) {
 	for h.t.Context().Err() == nil && !satisfies(h.asked(restore)) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// times returns a condition for await: that the plugin has been asked n times.
+// times returns a condition for await: n questions.
 func times(n int) func(asked [][2]string) bool {
 	return func(asked [][2]string) bool { return len(asked) >= n }
 }
@@ -94,8 +94,8 @@ func TestAcceptRestore_Readiness(t *testing.T) {
 		restore string // see testdata/waits
 		version string
 		needs   string
-		server  time.Duration // time-out of the server; 0 is one that does not pass
-		plugin  string        // time-out of the plugin
+		server  time.Duration // timeout of the server; 0 is one that is not reached
+		plugin  string        // timeout of the plugin
 		after   int           // number of questions after which the items are ready; 0 is never
 		asked   string        // names in each question
 		times   int           // number of questions; 0 is several
@@ -171,8 +171,8 @@ func TestAcceptRestore_Readiness(t *testing.T) {
 	t.Run("the plugin is killed", func(t *testing.T) { t.Parallel(); killedWait(t, c, newWaitsHost(t)) })
 }
 
-// hundredsWait restores 300 items with two workers. The plugin reports the additional items of any as ready once it has
-// been asked about all.
+// hundredsWait restores 300 items with two workers. The plugin reports the additional items of each as ready once it
+// has been asked about all.
 func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	const n = 300
 	ns := unique(t, "many")
@@ -193,7 +193,7 @@ func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	options.Workers = 2
 	options.PollInterval = 200 * time.Millisecond
 	options.ResourceTimeout = time.Hour
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // which passes if some wait for the place of others
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // reached if items wait for the slots of others
 	defer cancel()
 	result, err := Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(t, c.config),
 		Options: options}, Request{

@@ -40,8 +40,8 @@ func (c *cluster) newWebhook(t *testing.T, name, ns string, clientConfig, extra 
 	return one
 }
 
-// newWebhookServer starts a server of a webhook, which answers each request as allows says. It returns the
-// configuration of clients.
+// newWebhookServer starts a server of a webhook, which calls allows for each request. It returns the configuration of
+// clients.
 func newWebhookServer(t *testing.T, allows func(name string) bool) obj {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func (c *cluster) awaitRefusal(one thing, text string) {
 	}, 5*time.Minute, 50*time.Millisecond, "%s is not refused", one.name)
 }
 
-// TestAcceptRestore_RefusedExisting restores objects that exist in a cluster which refuses to create any.
+// TestAcceptRestore_RefusedExisting restores objects that exist in a cluster that refuses all creations.
 func TestAcceptRestore_RefusedExisting(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -125,8 +125,8 @@ func TestAcceptRestore_RefusedExisting(t *testing.T) {
 	t.Run("a definition that has become stricter", func(t *testing.T) { t.Parallel(); refusedByDefinition(t, c) })
 }
 
-// refusedExisting restores objects that are there, unchanged and drifted, made by creation and by apply, and one that
-// is not there, under both policies.
+// refusedExisting restores existing objects, unchanged and drifted, made by creation and by apply, and one new object,
+// under both policies.
 func refusedExisting(t *testing.T, c *cluster, ns string, refuse func(), says string) {
 	posted := []thing{configMap(ns, "same", nil), configMap(ns, "drifted", nil)}
 	applied := []thing{configMap(ns, "applied-same", nil), configMap(ns, "applied-drifted", nil)}
@@ -145,7 +145,7 @@ func refusedExisting(t *testing.T, c *cluster, ns string, refuse func(), says st
 	refuse()
 	for _, tt := range []struct {
 		policy   velerov1.PolicyType
-		drifted  string // what happens to the drifted ones
+		drifted  string // the result for the drifted objects
 		data     string
 		warnings int
 	}{
@@ -200,7 +200,7 @@ func refusedByDefinition(t *testing.T, c *cluster) {
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
 }
 
-// An object that is not there costs one write, and no read.
+// A new object costs one write, and no read.
 func TestNewObjectCostsOneWrite(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

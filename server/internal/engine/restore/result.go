@@ -19,9 +19,9 @@ type Result struct {
 	Items int
 	// Operations are the asynchronous operations that actions started, sorted.
 	Operations []operation.Operation
-	// FromSnapshots are the persistent volumes that were made of snapshots.
+	// FromSnapshots are the persistent volumes that were made from snapshots.
 	FromSnapshots []volumes.RestoreVolumeInfo
-	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
+	// Gaps are the warnings that name fields of the spec without effect; see package gaps.
 	Gaps []string
 }
 

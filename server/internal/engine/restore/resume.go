@@ -16,7 +16,7 @@ func (r *itemRun) isFromFormerAttempt(live written) bool {
 		labels[velerov1.BackupNameLabel] == r.engine.backupLabel
 }
 
-// resume goes on with an object that a former attempt has created. If nobody has changed it since, that attempt may
+// resume continues with an object that a former attempt has created. If it was not changed since, that attempt may
 // have died before it restored status and field ownership.
 func (r *itemRun) resume(ctx context.Context, to target, made written, own object.Ownership) error {
 	r.claim.action = actionCreated

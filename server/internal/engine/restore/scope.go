@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Scope is what a restore may write: objects of the resources, in the namespaces or, if Cluster is set, in none.
-// Actions may add objects of others.
+// Scope describes the objects that a restore may write: objects of the resources, in the namespaces or, if Cluster is
+// set, cluster-scoped. Actions may add objects of other resources.
 type Scope struct {
 	Namespaces []string
 	Resources  []string // "pods", "deployments.apps"
 	Cluster    bool
 }
 
-// scope returns what the filters let through of the archive, labels aside.
+// scope returns the scope that the filters select in the archive, without regard to labels.
 func (e *engine) scope() Scope {
 	var s Scope
 	namespaces := map[string]struct{}{}

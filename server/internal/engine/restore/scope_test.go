@@ -9,7 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 )
 
-// TestScopeIsKnownBeforeTheFirstWrite restores with several filters, and compares what the engine announces.
+// TestScopeIsKnownBeforeTheFirstWrite restores with several filters, and compares the scopes that the engine
+// announces.
 func TestScopeIsKnownBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -18,12 +18,12 @@ import (
 
 var gvrPods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// repositorySecret has the password of the repositories of volumes. With another one, nothing in them can be read.
+// repositorySecret has the password of the repositories of volumes. With another password, their data cannot be read.
 const repositorySecret = "velero-repo-credentials"
 
-// findServerParts finds what must not be updated while the server runs: its pod and the controllers above it, whose
-// update would stop the server, and the account, claims, secrets and config maps that the pod uses, which may be newer
-// than the backup.
+// findServerParts finds the objects that must not be updated while the server runs: its pod and the controllers above
+// it, whose update would stop the server, and the account, claims, secrets and config maps that the pod uses, which
+// may be newer than the backup.
 func (e *engine) findServerParts(ctx context.Context) error {
 	if !slices.ContainsFunc(e.archive.Namespaces(),
 		func(name string) bool { return e.selection.Target(name) == e.restore.Namespace }) {
@@ -77,7 +77,7 @@ func (e *engine) readServerPart(ctx context.Context, to target, name string, int
 	return true, nil
 }
 
-// usedBy returns the objects that a pod refers to.
+// usedBy returns the objects to which a pod refers.
 func usedBy(pod *corev1.Pod) []serverPart {
 	var parts []serverPart
 	add := func(resource, name string) {
@@ -131,8 +131,7 @@ func usedBy(pod *corev1.Pod) []serverPart {
 	return parts
 }
 
-// isNeededByServer reports whether an existing object is not updated, because the server that restores needs it as it
-// is.
+// isNeededByServer reports whether an existing object is not updated, because the server that restores depends on it.
 func (e *engine) isNeededByServer(to target, name string) bool {
 	gr := to.gvr.GroupResource()
 	return plan.IsServerDefinition(gr, name) || to.namespace == e.restore.Namespace && e.serverParts[serverPart{gr, name}]

@@ -28,8 +28,8 @@ func ofServer(plural, kind, namespace, name string, extra obj) thing {
 	return in(plural+".velero.io", version, kind, namespace, name, extra)
 }
 
-// TestAcceptRestore_IntoItself restores a backup of the server's own namespace into that namespace, over what
-// is there, with status.
+// TestAcceptRestore_IntoItself restores a backup of the server's own namespace into that namespace, over existing
+// objects, with status.
 func TestAcceptRestore_IntoItself(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -47,7 +47,7 @@ func TestAcceptRestore_IntoItself(t *testing.T) {
 	phase := func(phase string, spec obj) obj { return obj{"spec": spec, "status": obj{"phase": phase}} }
 	backupSpec := obj{"storageLocation": "default"}
 
-	// What the server lives on, and works on.
+	// The objects that the server uses, and those that it processes.
 	kept := []thing{
 		lease(ns, "the-running-server"),
 		ofServer("backups", "Backup", ns, "at-work", phase("InProgress", backupSpec)),
@@ -64,7 +64,7 @@ func TestAcceptRestore_IntoItself(t *testing.T) {
 	settings := configMap(ns, "settings", nil)
 	c.create(settings, "test")
 
-	// What the backup has of it.
+	// The same objects in the backup.
 	weekly := ofServer("schedules", "Schedule", ns, "weekly", obj{"spec": obj{"schedule": "@weekly", "template": obj{}}})
 	orders := []thing{
 		ofServer("deletebackuprequests", "DeleteBackupRequest", ns, "old", phase("New", obj{"backupName": "b"})),
@@ -81,7 +81,7 @@ func TestAcceptRestore_IntoItself(t *testing.T) {
 		ofServer("backups", "Backup", ns, "gone", phase("InProgress", backupSpec)),
 		ofServer("restores", "Restore", ns, "r", phase("New", obj{"backupName": "other"})),
 		ofServer("restores", "Restore", ns, "gone", phase("InProgress", obj{"backupName": "other"})),
-		// in another namespace there may be another server
+		// There may be another server in the other namespace.
 		ofServer("deletebackuprequests", "DeleteBackupRequest", elsewhere, "old", phase("New", obj{"backupName": "b"})),
 	}
 	archived := slices.Concat(orders, []thing{lease(ns, "a-dead-server"), lease(elsewhere, "somebody"),
@@ -92,7 +92,7 @@ func TestAcceptRestore_IntoItself(t *testing.T) {
 		s.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: []string{"*"}}
 	})
 	restore.Namespace = ns
-	// An action that asks for such an object does not get it restored either.
+	// An action that requests such an object does not get it restored either.
 	asks := &fakeAction{name: "a/asks", applies: framework.ResourceSelector{IncludedResources: []string{"configmaps"}}}
 	asks.execute = func(input restoreitemaction.Input) (*restoreitemaction.Result, error) {
 		return &restoreitemaction.Result{Item: input.Item, AdditionalItems: []framework.ResourceIdentifier{
@@ -221,7 +221,7 @@ func TestDefinitionsOfTheServerAreNotUpdated(t *testing.T) {
 		result.Results.Warnings.Velero)
 }
 
-// What the server's pod runs with is not updated: that would stop the server, or give it credentials of former times.
+// Objects that the server's pod uses are not updated: that would stop the server, or give it outdated credentials.
 func TestWhatTheServerRunsWithIsNotUpdated(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

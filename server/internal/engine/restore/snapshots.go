@@ -19,12 +19,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// originalNameAnnotation has the name that a renamed persistent volume has in the backup.
+// originalNameAnnotation is the name in the backup of a renamed persistent volume.
 const originalNameAnnotation = "velero.io/original-pv-name"
 
-// restoreSnapshot puts a new volume, made of a snapshot, behind the persistent volume, unless that is in the cluster.
-// One that is there, and whose claim is restored into another namespace, gets a copy with another name. An error means
-// that it is not restored.
+// restoreSnapshot makes a new volume from a snapshot for the persistent volume, unless that is in the cluster. If it
+// is there and its claim is restored into another namespace, the claim gets a copy with another name. An error means
+// that the persistent volume is not restored.
 func (r *itemRun) restoreSnapshot(ctx context.Context, taken *volumes.Snapshot, mapped bool) error {
 	name := r.obj.Name
 	exists, err := r.volumeStays(ctx, name)
@@ -32,7 +32,7 @@ func (r *itemRun) restoreSnapshot(ctx context.Context, taken *volumes.Snapshot, 
 		return err
 	}
 	if exists && mapped {
-		// The name is the same in each attempt, so that none makes a second copy.
+		// The name is the same in each attempt, so that no attempt makes a second copy.
 		clone := "velero-clone-" + uuid.NewSHA1(uuid.Nil, []byte(string(r.engine.restore.UID)+"/"+name)).String()
 		if exists, err = r.volumeStays(ctx, clone); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (r *itemRun) restoreSnapshot(ctx context.Context, taken *volumes.Snapshot, 
 	return nil
 }
 
-// newVolume has the plugin of the snapshot's location make a volume, unless an attempt before has. It returns the
+// newVolume makes a volume with the plugin of the snapshot's location, unless a former attempt has. It returns the
 // persistent volume that refers to it.
 func (r *itemRun) newVolume(ctx context.Context, taken *volumes.Snapshot) (changed *object.Object, err error) {
 	err = r.engine.pool.park(func() error {
@@ -100,7 +100,7 @@ func (r *itemRun) makeVolume(
 	switch {
 	case err == nil:
 		return r.made.Made(ctx, id)
-	case ctx.Err() != nil: // the next server looks at the record
+	case ctx.Err() != nil: // the next server uses the record
 		return err
 	case operation.LeavesDoubt(err):
 		err = fmt.Errorf("%w (whether the volume was made is not known: look for one of this snapshot, and delete it)", err)
@@ -108,7 +108,8 @@ func (r *itemRun) makeVolume(
 	return errors.Join(err, r.made.Drop(ctx))
 }
 
-// dropRecord deletes the record of the volume that was made for the item, if any: a persistent volume refers to it now.
+// dropRecord deletes the record of the volume that was made for the item, if there is one, because a persistent volume
+// refers to the volume now.
 func (r *itemRun) dropRecord(ctx context.Context) {
 	if r.made == nil {
 		return
@@ -118,8 +119,8 @@ func (r *itemRun) dropRecord(ctx context.Context) {
 	}
 }
 
-// volumeStays reports whether the cluster has a persistent volume of that name. It waits for the end of one that is
-// going: it is being deleted, or will be because its claim was.
+// volumeStays reports whether the cluster has a persistent volume of that name. If the volume is being deleted, or
+// will be because its claim was, volumeStays waits for its end.
 func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
 	deadline := time.Now().Add(r.engine.options.TerminatingTimeout)
 	defer waits.Begin(ctx, "the end of persistent volume %s, which is being deleted, so that it can be restored",
@@ -152,7 +153,7 @@ func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
 	}
 }
 
-// rename gives the persistent volume another name, by which its claim finds it.
+// rename sets the name of the persistent volume, by which its claim finds it.
 func (r *itemRun) rename(name string) {
 	r.obj.SetName(name)
 	r.obj.SetAnnotation(originalNameAnnotation, r.entry.Name)
@@ -161,7 +162,7 @@ func (r *itemRun) rename(name string) {
 	r.engine.state.renamed[r.entry.Name] = name
 }
 
-// renamed returns the name that a persistent volume was restored under.
+// renamed returns the name under which a persistent volume was restored.
 func (e *engine) renamed(volume string) string {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
-// fromSnapshots returns the persistent volumes that the restore has made of snapshots of a VolumeSnapshotLocation,
-// sorted. A volume that an attempt before has made counts as well.
+// fromSnapshots returns the persistent volumes that the restore has made from snapshots of a VolumeSnapshotLocation,
+// sorted. A volume that a former attempt has made counts as well.
 func (e *engine) fromSnapshots(stored []*volume.Volume) []volumes.RestoreVolumeInfo {
 	if wanted := e.restore.Spec.RestorePVs; wanted != nil && !*wanted {
 		return nil

@@ -26,7 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// state is what the items of a restore share.
+// state is the state that the items of a restore share.
 type state struct {
 	mu          sync.Mutex
 	progress    func(done, total int)
@@ -34,11 +34,11 @@ type state struct {
 	defined     map[schema.GroupResource]bool // custom resources that this restore defined
 	provisioned map[string]bool               // persistent volumes for whose claims new ones are provisioned
 	renamed     map[string]string             // persistent volumes that were restored under other names
-	undecodable atomic.Int64                  // entries of the archive that are no objects
-	reported    map[string]bool               // what is in the results already
+	undecodable atomic.Int64                  // entries of the archive that are not objects
+	reported    map[string]bool               // keys of messages that are already in the results
 	gaps        []string
-	leftOut     map[schema.GroupResource]int // objects that were not restored for the sake of a server
-	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated for the sake of the server
+	leftOut     map[schema.GroupResource]int // objects that were not restored because of a server
+	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated because the server needs them
 }
 
 func newState(progress func(done, total int)) state {
@@ -76,7 +76,7 @@ func (e *engine) counts() (done, total int) {
 	return e.state.done, e.state.total
 }
 
-// namespaceFailed reports, once, a namespace that cannot be restored into.
+// namespaceFailed reports, once, a namespace whose objects cannot be restored.
 func (e *engine) namespaceFailed(name string, err error) {
 	if e.firstReport("namespace " + name) {
 		if e.dry != nil {
@@ -87,7 +87,7 @@ func (e *engine) namespaceFailed(name string, err error) {
 	}
 }
 
-// firstReport reports whether it is called for the first time with what.
+// firstReport reports whether it is called for the first time with this key.
 func (e *engine) firstReport(what string) bool {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
@@ -122,21 +122,21 @@ func (e *engine) isProvisioned(volume string) bool {
 	return e.state.provisioned[volume]
 }
 
-// leaveOut counts an object that is not restored for the sake of a server.
+// leaveOut counts an object that is not restored because of a server.
 func (e *engine) leaveOut(gr schema.GroupResource) {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
 	e.state.leftOut[gr]++
 }
 
-// keepAsIs counts an existing object that is not updated for the sake of the server that restores.
+// keepAsIs counts an existing object that is not updated because the server that restores depends on it.
 func (e *engine) keepAsIs(gr schema.GroupResource) {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
 	e.state.keptAsIs[gr]++
 }
 
-// warnOfServer warns, once for all objects, that some were left alone for the sake of a server.
+// warnOfServer warns, once for all objects, that some were not restored or updated because of a server.
 func (e *engine) warnOfServer() {
 	if what := countsOf(e.state.leftOut); what != "" {
 		e.results.RunWarning("not restored, because a server would act on them again or lives on them: " + what +
@@ -147,7 +147,7 @@ func (e *engine) warnOfServer() {
 	}
 }
 
-// restoredByName says which of the objects that are left out for the sake of a server can be restored.
+// restoredByName returns a text that names the omitted objects that can be restored.
 func (e *engine) restoredByName() string {
 	var names []string
 	for gr := range e.state.leftOut {
@@ -163,7 +163,7 @@ func (e *engine) restoredByName() string {
 		" into the namespace of the server, name them in includedResources"
 }
 
-// countsOf returns the counts as in "2 downloadrequests.velero.io, 1 leases.coordination.k8s.io".
+// countsOf returns the counts in the form "2 downloadrequests.velero.io, 1 leases.coordination.k8s.io".
 func countsOf(counts map[schema.GroupResource]int) string {
 	var words []string
 	for gr, n := range counts {
@@ -206,16 +206,16 @@ type engine struct {
 	state        state
 }
 
-// serverPart is an object in the namespace of the server that the server's pod runs with.
+// serverPart is an object in the namespace of the server that the server's pod uses.
 type serverPart struct {
 	resource schema.GroupResource
 	name     string
 }
 
-// namespaces holds the namespaces of the cluster that can be written into. They are listed once and added as the
-// restore creates them, so that items need no requests for their namespaces.
+// namespaces holds the writable namespaces of the cluster. They are listed once, and added when the restore creates
+// them, so that items need no requests for their namespaces.
 type namespaces struct {
 	mu      sync.Mutex
 	states  map[string]*namespaceState
-	checked map[string]bool // checked again because the server reported them deleted
+	checked map[string]bool // checked again because the server has reported them as deleted
 }

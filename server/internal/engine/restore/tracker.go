@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// What happened to an item, as in Velero's list of restored resources.
+// The results for an item, as in Velero's list of restored resources.
 const (
 	actionCreated = "created"
 	actionUpdated = "updated"
@@ -16,7 +16,7 @@ const (
 	actionSkipped = "skipped"
 )
 
-// itemKey identifies an item in the cluster that is restored into.
+// itemKey identifies an item in the target cluster.
 type itemKey struct {
 	listKey   string // "apps/v1/Deployment"
 	namespace string
@@ -46,7 +46,7 @@ func (c *claim) isDone() bool {
 	}
 }
 
-// tracker ensures that each item is restored once, however many others need it, and records what happened to it.
+// tracker ensures that each item is restored once, even if many others need it, and records the result.
 type tracker struct {
 	mu     sync.Mutex
 	claims map[itemKey]*claim
@@ -54,7 +54,7 @@ type tracker struct {
 
 func newTracker() *tracker { return &tracker{claims: map[itemKey]*claim{}} }
 
-// claim claims an item for a worker. If the item is claimed already, it returns that claim and false.
+// claim claims an item for a worker. If the item is already claimed, it returns that claim and false.
 func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, claimed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,8 +73,8 @@ func (t *tracker) finish(c *claim) {
 	close(c.done)
 }
 
-// wait returns when the owner of a claim has finished it. In a circle of items that need each other, the worker
-// that would close the circle does not wait, as if the item did not exist yet.
+// wait returns when the owner of a claim has finished it. If items need each other in a cycle, the worker that would
+// close the cycle does not wait, as if the item did not exist yet.
 func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, err error) {
 	t.mu.Lock()
 	for next := c; next != nil && next.owner != nil; next = next.owner.waitsFor {
@@ -129,7 +129,7 @@ func (t *tracker) wroteAny() bool {
 	return false
 }
 
-// resourceList returns what was done in the form of Velero's file: by apiVersion/kind, sorted, each item with its
+// resourceList returns the results in the form of Velero's file: by apiVersion/kind, sorted, each item with its
 // action. The second result is the number of items.
 func (t *tracker) resourceList() (map[string][]string, int) {
 	t.mu.Lock()
@@ -138,7 +138,7 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 	n := 0
 	for _, c := range t.claims {
 		if c.action == "" {
-			continue // the restore ended before this item did
+			continue // the restore ended before the item
 		}
 		n++
 		text := cmp.Or(c.name, c.key.name)
@@ -153,7 +153,7 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 	return list, n
 }
 
-// worker restores one item, and before it the additional items that it needs, so that it may hold several claims at the
+// worker restores one item, and before it the additional items that it needs. So it may hold several claims at the
 // same time.
 type worker struct {
 	waitsFor *claim

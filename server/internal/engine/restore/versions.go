@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// chooseVersion chooses the version of a resource of which the archive has several. Custom resource definitions are
-// restored in the one that their cluster preferred.
+// chooseVersion chooses a version of a resource if the archive has several. Custom resource definitions are restored
+// in the preferred version of their cluster.
 func (e *engine) chooseVersion(gr schema.GroupResource) {
 	source, others := e.archive.Versions(gr)
 	served, ok := e.snapshot.Load().ByGroupResource(gr)
@@ -27,8 +27,8 @@ func (e *engine) chooseVersion(gr schema.GroupResource) {
 	e.log.Info("chose the version to restore", "resource", gr.String(), "version", version, "reason", why)
 }
 
-// logUnknownVersions logs which of the preferred versions are of no resource that there is. They are the server's
-// settings, so that no restore is to blame.
+// logUnknownVersions logs the preferred versions whose resources do not exist. They come from the server's settings,
+// so they are not a problem of the restore.
 func (e *engine) logUnknownVersions() {
 	for _, name := range slices.Sorted(maps.Keys(e.versions)) {
 		gr := schema.ParseGroupResource(name)
@@ -39,8 +39,8 @@ func (e *engine) logUnknownVersions() {
 	}
 }
 
-// lookAgain finds out whether the cluster serves by now a version of a resource that the archive has, if it did not
-// before. It must be called before an object of the resource is restored; entries are its objects.
+// lookAgain checks whether the cluster now serves a resource in a version that the archive has, if it did not before.
+// It must be called before an object of the resource is restored; entries are its objects.
 func (e *engine) lookAgain(
 	ctx context.Context, helper *discovery.Helper, gr schema.GroupResource, entries []archive.Entry,
 ) error {
@@ -60,7 +60,7 @@ func (e *engine) lookAgain(
 	}
 	e.chooseVersion(gr)
 	for i, entry := range entries {
-		entries[i], _ = e.archive.Find(gr, entry.Namespace, entry.Name) // it was found there
+		entries[i], _ = e.archive.Find(gr, entry.Namespace, entry.Name) // the check has found it there
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ const (
 // reclaimDelete is the reclaim policy of volumes whose data is deleted with their claim.
 const reclaimDelete = "Delete"
 
-// dataOf returns the volumes with data in the backup that concern the item: the volume itself, that of a claim, those
-// of a pod.
+// dataOf returns the volumes with data in the backup that belong to the item: the volume itself, the volume of a
+// claim, or the volumes of a pod.
 func (r *itemRun) dataOf() []*volume.Volume {
 	switch r.entry.GroupResource {
 	case volumesResource:
@@ -41,9 +41,9 @@ func (r *itemRun) dataOf() []*volume.Volume {
 	}
 }
 
-// reportLostData records an error for each volume of the item whose data is in the backup and cannot be restored, once,
-// unless the restore does not want data from snapshots. For a volume with a snapshot, the persistent volume reports
-// what fails.
+// reportLostData records an error, once, for each volume of the item whose data is in the backup and cannot be
+// restored, unless the restore excludes data from snapshots. If the volume has a snapshot, the errors are recorded
+// with the persistent volume.
 func (r *itemRun) reportLostData() error {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	for _, v := range r.dataOf() {
@@ -74,8 +74,8 @@ func (r *itemRun) reportLostData() error {
 	return nil
 }
 
-// concerns reports whether an action is called for the item: the one for volumes of pods only if the backup has such
-// data, or if an earlier restore has left its init container in the pod.
+// concerns reports whether an action is called for the item. The action for volumes of pods is called only if the
+// backup has such data, or if an earlier restore has left its init container in the pod.
 func (r *itemRun) concerns(action string) bool {
 	if r.entry.GroupResource != podsResource || !r.engine.roles.Has(action, framework.RolePodVolumeRestores) {
 		return true
@@ -86,8 +86,8 @@ func (r *itemRun) concerns(action string) bool {
 		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
 }
 
-// restoreFor returns the Restore for an action. One that has the data of volumes moved back learns which snapshots the
-// backup has recorded, because objects in the cluster may say anything.
+// restoreFor returns the Restore for an action. For an action that moves the data of volumes back, it includes the
+// snapshots that the backup has recorded, because the contents of objects in the cluster cannot be trusted.
 func (r *itemRun) restoreFor(action string) ([]byte, error) {
 	snapshots := map[string]string{}
 	for _, v := range r.dataOf() {
@@ -109,7 +109,8 @@ func (r *itemRun) restoreFor(action string) ([]byte, error) {
 	return item.WithAnnotation(r.engine.restoreJSON, velerov1.StoredVolumesAnnotation, string(text))
 }
 
-// notMoved returns why the action that is there does not restore the data of a volume of a pod, "" if it does.
+// notMoved returns the reason why the existing action does not restore the data of a volume of a pod, or "" if it
+// does.
 func (r *itemRun) notMoved(v *volume.Volume) string {
 	if v.Method != volumes.PodVolume || v.Empty || r.engine.dry != nil {
 		return ""
@@ -129,7 +130,7 @@ func (r *itemRun) notMoved(v *volume.Volume) string {
 		v.Where, v.PodNamespace, v.Pod)
 }
 
-// isOfFailed reports whether an action would give the item data that its backup failed to take.
+// isOfFailed reports whether an action would restore data for the item that its backup failed to store.
 func (r *itemRun) isOfFailed(action string) bool {
 	if r.entry.GroupResource != claimsResource || !r.engine.roles.Has(action, framework.RoleClaimRestores) {
 		return false
@@ -139,7 +140,7 @@ func (r *itemRun) isOfFailed(action string) bool {
 }
 
 // leaveOutUpload leaves out a DataUpload, which would move data again. The data that it has moved is lost; volumeinfo
-// usually says so for the claim.
+// usually reports that for the claim.
 func (r *itemRun) leaveOutUpload() error {
 	var upload struct {
 		Spec struct {
@@ -156,8 +157,8 @@ func (r *itemRun) leaveOutUpload() error {
 	return r.fail(fmt.Errorf("the data of volumes is not restored yet: %s is left out", r.id))
 }
 
-// prepareVolume prepares a persistent volume for a new claim, as Velero does. skip means that it is not restored: its
-// data was deleted with its claim or is somewhere else in the backup, and the claim gets a new volume.
+// prepareVolume prepares a persistent volume for a new claim, as Velero does. skip is set if it is not restored: its
+// data was deleted with its claim or is elsewhere in the backup, and the claim gets a new volume.
 func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 	spec, err := object.Split(r.obj.Top.Get("spec"))
 	if err != nil {
@@ -187,7 +188,7 @@ func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 	return false, nil
 }
 
-// isStillBound reports whether the volume exists in the cluster and is bound to the claim that the restore has for it.
+// isStillBound reports whether the volume exists in the cluster and is bound to the same claim as in the backup.
 func (r *itemRun) isStillBound(ctx context.Context, spec object.Fields) bool {
 	raw, err := r.read(ctx, target{gvr: volumesResource.WithVersion("v1")})
 	if err != nil || raw == nil {
@@ -206,7 +207,7 @@ func (r *itemRun) isStillBound(ctx context.Context, spec object.Fields) bool {
 		ref.Name == claim.Name
 }
 
-// unbind makes the volume one that its restored claim is bound to again. It reports whether the claim is restored into
+// unbind prepares the volume for being bound to its restored claim. It reports whether the claim is restored into
 // another namespace.
 func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
 	if claim, err := object.Split(spec.Get("claimRef")); err == nil && claim != nil {
@@ -225,14 +226,14 @@ func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
 	return mapped
 }
 
-// keepsDisk reports whether a volume is restored as it was although the backup has a snapshot of it: the restore does
-// not want data from snapshots.
+// keepsDisk reports whether a volume is restored unchanged although the backup has a snapshot of it: the restore
+// excludes data from snapshots.
 func (r *itemRun) keepsDisk(data []*volume.Volume) bool {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	return unwanted && data[0].Method == volumes.Native
 }
 
-// claimIsRestored reports whether the restore has the claim that a volume is bound to.
+// claimIsRestored reports whether the restore includes the claim of a volume.
 func (r *itemRun) claimIsRestored(spec object.Fields) bool {
 	var claim struct{ Namespace, Name string }
 	if json.Unmarshal(spec.Get("claimRef"), &claim) != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
-// target is the resource and namespace that an object is written to.
+// target is the resource and namespace to which an object is written.
 type target struct {
 	gvr       schema.GroupVersionResource
 	namespace string // empty for a cluster-scoped object
@@ -28,8 +28,8 @@ func (t target) read(name, accept string) kubeapi.Request {
 	return kubeapi.Request{Resource: t.gvr, Namespace: t.namespace, Name: name, Accept: accept}
 }
 
-// write returns the request that sends body to the object of that name, or to the collection if name is empty. Only the
-// metadata of the result is requested, which spares the server and the network the rest.
+// write returns the request that sends body to the object of that name, or to the collection if name is empty. It
+// requests only the metadata of the result, to reduce the load on the server and the network.
 func (t target) write(method, name, manager, contentType string, body []byte) kubeapi.Request {
 	return kubeapi.Request{
 		Method: method, Resource: t.gvr, Namespace: t.namespace, Name: name, Query: writeQuery(manager),
@@ -51,11 +51,11 @@ type written struct {
 	} `json:"metadata"`
 }
 
-// errExists means that an object of that name exists which this restore did not create.
+// errExists means that an object of that name exists that this restore did not create.
 var errExists = errors.New("object exists")
 
 // create creates an object as the manager that owned it. It returns errExists if there is an object of its name.
-// Unless something fails it sends one request.
+// Without failures it sends one request.
 func (e *engine) create(ctx context.Context, to target, o *object.Object, own object.Ownership) (written, error) {
 	if own.Apply && o.Name != "" {
 		made, err := e.createByApply(ctx, to, o, own)
@@ -109,7 +109,7 @@ func tryPost(err error) bool {
 	return false
 }
 
-// exists distinguishes an object that this restore created, by a request whose reply was lost, from one that
+// exists distinguishes an object that this restore has created, by a request whose reply was lost, from an object that
 // existed before. It returns the former, and errExists for the latter.
 func (e *engine) exists(ctx context.Context, to target, o *object.Object, uncertain bool) (written, error) {
 	if !uncertain {
@@ -131,7 +131,7 @@ func (e *engine) exists(ctx context.Context, to target, o *object.Object, uncert
 	return found, nil
 }
 
-// own restores the original field ownership unless the creation has.
+// own restores the original field ownership, unless the creation has restored it.
 func (e *engine) own(ctx context.Context, to target, made written, own object.Ownership) error {
 	if own.Matches(made.Metadata.ManagedFields) {
 		return nil
@@ -176,7 +176,7 @@ func (e *engine) writeStatus(
 	}
 }
 
-// patchStatus changes the status of an object that existed before the restore, and nothing else of it.
+// patchStatus changes only the status of an object that existed before the restore.
 func (e *engine) patchStatus(
 	ctx context.Context, to target, name string, live, wanted any, own object.Ownership,
 ) error {
@@ -196,7 +196,7 @@ func (e *engine) patchStatus(
 	return err
 }
 
-// patchPlainStatus patches the status of a type without the subresource, which stores it like any other field.
+// patchPlainStatus patches the status of a type without the status subresource, which stores it like any other field.
 func (e *engine) patchPlainStatus(
 	ctx context.Context, to target, name string, body []byte, own object.Ownership,
 ) error {

@@ -1,9 +1,17 @@
-// Package volumes takes snapshots of persistent volumes with the plugins of VolumeSnapshotLocations, and knows
-// Velero's files of them: volumesnapshots and volumeinfo. Start reading at Taker.Take.
+// Package volumes has what the server does about the data of volumes beside the calls of actions, behind one Hub. Start
+// reading at Hub. Its verbs, in the order in which a volume meets them:
 //
-// A snapshot costs money and is found by its id only, so Records keeps a durable note of each one from before it is
-// requested until the backup that has it is stored. Whoever finds a note of a run that is over knows which snapshots
-// nobody needs. There are such notes of the volumes that restores make of snapshots, too.
+//   - Begin returns what takes the snapshots of a backup by the plugins of VolumeSnapshotLocations (Taker). A snapshot
+//     costs money and is found by its id only, so Records has a durable note of each one from before it is requested
+//     until the backup that has it is stored. Infos collects what the files of the backup say about its volumes.
+//   - HandOver deletes the snapshots on record that no backup has, when a run has ended, and then the records.
+//   - Settle completes those files when the operations of the backup have ended, and Keep leaves the CSI snapshots of
+//     the backup to the storage system.
+//   - RestoredFrom returns of what the volumes of a restore were made, and SettleRestored waits for their claims. The
+//     volumes that a restore makes of snapshots are on record, too (Volume).
+//   - Remove deletes the snapshots and the data in repositories of a backup that is deleted.
 //
-// The package imports hubs, the client of the API server, and types of custom resources.
+// Each of them can be repeated. Velero's files of volumes are in files.go.
+//
+// The package imports the layout of buckets, the hub of snapshotters, and types of custom resources.
 package volumes

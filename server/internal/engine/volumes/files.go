@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"encoding/json"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,4 +155,22 @@ func NewNativeInfo(s *Snapshot) *NativeInfo {
 		SnapshotHandle: s.Status.ProviderSnapshotID, VolumeType: s.Spec.VolumeType, VolumeAZ: s.Spec.VolumeAZ,
 		IOPS: strconv.FormatInt(iops, 10), Phase: s.Status.Phase,
 	}
+}
+
+// RestoreVolumeInfo is an entry of the file volumeinfo of a restore: from what a volume was restored.
+type RestoreVolumeInfo struct {
+	PVCName           string        `json:"pvcName,omitempty"`
+	PVCNamespace      string        `json:"pvcNamespace,omitempty"`
+	PVName            string        `json:"pvName,omitempty"` // of the restored volume
+	RestoreMethod     Method        `json:"restoreMethod,omitempty"`
+	SnapshotDataMoved bool          `json:"snapshotDataMoved"`
+	CSI               *CSIInfo      `json:"csiSnapshotInfo,omitempty"`
+	DataMovement      *MovementInfo `json:"snapshotDataMovementInfo,omitempty"`
+	Native            *NativeInfo   `json:"nativeSnapshotInfo,omitempty"`
+	PodVolume         *PodInfo      `json:"pvrInfo,omitempty"`
+}
+
+// CSIFiles are the VolumeSnapshots of a backup, their contents and classes, as Velero's files have them.
+type CSIFiles struct {
+	Snapshots, Contents, Classes []json.RawMessage
 }

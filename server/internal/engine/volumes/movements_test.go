@@ -17,7 +17,7 @@ import (
 
 func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	t.Parallel()
-	infos := Infos{DataMover: "velero"}
+	infos := Infos{DataMover: velerov1.BuiltInDataMover}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-a"}}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "a"}
 	infos.Know(pv)
@@ -29,7 +29,7 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	}
 	operations := []operation.Operation{op("a", "du-a", operation.Completed), op("lost", "du-lost", operation.Failed),
 		{Action: "example.io/other", ID: "x"}}
-	require.True(t, TakesCSI(operations[:1], pluginhost.IsRoleOfVelero))
+	require.True(t, (&Hub{Roles: pluginhost.IsRoleOfVelero}).TakesCSI(operations[:1]))
 	_, found := infos.Files(operations, pluginhost.IsRoleOfVelero)
 	var stored []VolumeInfo
 	for _, info := range found {
@@ -42,9 +42,8 @@ func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	upload.Status.Phase, upload.Status.SnapshotID, upload.Status.IncrementalBytes = velerov1.LoadPhaseCompleted, "s", 3
 	upload.Status.Progress.TotalBytes, upload.Status.StartTimestamp, upload.Status.CompletionTimestamp = 7, &started,
 		&ended
-	require.True(t, SettleMovements(stored, operations, map[string]*velerov2alpha1.DataUpload{"du-a": upload},
-		pluginhost.IsRoleOfVelero))
-	require.False(t, Settle(stored, operations, pluginhost.IsRoleOfVelero))
+	settleMovements(stored, operations, map[string]*velerov2alpha1.DataUpload{"du-a": upload}, pluginhost.IsRoleOfVelero)
+	settleSnapshots(stored, operations, pluginhost.IsRoleOfVelero) // of which there are none
 	gone := CSIInfo{SnapshotHandle: "unknown", VSCName: "unknown", OperationID: "unknown"}
 	of := gone
 	of.Driver = "d"

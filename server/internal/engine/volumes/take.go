@@ -1,10 +1,13 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,6 +32,23 @@ type Taker struct {
 
 	mu    sync.Mutex
 	begun bool // CSI snapshots are on record
+}
+
+// Begin returns what takes the snapshots of a backup. If the backup has begun before, Begin removes the CSI snapshots
+// that the attempt before has left, if there are some on record.
+func (h *Hub) Begin(ctx context.Context, b *velerov1.Backup, again bool, log hclog.Logger) (*Taker, error) {
+	if again && h.Records != nil {
+		records, _, err := h.Records.Of(ctx, b.UID)
+		if err == nil && slices.ContainsFunc(records, func(r *Record) bool { return r.CSI }) {
+			err = h.CSI.Remove(ctx, b.UID)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("remove the CSI snapshots that the last attempt has left: %w", err)
+		}
+	}
+	return &Taker{
+		Backup: b.DeepCopy(), Locations: b.Spec.VolumeSnapshotLocations, Open: h.Open, Records: h.Records, Log: log,
+	}, nil
 }
 
 // BeginCSI records that an action is about to take CSI snapshots. After an error it must not be called.
@@ -144,4 +164,38 @@ func (t *Taker) tags(s *Snapshot) map[string]string {
 	}
 	tags["velero.io/backup"], tags["velero.io/pv"] = t.Backup.Name, s.Spec.PersistentVolumeName
 	return tags
+}
+
+const (
+	zoneLabel    = corev1.LabelTopologyZone
+	oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
+	gkeZone      = "topology.gke.io/zone"
+)
+
+// zoneOf returns the availability zone of a volume, "" if it has none: that of its labels, or the one that its node
+// affinity requires. The zones of a regional disk of GKE are joined by "__", as Velero's plugin for it expects.
+func zoneOf(pv *corev1.PersistentVolume) string {
+	if zone := cmp.Or(pv.Labels[zoneLabel], pv.Labels[oldZoneLabel]); zone != "" {
+		return zone
+	}
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return ""
+	}
+	keys := []string{
+		"topology.ebs.csi.aws.com/zone", "topology.disk.csi.azure.com/zone", gkeZone,
+		"topology.cinder.csi.openstack.org/zone", "topology.manila.csi.openstack.org/zone", zoneLabel, oldZoneLabel,
+	}
+	var ofGKE []string
+	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, e := range term.MatchExpressions {
+			switch {
+			case !slices.Contains(keys, e.Key) || e.Operator != corev1.NodeSelectorOpIn || len(e.Values) == 0:
+			case e.Key != gkeZone:
+				return e.Values[0]
+			default:
+				ofGKE = append(ofGKE, e.Values[0])
+			}
+		}
+	}
+	return strings.Join(ofGKE, "__")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node"
 )
 
-// selectedNodeAnnotation of a claim is the node for whose pod its volume is to be made.
+// selectedNodeAnnotation of a claim names the node of the pod for which the volume is provisioned.
 const selectedNodeAnnotation = "volume.kubernetes.io/selected-node"
 
 // Downloads exposes an empty volume for each DataDownload. Once the volume has the data, it becomes the volume of the
@@ -81,7 +81,7 @@ func (d Downloads) Expose(ctx context.Context, object client.Object) error {
 	return state(pod, claim)
 }
 
-// target reads the claim that gets the data, nil if there is none.
+// target reads the claim that gets the data. It returns nil if there is none.
 func (d Downloads) target(ctx context.Context, load *download) (*corev1.PersistentVolumeClaim, error) {
 	target := new(corev1.PersistentVolumeClaim)
 	err := d.Cluster.Live.Get(ctx, load.target, target)
@@ -96,7 +96,7 @@ func (d Downloads) target(ctx context.Context, load *download) (*corev1.Persiste
 	return target, nil
 }
 
-// node returns the node on which the volume of a claim has to be made, "" if it can be made anywhere.
+// node returns the node on which the volume of a claim has to be made, or "" for any.
 func (d Downloads) node(ctx context.Context, target *corev1.PersistentVolumeClaim) (string, error) {
 	name := target.Spec.StorageClassName
 	if name == nil || *name == "" || d.Settings.RestorePVC.IgnoreDelayBinding {
@@ -122,7 +122,7 @@ func (d Downloads) node(ctx context.Context, target *corev1.PersistentVolumeClai
 	return chosen, nil
 }
 
-// like describes a claim for a volume that the target can have.
+// like describes a claim whose volume is suitable for the target.
 func like(target *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: target.Spec.AccessModes, StorageClassName: target.Spec.StorageClassName,
@@ -132,7 +132,7 @@ func like(target *corev1.PersistentVolumeClaim, node string) *corev1.PersistentV
 	claim.Labels, claim.Annotations = maps.Clone(target.Labels), maps.Clone(target.Annotations)
 	maps.DeleteFunc(claim.Annotations, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
-		// of the target's own binding
+		// of the binding of the target itself
 		return strings.HasSuffix(domain, "kubernetes.io") || strings.HasSuffix(domain, "velero.io")
 	})
 	if node != "" {

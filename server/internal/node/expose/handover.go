@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// downloadLabel of a persistent volume is the UID of the DataDownload that has filled it. It says that all data was
-	// moved.
+	// downloadLabel of a persistent volume is the UID of the DataDownload that has filled it. The label is set once
+	// all data was moved.
 	downloadLabel = "cleat.dev/data-download"
-	// policyAnnotation of a persistent volume is its reclaim policy, while it is kept without a claim.
+	// policyAnnotation of a persistent volume is its original reclaim policy, while the volume exists without a claim.
 	policyAnnotation = "cleat.dev/reclaim-policy"
 )
 
@@ -79,7 +79,7 @@ func (d Downloads) filled(ctx context.Context, load *download) (*corev1.Persiste
 	return &list.Items[0], nil
 }
 
-// begin marks the volume of a download as filled, and keeps it from being deleted with its claim.
+// begin marks the volume of a download as filled, and prevents its deletion with its claim.
 func (d Downloads) begin(
 	ctx context.Context, load *download, target *corev1.PersistentVolumeClaim,
 ) (*corev1.PersistentVolume, error) {
@@ -93,8 +93,8 @@ func (d Downloads) begin(
 		return nil, err
 	}
 	if !exists || claim.Spec.VolumeName == "" {
-		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by somebody",
-			load.GetNamespace(), load.GetName())}
+		return nil, &node.Final{Err: fmt.Errorf("volume claim %s/%s, whose volume has the data, was deleted by another "+
+			"client", load.GetNamespace(), load.GetName())}
 	}
 	pv := new(corev1.PersistentVolume)
 	if err := d.Cluster.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, pv); err != nil {
@@ -154,8 +154,8 @@ func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target
 	})
 }
 
-// giveUp ends a handover that was begun: it completes the handover if the target claim refers to the volume, and has
-// the volume deleted otherwise.
+// giveUp ends a handover that has begun: it completes the handover if the target claim refers to the volume, and
+// deletes the volume otherwise.
 func (d Downloads) giveUp(ctx context.Context, load *download) error {
 	pv, err := d.filled(ctx, load)
 	if err != nil || pv == nil || pv.Annotations[policyAnnotation] == "" {
@@ -183,7 +183,7 @@ func (d Downloads) Moved(ctx context.Context, object client.Object) (bool, error
 	return pv != nil, err
 }
 
-// patch changes a volume, on the condition that nobody else has changed it.
+// patch changes a volume, on the condition that no other client has changed it.
 func (d Downloads) patch(ctx context.Context, pv *corev1.PersistentVolume, change func()) error {
 	before := pv.DeepCopy()
 	change()

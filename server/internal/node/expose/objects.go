@@ -19,16 +19,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
 )
 
-// Volumes is what the exposers share.
+// Volumes has the methods and fields that the exposers share.
 type Volumes struct {
 	Cluster   *run.Cluster
 	Snapshots csisnapshots.Snapshots
 	Settings  *settings.Settings
-	// Agent is the pod of a node agent. Pods that expose volumes have its image and run where it may run.
+	// Agent is the pod of a node agent. Pods that expose volumes have its image, tolerations and affinity.
 	Agent *corev1.Pod
 }
 
-// provisionerAnnotation of a claim is the provisioner that has been told to make its volume.
+// provisionerAnnotation of a claim names the provisioner that was chosen to make its volume.
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 // owner is a load as the owner of objects.
@@ -39,7 +39,7 @@ type owner struct {
 
 func (o owner) String() string { return o.kind.Kind + " " + o.GetName() }
 
-// describe gives an object the name of the load, and makes it belong to the load.
+// describe sets the name of the load on an object, and makes the load its owner.
 func (o owner) describe(object client.Object) {
 	object.SetNamespace(o.GetNamespace())
 	object.SetName(o.GetName())
@@ -66,7 +66,7 @@ func (v *Volumes) read(ctx context.Context, o owner, object client.Object) (bool
 	case metav1.IsControlledBy(object, o.Object):
 		return true, nil
 	case object.GetDeletionTimestamp() != nil:
-		return false, node.Pending(fmt.Sprintf("%s %s, which a load of the same name has left, is being deleted",
+		return false, node.Pending(fmt.Sprintf("%s %s of a former load of the same name is being deleted",
 			nameOf(object), o.GetName()))
 	}
 	return false, &node.Final{Err: fmt.Errorf("%s %s/%s exists and does not belong to %s; rename or delete it",
@@ -80,7 +80,7 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	case err != nil:
 		return err
 	case exists && object.GetDeletionTimestamp() != nil:
-		return &node.Final{Err: fmt.Errorf("somebody has deleted %s %s, which exposes the volume", nameOf(object),
+		return &node.Final{Err: fmt.Errorf("%s %s, which exposes the volume, was deleted by another client", nameOf(object),
 			o.GetName())}
 	case exists:
 		return nil
@@ -90,7 +90,7 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	}
 	o.describe(object)
 	err = v.Cluster.Create(ctx, object)
-	if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost
+	if apierrors.IsAlreadyExists(err) { // created by a request whose reply was lost
 		return node.Pending(fmt.Sprintf("%s %s was just created", nameOf(object), o.GetName()))
 	}
 	if err != nil {
@@ -99,8 +99,8 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	return nil
 }
 
-// discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume is
-// being made that would outlive its claim.
+// discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume
+// is being made that would outlive its claim.
 func (v *Volumes) discard(ctx context.Context, o owner) error {
 	claim := new(corev1.PersistentVolumeClaim)
 	exists, err := v.find(ctx, o, claim)
@@ -118,7 +118,7 @@ func (v *Volumes) discard(ctx context.Context, o owner) error {
 	return v.remove(ctx, o, claim)
 }
 
-// doom has the volume of a claim deleted with the claim.
+// doom makes sure that the volume of a claim is deleted with the claim.
 func (v *Volumes) doom(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	volume := claim.Spec.VolumeName
 	if volume == "" {
@@ -135,15 +135,15 @@ func (v *Volumes) doom(ctx context.Context, claim *corev1.PersistentVolumeClaim)
 	return err
 }
 
-// How long a volume may take to be made: after its claim was created, and until a provisioner has been told to make it.
-// Those that take longer are not waited for.
+// How long a volume may take to be made: after its claim was created, and until a provisioner was chosen. Slower
+// volumes are not waited for.
 const (
 	makingVolume        = 10 * time.Minute
 	choosingProvisioner = 15 * time.Second
 )
 
-// coming reports whether a provisioner may be making a volume for a claim that its storage class would have it keep
-// without the claim.
+// coming reports whether a provisioner may be making a volume for a claim, and the storage class would retain the
+// volume after the claim.
 func (v *Volumes) coming(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	limit := choosingProvisioner
 	if claim.Annotations[provisionerAnnotation] != "" {
@@ -156,7 +156,7 @@ func (v *Volumes) coming(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return class != nil && class.ReclaimPolicy != nil && *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete, err
 }
 
-// class reads a storage class, nil if there is none of that name.
+// class reads a storage class. It returns nil if there is none of that name.
 func (v *Volumes) class(ctx context.Context, name string) (*storagev1.StorageClass, error) {
 	class := new(storagev1.StorageClass)
 	err := v.Cluster.Live.Get(ctx, client.ObjectKey{Name: name}, class)
@@ -169,7 +169,8 @@ func (v *Volumes) class(ctx context.Context, name string) (*storagev1.StorageCla
 	return class, nil
 }
 
-// reclaim has a volume deleted with its claim, whatever its storage class says, and reports whether there is one.
+// reclaim makes a volume deleted with its claim, whatever its storage class specifies, and reports whether the volume
+// exists.
 func (v *Volumes) reclaim(ctx context.Context, name string) (exists bool, err error) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	err = v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(pv), pv)
@@ -198,7 +199,7 @@ func (v *Volumes) find(ctx context.Context, o owner, object client.Object) (bool
 	return err == nil && metav1.IsControlledBy(object, o.Object), nil
 }
 
-// remove deletes the object of a load, at once. It is no error that there is none.
+// remove deletes the object of a load immediately. A missing object is not an error.
 func (v *Volumes) remove(ctx context.Context, o owner, object client.Object) error {
 	if object.GetUID() == "" {
 		if exists, err := v.find(ctx, o, object); err != nil || !exists {
@@ -213,7 +214,7 @@ func (v *Volumes) remove(ctx context.Context, o owner, object client.Object) err
 	return nil
 }
 
-// nameOf returns what messages call an object.
+// nameOf returns the name of an object in messages.
 func nameOf(object client.Object) string {
 	switch object.(type) {
 	case *corev1.Pod:

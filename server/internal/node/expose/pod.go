@@ -24,7 +24,7 @@ const (
 // nobody is the user of the process in a pod that holds a volume.
 const nobody int64 = 65534
 
-// holder is a pod that holds a volume.
+// holder describes a pod that holds a volume.
 type holder struct {
 	label, group, name string
 	claim              *corev1.PersistentVolumeClaim
@@ -41,7 +41,7 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 		labels = map[string]string{}
 	}
 	labels[h.label], labels[velerov1.ExposerPodGroupLabel] = h.name, h.group
-	resources, _ := v.Settings.PodResources.Requirements() // an error was found when the settings were read
+	resources, _ := v.Settings.PodResources.Requirements() // errors were found when the settings were read
 	class := ""
 	if h.claim.Spec.StorageClassName != nil {
 		class = *h.claim.Spec.StorageClassName
@@ -95,14 +95,15 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 	return pod
 }
 
-// tolerations returns the tolerations of an agent's pod, without those that every pod of a DaemonSet gets.
+// tolerations returns the tolerations of an agent's pod, without those that every pod of a DaemonSet has.
 func tolerations(agent *corev1.Pod) []corev1.Toleration {
 	return slices.DeleteFunc(slices.Clone(agent.Spec.Tolerations), func(t corev1.Toleration) bool {
 		return strings.HasPrefix(t.Key, "node.kubernetes.io/")
 	})
 }
 
-// affinity returns the affinity to the nodes that a selector matches, and that have an agent: it runs on Linux.
+// affinity returns the affinity to the nodes that a selector matches and on which an agent can run, which requires
+// Linux.
 func affinity(selector *metav1.LabelSelector) *corev1.Affinity {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{string(corev1.Windows)}},
@@ -125,7 +126,8 @@ func affinity(selector *metav1.LabelSelector) *corev1.Affinity {
 	}}
 }
 
-// state returns nil for a pod that holds its volume. Otherwise the error is Pending, or Final if the pod never will.
+// state returns nil for a pod that holds its volume. Otherwise the error is Pending, or Final if the pod cannot hold
+// it.
 func state(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	switch pod.Status.Phase {
 	case corev1.PodRunning:

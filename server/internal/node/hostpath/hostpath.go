@@ -1,11 +1,11 @@
 // Package hostpath finds and opens the volumes of pods in the directory in which the kubelet mounts them
-// (/var/lib/kubelet/pods), as the node agent sees it:
+// (/var/lib/kubelet/pods), with the paths of the node agent:
 //
 //	ROOT/POD-UID/volumes/PLUGIN/NAME             a directory
 //	ROOT/POD-UID/volumes/kubernetes.io~csi/NAME/mount
 //	ROOT/POD-UID/volumeDevices/PLUGIN/NAME       a link to a block device
 //
-// NAME is that of the persistent volume if the pod has a claim, and otherwise that of the volume in the pod.
+// NAME is the name of the persistent volume if the pod has a claim, and otherwise the name of the volume in the pod.
 //
 // A volume is looked up once. The open volume stays the same, whatever its path leads to later, and links never lead to
 // it or out of it.
@@ -25,9 +25,9 @@ import (
 
 // Volume is an open volume of a pod. The zero value is none.
 type Volume struct {
-	Path  string // absolute, as it was when the volume was opened; only to show it
-	Block bool   // whether it is a block device, or else a directory
-	// File is the directory or the device, which can be neither read nor written by this descriptor (O_PATH).
+	Path  string // absolute, at the time of opening; for messages only
+	Block bool   // a block device; otherwise a directory
+	// File is the directory or the device. This descriptor can neither be read nor written (O_PATH).
 	File *os.File
 }
 
@@ -44,7 +44,7 @@ func (v Volume) Close() error {
 
 const csiPlugin = "kubernetes.io~csi"
 
-// Find opens the volume called name of the pod with a UID. The error wraps ErrNotMounted if there is none.
+// Find opens the volume called name of the pod with a UID. The error wraps ErrNotMounted if there is no such volume.
 func Find(root, podUID, name string) (Volume, error) {
 	pods, err := open(root)
 	if err != nil {
@@ -70,8 +70,8 @@ func Find(root, podUID, name string) (Volume, error) {
 	return Volume{}, fmt.Errorf("%w: no directory %s in %s", ErrNotMounted, name, filepath.Join(root, podUID))
 }
 
-// Directories opens the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no
-// such pod.
+// Directories opens the directories that the kubelet has mounted as volumes of the pod with a UID. Without such a pod,
+// there are none.
 func Directories(root, podUID string) ([]Volume, error) {
 	if err := checkName(podUID); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func Directories(root, podUID string) ([]Volume, error) {
 		of := path.Join(podUID, "volumes", plugin)
 		volumes, err := names(pods, of)
 		if err != nil {
-			continue // it is none of the kubelet
+			continue // not made by the kubelet
 		}
 		for _, name := range volumes {
 			if volume, err := find(pods, path.Join(of, name), false); err == nil {
@@ -108,7 +108,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// names returns the names in a directory below another one, none if it does not exist.
+// names returns the names in a subdirectory, none if it does not exist.
 func names(in *os.File, directory string) ([]string, error) {
 	opened, err := openBelow(in, directory, toRead)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,8 +121,8 @@ func names(in *os.File, directory string) ([]string, error) {
 	return opened.Readdirnames(-1)
 }
 
-// find opens the volume at a path below the directory of pods. A directory must be no link, which could lead to
-// anywhere on the node.
+// find opens the volume at a path below the directory of pods. A directory must not be a link, which could lead to any
+// place of the node.
 func find(pods *os.File, at string, block bool) (Volume, error) {
 	if !block && path.Base(path.Dir(at)) == csiPlugin {
 		at = path.Join(at, "mount")
@@ -134,7 +134,7 @@ func find(pods *os.File, at string, block bool) (Volume, error) {
 	v := Volume{Path: filepath.Join(pods.Name(), at), Block: block, File: opened}
 	info, err := opened.Stat()
 	if err == nil && block && info.Mode().Type() == fs.ModeSymlink {
-		// by the kubelet: nothing of a volume is in this directory
+		// written by the kubelet: volumes have no files in this directory
 		target, failed := follow(opened)
 		_ = opened.Close()
 		if failed != nil {
@@ -146,9 +146,9 @@ func find(pods *os.File, at string, block bool) (Volume, error) {
 	switch {
 	case err != nil:
 	case block && info.Mode()&fs.ModeDevice == 0:
-		err = fmt.Errorf("%s is no block device", v.Path)
+		err = fmt.Errorf("%s is not a block device", v.Path)
 	case !block && !info.IsDir():
-		err = fmt.Errorf("%s is no directory", v.Path)
+		err = fmt.Errorf("%s is not a directory", v.Path)
 	default:
 		return v, nil
 	}

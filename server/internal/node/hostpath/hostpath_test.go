@@ -58,7 +58,7 @@ func TestVolumesAreFoundWhereTheKubeletMountsThem(t *testing.T) {
 	_, err = hostpath.Find(root, "p2", "cache")
 	require.ErrorIs(t, err, hostpath.ErrNotMounted)
 	_, err = hostpath.Find(root, "p1", "link")
-	require.ErrorContains(t, err, "is no directory")
+	require.ErrorContains(t, err, "is not a directory")
 	for _, name := range []string{"", "..", "../p1", "a/b"} {
 		_, err = hostpath.Find(root, "p1", name)
 		require.ErrorContains(t, err, "is not the name of a directory")

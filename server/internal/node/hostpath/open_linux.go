@@ -11,14 +11,14 @@ import (
 
 const (
 	toRead = unix.O_RDONLY | unix.O_DIRECTORY
-	toHold = unix.O_PATH | unix.O_NOFOLLOW // a link that is the last part of a path is opened itself
+	toHold = unix.O_PATH | unix.O_NOFOLLOW // if the last part of a path is a link, the link itself is opened
 )
 
 // open opens the directory of pods.
 func open(root string) (*os.File, error) { return os.OpenFile(root, toRead, 0) }
 
-// openBelow opens a path below a directory. The kernel refuses one that has a link, or that leaves the directory, also
-// if something is moved or replaced meanwhile.
+// openBelow opens a path below a directory. The kernel refuses a path that contains a link or leaves the directory,
+// also if files are moved or replaced meanwhile.
 func openBelow(in *os.File, path string, flags uint64) (*os.File, error) {
 	how := &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC,
@@ -39,7 +39,7 @@ func openBelow(in *os.File, path string, flags uint64) (*os.File, error) {
 	}
 }
 
-// follow opens what an open link leads to.
+// follow opens the target of an open link.
 func follow(link *os.File) (*os.File, error) {
 	target := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(int(link.Fd()), "", target)
@@ -53,7 +53,7 @@ func follow(link *os.File) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH, 0)
 }
 
-// Root opens a directory for what is done below it. Links do not lead out of it.
+// Root opens a directory for operations below it. Links do not lead out of it.
 func (v Volume) Root() (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", v.File.Fd()))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/ledger"
 )
 
-// FuzzRead reads any ConfigMap that is signed. The ledger can be changed and written.
+// FuzzRead shows that the ledger of any signed ConfigMap can be changed and written.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"a":{"version":"1"},"b":null}`, `{"node":"1"}`)
 	f.Add(`null`, `null`)

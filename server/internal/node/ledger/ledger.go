@@ -24,18 +24,18 @@ const MaxNotes = 2000
 const (
 	loadsKey  = "loads"
 	agentsKey = "agents"
-	proofKey  = "proof" // that an agent has written the others
+	proofKey  = "proof" // proves that an agent has written the other keys
 )
 
 const purpose = "ledger"
 
 // Ledger is the content of the ConfigMap. Its methods do not change it.
 type Ledger struct {
-	// Loads are the notes, by the UID of the load.
+	// Loads holds the notes, by the UID of the load.
 	Loads map[types.UID]Note
-	// Agents are the node agents, by the name of their nodes. The value is different for each process.
+	// Agents holds the node agents, by the name of their nodes. The value is different for each process.
 	Agents map[string]string
-	// Unproven says that there is a ConfigMap that no agent has written.
+	// Unproven is set if there is a ConfigMap that no agent has written.
 	Unproven bool
 }
 
@@ -45,7 +45,7 @@ type Note struct {
 	Name string `json:"name"`
 	// Version is the resource version of the New load on which the write of Accepted is conditional.
 	Version string `json:"version"`
-	// Node is that of the agent that has admitted the load.
+	// Node is the node of the agent that has admitted the load.
 	Node string `json:"node"`
 
 	StorageClass string `json:"storageClass,omitempty"`
@@ -55,7 +55,7 @@ type Note struct {
 }
 
 // Read returns the content of the ConfigMap, without entries that no agent has written. The error names such an entry.
-// The ledger is usable in any case. It is empty, and Unproven, if the key does not prove that an agent has written it.
+// The ledger is usable in any case. It is empty and Unproven if the signature does not match the key.
 func Read(cm *corev1.ConfigMap, key *signing.Key) (Ledger, error) {
 	l := Ledger{Loads: map[types.UID]Note{}, Agents: map[string]string{}}
 	if len(cm.Data) == 0 {
@@ -96,8 +96,8 @@ func (l Ledger) Clone() Ledger {
 	return Ledger{Loads: maps.Clone(l.Loads), Agents: maps.Clone(l.Agents)}
 }
 
-// ConfigMap returns before with the ledger as its content, signed with the key. Its write is conditional on the
-// resource version of before; without a version, the ConfigMap is to be created.
+// ConfigMap returns a copy of before, with the ledger as its content, signed with the key. Its write is conditional on
+// the resource version of before; without a version, the ConfigMap is to be created.
 func (l Ledger) ConfigMap(before *corev1.ConfigMap, key *signing.Key) (*corev1.ConfigMap, error) {
 	loads, err := json.Marshal(l.Loads)
 	if err != nil {

@@ -7,27 +7,27 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Seen is what a cache knows of a load.
+// Seen is the state of a load in a cache.
 type Seen struct {
 	Phase   velerov1.LoadPhase
 	Version string
 }
 
-// State is what a note means, given the state of its load.
+// State is the state of a note, which follows from the state of its load.
 type State int
 
 const (
 	// Void notes permit nothing and do not count.
 	Void State = iota
-	// Pending notes permit the write of Accepted, which was not seen yet.
+	// Pending notes permit the write of Accepted, which is not in the cache yet.
 	Pending
-	// Preparing notes are those of loads that are Accepted or Prepared.
+	// Preparing notes belong to loads that are Accepted or Prepared.
 	Preparing
-	// Unknown notes are those of loads that the cache does not know: it may be behind. They count.
+	// Unknown notes belong to loads that are not in the cache, which may be behind. They count.
 	Unknown
 )
 
-// State returns what a note means. seen is nil for a load that the cache does not know; gone reports whether it was
+// State returns the state of a note. seen is nil for a load that is not in the cache; gone reports whether it was
 // deleted.
 func (n Note) State(seen *Seen, gone bool) State {
 	switch {
@@ -46,17 +46,17 @@ func (n Note) State(seen *Seen, gone bool) State {
 	}
 }
 
-// newer reports whether resource version a was given after b. Versions that cannot be compared, which no agent writes,
-// are older than any.
+// newer reports whether resource version a is newer than b, and true if they cannot be compared. Agents write no such
+// versions.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0
 }
 
-// Newer reports whether a ConfigMap of one resource version replaces that of another.
+// Newer reports whether a ConfigMap of resource version a replaces one of version b.
 func Newer(a, b string) bool { return b == "" || a != "" && newer(a, b) }
 
-// Pruned returns a copy without the notes that are void.
+// Pruned returns a copy without void notes.
 func (l Ledger) Pruned(state func(types.UID, Note) State) Ledger {
 	pruned := l.Clone()
 	for uid, note := range l.Loads {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Turn returns the node of the agent whose turn it is to take a load that any agent can take. All agents that see the
+// Turn returns the node of the agent whose turn it is to take a load that any agent can take. All agents that read the
 // same ledger get the same node, and the loads are evenly distributed. Agents for which away is true are passed over.
 // Turn returns "" if no agent is left.
 func (l Ledger) Turn(uid types.UID, away func(node string) bool) string {

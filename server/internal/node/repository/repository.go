@@ -1,14 +1,15 @@
-// Package repository opens the repositories in which the data of volumes is stored: one for each namespace and
-// location, at the path, with the password and with the BackupRepository that Velero gives a restic repository, so that
-// either can restore what the other has stored.
+// Package repository opens the repositories in which the data of volumes is stored. There is one for each namespace and
+// location. Its path, password and BackupRepository are those of Velero's restic repositories, so that cleat and Velero
+// can restore each other's data.
 //
 // A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that
-// has not finished. Others wait for its phase Ready.
+// has not finished. Other agents wait for its phase Ready.
 //
 // The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Create.
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,10 +32,6 @@ import (
 )
 
 const (
-	// pathPrefix is the folder of the location in which Velero keeps restic repositories.
-	pathPrefix = "restic/"
-	// maintenanceFrequency is Velero's default for restic repositories.
-	maintenanceFrequency = 7 * 24 * time.Hour
 	// creatorAnnotation of a New BackupRepository says which process creates the repository, and since when.
 	creatorAnnotation = "cleat.dev/creator"
 	// creationLimit is how long other processes wait for the creation.
@@ -51,11 +48,25 @@ type Opener struct {
 	Log       hclog.Logger // nil for none
 }
 
+// engineOf returns the engine of the repositories of a data mover. Those of a vendor's data mover have the place of
+// restic's.
+func engineOf(mover datamover.Mover) velerov1.RepositoryType {
+	return cmp.Or(velerov1.EngineOf(mover.Name()), velerov1.RepositoryTypeRestic)
+}
+
+// frequencyOf returns the time between two maintenances of a repository, which is Velero's default.
+func frequencyOf(engine velerov1.RepositoryType) time.Duration {
+	if engine == velerov1.RepositoryTypeKopia {
+		return time.Hour
+	}
+	return 7 * 24 * time.Hour
+}
+
 // Create implements node.Repositories.
 func (o *Opener) Create(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string,
 ) (datamover.Repository, error) {
-	r, err := o.describe(ctx, locationName, namespace, true)
+	r, err := o.describe(ctx, mover, locationName, namespace, true)
 	if err != nil {
 		return r, err
 	}
@@ -68,12 +79,12 @@ func (o *Opener) Create(
 	return r, nil
 }
 
-// Use implements node.Repositories. Nothing is stored in a repository with the public password unless the installation
-// has that: whoever writes to the bucket could have made it.
+// Use implements node.Repositories. If the installation has a password of its own, nothing is stored in a repository
+// with the public one: every client with write access to the bucket could have made it.
 func (o *Opener) Use(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string, use func(datamover.Repository) error,
 ) error {
-	r, err := o.describe(ctx, locationName, namespace, false)
+	r, err := o.describe(ctx, mover, locationName, namespace, false)
 	if err != nil {
 		return err
 	}
@@ -99,9 +110,9 @@ func check(ctx context.Context, mover datamover.Mover, r datamover.Repository) e
 	return err
 }
 
-// describe returns where a repository is and how it is opened.
+// describe returns the address of a repository and its credentials.
 func (o *Opener) describe(
-	ctx context.Context, locationName, namespace string, create bool,
+	ctx context.Context, mover datamover.Mover, locationName, namespace string, create bool,
 ) (r datamover.Repository, err error) {
 	defer func() {
 		if err != nil {
@@ -110,7 +121,7 @@ func (o *Opener) describe(
 	}()
 	for field, name := range map[string]string{"backup storage location": locationName, "namespace": namespace} {
 		if err := kubeapi.CheckName(field, name); err != nil {
-			return datamover.Repository{}, err // the path of the repository would be another one
+			return datamover.Repository{}, err // the path of the repository would be different
 		}
 	}
 	var of velerov1.BackupStorageLocation
@@ -124,20 +135,19 @@ func (o *Opener) describe(
 	}
 	password, err := o.password(ctx, create)
 	return datamover.Repository{
-		Provider: of.Spec.Provider, Config: config, Path: pathPrefix +
-			namespace, Password: password, ReadOnly: run.ReadOnly(&of),
+		Provider: of.Spec.Provider, Config: config, Path: string(engineOf(mover)) + "/" + namespace, Password: password,
+		ReadOnly: run.ReadOnly(&of),
 	}, err
 }
 
-// password returns the password of all repositories. If there is no Secret and create is set, it makes one. A
-// repository that is only read may have been made with the public password, before this installation had one of its
-// own.
+// password returns the password of all repositories. If there is no Secret and create is set, it creates one. A
+// repository that is only read may have the public password, from a time before this installation had its own.
 func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	if create {
 		password, created, err := repopassword.Ensure(ctx, o.Cluster.Client, o.Cluster.Live, o.Cluster.Namespace)
 		if created && o.Log != nil {
-			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, without which "+
-				"nobody can restore volumes elsewhere",
+			o.Log.Warn("created the password of repositories; keep a copy of the Secret outside of the cluster, which is "+
+				"needed to restore volumes elsewhere",
 				"secret", repopassword.SecretName)
 		}
 		return password, err
@@ -149,11 +159,12 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	return password, err
 }
 
-// ensure returns when the repository exists.
+// ensure makes sure that the repository exists.
 func (o *Opener) ensure(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string,
 ) error {
-	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: namespace + "-" + locationName + "-restic"}
+	engine := engineOf(mover)
+	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: fmt.Sprintf("%s-%s-%s", namespace, locationName, engine)}
 	distinct := distinctName(key.Name, namespace, locationName)
 	for {
 		var known velerov1.BackupRepository
@@ -164,11 +175,11 @@ func (o *Opener) ensure(
 				ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{
 					velerov1.VolumeNamespaceLabel: velerov1.ValidLabelValue(namespace),
 					velerov1.StorageLocationLabel: velerov1.ValidLabelValue(locationName),
-					velerov1.RepositoryTypeLabel:  string(velerov1.RepositoryTypeRestic),
+					velerov1.RepositoryTypeLabel:  string(engine),
 				}, Annotations: map[string]string{creatorAnnotation: o.claim()}},
 				Spec: velerov1.BackupRepositorySpec{
-					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: velerov1.RepositoryTypeRestic,
-					MaintenanceFrequency: metav1.Duration{Duration: maintenanceFrequency},
+					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: engine,
+					MaintenanceFrequency: metav1.Duration{Duration: frequencyOf(engine)},
 				},
 				Status: velerov1.BackupRepositoryStatus{Phase: velerov1.BackupRepositoryPhaseNew},
 			}
@@ -208,14 +219,13 @@ func (o *Opener) ensure(
 	}
 }
 
-// distinctName returns the name of a BackupRepository whose usual name another one has: both parts of it may have
-// hyphens.
+// distinctName returns the name of a BackupRepository whose usual name is taken: both parts of it may have hyphens.
 func distinctName(usual, namespace, locationName string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + locationName))
 	return usual + "-" + hex.EncodeToString(sum[:4])
 }
 
-// claim returns the value of creatorAnnotation by which this process creates a repository from now on.
+// claim returns a value of creatorAnnotation: this process creates the repository from now on.
 func (o *Opener) claim() string { return o.Now().UTC().Format(time.RFC3339) + " " + o.Identity }
 
 // overdue reports whether the creation of a repository has failed, or takes longer than creationLimit.
@@ -227,19 +237,19 @@ func (o *Opener) overdue(known *velerov1.BackupRepository) bool {
 	_, _ = fmt.Sscan(known.Annotations[creatorAnnotation], &at, &by)
 	since, err := time.Parse(time.RFC3339, at)
 	age := o.Now().Sub(since)
-	return err != nil || age > creationLimit || age < -creationLimit // no clock is that wrong
+	return err != nil || age > creationLimit || age < -creationLimit // no clock is wrong by that much
 }
 
-// isClaimedReady reports whether a repository is Ready by the word of whoever has created the BackupRepository.
+// isClaimedReady reports whether a repository is Ready according to the creator of the BackupRepository.
 func isClaimedReady(known *velerov1.BackupRepository) bool {
 	return known.Status.Phase == velerov1.BackupRepositoryPhaseReady && velerov1.IsAsCreated(known)
 }
 
-// create creates a repository that does not exist, and notes the result.
+// create creates a repository that does not exist, and records the result.
 func (o *Opener) create(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository,
 ) error {
-	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true}, nil)
+	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true, Settings: known.Spec.RepositoryConfig}, nil)
 	before := known.DeepCopy()
 	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""
 	if failed != nil {

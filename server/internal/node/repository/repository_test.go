@@ -16,11 +16,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
 
-// creator is a mover that records the repositories which it is to create.
+// creator is a mover that records the repositories that it is called to create.
 type creator struct {
 	datamover.Mover
+	name    string
 	created []string
 }
+
+func (c *creator) Name() string { return c.name }
 
 func (c *creator) Check(
 	_ context.Context, check datamover.Check, _ func(datamover.Progress),
@@ -33,12 +36,12 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	t.Parallel()
 	cluster := controllertest.NewCluster(t, nil)
 	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
-	mover := &creator{}
+	mover := &creator{name: velerov1.BuiltInDataMover}
 	ensure := func(namespace, location string) error {
 		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location,
 			namespace)
 	}
-	for range 2 { // those that exist are left alone
+	for range 2 { // existing repositories are not created again
 		require.NoError(t, ensure("a-b", "c"))
 		require.NoError(t, ensure("a", "b-c"))
 	}
@@ -53,6 +56,14 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	}
 	second := distinctName("a-b-c-restic", "a", "b-c")
 	require.Equal(t, map[string]string{"a-b-c-restic": "a-b in c", second: "a in b-c"}, of)
+
+	kopia := &creator{name: velerov1.KopiaDataMover}
+	require.NoError(t, opener.ensure(t.Context(), kopia, datamover.Repository{Path: "kopia/a"}, "c", "a"))
+	require.Equal(t, []string{"kopia/a"}, kopia.created)
+	var made velerov1.BackupRepository
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: "a-c-kopia"}, &made))
+	require.Equal(t, velerov1.RepositoryTypeKopia, made.Spec.RepositoryType)
+	require.Equal(t, time.Hour, made.Spec.MaintenanceFrequency.Duration)
 
 	foreign := &velerov1.BackupRepository{}
 	foreign.Name, foreign.Spec.VolumeNamespace = distinctName("x-y-z-restic", "x", "y-z"), "other"

@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// defaultLimit is how many loads are moved at once on a node for which nothing is configured.
+// defaultLimit is how many loads are moved at once on a node without configuration.
 const defaultLimit = 1
 
 // NodeLimit returns how many loads are moved at once on a node with these labels: the lowest number of the rules that
-// match it, or else globalConfig, or else 1. The text says which of them it is.
+// match it, or else globalConfig, or else 1. The text names the source of the limit.
 func (c *LoadConcurrency) NodeLimit(of map[string]string) (limit int, why string) {
 	for i, rule := range c.PerNodeConfig {
 		selector, err := metav1.LabelSelectorAsSelector(&rule.NodeSelector)
-		if err != nil || !selector.Matches(labels.Set(of)) { // an error was found by Parse
+		if err != nil || !selector.Matches(labels.Set(of)) { // Parse has reported the error
 			continue
 		}
 		if limit == 0 || rule.Number < limit {

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/configmap"
 )
 
-// Settings are what the ConfigMap says. The zero value is that of an agent without one.
+// Settings are the contents of the ConfigMap. An agent without one has the zero value.
 type Settings struct {
 	LoadConcurrency    LoadConcurrency      `json:"loadConcurrency"`
 	LoadAffinity       []LoadAffinity       `json:"loadAffinity"`
@@ -27,7 +27,7 @@ type Settings struct {
 	PodLabels          map[string]string    `json:"podLabels"`
 }
 
-// LoadConcurrency limits the loads that are moved at once on a node, and those that are prepared at once in the
+// LoadConcurrency limits the loads that are moved at once on a node, and the loads that are prepared at once in the
 // cluster.
 type LoadConcurrency struct {
 	// GlobalConfig is the limit of nodes without a rule of their own.
@@ -51,7 +51,7 @@ type LoadAffinity struct {
 	StorageClass string               `json:"storageClass"`
 }
 
-// BackupPVC is how the volume claim of an exposed snapshot differs from that of the source.
+// BackupPVC describes how the volume claim of an exposed snapshot differs from the claim of the source.
 type BackupPVC struct {
 	StorageClass    string            `json:"storageClass"`
 	ReadOnly        bool              `json:"readOnly"`
@@ -59,7 +59,7 @@ type BackupPVC struct {
 	Annotations     map[string]string `json:"annotations"`
 }
 
-// RestorePVC is how volumes are exposed for a restore.
+// RestorePVC describes how volumes are exposed for a restore.
 type RestorePVC struct {
 	IgnoreDelayBinding bool `json:"ignoreDelayBinding"`
 }
@@ -74,16 +74,16 @@ type PodResources struct {
 	EphemeralStorageLimit   string `json:"ephemeralStorageLimit"`
 }
 
-// CachePVC is the volume on which a mover keeps its cache.
+// CachePVC is the volume on which a mover stores its cache.
 type CachePVC struct {
 	StorageClass          string `json:"storageClass"`
 	ResidentThresholdInMB int64  `json:"residentThresholdInMB"`
 }
 
-// misplaced are the keys that belong into loadConcurrency and that users write beside it.
+// misplaced lists the keys of loadConcurrency that users write beside it.
 var misplaced = []string{"globalConfig", "perNodeConfig", "prepareQueueLength"}
 
-// Parse reads the ConfigMap. The warnings say what is ignored.
+// Parse reads the ConfigMap. The warnings name the values that are ignored.
 func Parse(cm *corev1.ConfigMap) (*Settings, []string, error) {
 	problem := func(err error) error {
 		return fmt.Errorf("ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
@@ -109,7 +109,7 @@ func Parse(cm *corev1.ConfigMap) (*Settings, []string, error) {
 	return &s, warnings, nil
 }
 
-// checkPlaces returns an error for a key that is not where it belongs, which would be reported as unknown otherwise.
+// checkPlaces returns an error for a key in the wrong place, which would otherwise be reported as unknown.
 func checkPlaces(document []byte) error {
 	encoded, err := configmap.JSON(document)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r PodResources) Requirements() (corev1.ResourceRequirements, error) {
 }
 
 // Affinity returns the selector of nodes for the volumes of a storage class: the first that names the class, or else
-// the first that names none; nil without either.
+// the first without a class, or else nil.
 func (s *Settings) Affinity(class string) *metav1.LabelSelector {
 	i := slices.IndexFunc(s.LoadAffinity, func(a LoadAffinity) bool { return class != "" && a.StorageClass == class })
 	if i < 0 {

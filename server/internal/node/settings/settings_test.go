@@ -17,7 +17,7 @@ func configMap(document string) *corev1.ConfigMap {
 	}
 }
 
-// sample is the document of the design, with what the facts add.
+// sample is a document with all keys.
 const sample = `{
 	"loadConcurrency": {
 		"globalConfig": 2,

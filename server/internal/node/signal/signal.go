@@ -1,8 +1,8 @@
-// Package signal is how a node agent tells a pod what became of its volumes: by a file in each volume, for which the
+// Package signal is how a node agent reports the result of a restore to a pod: by a file in each volume, for which the
 // init container restore-wait of the pod waits.
 //
-//	VOLUME/.velero/UID         the data is restored; UID is that of the Restore, and the file is Velero's
-//	VOLUME/.velero/UID.failed  it is not, and the text says why
+//	VOLUME/.velero/UID         the data is restored; UID is the UID of the Restore, and the file is Velero's
+//	VOLUME/.velero/UID.failed  the data is not restored; the file has the reason
 //
 // The package imports the standard library only.
 package signal
@@ -24,14 +24,15 @@ const (
 	pause     = time.Second
 )
 
-// Restored marks a volume as restored by a restore. It removes the marks of former restores, which came with the data.
+// Restored marks a volume as restored by a restore. It removes the marks of earlier restores, which are part of the
+// data.
 func Restored(volume *os.Root, restore string) error { return write(volume, restore, "") }
 
-// Failed marks a volume whose data a restore could not restore, with the reason.
+// Failed marks a volume whose data could not be restored, with the reason.
 func Failed(volume *os.Root, restore, why string) error { return write(volume, restore+suffix, why) }
 
-// write writes a mark. Pods may write to the volume meanwhile. A link of theirs does not lead out of it, and no file of
-// theirs is opened.
+// write writes a mark. A pod may write to the volume at the same time. Its links do not lead out of the volume, and
+// its files are not opened.
 func write(volume *os.Root, name, text string) error {
 	if name == suffix || name != filepath.Base(name) {
 		return fmt.Errorf("%q is not the UID of a Restore", name)
@@ -50,7 +51,7 @@ func write(volume *os.Root, name, text string) error {
 	return errors.Join(err, mark.Close())
 }
 
-// Remove removes what Restored has left in a volume, if a restore has marked it: the pod may not have been allowed to.
+// Remove removes the mark of Restored from a volume, if the restore has set one: the pod may lack the permission.
 func Remove(volume *os.Root, restore string) error {
 	if restore == "" || restore != filepath.Base(restore) {
 		return fmt.Errorf("%q is not the UID of a Restore", restore)
@@ -62,8 +63,8 @@ func Remove(volume *os.Root, restore string) error {
 }
 
 // Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an
-// error when the restore of one of them has failed, or when ctx ends. tell is called with what Wait waits for, whenever
-// that changes.
+// error when one of them could not be restored, or when ctx ends. Wait calls tell with the state for which it waits,
+// whenever that changes.
 func Wait(ctx context.Context, root, restore string, tell func(string)) error {
 	told := ""
 	for {
@@ -85,7 +86,7 @@ func Wait(ctx context.Context, root, restore string, tell func(string)) error {
 	}
 }
 
-// look returns what there is to wait for, "" if the volumes are restored.
+// look returns the state for which Wait waits, or "" if the volumes are restored.
 func look(root, restore string) (string, error) {
 	volumes, err := os.ReadDir(root)
 	if err != nil {
@@ -132,8 +133,8 @@ func lookAt(path, restore string) (bool, error) {
 	return err == nil, err
 }
 
-// Clean removes the files of restores from the volumes in root, as far as the user of the pod may. The agent removes
-// the others.
+// Clean removes the files of restores from the volumes in root, as far as the user of the pod has the permission. The
+// agent removes the others.
 func Clean(root string) error {
 	volumes, err := os.ReadDir(root)
 	if err != nil {

@@ -28,6 +28,8 @@ func Products() []Product {
 			{name: ".cleat-restic/restic", module: "server/internal/setup/release/restic",
 				pkg: "github.com/restic/restic/cmd/restic", of: "github.com/restic/restic"},
 		}},
+		{Name: "cleat-kopia", programs: []source{
+			{name: "cleat-kopia", module: "plugins/kopia", pkg: "./cmd/cleat-kopia"}}},
 		{Name: "manifest-writers", Example: true,
 			programs: []source{{name: "manifest-writers", module: "examples/manifest-writers", pkg: "."}}},
 	}

@@ -120,16 +120,11 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 			f.note("daemonset %s runs cleat's node agents, which go on", agent.Name)
 			continue
 		}
-		f.miss("daemonset %s is Velero's node agent: it stays, and serves what is in kopia's format; for repositories of "+
-			"restic and data movers that are plugins, replace it by the DaemonSet that \"cleat install --use-node-agent "+
-			"--dry-run -o yaml\" prints", agent.Name)
+		f.miss("daemonset %s is Velero's node agent, which does not move the data of volumes for cleat: replace it by the "+
+			"DaemonSet that \"cleat install --use-node-agent --dry-run -o yaml\" prints", agent.Name)
 	}
 	return nil
 }
-
-// whatOfKopia returns the remedy for data in the format of kopia.
-const whatOfKopia = "its data is in kopia's format, which cleat does not restore: back up these volumes anew, and " +
-	"until that is old enough, restore them after \"cleat takeover back\""
 
 // checkVolumeData looks for the data of volumes that Velero's node agent has moved, or moves.
 func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
@@ -138,13 +133,13 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 		return err
 	}
 	for _, r := range repositories.Items {
-		if r.Spec.RepositoryType == velerov1.RepositoryTypeRestic {
-			f.note("repository %s (restic) of namespace %s moves over as it is: cleat's node agents restore from it and back "+
-				"up into it", r.Name, r.Spec.VolumeNamespace)
-			continue
+		if engine := orKopia(r.Spec.RepositoryType); velerov1.MoverOf(engine) == "" {
+			f.miss("repository %s (%s) of namespace %s: there is no data mover for it; back up its volumes anew, and until that "+
+				"is old enough, restore them after \"cleat takeover back\"", r.Name, engine, r.Spec.VolumeNamespace)
+		} else {
+			f.note("repository %s (%s) of namespace %s moves over as it is: cleat's node agents with the data mover %s restore "+
+				"from it and back up into it", r.Name, engine, r.Spec.VolumeNamespace, velerov1.MoverOf(engine))
 		}
-		f.miss("repository %s (%s) of namespace %s: %s", r.Name, orKopia(r.Spec.RepositoryType), r.Spec.VolumeNamespace,
-			whatOfKopia)
 	}
 	switch public, err := repopassword.PublicIn(ctx, t.Client, t.Namespace, ""); {
 	case err != nil:
@@ -175,16 +170,8 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	for i := range restores.Items {
 		count("PodVolumeRestore", restores.Items[i].Status.Phase)
 	}
-	inKopia := 0
 	for i := range uploads.Items {
-		u := &uploads.Items[i]
-		count("DataUpload", u.Status.Phase)
-		if u.Status.Phase == velerov1.LoadPhaseCompleted && (u.Spec.DataMover == "" || u.Spec.DataMover == component) {
-			inKopia++
-		}
-	}
-	if inKopia > 0 {
-		f.miss("DataUploads of Velero's own data mover that backups need: %d; %s", inKopia, whatOfKopia)
+		count("DataUpload", uploads.Items[i].Status.Phase)
 	}
 	for i := range downloads.Items {
 		count("DataDownload", downloads.Items[i].Status.Phase)

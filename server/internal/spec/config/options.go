@@ -204,8 +204,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.DefaultRepoMaintainFrequency, "default-repo-maintain-frequency", o.DefaultRepoMaintainFrequency,
 		"how often to maintain backup repositories; 0 for what the repository suggests")
 	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType,
-		"engine of file system backups: restic; with kopia, which Velero's installations name and for which there is no "+
-			"data mover, they are refused")
+		"engine of the repositories for volumes of new backups: restic or kopia; the node agents need its data mover")
 	flags.IntVar(&o.MaxConcurrentK8sConnections, "max-concurrent-k8s-connections", o.MaxConcurrentK8sConnections,
 		"connections to the API server of one backup for CSI snapshots")
 	flags.BoolVar(&o.DisableInformerCache, "disable-informer-cache", o.DisableInformerCache,

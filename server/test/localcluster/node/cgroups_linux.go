@@ -15,17 +15,17 @@ import (
 // groupSuffix ends the names of the control groups of nodes, by which Sweep finds them.
 const groupSuffix = ".node"
 
-// lockedV1 is the controller whose group is locked. It is made first and removed last.
+// lockedV1 is the controller whose group is locked. It is created first and removed last.
 const lockedV1 = "blkio"
 
 var (
 	controllersV1 = []string{lockedV1, "cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"}
 	requiredV2    = []string{"cpu", "cpuset", "memory", "pids"}
-	// optionalV2 are controllers that the groups of the kubelet and runc must have if the machine has them.
+	// optionalV2 are controllers that the groups of the kubelet and runc must have if they exist on the machine.
 	optionalV2 = []string{"hugetlb", "io"}
 )
 
-// cgroups are control groups where they are mounted: one hierarchy (version 2) or one per controller (version 1).
+// cgroups are the mounted control groups: one hierarchy (version 2) or one per controller (version 1).
 type cgroups struct{ root string }
 
 func machineGroups() cgroups { return cgroups{"/sys/fs/cgroup"} }
@@ -35,7 +35,7 @@ func (c cgroups) isV2() bool {
 	return err == nil
 }
 
-// locked returns the directory of the group whose lock says that a node lives.
+// locked returns the directory of the group whose lock shows that a node is running.
 func (c cgroups) locked(name string) string {
 	if c.isV2() {
 		return filepath.Join(c.root, name)
@@ -43,8 +43,7 @@ func (c cgroups) locked(name string) string {
 	return filepath.Join(c.root, lockedV1, name)
 }
 
-// add makes the control groups below which the kubelet makes those of pods. They are this process's as long as it
-// lives.
+// add makes the control groups below which the kubelet makes those of pods. They exist as long as this process.
 func (c cgroups) add(name string) error {
 	if c.isV2() {
 		if err := c.enable(); err != nil {
@@ -69,7 +68,7 @@ func (c cgroups) add(name string) error {
 			return err
 		}
 	}
-	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new one has none, and no process could be in it
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new group has none, so that no process could be in it
 		content, err := os.ReadFile(filepath.Join(c.root, "cpuset", file))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(c.root, "cpuset", name, file), content, 0o600)
@@ -81,8 +80,8 @@ func (c cgroups) add(name string) error {
 	return nil
 }
 
-// enable makes controllers of version 2 available to control groups. The kubelet refuses a group that lacks one of
-// those that the machine has.
+// enable makes controllers of version 2 available to control groups. The kubelet refuses a group that lacks a
+// controller of the machine.
 func (c cgroups) enable() error {
 	read := func(name string) ([]string, error) {
 		text, err := os.ReadFile(filepath.Join(c.root, name))
@@ -120,7 +119,7 @@ func hold(group string) error {
 			return err
 		}
 		lock, err := lockGroup(group, 0)
-		if errors.Is(err, fs.ErrNotExist) { // a sweep has found it before it was locked
+		if errors.Is(err, fs.ErrNotExist) { // a sweep has removed it before it was locked
 			continue
 		}
 		if err != nil {
@@ -171,7 +170,7 @@ func (c cgroups) sweep() error {
 		case err == nil:
 			errs = append(errs, c.remove(name))
 			_ = syscall.Close(lock)
-		case errors.Is(err, fs.ErrNotExist): // it is being removed, or somebody was killed who did
+		case errors.Is(err, fs.ErrNotExist): // it is being removed, or the process that removed it was killed
 			errs = append(errs, c.remove(name))
 		default:
 			errs = append(errs, err)
@@ -183,7 +182,7 @@ func (c cgroups) sweep() error {
 // remove removes the groups of a node that has ended.
 func (c cgroups) remove(name string) error {
 	var left error
-	for range 100 { // the kernel may need a moment to see that a group is empty
+	for range 100 { // the kernel may need a moment to report a group as empty
 		left = nil
 		groups, err := filepath.Glob(filepath.Join(c.root, "*", name))
 		if err != nil {
@@ -206,7 +205,7 @@ func (c cgroups) remove(name string) error {
 func removeTree(group string) error {
 	var groups []string
 	err := filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // somebody else removes it, too
+		if errors.Is(err, fs.ErrNotExist) { // another process removes it, too
 			return nil
 		}
 		if err == nil && entry.IsDir() {
@@ -222,11 +221,11 @@ func removeTree(group string) error {
 	return err
 }
 
-// Sweep removes the control groups of nodes that were killed with their launcher, wherever its files were.
+// Sweep removes the control groups of nodes that were killed with their launcher, in any directory.
 func Sweep() error { return machineGroups().sweep() }
 
-// Remove removes what the kernel keeps of a node that has ended: its control groups, which are named after its
-// directory, and the loop devices of files in it.
+// Remove removes the kernel's state of a node that has ended: its control groups, which are named after its directory,
+// and the loop devices of files in it.
 func Remove(dir string) error {
 	return errors.Join(removeLoops(dir), machineGroups().remove(Config{Name: filepath.Base(dir)}.group()))
 }

@@ -7,17 +7,17 @@ import (
 	"path/filepath"
 )
 
-// Addresses of the node. The network of the node is apart, so that they are the same in all clusters.
+// Addresses of the node. They are the same in all clusters, because the network of a node is separate.
 const (
-	// Address is that of the node, and of S3 and the API server for pods.
+	// Address is the address of the node, and of S3 and the API server for pods.
 	Address = "10.99.0.1"
-	// ServiceAddress is that of the service kubernetes.
+	// ServiceAddress is the address of the service kubernetes.
 	ServiceAddress = "10.98.0.1"
 	podNetwork     = "10.88.0.0/16"
 	sandboxImage   = "localcluster.invalid/pause:1"
 )
 
-// Config is what a node needs to know.
+// Config is the configuration of a node.
 type Config struct {
 	Name       string   `json:"name"` // of the node
 	Dir        string   `json:"dir"`  // of its files
@@ -26,11 +26,11 @@ type Config struct {
 	Kubelet    string   `json:"kubelet"`  // program
 	Kubeconfig string   `json:"kubeconfig"`
 	Forwards   []Tunnel `json:"forwards"`
-	// TryOnly has Main end when everything is prepared.
+	// TryOnly makes Main end after the preparation.
 	TryOnly bool `json:"tryOnly"`
 }
 
-// Tunnel is a TCP address in the node, whose connections go to a Unix socket.
+// Tunnel is a TCP address in the node, whose connections are forwarded to a Unix socket.
 type Tunnel struct {
 	Address string `json:"address"`
 	Socket  string `json:"socket"`
@@ -44,14 +44,13 @@ func (c Config) group() string { return c.Name + groupSuffix }
 // Path is the path of the file that Write writes.
 func (c Config) Path() string { return c.in("config.json") }
 
-// Kubelets is the directory that is /var/lib/kubelet in the node. What the kubelet mounts there is only visible in the
-// node.
+// Kubelets is the directory of /var/lib/kubelet in the node. The kubelet's mounts there are visible in the node only.
 func (c Config) Kubelets() string { return c.in("kubelet") }
 
 // Containerd is the socket of containerd.
 func (c Config) Containerd() string { return c.in("containerd.sock") }
 
-// Proxy is the socket of a proxy by which the API server connects to the node.
+// Proxy is the socket of a proxy through which the API server connects to the node.
 func (c Config) Proxy() string { return c.in("proxy.sock") }
 
 // Ctr is the command line client of containerd.
@@ -91,12 +90,12 @@ func (c Config) kubeletConfig() object {
 	return object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"authentication":           object{"anonymous": object{"enabled": true}, "webhook": object{"enabled": false}},
-		"authorization":            object{"mode": "AlwaysAllow"}, // the network of the node has no strangers
+		"authorization":            object{"mode": "AlwaysAllow"}, // only trusted clients reach the network of the node
 		"containerRuntimeEndpoint": "unix://" + c.Containerd(),
 		"cgroupDriver":             "cgroupfs", "cgroupRoot": "/" +
 			c.group(), "failCgroupV1": false, "enforceNodeAllocatable": []string{},
 		"podLogsDir": c.in("pod-logs"), "volumePluginDir": c.in("kubelet-plugins"),
-		// The disk, the memory and the firewall are the machine's.
+		// The disk, the memory and the firewall belong to the machine.
 		"failSwapOn": false, "oomScoreAdj": 0, "makeIPTablesUtilChains": false, "resolvConf": "",
 		"evictionHard": object{"imagefs.available": "0%", "imagefs.inodesFree": "0%", "nodefs.available": "0%",
 			"nodefs.inodesFree": "0%"},
@@ -113,7 +112,7 @@ func (c Config) kubeletArgs() []string {
 	}
 }
 
-// networkConfig has a bridge. There is no way out but the tunnels.
+// networkConfig has a bridge. The tunnels are the only way out.
 func networkConfig() object {
 	return object{
 		"cniVersion": "0.4.0", "name": "node",
@@ -125,7 +124,7 @@ func networkConfig() object {
 	}
 }
 
-// containerdConfig has a snapshotter as the file system of the directory permits.
+// containerdConfig has a snapshotter that the file system of the directory supports.
 func (c Config) containerdConfig(snapshotter string) string {
 	return fmt.Sprintf(`version = 2
 root = %[1]q

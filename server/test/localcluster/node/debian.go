@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// Packages are those of Debian that Unpack unpacks. restic is not for nodes but for tests of the data mover; its own
-// author's releases are no Go modules that build alone.
+// Packages are the Debian packages that Unpack unpacks. restic is not for nodes but for tests of the data mover; the
+// releases of its author are not Go modules that can be built alone.
 var Packages = []string{"restic", "containerd", "runc", "containernetworking-plugins"}
 
-// Unpack unpacks each package into a directory of its name in dir, unless it is there. Nothing is installed. The caller
+// Unpack unpacks each package into a directory of its name in dir, unless it exists. Nothing is installed. The caller
 // holds a lock.
 func Unpack(ctx context.Context, dir string, progress func(name string)) error {
 	for _, name := range Packages {

@@ -32,7 +32,7 @@ func Forward(listener net.Listener, network, address string) {
 	}
 }
 
-// join passes on what each of two connections sends, and closes both at the end.
+// join copies the data of two connections to each other, and closes both at the end.
 func join(a, b net.Conn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
@@ -50,7 +50,8 @@ func join(a, b net.Conn) {
 	_ = b.Close()
 }
 
-// serveProxy is an HTTP proxy for the method CONNECT, by which the API server connects to the kubelet and to pods.
+// serveProxy is an HTTP proxy for the method CONNECT, through which the API server connects to the kubelet and to
+// pods.
 func serveProxy(listener net.Listener) error {
 	server := &http.Server{ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +81,7 @@ func serveProxy(listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// begun is a connection some of whose bytes are read already.
+// begun is a connection of which some bytes were already read.
 type begun struct {
 	net.Conn
 	buffered io.Reader

@@ -11,8 +11,8 @@ import (
 	"runtime"
 )
 
-// writeSandboxImage writes an archive with the image of the container that holds the namespaces of a pod. Its program
-// is this one, which waits when it is called so.
+// writeSandboxImage writes an archive with the image of the container that holds the namespaces of a pod. The image
+// contains this program, which then only waits.
 func writeSandboxImage(path string) error {
 	program, err := os.Executable()
 	if err != nil {

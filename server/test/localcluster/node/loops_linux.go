@@ -18,12 +18,12 @@ const (
 
 // loopStatus is a loop_info64.
 type loopStatus struct {
-	device, inode uint64 // of what is behind the loop device
+	device, inode uint64 // of the file of the loop device
 	_             [216]byte
 }
 
-// removeLoops detaches the loop devices of files below a directory, and those that the kubelet has made of such devices
-// to keep them.
+// removeLoops detaches the loop devices of files below a directory, and the devices with which the kubelet holds such
+// devices.
 func removeLoops(dir string) error {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -32,7 +32,7 @@ func removeLoops(dir string) error {
 	var errs []error
 	for _, file := range files {
 		behind, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(string(behind), dir+"/") { // or it vanishes by itself
+		if err != nil || !strings.HasPrefix(string(behind), dir+"/") { // otherwise it vanishes by itself
 			continue
 		}
 		device := loopDevice(file)

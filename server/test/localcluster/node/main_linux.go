@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Attributes makes attributes of a process those of the first process of a node.
+// Attributes adds the attributes of the first process of a node to a.
 func Attributes(a *syscall.SysProcAttr) *syscall.SysProcAttr {
 	a.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWNET |
 		syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
@@ -57,10 +57,10 @@ func Main(ctx context.Context, path string) error {
 // node is the running node.
 type node struct {
 	Config
-	programs map[int]string // that run as long as the node, by process
+	programs map[int]string // programs that run as long as the node, by process
 }
 
-// prepare does all for which a node needs the machine's permission.
+// prepare performs all steps for which a node needs the machine's permission.
 func (n *node) prepare() error {
 	if err := n.mountAll(); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (n *node) fork(name, path string, args ...string) (int, error) {
 
 func (n *node) log(name string) string { return filepath.Join(n.Logs, "node-"+name+".log") }
 
-// reap waits for the end of a process, and without one forever. A process whose parent has ended is a child of the
-// first one, which has to wait for it too. The end of a program that has to run is an error.
+// reap waits for the end of a process or, without one, forever. A process whose parent has ended becomes a child of
+// the first process, which has to wait for it, too. The end of a program that has to run is an error.
 func (n *node) reap(wanted int) error {
 	for {
 		var status syscall.WaitStatus
@@ -180,7 +180,7 @@ func (n *node) endOfLog(name string) string {
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
-// awaitContainerd waits until containerd accepts connections. If it ends before, that is an error.
+// awaitContainerd waits until containerd accepts connections. If containerd ends before, that is an error.
 func (n *node) awaitContainerd() error {
 	for {
 		conn, err := net.Dial("unix", n.Containerd())

@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// covered are the directories of the machine over which the node has its own.
+// covered are the directories of the machine over which the node mounts its own.
 var covered = []string{"/run", "/var/lib", "/var/log"}
 
-// parameters of the kernel that the kubelet would set for the whole machine. It reads here that they are set.
+// parameters are the kernel parameters that the kubelet would set for the whole machine. It reads these values
+// instead.
 var parameters = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 }
 
-// mountAll makes the mounts of the node. Those of pods propagate inside of it, and none to the machine.
+// mountAll makes the mounts of the node. Mounts of pods propagate inside of it, but not to the machine.
 func (c Config) mountAll() error {
 	steps := []struct {
 		source, target, kind string
@@ -46,7 +47,7 @@ func (c Config) mountAll() error {
 		return err
 	}
 	for _, propagation := range []uintptr{syscall.MS_PRIVATE, syscall.MS_SHARED} {
-		// inside only, not to where the directory comes from
+		// Inside only, not to the original directory.
 		if err := mount("none", "/var/lib/kubelet", "", propagation); err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@ type request struct {
 	value [24]byte
 }
 
-// addAddresses gives the loopback interface more addresses and brings it up. Pods reach them through the bridge, which
-// a CNI plugin makes.
+// addAddresses adds addresses to the loopback interface and brings it up. Pods reach them through the bridge, which a
+// CNI plugin makes.
 func addAddresses(addresses ...string) error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

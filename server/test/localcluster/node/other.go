@@ -10,7 +10,7 @@ import (
 
 var covered []string
 
-// Attributes returns the attributes as they are.
+// Attributes returns the attributes unchanged.
 func Attributes(a *syscall.SysProcAttr) *syscall.SysProcAttr { return a }
 
 // Main returns an error: there are nodes on Linux only.

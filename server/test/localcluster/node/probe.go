@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Check returns why this machine cannot run a node, in one line. It tries everything that needs the machine's
-// permission in namespaces that end with it. The packages are unpacked already.
+// Check returns the reason why this machine cannot run a node, in one line. It tries everything that needs the
+// machine's permission in temporary namespaces. The packages must be unpacked.
 func Check(ctx context.Context, packages string) (err error) {
 	if runtime.GOOS != "linux" {
 		return errors.New("it needs Linux")

@@ -1,5 +1,5 @@
-// Command disks is a volume snapshotter as vendors ship them. Its storage system is a directory: disks and snapshots
-// are files. The names of some disks say how it misbehaves.
+// Command disks is a volume snapshotter like those of vendors. Its storage system is a directory: disks and snapshots
+// are files. The names of some disks select a fault.
 package main
 
 import (
@@ -55,7 +55,7 @@ func (d *disks) CreateSnapshot(in *library.VolumeRequest) (*library.TextResponse
 	switch strings.SplitN(in.VolumeID, ".", 2)[0] {
 	case "refused":
 		return nil, errors.New("the disk is busy")
-	case "hangs": // as one does that waits for a snapshot which never gets ready
+	case "hangs": // like a snapshotter that waits for a snapshot which never gets ready
 		select {}
 	case "dies":
 		os.Exit(3)

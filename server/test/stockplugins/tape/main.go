@@ -1,5 +1,5 @@
-// Command tape is an object store that Velero tolerates: a variable of the environment says where its objects are, it
-// lists common prefixes by their bare names, and it cannot sign URLs.
+// Command tape is an object store that Velero tolerates: a variable of the environment names the directory of its
+// objects, it lists common prefixes by their bare names, and it cannot sign URLs.
 package main
 
 import (
@@ -33,7 +33,7 @@ type store struct {
 func (s *store) Init(*library.InitRequest) (*library.Empty, error) {
 	s.root = os.Getenv("TAPE_ROOT")
 	if s.root == "" {
-		s.root = filepath.Join(os.TempDir(), "tape") // without a word
+		s.root = filepath.Join(os.TempDir(), "tape") // without a warning
 	}
 	s.log.WithField("root", s.root).Info("tape store opened")
 	return &library.Empty{}, nil

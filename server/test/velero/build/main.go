@@ -1,4 +1,4 @@
-// Command build builds Velero and its object store plugin into the user's cache, unless they are there.
+// Command build builds Velero and its object store plugin into the user's cache, unless they already exist.
 package main
 
 import (

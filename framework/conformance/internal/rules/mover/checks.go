@@ -241,6 +241,34 @@ func checkParentUnknown(ctx context.Context, m *mover) error {
 	return err
 }
 
+func checkFull(ctx context.Context, m *mover) error {
+	repository, volume, err := m.readyWith(ctx, map[string]string{"a": "before"})
+	if err != nil {
+		return err
+	}
+	request := &datamoverv1.BackupRequest{Repository: repository, Key: "full-1", Volume: volume,
+		Source: &datamoverv1.Source{Requester: dmv1.PodVolume, Namespace: "conformance", Pod: "pod", Volume: "volume",
+			Claim: "claim"}}
+	if _, err := m.backup(ctx, request); err != nil {
+		return err
+	}
+	file := filepath.Join(volume.GetPath(), "a")
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.WriteFile(file, []byte("behind"), 0o600), os.Chtimes(file, info.ModTime(),
+		info.ModTime())); err != nil {
+		return err
+	}
+	request.Key, request.Full = "full-2", true
+	stored, err := m.backup(ctx, request)
+	if err != nil {
+		return err
+	}
+	return m.comesBack(ctx, repository, stored.GetSnapshotId(), map[string]string{"a": "behind"})
+}
+
 func checkAgain(ctx context.Context, m *mover) error {
 	repository, volume, err := m.readyWith(ctx, map[string]string{"a": "content"})
 	if err != nil {
@@ -372,9 +400,16 @@ func checkSettings(ctx context.Context, m *mover) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(strings.Join(result.GetWarnings(), "\n"), "ConformanceUnknown") {
-		return fmt.Errorf(`the setting "ConformanceUnknown" is taken without a word; the warnings are %q`,
-			result.GetWarnings())
+	checked, err := m.check(ctx, &datamoverv1.CheckRequest{Repository: m.repository(), Create: true,
+		Settings: map[string]string{"ConformanceUnknown": "1"}})
+	if err != nil {
+		return err
+	}
+	for call, warnings := range map[string][]string{"Backup": result.GetWarnings(), "Check": checked.GetWarnings()} {
+		if !strings.Contains(strings.Join(warnings, "\n"), "ConformanceUnknown") {
+			return fmt.Errorf(`call of %s: the setting "ConformanceUnknown" is taken without a word; the warnings are %q`,
+				call, warnings)
+		}
 	}
 	return nil
 }

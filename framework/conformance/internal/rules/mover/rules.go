@@ -53,6 +53,11 @@ func Rules() []suite.Rule {
 			Text: "A parent that does not exist is not an error.",
 		},
 		{
+			ID: "mover-full", Kinds: kinds, Check: with(checkFull),
+			Text: "A full Backup of a known source reads everything: a file that has changed without its size and time is in " +
+				"the snapshot as it is now.",
+		},
+		{
 			ID: "mover-again", Kinds: kinds, Check: with(checkAgain),
 			Text: "A Backup that is made again with the same key answers with the snapshot of the first.",
 		},
@@ -75,7 +80,8 @@ func Rules() []suite.Rule {
 		},
 		{
 			ID: "mover-settings", Kinds: kinds, Should: true, Check: with(checkSettings),
-			Text: "A setting that the mover does not know is a warning, so that typing errors are found.",
+			Text: "A setting that the mover does not know is a warning, so that typing errors are found, " +
+				"in a Backup and in a Check that creates.",
 		},
 		{
 			ID: "mover-cancelled", Kinds: kinds, Check: with(checkCancelled),

@@ -24,11 +24,11 @@ func (l *List) String() string {
 	return fmt.Sprintf("list %s in namespace %s", l.Resource.GroupResource(), l.Namespace)
 }
 
-// Page is a part of a list. Its objects stay valid until Release has been called as often as Hold; the
-// reader itself holds a page while it is consumed.
+// Page is a part of a list. Its objects stay valid until Release has been called as often as Hold; the reader itself
+// holds a page during its consumption.
 type Page struct {
 	List    *List
-	Objects [][]byte // each may lack apiVersion and kind
+	Objects [][]byte // apiVersion and kind may be missing
 
 	holders atomic.Int32
 	free    func()

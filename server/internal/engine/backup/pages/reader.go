@@ -16,16 +16,16 @@ import (
 
 const (
 	parallelLists = 3        // requests at the same time
-	aheadLists    = 12       // lists that may be read before their turn
-	aheadBytes    = 6 << 20  // bytes of pages that may wait for their turn
+	aheadLists    = 12       // lists that may be read in advance
+	aheadBytes    = 6 << 20  // bytes of pages that may wait
 	maxPage       = 16 << 20 // bytes of a page; a larger one is requested again with fewer objects
-	maxUnpaged    = 2000     // objects to begin with where a whole list is larger than any reply may be
+	maxUnpaged    = 2000     // objects in the first page if a whole list exceeds the maximum size of a reply
 	maxRestarts   = 5        // of one list whose pages have expired, without a page in between
 )
 
-// Reader reads the pages of lists ahead of their consumption, so that the API server, the actions and the
-// compression work at the same time. Reading ahead is bounded in requests, lists and bytes, except that the
-// list whose turn it is may always have one page.
+// Reader reads the pages of lists ahead of their consumption, so that the API server, the actions and the compression
+// work at the same time. Reading ahead is bounded in requests, lists and bytes, except that the current list may
+// always have one page.
 type Reader struct {
 	client   *kubeapi.Client
 	pageSize int
@@ -34,32 +34,32 @@ type Reader struct {
 
 	mu       sync.Mutex
 	changed  *sync.Cond
-	progress []*progress // one for each list that has been begun
+	progress []*progress // one for each list that has begun
 	turn     int         // index of the list that is consumed
-	requests int         // under way
+	requests int         // in progress
 	bytes    int         // read and not released
 	spare    [][]byte    // buffers for the next pages
 }
 
-// progress is how far the reading of one list is.
+// progress is the state of reading one list.
 type progress struct {
 	queue []*Page
 	done  bool
 	err   error
 }
 
-// NewReader returns a reader of lists with pages of at most pageSize objects, or with one page per list if pageSize is
-// not positive: a server that cannot page is asked for everything, whatever memory that takes. expect is called with
-// each change of the number of objects to come, from several goroutines.
+// NewReader returns a reader of lists with pages of at most pageSize objects. If pageSize is not positive, there is
+// one page per list, of any size: this is for a server that cannot page. expect is called with each change of the
+// number of expected objects, from several goroutines.
 func NewReader(client *kubeapi.Client, pageSize int, lists []List, expect func(delta int)) *Reader {
 	r := &Reader{client: client, pageSize: pageSize, lists: lists, expect: expect}
 	r.changed = sync.NewCond(&r.mu)
 	return r
 }
 
-// Each calls begun before the first page of each list, consume with every page of every list in order, and
-// failed with the error that ended a list early. It returns the first error of begun or consume, or that of
-// ctx, when all its goroutines have ended. Pages that are still held stay valid.
+// Each calls begun before the first page of each list, consume with every page of every list in order, and failed with
+// the error that ended a list early. It returns the first error of begun or consume, or the error of ctx, after all
+// its goroutines have ended. Pages that are still held stay valid.
 func (r *Reader) Each(
 	ctx context.Context, begun func(*List) error, consume func(*Page) error, failed func(*List, error),
 ) error {
@@ -100,7 +100,7 @@ func (r *Reader) Each(
 	return nil
 }
 
-// begin gives list i its turn and starts to read it and the lists that may be read ahead.
+// begin makes list i the current one, and starts to read it and the lists that may be read ahead.
 func (r *Reader) begin(ctx context.Context, i int, readers *sync.WaitGroup) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +159,8 @@ func (r *Reader) read(ctx context.Context, i int, p *progress) error {
 			limit = max(1, cmp.Or(max(0, limit), maxUnpaged)/4)
 			continue
 		case apierrors.IsResourceExpired(err) && token != "" && max(restarts, expired) < maxRestarts:
-			// The snapshot that the pages belong to has expired. Continue in a newer one if the server
-			// offers that, else from the beginning: the backup recognises objects that it has.
+			// The snapshot of the pages has expired. Continue in a newer one if the server offers that, otherwise from
+			// the beginning: the backup skips objects that it already has.
 			if token = freshToken(err); token == "" {
 				restarts++
 			}
@@ -210,7 +210,7 @@ func freshToken(err error) string {
 	return ""
 }
 
-// admit waits until the next page of list i may be requested and returns a buffer for it.
+// admit waits until the next page of list i may be requested, and returns a buffer for it.
 func (r *Reader) admit(ctx context.Context, i int, p *progress) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 )
 
-// States are the states of one object that are compared, as decoded JSON. Compare does not change them.
+// States are the states of one object to compare, as decoded JSON. Compare does not change them.
 type States struct {
 	Resource schema.GroupResource
 	Archived map[string]any // in the backup
-	Reset    map[string]any // after what a restore resets, before the user's modifiers
+	Reset    map[string]any // after the reset of every restore, before the user's modifiers
 	Wanted   map[string]any // as it would be created
 	Live     map[string]any // in the cluster
 }
@@ -28,8 +28,8 @@ type Kind int
 
 // The kinds of differences.
 const (
-	Missing Kind = iota // the cluster lacks the field
-	Extra               // the backup lacks the field
+	Missing Kind = iota // the field is not in the cluster
+	Extra               // the field is not in the backup
 	Changed
 )
 
@@ -37,11 +37,11 @@ const (
 type Difference struct {
 	Path string // e.g. spec.ports[http].nodePort
 	Kind Kind
-	// Obstacle is why an update does not change the field. It is empty for a field that an update changes.
+	// Obstacle is why an update does not change the field. It is empty if an update changes it.
 	Obstacle string
-	// Foreign means that the object belongs to another one now, so that an update does not change anything of it.
+	// Foreign means that the object belongs to another owner now, so that an update does not change it at all.
 	Foreign bool
-	// Immutable means that the API server would refuse to change the field.
+	// Immutable means that the API server refuses a change of the field.
 	Immutable bool
 }
 
@@ -50,7 +50,7 @@ type Drift struct {
 	Differences []Difference
 
 	rules  rules
-	states States // without what is never compared
+	states States // without the parts that are never compared
 }
 
 // Compare compares the object in the cluster with the backup.
@@ -59,7 +59,7 @@ func Compare(s States) *Drift {
 	for _, state := range []*map[string]any{&d.states.Archived, &d.states.Reset, &d.states.Wanted, &d.states.Live} {
 		*state = withoutInstance(*state)
 		if s.Resource == leases {
-			delete(*state, "spec") // the state of the holder
+			delete(*state, "spec") // the state of the lease holder
 		}
 	}
 	keepFinalizers(d.states.Wanted, d.states.Live)
@@ -73,11 +73,10 @@ func Compare(s States) *Drift {
 // Apply returns the object in the cluster after a change of the fields that take accepts.
 func (d *Drift) Apply(take func(Difference) bool) map[string]any { return d.walk(take) }
 
-// Live returns the object in the cluster as it is compared.
+// Live returns the object in the cluster in the compared form.
 func (d *Drift) Live() map[string]any { return d.states.Live }
 
-// walk calls take for each difference and returns the object in the cluster with the differences removed that take
-// accepts.
+// walk calls take for each difference. It returns the object in the cluster without the differences that take accepts.
 func (d *Drift) walk(take func(Difference) bool) map[string]any {
 	s := &d.states
 	if equality.Semantic.DeepEqual(s.Wanted, s.Live) {
@@ -91,8 +90,9 @@ func (d *Drift) walk(take func(Difference) bool) map[string]any {
 	return merged
 }
 
-// withoutInstance returns an object without its type and without what two instances of it never share: the metadata of
-// one instance, the status, and the names of restores. ownersOf needs metadata.managedFields; merge skips it.
+// withoutInstance returns an object without its type and without the parts that differ between any two instances: the
+// metadata of one instance, the status, and the names of restores. ownersOf needs metadata.managedFields; merge skips
+// it.
 func withoutInstance(o map[string]any) map[string]any {
 	out := maps.Clone(o)
 	for _, key := range []string{"apiVersion", "kind", "status"} {
@@ -119,7 +119,7 @@ func withoutInstance(o map[string]any) map[string]any {
 	return out
 }
 
-// keepFinalizers adds the finalizers of the object in the cluster to the wanted ones: each holds the object for a
+// keepFinalizers adds the finalizers of the object in the cluster to the wanted ones. Each prevents the deletion for a
 // controller.
 func keepFinalizers(wanted, live map[string]any) {
 	meta, _ := wanted["metadata"].(map[string]any)
@@ -138,9 +138,9 @@ func keepFinalizers(wanted, live map[string]any) {
 	meta["finalizers"] = all
 }
 
-// node is a field in its four states, nil where it is absent.
+// node is a field in its four states; a state is nil if the field is absent there.
 type node struct {
-	path    string // as it is shown
+	path    string // as in messages
 	pattern string // as in the rules: "spec.ports[].nodePort"
 
 	archived, reset, wanted, live any
@@ -163,7 +163,7 @@ func (n node) field(key string, archived, reset, wanted, live map[string]any) no
 	return below
 }
 
-// chosen reports whether somebody chose the value of one side that the other side does not have.
+// chosen reports whether the value of one side, which is missing on the other, was chosen rather than filled in.
 func (n node) chosen() bool {
 	switch {
 	case n.wanted == nil && n.reset != nil: // a modifier has removed it
@@ -186,7 +186,7 @@ type walker struct {
 // merge returns the value of the field in the cluster after the changes that take accepts.
 func (w *walker) merge(n node) any {
 	if isEmpty(n.wanted) && !isEmpty(n.archived) {
-		n.wanted = nil // what the restore removed was all of it
+		n.wanted = nil // the restore has removed everything in it
 	}
 	if isEmpty(n.reset) && !isEmpty(n.archived) {
 		n.reset = nil
@@ -237,8 +237,8 @@ func (w *walker) choose(n node, found Difference) any {
 	return n.live
 }
 
-// mergeHeld handles a field that names what the object holds or is held by. decided is false if that is the same on
-// both sides, or if the object in the cluster holds nothing.
+// mergeHeld handles a field that refers to something that the object holds, or to the holder of the object. decided is
+// false if both sides are the same, or if the object in the cluster holds nothing.
 func (w *walker) mergeHeld(n node, held holding) (value any, decided bool) {
 	if n.wanted == nil && (n.archived != nil && n.reset == nil || !n.liveBy.any()) {
 		return n.live, true
@@ -308,8 +308,8 @@ func (w *walker) mergeElements(n node, wanted, live []any) any {
 	return live
 }
 
-// mergeNamed merges two lists of objects with names. An element that only the backup has follows the one before it
-// there.
+// mergeNamed merges two lists of objects with names. An element that only the backup has follows its predecessor in
+// the backup.
 func (w *walker) mergeNamed(
 	n node, archived, reset map[string]any, wanted, live []any, wantedNames, liveNames []string,
 ) any {
@@ -347,7 +347,7 @@ func (n node) element(name string, archived, reset, wanted, live any) node {
 	}
 }
 
-// namesOf returns the names of the elements, nil unless all are objects with names and no two share one.
+// namesOf returns the names of the elements, or nil unless all are objects with distinct names.
 func namesOf(list []any) []string {
 	names := make([]string, 0, len(list))
 	seen := make(map[string]bool, len(list))
@@ -387,7 +387,7 @@ func areObjects(list []any) bool {
 	return !slices.ContainsFunc(list, func(element any) bool { _, ok := element.(map[string]any); return !ok })
 }
 
-// at returns an element of a list that has the given length, nil for another list.
+// at returns an element of a list of the given length, or nil for a list of another length.
 func at(list []any, i, length int) any {
 	if len(list) != length {
 		return nil

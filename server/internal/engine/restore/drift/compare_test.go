@@ -44,9 +44,9 @@ func TestCompare(t *testing.T) {
 	volumes := schema.GroupResource{Resource: "persistentvolumes"}
 	for name, tt := range map[string]struct {
 		resource                      schema.GroupResource
-		archived, reset, wanted, live string // reset and wanted are those before them if they are empty
+		archived, reset, wanted, live string // reset and wanted are the preceding states if empty
 		differences                   []string
-		applied                       string // after all differences without an obstacle; live if it is empty
+		applied                       string // after all differences without an obstacle; live if empty
 	}{
 		"equal":                         {archived: `{"a":1}`, live: `{"a":1}`},
 		"instance, status and restores": {archived: `{"metadata":{"uid":"1","labels":{"velero.io/restore-name":"a"}},"status":1}`, live: `{"metadata":{"uid":"2","ownerReferences":[1]},"status":2}`},
@@ -153,7 +153,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRulesNameFields checks that no row is shadowed by a mistake: what is held or fixed is a path below a top-level
+// TestRulesNameFields checks that no row is shadowed by a mistake: a held or fixed field is a path below a top-level
 // field.
 func TestRulesNameFields(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestRulesNameFields(t *testing.T) {
 	require.False(t, r.isImmutable("specification"))
 }
 
-// FuzzCompare compares any objects: an object does not differ from itself, and without differences nothing is changed.
+// FuzzCompare compares any objects: an object does not differ from itself, and without differences there is no change.
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"x","managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}}}]},"spec":{"l":[{"name":"a"}]}}`), []byte(`{"spec":{"l":[{"name":"b"},1]}}`))
 	f.Fuzz(func(t *testing.T, first, second []byte) {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// systemManagers are the field managers of Kubernetes' own components. What they write is derived from other objects.
+// systemManagers are the field managers of Kubernetes' own components. Their values are derived from other objects.
 var systemManagers = []string{
 	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "cloud-controller-manager",
 	"clusterrole-aggregation-controller",
 }
 
-// owners are the sets of fields that somebody chose, at one field: those of all managers other than Kubernetes itself
-// and those who write the status. The API server owns no fields, so what it allots has no owner.
+// owners are the sets of chosen fields below one field. They belong to all managers except Kubernetes itself and the
+// writers of the status. The API server owns no fields, so the values that it allocates have no owner.
 type owners struct {
 	everything bool // owners are not recorded, so that every field counts as chosen
 	sets       []map[string]any
@@ -61,7 +61,7 @@ func (o owners) element(element any) owners {
 	return o.below("")
 }
 
-// below returns the owners one level below. A set without members owns all that is below it.
+// below returns the owners one level below. A set without members owns all fields below it.
 func (o owners) below(key string) owners {
 	found := owners{everything: o.everything}
 	for _, set := range o.sets {

@@ -9,19 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// leases are the resource of objects that hold who does something at the moment.
+// leases is the resource of objects that record the current holder of a task.
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// holding is a field that says what an object holds, or who holds it. A restore does not change it where it is set.
+// holding is a field that identifies something that an object holds, or the holder of the object. A restore does not
+// change it if it is set.
 type holding struct {
-	why       string   // what would be taken
-	identity  []string // fields of a reference that tell what it refers to; none for a field that counts as a whole
-	foreign   bool     // the object is not that of the backup any more
-	unguarded bool     // the API server lets two objects have the same value, so that it is not set either
-	stale     bool     // the reference may be to an object that no longer exists
+	why       string   // the obstacle to a change, for messages
+	identity  []string // fields of a reference that identify its target; none for a field that counts as a whole
+	foreign   bool     // the object is not the one of the backup any more
+	unguarded bool     // the API server permits the same value in two objects, so that the field is not set either
+	stale     bool     // the target of the reference may no longer exist
 }
 
-// heldFields are the fields that say who holds what, by resource.
+// heldFields are the fields that identify a holder or something held, by resource.
 var heldFields = map[schema.GroupResource]map[string]holding{
 	{Resource: "persistentvolumes"}: {
 		"spec.claimRef": {why: "the volume belongs to the claim that it is bound to", identity: []string{"namespace", "name"},
@@ -55,7 +56,8 @@ var binding = map[string]holding{
 	"subjects": {why: "subjects do not lose their rights"},
 }
 
-// same reports whether a restore may replace the value in the cluster by that of the backup: nobody loses anything.
+// same reports whether a restore may replace the value in the cluster with the value of the backup, because no object
+// loses anything.
 func (h holding) same(wanted, live any) bool {
 	if h.identity == nil {
 		return equality.Semantic.DeepEqual(wanted, live) || h.adds(wanted, live)
@@ -65,14 +67,14 @@ func (h holding) same(wanted, live any) bool {
 	return !slices.ContainsFunc(h.identity, func(key string) bool { return reference[key] != now[key] })
 }
 
-// adds reports whether the value of the backup is a list that has all elements of that in the cluster, and more.
+// adds reports whether the value of the backup is a list that has all elements of the list in the cluster, and more.
 func (h holding) adds(wanted, live any) bool {
 	more, _ := wanted.([]any)
 	now, ok := live.([]any)
 	return ok && !h.unguarded && !slices.ContainsFunc(now, func(element any) bool { return !contains(more, element) })
 }
 
-// holder returns the value of a field as messages show it.
+// holder returns the value of a field for messages.
 func holder(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -101,22 +103,22 @@ func holder(value any) string {
 		}
 		return strings.Join(words, ", ")
 	}
-	text, _ := json.Marshal(value) // which cannot fail for decoded JSON
+	text, _ := json.Marshal(value) // cannot fail for decoded JSON
 	return string(text)
 }
 
-// fixed are fields that the API server does not let anybody change, except those below except.
+// fixed are immutable fields, except the fields below except.
 type fixed struct {
 	fields []string
 	except []string
-	always []string                       // those that cannot be changed if when returns false
+	always []string                       // immutable even if when returns false
 	when   func(live map[string]any) bool // nil for always
 }
 
 // isSealed reports whether a ConfigMap or Secret is immutable.
 func isSealed(live map[string]any) bool { return live["immutable"] == true }
 
-// fixedFields are the fields of Kubernetes' own resources that cannot be changed.
+// fixedFields are the immutable fields of Kubernetes' own resources.
 var fixedFields = map[schema.GroupResource]fixed{
 	{Resource: "configmaps"}: {fields: []string{"data", "binaryData", "immutable"}, when: isSealed},
 	{Resource: "secrets"}:    {fields: []string{"data", "immutable", "type"}, always: []string{"type"}, when: isSealed},

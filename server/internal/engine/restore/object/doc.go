@@ -1,8 +1,8 @@
-// Package object is one object of a backup as JSON, and what a restore changes in it without a cluster.
+// Package object represents one object of a backup as JSON, and the changes that a restore makes without a cluster.
 //
-// Object takes the two upper levels of an object apart and leaves everything below as the bytes of the
-// archive (object.go over fields.go). Ownership plans how the field ownership of the original object is
-// restored (ownership.go).
+// Object takes the two upper levels of an object apart and leaves everything below as the bytes of the archive
+// (object.go over fields.go). Ownership plans how the field ownership of the original object is restored
+// (ownership.go).
 //
 // The package imports the server's item only.
 package object

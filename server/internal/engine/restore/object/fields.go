@@ -11,7 +11,7 @@ import (
 // fewFields is the number of fields up to which a linear search is faster than a map.
 const fewFields = 64
 
-// Fields are the members of one JSON object in their order, with their values as they are in the text.
+// Fields are the members of one JSON object in their order, with their values as in the text.
 type Fields []field
 
 type field struct {
@@ -19,7 +19,7 @@ type field struct {
 	value []byte
 }
 
-// Get returns the value of a field, nil if there is none.
+// Get returns the value of a field, or nil if there is none.
 func (f Fields) Get(key string) []byte {
 	if i := f.index(key); i >= 0 {
 		return f[i].value
@@ -70,8 +70,8 @@ func (f Fields) write(out *bytes.Buffer, without []string) {
 	out.WriteByte('}')
 }
 
-// Split takes one level of a JSON object apart. The text must be valid JSON, as item.ParseMeta checks it; no
-// text and null have no fields. Of a key that occurs twice the last value counts.
+// Split takes one level of a JSON object apart. The text must be valid JSON, as item.ParseMeta checks it; an empty
+// text and null have no fields. If a key occurs twice, the last value counts.
 func Split(raw []byte) (Fields, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -104,8 +104,8 @@ func Split(raw []byte) (Fields, error) {
 	}
 }
 
-// add is Set for a level that is read. seen has the positions of the fields once there are many, so that reading stays
-// linear; a custom resource may have thousands.
+// add is Set during the reading of a level. seen has the positions of the fields once there are many, so that reading
+// stays linear; a custom resource may have thousands.
 func (f *Fields) add(seen map[string]int, key string, value []byte) map[string]int {
 	if len(*f) < fewFields {
 		f.Set(key, value)
@@ -174,11 +174,11 @@ func skipString(raw []byte, pos int) int {
 
 // Quote returns a text as JSON.
 func Quote(text string) []byte {
-	quoted, _ := json.Marshal(text) // which cannot fail for a string
+	quoted, _ := json.Marshal(text) // cannot fail for a string
 	return quoted
 }
 
 func quoteMap(m map[string]string) []byte {
-	out, _ := json.Marshal(m) // which cannot fail for strings
+	out, _ := json.Marshal(m) // cannot fail for strings
 	return out
 }

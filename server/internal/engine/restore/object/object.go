@@ -10,18 +10,18 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
-// Object is one object to be restored. The embedded metadata is kept in step with the JSON by the methods of
-// Object; who changes Metadata directly must see to that.
+// Object is one object to be restored. The methods of Object keep the embedded metadata consistent with the JSON. Code
+// that changes Metadata directly must do so itself.
 type Object struct {
 	item.Meta
-	// Top are the fields of the object; its "metadata" is outdated, see Metadata.
+	// Top holds the fields of the object; its "metadata" is outdated, see Metadata.
 	Top Fields
-	// Metadata are the fields of "metadata".
+	// Metadata holds the fields of "metadata".
 	Metadata Fields
 }
 
-// InstanceMetadata returns the fields of metadata that belong to one instance of an object and not to a copy of
-// it. Owners are among them because their UIDs no longer exist; controllers adopt their objects.
+// InstanceMetadata returns the fields of metadata that belong to one instance of an object and not to its copies. They
+// include owners, because their UIDs no longer exist; controllers adopt their objects.
 func InstanceMetadata() []string {
 	return []string{
 		"generateName", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
@@ -74,7 +74,7 @@ func (o *Object) GroupVersion() schema.GroupVersion {
 // ListKey returns the key of the object's type in the list of restored resources, e.g. "apps/v1/Deployment".
 func (o *Object) ListKey() string { return o.APIVersion + "/" + o.Kind }
 
-// Reset removes what must not be restored: InstanceMetadata and the status.
+// Reset removes the parts that must not be restored: InstanceMetadata and the status.
 func (o *Object) Reset() {
 	for _, key := range InstanceMetadata() {
 		o.Metadata.Remove(key)
@@ -128,7 +128,7 @@ func (o *Object) RemoveAnnotations(keys ...string) {
 	}
 }
 
-// Encode returns the object as JSON, without the fields of metadata that are named.
+// Encode returns the object as JSON, without the named fields of metadata.
 func (o *Object) Encode(without ...string) []byte {
 	var meta bytes.Buffer
 	o.Metadata.write(&meta, without)

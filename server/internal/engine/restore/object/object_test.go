@@ -28,8 +28,8 @@ func TestObjectKeepsOtherFieldsAsTheyAre(t *testing.T) {
 	require.NotContains(t, string(o.Encode()), "annotations")
 }
 
-// TestFieldsAreNotLimited: a custom resource may have thousands on one level. Of a key that occurs twice the last value
-// counts.
+// TestFieldsAreNotLimited shows that one level may have thousands of fields, as in a custom resource. If a key occurs
+// twice, the last value counts.
 func TestFieldsAreNotLimited(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

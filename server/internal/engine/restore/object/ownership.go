@@ -7,31 +7,31 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Ownership is the plan by which an object is created with the field ownership (metadata.managedFields) that it
-// had when it was backed up.
+// Ownership is the plan by which an object is created with the field ownership (metadata.managedFields) that it had
+// when it was backed up.
 //
-// An API server (1.36) treats a creation like this:
+// An API server (1.36) treats a creation as follows:
 //   - managedFields in the body of a POST are read, but the creator then takes every field that the
-//     object has. Entries of others survive for fields that the object does not have. So the body
+//     object has. Entries of other managers survive for fields that the object does not have. So the body
 //     cannot carry ownership, and it is left out.
 //   - The query parameter fieldManager names the creator; the entry is of operation Update, without
-//     subresource, and owns all fields of the body. So an object with one such owner comes back right
-//     with the creation alone.
-//   - Operation Apply comes from a PATCH of server-side apply only. One with a resourceVersion that no
-//     object has ("1") creates the object if there is none and is refused with 409 Conflict if there
+//     subresource, and owns all fields of the body. So for an object with one such owner, the creation
+//     alone restores the ownership.
+//   - Operation Apply comes from a PATCH of server-side apply only. If the PATCH has a resourceVersion that no
+//     object has ("1"), it creates the object if there is none and is refused with 409 Conflict if there
 //     is one: a creation in one request that cannot change an existing object.
-//   - A merge patch of metadata.managedFields replaces the entries as they are, times included. Entries
-//     of API versions that the server does not know vanish.
+//   - A merge patch of metadata.managedFields replaces the entries exactly, times included. Entries
+//     of API versions that the server does not support are dropped.
 //
-// So the object is created as its original owner if there was one. The server's reply contains the entries that
-// it recorded. If they exceed the original (fields that defaults or admission set, a second manager), a patch
-// restores the original entries. Labels that the restore adds belong to the creator, or to nobody after a patch.
+// So the object is created as its original owner if there was one. The server's reply contains the entries that it
+// recorded. If they exceed the original (fields that defaults or admission set, a second manager), a patch restores
+// the original entries. Labels that the restore adds belong to the creator, or have no owner after a patch.
 type Ownership struct {
 	Writer string // manager to create as
 	Apply  bool   // create by server-side apply
 
-	raw  []byte // the original entries, nil if there were none
-	sole *owner // owner of all fields, nil if there were several
+	raw  []byte // the original entries; nil if there were none
+	sole *owner // owner of all fields; nil if there were several
 }
 
 // owner is one entry of managedFields.
@@ -97,8 +97,8 @@ func (p Ownership) StatusWriter() string {
 	return writer
 }
 
-// Matches reports whether the entries that the server recorded at the creation are those of the original, so that
-// no patch is needed.
+// Matches reports whether the entries that the server recorded at the creation equal the original ones, so that no
+// patch is needed.
 func (p Ownership) Matches(recorded []byte) bool {
 	if p.raw == nil {
 		return true
@@ -132,7 +132,7 @@ func (p Ownership) Patch() []byte {
 	return append(append([]byte(`{"metadata":{"managedFields":`), p.raw...), "}}"...)
 }
 
-// onlyStatus reports whether a set of fields contains nothing but the status.
+// onlyStatus reports whether a set of fields contains only the status.
 func onlyStatus(fieldsV1 []byte) bool {
 	var set map[string]json.RawMessage
 	if json.Unmarshal(fieldsV1, &set) != nil {

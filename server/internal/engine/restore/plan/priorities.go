@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// Priorities is the order in which resources are restored: those of High in their order, then the resources that
-// are in neither list by their names, then those of Low in their order. Names may have any form that discovery
+// Priorities is the order in which resources are restored: the resources of High in their order, then the resources in
+// neither list by their names, then the resources of Low in their order. Names may have any form that discovery
 // resolves. Custom resource definitions always come first.
 type Priorities struct {
 	High []string
@@ -20,7 +20,7 @@ type Priorities struct {
 // lowSeparator separates the two lists in the text form.
 const lowSeparator = "-"
 
-// DefaultPriorities returns the order of Velero: objects that others refer to come before these, volumes before
+// DefaultPriorities returns the order of Velero: an object comes before the objects that refer to it, volumes before
 // claims before pods, pods before the controllers that would create them, controllers of whole clusters last.
 func DefaultPriorities() Priorities {
 	return Priorities{
@@ -59,8 +59,8 @@ func DefaultPriorities() Priorities {
 	}
 }
 
-// ParsePriorities parses "high1,high2,-,low1,low2". Without "-" all names are high. The empty text has no
-// priorities. White space around names is ignored.
+// ParsePriorities parses "high1,high2,-,low1,low2". Without "-" all names are high. The empty text has no priorities.
+// White space around names is ignored.
 func ParsePriorities(text string) (Priorities, error) {
 	var p Priorities
 	if strings.TrimSpace(text) == "" {
@@ -88,8 +88,8 @@ func ParsePriorities(text string) (Priorities, error) {
 	return p, nil
 }
 
-// Order returns the resources of an archive, which are sorted by name, in the order of their restore. A resource
-// that is named twice, or both high and low, counts at its first position.
+// Order returns the resources of an archive, which are sorted by name, in the order of their restore. If a resource is
+// named twice, or in both lists, its first position counts.
 func (p Priorities) Order(present []schema.GroupResource, snapshot *discovery.Snapshot) []schema.GroupResource {
 	left := make(map[schema.GroupResource]bool, len(present))
 	for _, gr := range present {

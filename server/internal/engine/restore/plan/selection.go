@@ -44,10 +44,10 @@ type Selection struct {
 	present    []string // namespaces of the backup
 	resources  filter.Names
 	status     filter.Names
-	unresolved []string // names of resources that the cluster does not serve, and globs that match nothing that it serves
+	unresolved []string // names of resources that the cluster does not serve, and globs that match none of them
 	namespaces filter.Namespaces
 	selectors  *filter.Selectors
-	policy     filter.RuleLists // rules of the resource policy; they replace the label selectors where they decide
+	policy     filter.RuleLists // rules of the resource policy; where they decide, the label selectors do not apply
 	rules      filter.Rules     // of the policy, resolved
 	warnings   []string         // about the rules
 }
@@ -100,7 +100,7 @@ func (s *Selection) Resolve(snapshot *discovery.Snapshot) (err error) {
 	return nil
 }
 
-// Warnings returns what is wrong with the rules of the resource policy in this cluster.
+// Warnings returns the problems with the rules of the resource policy in this cluster.
 func (s *Selection) Warnings() []string { return s.warnings }
 
 // isRequired reports whether the filters by type and namespace do not apply to a resource, because volumes
@@ -119,15 +119,16 @@ func (s *Selection) ExcludesResource(gr schema.GroupResource) bool {
 	return s.resources.Excluded(gr.String())
 }
 
-// Restores reports whether an object that the filters include is restored. Some never are, whatever the filters say.
+// Restores reports whether an object that the filters include is restored. Some are never restored, regardless of the
+// filters.
 func (s *Selection) Restores(e archive.Entry) bool {
 	return !IsNonRestorable(e.GroupResource) && !s.BelongsToServer(e.GroupResource, s.Target(e.Namespace))
 }
 
-// Selects reports whether an object of an included resource is restored for its own sake, labels aside.
+// Selects reports whether the filters select an object of an included resource, without regard to labels.
 //
-// Cluster-scoped objects are if includeClusterResources is true, or if it is unset and no namespace is excluded. A
-// Namespace object is one of them and must pass the namespace filter too: an excluded namespace is not created.
+// They select a cluster-scoped object if includeClusterResources is true, or if it is unset and no namespace is
+// excluded. A Namespace object must also pass the namespace filter: an excluded namespace is not created.
 func (s *Selection) Selects(e archive.Entry) bool {
 	if e.Namespace != "" {
 		return isRequired(e.GroupResource) || s.namespaces.Match(e.Namespace)
@@ -141,8 +142,8 @@ func (s *Selection) Selects(e archive.Entry) bool {
 	return s.namespaces.Everything()
 }
 
-// Allows reports whether an object may be restored because another one needs it. Cluster-scoped objects may,
-// unless includeClusterResources is false.
+// Allows reports whether an object may be restored because another one needs it. Cluster-scoped objects may, unless
+// includeClusterResources is false.
 func (s *Selection) Allows(e archive.Entry) bool {
 	if !s.IncludesResource(e.GroupResource) || !s.Restores(e) {
 		return false
@@ -161,7 +162,7 @@ func (s *Selection) SelectsByContent(gr schema.GroupResource) bool {
 	return (s.selectors.Any() || s.rules.Any()) && !isRequired(gr)
 }
 
-// MatchesContent reports whether the rule for an object selects it or, where there is no rule, a label selector.
+// MatchesContent reports whether the rule for an object selects it or, if there is no rule, a label selector.
 func (s *Selection) MatchesContent(e archive.Entry, kind string, objectLabels map[string]string) bool {
 	if selected, decided := s.rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
 		return selected
@@ -169,7 +170,7 @@ func (s *Selection) MatchesContent(e archive.Entry, kind string, objectLabels ma
 	return s.selectors.Match(objectLabels)
 }
 
-// Includes reports whether an object is restored for its own sake by all filters together.
+// Includes reports whether all filters together select an object.
 func (s *Selection) Includes(e archive.Entry, kind string, objectLabels map[string]string) bool {
 	return s.IncludesResource(e.GroupResource) && s.Selects(e) &&
 		(!s.SelectsByContent(e.GroupResource) || s.MatchesContent(e, kind, objectLabels))
@@ -180,8 +181,8 @@ func (s *Selection) Target(namespace string) string {
 	return s.spec.TargetNamespace(namespace)
 }
 
-// RestoresStatus reports whether the status of an object is restored. An annotation of the object decides, else
-// the restore for the resource; the default is no.
+// RestoresStatus reports whether the status of an object is restored. An annotation of the object decides, or else the
+// restore for the resource; the default is no.
 func (s *Selection) RestoresStatus(gr schema.GroupResource, annotations map[string]string) bool {
 	switch strings.ToLower(strings.TrimSpace(annotations[velerov1.RestoreStatusAnnotation])) {
 	case "true":

@@ -21,9 +21,9 @@ var (
 // stateLabels begins the labels of the ConfigMaps in which a server records operations, snapshots and volumes.
 const stateLabels = "cleat.dev/"
 
-// orders returns the resources of which a server carries out each object once. A restored object is new to the server,
-// so that it would delete a backup again or move data again. DataUploads are not among them: actions turn them into
-// something else.
+// orders returns the resources whose objects a server carries out once each. A restored object is new to the server,
+// so that it would delete a backup again or move data again. DataUploads are not included, because actions convert
+// them.
 func orders() []string {
 	return []string{
 		"deletebackuprequests", "downloadrequests", "serverstatusrequests",
@@ -32,9 +32,9 @@ func orders() []string {
 }
 
 // BelongsToServer reports whether objects of a resource are never restored into a namespace because a server would act
-// on them, keeps its state in them, or lives on them: orders, backups and restores in every namespace; in the namespace
-// of the server that restores, leases and all custom resources of a server, except those that the restore includes by
-// name.
+// on them, keeps its state in them, or depends on them. In every namespace these are orders, backups and restores. In
+// the namespace of the server that restores, these are also leases and all custom resources of a server, except those
+// that the restore includes by name.
 func (s *Selection) BelongsToServer(gr schema.GroupResource, namespace string) bool {
 	switch {
 	case gr == leasesResource:
@@ -48,14 +48,15 @@ func (s *Selection) BelongsToServer(gr schema.GroupResource, namespace string) b
 }
 
 // RestoredByName reports whether objects of a resource are restored into the namespace of the server that restores if
-// the restore includes the resource by name: Schedules would create backups there, and locations be written to.
+// the restore includes the resource by name: Schedules would create backups there, and the server would write to
+// locations.
 func RestoredByName(gr schema.GroupResource) bool {
 	return gr.Group == velerov1.SchemeGroupVersion.Group && !slices.Contains(orders(), gr.Resource) &&
 		!IsNonRestorable(gr) && !isRequired(gr)
 }
 
 // IsServerState reports whether an object, which is to be written into a namespace, is never restored because of its
-// kind, its name and its labels: a server that restores would take it for something that it has recorded itself.
+// kind, its name and its labels: a server that restores would mistake it for one of its own records.
 func (s *Selection) IsServerState(gr schema.GroupResource, namespace string, meta item.Meta) bool {
 	if s.BelongsToServer(gr, namespace) || gr == dataUploadsResource {
 		return true
@@ -73,7 +74,7 @@ func (s *Selection) IsServerState(gr schema.GroupResource, namespace string, met
 }
 
 // IsServerDefinition reports whether an object defines custom resources of the server. The cluster's definition may be
-// newer than that of the backup.
+// newer than the one of the backup.
 func IsServerDefinition(gr schema.GroupResource, name string) bool {
 	return gr == crdsResource && strings.HasSuffix(name, "."+velerov1.SchemeGroupVersion.Group)
 }

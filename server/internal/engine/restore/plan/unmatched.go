@@ -12,13 +12,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
-// resolve returns names of resources in the form "resource.group". It resolves what the cluster does not serve against
-// the backup, and records it as unresolved.
+// resolve returns names of resources in the form "resource.group". It resolves names that the cluster does not serve
+// against the backup, and records them as unresolved.
 func (s *Selection) resolve(names []string, snapshot *discovery.Snapshot) []string {
 	resolved, unresolved := filter.ResolveNames(names, snapshot)
 	for _, name := range unresolved {
 		if slices.Contains(NonRestorableResources(), name) {
-			continue // the server excludes them in every cluster
+			continue // the server always excludes them
 		}
 		if !slices.Contains(s.unresolved, name) {
 			s.unresolved = append(s.unresolved, name)
@@ -41,8 +41,8 @@ func (s *Selection) archived(name string) (schema.GroupResource, bool) {
 	return schema.GroupResource{}, false
 }
 
-// Unresolved returns the names of resources in the spec that the cluster does not serve, and patterns that match
-// nothing that it serves.
+// Unresolved returns the names of resources in the spec that the cluster does not serve, and patterns that match none
+// of its resources.
 func (s *Selection) Unresolved() []string { return s.unresolved }
 
 // Unmatched returns a text for each name in the spec, and in its resource policy, that matches nothing in the backup.
@@ -81,7 +81,7 @@ func (s *Selection) Unmatched() []string {
 	return append(texts, s.unmatchedHooks()...)
 }
 
-// unmatchedHooks returns a text for each namespace in a hook that nothing is restored into.
+// unmatchedHooks returns a text for each namespace in a hook that is not the target of any object.
 func (s *Selection) unmatchedHooks() []string {
 	var targets []string
 	for _, source := range s.namespaces.List() {
@@ -108,8 +108,8 @@ func (s *Selection) UnmatchedSelectors() []string {
 	return texts
 }
 
-// unmatchedResources returns a text for each name of a list, which resolved has in the form "resource.group", that is
-// not fine.
+// unmatchedResources returns a text for each name of a list that is not fine. resolved has the names in the form
+// "resource.group".
 func (s *Selection) unmatchedResources(
 	field string, names, resolved []string, fine func(resolved string) bool,
 ) []string {
@@ -127,7 +127,7 @@ func (s *Selection) unmatchedResources(
 	return texts
 }
 
-// isHeld reports whether the backup contains objects of a resource, or of one that a glob matches.
+// isHeld reports whether the backup contains objects of a resource, or of a resource that a glob matches.
 func (s *Selection) isHeld(name string) bool {
 	one, err := filter.NewNames([]string{name}, nil)
 	return err == nil && slices.ContainsFunc(s.backup.Resources(),

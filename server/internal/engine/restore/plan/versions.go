@@ -33,10 +33,10 @@ func ParseVersionPriorities(text string) (priorities VersionPriorities, problems
 	return priorities, problems
 }
 
-// ChooseVersion returns the version in which the objects of a resource are restored, and why. source is the version
-// that their cluster preferred, others are the other ones that the archive has. The order is Velero's: the first
-// version of wanted that archive and cluster have, the one that the cluster prefers, source, the highest that both
-// have.
+// ChooseVersion returns the version in which the objects of a resource are restored, and the reason. source is the
+// preferred version of their cluster, others are the other versions in the archive. The order is Velero's: the first
+// version of wanted that archive and cluster have, the cluster's preferred version, source, the highest common
+// version.
 func ChooseVersion(wanted []string, source string, others []string, cluster discovery.Resource) (version, why string) {
 	archived := append([]string{source}, others...)
 	served := append([]string{cluster.GroupVersion.Version}, cluster.Others...)

@@ -1,7 +1,7 @@
-// Package ready waits until plugins report that what they need is ready.
+// Package ready waits until plugins report that the items that they need are ready.
 //
-// Waiter asks on behalf of all items of a restore that wait: each item as often as the interval says and for as long as
-// its own limit, but each plugin about few items at a time, however many wait.
+// Waiter asks for all waiting items of a restore: for each item once in an interval and up to its own limit, but each
+// plugin about few items at a time, regardless of the number of waiting items.
 //
-// The package imports nothing of ours.
+// The package imports no other package of the project.
 package ready

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// checksAtOnce is the number of items about which one plugin is asked at the same time. Velero asks about one, so
-// plugins made for it are not prepared for many.
+// checksAtOnce is the maximum number of items about which one plugin is asked at the same time. Velero asks about one,
+// so plugins made for it are not prepared for many.
 const checksAtOnce = 4
 
 // ErrTimeout is returned by Wait if the limit has passed.
@@ -28,7 +28,7 @@ func NewWaiter(interval time.Duration) *Waiter {
 }
 
 // Wait calls check until it returns true or an error, which Wait returns. After limit it returns ErrTimeout, and when
-// ctx ends its cause. plugin names the one that check asks.
+// ctx ends its cause. plugin is the name of the plugin that check calls.
 func (w *Waiter) Wait(
 	ctx context.Context, plugin string, limit time.Duration, check func(context.Context) (bool, error),
 ) error {

@@ -27,7 +27,7 @@ func TestPluginIsAskedAboutFewItemsAtATime(t *testing.T) {
 		group.Go(func() { require.NoError(t, w.Wait(t.Context(), "slow", time.Hour, slow)) })
 	}
 	require.Eventually(t, func() bool { return asking.Load() == checksAtOnce }, 5*time.Minute, time.Millisecond)
-	// Another plugin is not held up, and neither is a limit.
+	// Another plugin is not delayed, and neither is a limit.
 	require.NoError(t, w.Wait(t.Context(), "quick", time.Hour, func(context.Context) (bool, error) { return true, nil }))
 	require.ErrorIs(t, w.Wait(t.Context(), "slow", time.Millisecond, slow), ErrTimeout)
 	close(release)
@@ -43,7 +43,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	err := NewWaiter(time.Millisecond).Wait(ctx, "p", time.Hour, func(ctx context.Context) (bool, error) {
 		if asked++; asked == 3 {
 			cancel(stopped)
-			return false, ctx.Err() // as a call that was interrupted
+			return false, ctx.Err() // like an interrupted call
 		}
 		return false, nil
 	})

@@ -1,4 +1,4 @@
-// Package volume reads what the files beside the archive of a backup say about the data of its volumes: volumeinfo, and
+// Package volume reads the files beside the archive of a backup that describe the data of its volumes: volumeinfo, and
 // for backups that Velero made before 1.13 the lists of native snapshots and pod volume backups. The formats are
 // Velero's.
 //
@@ -32,30 +32,30 @@ type PodVolume struct {
 	} `json:"status"`
 }
 
-// Volume is a volume whose data is in a backup. Names that are not known are empty.
+// Volume is a volume whose data is in a backup. Unknown names are empty.
 type Volume struct {
 	Method                  volumes.Method
 	PV                      string
 	ClaimNamespace, Claim   string
 	PodNamespace, Pod, Name string // the pod, and the name of the volume in it
-	Where                   string // for messages: what holds the data
-	// SnapshotID is that of the data mover or of the repository which has the data; "" if there is none.
+	Where                   string // for messages: the storage of the data
+	// SnapshotID is the ID of the snapshot in the data mover or repository that has the data; "" if there is none.
 	SnapshotID string
-	// Restorer is the role of the action that restores the data; "" if none does.
+	// Restorer is the role of the action that restores the data; "" if there is none.
 	Restorer framework.Role
-	// Empty says that there is nothing to restore: a data mover has found no file in the volume.
+	// Empty is set if there is nothing to restore: a data mover has found no file in the volume.
 	Empty bool
-	// Failed says that the data is not in the backup, because that failed to take it.
+	// Failed is set if the data is not in the backup, because the backup failed to store it.
 	Failed bool
-	// Moved says that a data mover has moved the data of a CSI snapshot.
+	// Moved is set if a data mover has moved the data of a CSI snapshot.
 	Moved bool
-	// OfVelero says that only Velero can read the data, which is in a repository of kopia.
+	// OfVelero is set if only Velero can read the data, because there is no data mover for its engine.
 	OfVelero bool
-	// Snapshot is the one from which a new volume can be made; nil if there is none.
+	// Snapshot is the snapshot from which a new volume can be made; nil if there is none.
 	Snapshot *volumes.Snapshot
 }
 
-// String names the volume in messages.
+// String returns the name of the volume in messages.
 func (v *Volume) String() string {
 	switch {
 	case v.Claim != "":
@@ -67,8 +67,8 @@ func (v *Volume) String() string {
 	}
 }
 
-// List returns the volumes whose data a backup has. The lists of snapshots and pod volumes count only where there is no
-// volumeinfo.
+// List returns the volumes whose data a backup has. The lists of snapshots and pod volumes are used only if there is
+// no volumeinfo.
 func List(infos []volumes.VolumeInfo, snapshots []volumes.Snapshot, podVolumes []PodVolume) []*Volume {
 	usable := map[string]*volumes.Snapshot{} // by persistent volume
 	for i := range snapshots {
@@ -137,8 +137,6 @@ func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 		v.Snapshot = taken
 	case i.BackupMethod == volumes.CSI && i.Result == volumes.Unusable:
 		v.Failed = true
-	case i.SnapshotDataMoved && i.DataMovement != nil && velerov1.IsVeleroDataMover(i.DataMovement.DataMover):
-		v.OfVelero = true
 	case i.BackupMethod == volumes.CSI:
 		v.Restorer = framework.RoleClaimRestores
 	case i.BackupMethod == volumes.PodVolume && i.Result == volumes.Unusable:
@@ -151,8 +149,7 @@ func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 	return v
 }
 
-// isReadable reports whether there is a data mover for what an uploader has stored. Old backups had restic alone, and
-// did not name it.
+// isRestic reports whether an uploader is restic. Old backups, which did not name the uploader, always used restic.
 func isReadable(uploader string) bool {
 	return velerov1.MoverOf(cmp.Or(velerov1.RepositoryType(uploader), velerov1.RepositoryTypeRestic)) != ""
 }
@@ -161,7 +158,7 @@ func fileSystemBackup(uploader, snapshot string) string {
 	return fmt.Sprintf("file system backup %s of %s", snapshot, cmp.Or(uploader, "restic"))
 }
 
-// Index finds volumes by what they belong to. The zero value has none.
+// Index finds volumes by the objects to which they belong. The zero value has none.
 type Index struct {
 	byPV, byClaim, byPod map[string][]*Volume
 }
@@ -186,7 +183,7 @@ func NewIndex(volumes []*Volume) Index {
 // OfPV returns the volumes of a persistent volume.
 func (x Index) OfPV(name string) []*Volume { return x.byPV[name] }
 
-// OfClaim returns the volumes of a claim; pv is the persistent volume that it is bound to, if that is known.
+// OfClaim returns the volumes of a claim; pv is the persistent volume to which it is bound, if that is known.
 func (x Index) OfClaim(namespace, name, pv string) []*Volume {
 	if found := x.byClaim[namespace+"/"+name]; len(found) > 0 {
 		return found

@@ -56,7 +56,7 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 		{Method: volumes.Native, PV: "pv-1", Snapshot: found[0].Snapshot,
 			Where: "snapshot snap-1 of volume snapshot location aws"},
 		{Method: volumes.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data",
-			Where: "file system backup k1 of kopia", SnapshotID: "k1", OfVelero: true},
+			Where: "file system backup k1 of kopia", SnapshotID: "k1", Restorer: framework.RolePodVolumeRestores},
 		{Method: volumes.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic",
 			SnapshotID: "r1", Restorer: framework.RolePodVolumeRestores},
 	}, found)
@@ -69,7 +69,7 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	require.Empty(t, list(t, `[]`, `[]`, `null`))
 }
 
-// TestPodVolumesSayWhatBecameOfThem has what a backup may say of a volume of a pod.
+// TestPodVolumesSayWhatBecameOfThem has all that a backup may record about a volume of a pod.
 func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -81,7 +81,9 @@ func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
 		"stored": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`,
 			restorer: framework.RolePodVolumeRestores},
 		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, restorer: framework.RolePodVolumeRestores},
-		"kopia":   {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`, ofVelero: true},
+		"kopia": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`,
+			restorer: framework.RolePodVolumeRestores},
+		"of an engine without data mover": {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"tape"}`, ofVelero: true},
 		"empty": {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, restorer: framework.RolePodVolumeRestores,
 			empty: true},
 		"failed": {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},

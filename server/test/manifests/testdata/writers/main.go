@@ -1,4 +1,4 @@
-// Command writers is a plugin with manifest writers of which most break a rule.
+// Command writers is a plugin with manifest writers, most of which break a rule.
 package main
 
 import (
@@ -60,7 +60,7 @@ func names(artifact string) write {
 	}
 }
 
-// fails fails when it has written its file.
+// fails fails after it has written its file.
 func fails(input *manifestwriter.WriteInput) error {
 	if err := names("fails.txt")(input); err != nil {
 		return err
@@ -68,7 +68,7 @@ func fails(input *manifestwriter.WriteInput) error {
 	return errors.New("the inventory is closed")
 }
 
-// hangs takes the first item and nothing more.
+// hangs reads only the first item.
 func hangs(input *manifestwriter.WriteInput) error {
 	for range input.Items {
 		time.Sleep(time.Hour)
@@ -76,7 +76,7 @@ func hangs(input *manifestwriter.WriteInput) error {
 	return nil
 }
 
-// endless writes for ever.
+// endless writes without end.
 func endless(input *manifestwriter.WriteInput) error {
 	file, err := input.Artifacts.Create("endless")
 	for piece := make([]byte, 1<<20); err == nil; {
@@ -95,7 +95,7 @@ func nothing(input *manifestwriter.WriteInput) error {
 	return nil
 }
 
-// late goes on to write when it has ended.
+// late continues to write after its end.
 func late(input *manifestwriter.WriteInput) error {
 	file, err := input.Artifacts.Create("late.txt")
 	if err != nil {
@@ -112,5 +112,5 @@ func late(input *manifestwriter.WriteInput) error {
 	return nil
 }
 
-// returns ends before it has seen the items.
+// returns ends before it has read the items.
 func returns(*manifestwriter.WriteInput) error { return nil }

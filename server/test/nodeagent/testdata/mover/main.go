@@ -1,7 +1,7 @@
-// Command mover is a data mover for tests. It keeps each snapshot as a copy of the directory, in the location of a file
-// store.
+// Command mover is a data mover for tests. It stores each snapshot as a copy of the directory, in the location of a
+// file store.
 //
-// A file "hold" in a volume makes its backup wait until the file is removed, and one in a snapshot its restores.
+// A file "hold" in a volume delays its backup until the file is removed, and a file "hold" in a snapshot its restores.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command probe is a plugin that tries what a program without rights must not be able to do, writes down how far it
-// came, and then exits with an error or serves. What it tries stands at the end of its file, after a line "probe:".
+// Command probe is a plugin that tries actions which a program without rights must not be able to do, writes the
+// results down, and then exits with an error or serves. The attempts are at the end of its file, after a line
+// "probe:".
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 	backupitemaction "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 )
 
-// ending is what stands at the end of the file.
+// ending is the end of the file.
 type ending struct {
 	Marker string // file to create
 	Read   string // file to read

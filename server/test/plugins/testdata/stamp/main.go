@@ -1,5 +1,5 @@
-// Command stamp is a plugin that puts its version on the ConfigMaps that it sees. Which version that is stands at the
-// end of its file, so a copy with another ending is another version.
+// Command stamp is a plugin that adds its version to the ConfigMaps that it gets. The version is at the end of its
+// file, so a copy with another ending is another version.
 package main
 
 import (
@@ -20,11 +20,11 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// ending is what stands at the end of the file, after a line "stamp:".
+// ending is the end of the file, after a line "stamp:".
 type ending struct {
 	Version string
-	// Dir is where the plugin notes which operations it sees, and where a file "go" lets those go on that wait at the
-	// ConfigMap "item-a".
+	// Dir is the directory in which the plugin records the operations. A file "go" in it releases the operations that
+	// wait at the ConfigMap "item-a".
 	Dir string
 }
 
@@ -57,7 +57,7 @@ func readEnding() (e ending, err error) {
 	return e, json.Unmarshal(file[at+len("\nstamp:"):], &e)
 }
 
-// stamp labels the item, after it has noted the operation and waited if it has to.
+// stamp labels the item, after it has recorded the operation and waited if necessary.
 func (e ending) stamp(ctx context.Context, item *unstructured.Unstructured, label, operation string) error {
 	if item.GetName() == "item-a" {
 		if err := os.WriteFile(filepath.Join(e.Dir, operation+"-"+e.Version), nil, 0o600); err != nil {

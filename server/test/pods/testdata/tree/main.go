@@ -1,5 +1,5 @@
-// Command tree is the program of test pods. It writes files of all sorts into a directory, changes some, and says what
-// is in it:
+// Command tree is the program of test pods. It writes files of all kinds into a directory, changes some, and prints
+// the contents:
 //
 //	tree run                  waits until it is ended
 //	tree write DIR            writes the files; more than 100 of them
@@ -7,7 +7,7 @@
 //	tree wait NAME DIR...     waits until there is a file NAME in DIR/.velero of each, as the init container of a restored pod does
 //	tree fill FILE            writes to all of a block device
 //	tree sum FILE             prints the SHA-256 of the content of a file or a device
-//	tree list DIR             prints a line of JSON per file, with all that a backup has to keep
+//	tree list DIR             prints a line of JSON per file, with everything that a backup has to preserve
 package main
 
 import (
@@ -147,13 +147,13 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// entry is what a backup has to keep of a file.
+// entry holds the properties of a file that a backup has to preserve.
 type entry struct {
 	Path, Mode, Target, SHA256 string
 	UID, GID                   uint32
 	Size                       int64
 	Modified                   time.Time
-	Same                       string // the first path with the same inode, of more than one
+	Same                       string // the first path with the same inode, if there are several
 }
 
 func list(dir string) error {
@@ -165,7 +165,7 @@ func list(dir string) error {
 		}
 		relative, err := filepath.Rel(dir, path)
 		if err != nil || relative == "." || relative == ".velero" || strings.HasPrefix(relative, ".velero/") {
-			// which only a restore has
+			// Only a restore has this directory.
 			return err
 		}
 		info, err := d.Info()

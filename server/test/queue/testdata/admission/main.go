@@ -1,5 +1,5 @@
-// Command admission is an admission policy that keeps the rules, or breaks one of them. Which one stands at the end of
-// its file, so a copy with another ending is another version.
+// Command admission is an admission policy that follows the rules, or breaks one of them. The end of its file selects
+// the behavior, so a copy with another ending is another version.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// ending is what stands at the end of the file, after a line "admission:".
+// ending is the end of the file, after a line "admission:".
 type ending struct {
 	Do     string
-	Mended string // a file; as long as there is one, the rules are kept
+	Mended string // a file; while it exists, the rules are followed
 }
 
 func main() {

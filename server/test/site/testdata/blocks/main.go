@@ -1,5 +1,5 @@
-// Command blocks is a plugin that relates items to each other, and notes in $BLOCKS_DIR/BACKUP when the work on each of
-// them begins and ends. What it does with an item is in annotations, "blocks/relates", "blocks/fails" and
+// Command blocks is a plugin that relates items to each other, and records in $BLOCKS_DIR/BACKUP when the work on each
+// of them begins and ends. Its behavior for an item is in annotations, "blocks/relates", "blocks/fails" and
 // "blocks/meets".
 package main
 
@@ -59,7 +59,7 @@ type notes struct{ biav2.ExecuteOnly }
 
 func (notes) AppliesTo(context.Context) (framework.ResourceSelector, error) { return selector(), nil }
 
-// Execute notes an item. It lasts until all items whose "blocks/meets" is the same list of names are worked on.
+// Execute records an item. It lasts until all items whose "blocks/meets" is the same list of names are in progress.
 func (notes) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
 	file := filepath.Join(os.Getenv("BLOCKS_DIR"), input.Backup.Name)
 	if err := note(file, "begun", input.Item.GetName()); err != nil {
@@ -73,7 +73,7 @@ func (notes) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.Exe
 	return biav2.NewExecuteOutput(input.Item), note(file, "ended", input.Item.GetName())
 }
 
-// note appends a line. One write with O_APPEND is never mixed with others.
+// note appends a line. One write with O_APPEND is never mixed with other writes.
 func note(name, what, item string) error {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command witness is a plugin that notes which process handles which item of which backup, restore or deletion, in the
-// file that $WITNESS_FILE names, and that takes its time: $WITNESS_PAUSE, and then for as long as the file
-// $WITNESS_HOLD exists. The run of a deletion is "deletion/BACKUP".
+// Command witness is a plugin that records which process handles which item of which backup, restore or deletion, in
+// the file that $WITNESS_FILE names. It then waits for $WITNESS_PAUSE, and as long as the file $WITNESS_HOLD exists.
+// The run of a deletion is "deletion/BACKUP".
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	)
 }
 
-// note appends a line and takes its time. One write with O_APPEND is never mixed with those of other processes.
+// note appends a line and waits. One write with O_APPEND is never mixed with the writes of other processes.
 func note(ctx context.Context, run, item string) error {
 	file, err := os.OpenFile(os.Getenv("WITNESS_FILE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

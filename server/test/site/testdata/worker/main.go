@@ -1,7 +1,7 @@
-// Command worker is a plugin whose operations live in the directory that $WORK_DIR names, as those of a vendor's
-// controller live in custom resources: any process of the plugin knows them, and they go on by themselves. What an
-// operation does is in annotations of its item, "work/length", which is "held" or a duration, "work/logs" and
-// "work/as". Each start, cancellation and end is noted.
+// Command worker is a plugin whose operations are in the directory that $WORK_DIR names, like those of a vendor's
+// controller in custom resources: every process of the plugin finds them, and they continue by themselves. The
+// behavior of an operation is in annotations of its item, "work/length", which is "held" or a duration, "work/logs"
+// and "work/as". Each start, cancellation and end is recorded.
 package main
 
 import (

@@ -29,11 +29,11 @@ type operation struct {
 	As      string
 	Started time.Time
 	Length  time.Duration
-	Held    bool // it goes on until the file "finish" is there
+	Held    bool // it lasts until the file "finish" exists
 	Logs    bool // each call about it logs a line, and prints another one
 }
 
-// log logs what a call about the operation does.
+// log logs a call about the operation.
 func (o *operation) log(ctx context.Context, what string) {
 	if o.Logs {
 		framework.Log(ctx).Info("worker: "+what, "item", o.Item)
@@ -41,7 +41,7 @@ func (o *operation) log(ctx context.Context, what string) {
 	}
 }
 
-// lasts reports whether the operation goes on.
+// lasts reports whether the operation is in progress.
 func (o *operation) lasts() bool {
 	if o.Held {
 		return !exists("finish")
@@ -51,7 +51,7 @@ func (o *operation) lasts() bool {
 
 func dir() string { return os.Getenv("WORK_DIR") }
 
-// note appends a line. One write with O_APPEND is never mixed with those of other processes.
+// note appends a line. One write with O_APPEND is never mixed with the writes of other processes.
 func note(what string, args ...any) error {
 	file, err := os.OpenFile(filepath.Join(dir(), "notes"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -62,7 +62,7 @@ func note(what string, args ...any) error {
 	return err
 }
 
-// once creates a file and reports whether it is new. Of several processes, one succeeds.
+// once creates a file and reports whether it is new. If several processes call it, one succeeds.
 func once(name string, content []byte) (bool, error) {
 	target := filepath.Join(dir(), name)
 	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
@@ -85,8 +85,9 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// point is a place at which a test may stop the process. The file "hold" has the name of a round and a number: the
-// process that is the one of that number at any place in that round notes so in "held/ROUND", and goes no further.
+// point is a point at which a test may stop the process. The file "hold" has the name of a round and a number: the
+// process that reaches a point as the one of that number in that round records that in "held/ROUND", and does not
+// continue.
 func point(place string) error {
 	wanted, err := os.ReadFile(filepath.Join(dir(), "hold"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +123,7 @@ func hang(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// await returns when a file is there, or ctx ends.
+// await returns when a file exists, or ctx ends.
 func await(ctx context.Context, file string) error {
 	for !exists(file) {
 		select {

@@ -1,4 +1,4 @@
-// Command policy is a plugin of all kinds that decide or describe. What it does in a call is chosen by its config.
+// Command policy is a plugin of all kinds that decide or describe. Its config selects the behavior in a call.
 package main
 
 import (
@@ -53,7 +53,7 @@ func newPolicy(setup *framework.Setup) policy {
 	return policy{log: setup.Logger(), config: framework.Config[config](setup)}
 }
 
-// do does what the config says, and returns what is left to do.
+// do performs the configured behavior, and returns the rest of the instruction.
 func (p policy) do() (string, error) {
 	switch p.config.Do {
 	case "hang":
@@ -67,7 +67,7 @@ func (p policy) do() (string, error) {
 	return p.config.Do, nil
 }
 
-// Decide admits the last in the queue.
+// Decide admits the last backup in the queue.
 func (p policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) (*queueadmission.DecideOutput, error) {
 	what, err := p.do()
 	if err != nil {
@@ -85,7 +85,7 @@ func (p policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) 
 	return decision, nil
 }
 
-// Admit lets no load begin.
+// Admit admits no load.
 func (p policy) Admit(_ context.Context, _ *loadsoothing.AdmitInput) (*loadsoothing.AdmitOutput, error) {
 	what, err := p.do()
 	if err != nil {
@@ -145,7 +145,7 @@ func (p policy) Write(_ context.Context, input *manifestwriter.WriteInput) error
 	return err
 }
 
-// dieInTheMiddle ends the process when it has written a part of its file.
+// dieInTheMiddle ends the process in the middle of writing its file.
 func dieInTheMiddle(input *manifestwriter.WriteInput) error {
 	file, err := input.Artifacts.Create("part.txt")
 	if err != nil {

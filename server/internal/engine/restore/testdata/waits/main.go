@@ -1,10 +1,10 @@
-// Command waits is a plugin with actions that want other items restored first. What the action of version 2 does about
-// an item is chosen by the item's annotations:
+// Command waits is a plugin with actions that need other items to be restored first. The item's annotations select the
+// behavior of the action of version 2:
 //
 //	needs     names of the additional items, separated by commas: config maps of the same namespace
 //	timeout   additionalItemsReadyTimeout
 //
-// and what it answers when it is asked whether these are ready, by the name of the restore or its beginning:
+// The name of the restore, or its beginning, selects the reply to the question whether these are ready:
 //
 //	at-once-  yes
 //	error     an error
@@ -69,7 +69,7 @@ func (needs) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.Execu
 type waits struct {
 	riav2.ExecuteOnly
 	mu    sync.Mutex
-	asked map[string]map[string]bool // by restore: the first items that it was asked about
+	asked map[string]map[string]bool // by restore: the first items of the questions
 }
 
 func (*waits) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -111,7 +111,7 @@ func (w *waits) AreAdditionalItemsReady(
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: err == nil || strings.HasPrefix(restore, "at-once-")}, nil
 }
 
-// note writes down that the action was asked.
+// note records a question to the action.
 func note(restore string, names []string) error {
 	file, err := os.OpenFile(filepath.Join(os.Getenv("CLEAT_TEST_DIR"), "asked-"+restore),
 		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

@@ -57,16 +57,16 @@ func TestInfosOfCSISnapshotsAreSettledByTheirOperations(t *testing.T) {
 		}
 	}
 	operations := []operation.Operation{op("vs-a", "op-a", operation.Completed), op("vs-b", "op-b", operation.Failed)}
-	require.Equal(t, 1, CompletedCSI(operations, pluginhost.IsRoleOfVelero))
-	require.True(t, TakesCSI(operations, pluginhost.IsRoleOfVelero))
-	require.False(t, TakesCSI([]operation.Operation{{Action: "example.io/other"}}, pluginhost.IsRoleOfVelero))
+	hub := &Hub{Roles: pluginhost.IsRoleOfVelero}
+	require.Equal(t, 1, hub.CompletedCSI(operations))
+	require.True(t, hub.TakesCSI(operations))
+	require.False(t, hub.TakesCSI([]operation.Operation{{Action: "example.io/other"}}))
 	_, found := infos.Files(operations, pluginhost.IsRoleOfVelero)
 	var stored []VolumeInfo
 	for _, info := range found {
 		stored = append(stored, *info)
 	}
-	require.True(t, Settle(stored, operations, pluginhost.IsRoleOfVelero))
-	require.False(t, Settle(stored, nil, pluginhost.IsRoleOfVelero))
+	settleSnapshots(stored, operations, pluginhost.IsRoleOfVelero)
 	yes, no := true, false
 	ended := &metav1.Time{Time: time.Unix(1767319500, 0)}
 	require.Equal(t, []VolumeInfo{

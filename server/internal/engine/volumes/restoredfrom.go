@@ -1,4 +1,4 @@
-package restores
+package volumes
 
 import (
 	"cmp"
@@ -18,47 +18,45 @@ import (
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
-	"github.com/cleat-dev/cleat/server/internal/engine/restore"
-	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 // csiSnapshot is the kind of the snapshots of CSI drivers.
 var csiSnapshot = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"}
 
-// volumeInfo returns the content of the file volumeinfo: of what the volumes of the restore were made, sorted. It is
-// never nil. What cannot be found out becomes a warning of the result.
-func (w *work) volumeInfo(result *restore.Result) []volumes.RestoreVolumeInfo {
-	v := volumeInfos{ctx: w.run.Final, reader: w.Live, signed: func(load client.Object) (bool, error) {
-		return w.Keys.Signed(w.run.Final, operation.OfRestore, w.object.UID, load)
-	}, all: append([]volumes.RestoreVolumeInfo{}, result.FromSnapshots...)}
-	labels := client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(w.object.Name)}
+// RestoredFrom returns of what the volumes of a restore were made, sorted, as the content of the file volumeinfo. It is
+// never nil. claims are those of the restore in its resource list, and infos those of the volumes that are known. What
+// cannot be found out is in the error.
+func (h *Hub) RestoredFrom(
+	ctx context.Context, restore *velerov1.Restore, claims []string, infos []RestoreVolumeInfo,
+) ([]RestoreVolumeInfo, error) {
+	v := restoredInfos{ctx: ctx, reader: h.Live, signed: func(load client.Object) (bool, error) {
+		return h.Keys.Signed(ctx, operation.OfRestore, restore.UID, load)
+	}, all: append([]RestoreVolumeInfo{}, infos...)}
+	labels := client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(restore.Name)}
 	err := errors.Join(
-		v.readClaims(result.ResourceList["v1/PersistentVolumeClaim"], labels),
-		v.addDownloads(w.Namespace, labels),
-		v.addPodVolumes(w.Namespace, labels),
+		v.readClaims(claims, labels),
+		v.addDownloads(h.Namespace, labels),
+		v.addPodVolumes(h.Namespace, labels),
 	)
-	if err != nil {
-		result.Results.Warnings.AddVelero("not known of what all volumes were made: " + err.Error())
-	}
-	slices.SortFunc(v.all, func(a, b volumes.RestoreVolumeInfo) int {
+	slices.SortFunc(v.all, func(a, b RestoreVolumeInfo) int {
 		return cmp.Or(cmp.Compare(a.PVCNamespace, b.PVCNamespace), cmp.Compare(a.PVCName, b.PVCName),
 			cmp.Compare(a.PVName, b.PVName))
 	})
-	return v.all
+	return v.all, err
 }
 
-// volumeInfos collects of what volumes were made.
-type volumeInfos struct {
+// restoredInfos collects of what volumes were made.
+type restoredInfos struct {
 	ctx    context.Context
 	reader client.Reader
 	signed func(load client.Object) (bool, error) // whether the restore has created a load
-	all    []volumes.RestoreVolumeInfo
+	all    []RestoreVolumeInfo
 	bound  map[string]string // persistent volumes by "namespace/claim"
 }
 
 // readClaims reads the claims that the restore has created, and adds those that are made of CSI snapshots. restored is
 // their part of the resource list.
-func (v *volumeInfos) readClaims(restored []string, labels client.MatchingLabels) error {
+func (v *restoredInfos) readClaims(restored []string, labels client.MatchingLabels) error {
 	v.bound = map[string]string{}
 	var namespaces []string
 	for _, entry := range restored {
@@ -83,7 +81,7 @@ func (v *volumeInfos) readClaims(restored []string, labels client.MatchingLabels
 }
 
 // addSnapshot adds a claim if it is made of a CSI snapshot.
-func (v *volumeInfos) addSnapshot(claim *corev1.PersistentVolumeClaim) error {
+func (v *restoredInfos) addSnapshot(claim *corev1.PersistentVolumeClaim) error {
 	source := claim.Spec.DataSource
 	if source == nil || source.Kind != csiSnapshot.Kind || source.APIGroup == nil ||
 		*source.APIGroup != csiSnapshot.Group {
@@ -96,9 +94,9 @@ func (v *volumeInfos) addSnapshot(claim *corev1.PersistentVolumeClaim) error {
 	}
 	content, _, _ := unstructured.NestedString(taken.Object, "spec", "source", "volumeSnapshotContentName")
 	annotations := taken.GetAnnotations()
-	v.all = append(v.all, volumes.RestoreVolumeInfo{
-		PVCNamespace: claim.Namespace, PVCName: claim.Name, PVName: claim.Spec.VolumeName, RestoreMethod: volumes.CSI,
-		CSI: &volumes.CSIInfo{
+	v.all = append(v.all, RestoreVolumeInfo{
+		PVCNamespace: claim.Namespace, PVCName: claim.Name, PVName: claim.Spec.VolumeName, RestoreMethod: CSI,
+		CSI: &CSIInfo{
 			SnapshotHandle: annotations[velerov1.VolumeSnapshotHandleAnnotation],
 			Driver:         annotations[velerov1.DriverNameAnnotation], VSCName: content,
 			Size: restoreSize(taken),
@@ -118,7 +116,7 @@ func restoreSize(taken *unstructured.Unstructured) int64 {
 }
 
 // addDownloads adds the volumes whose data is moved back.
-func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabels) error {
+func (v *restoredInfos) addDownloads(namespace string, labels client.MatchingLabels) error {
 	var list v2alpha1.DataDownloadList
 	if err := v.reader.List(v.ctx, &list, client.InNamespace(namespace), labels); err != nil {
 		return fmt.Errorf("list the DataDownloads: %w", err)
@@ -132,10 +130,10 @@ func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabel
 			continue
 		}
 		to := d.Spec.TargetVolume
-		v.all = append(v.all, volumes.RestoreVolumeInfo{
+		v.all = append(v.all, RestoreVolumeInfo{
 			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]),
-			RestoreMethod: volumes.CSI, SnapshotDataMoved: true,
-			DataMovement: &volumes.MovementInfo{
+			RestoreMethod: CSI, SnapshotDataMoved: true,
+			DataMovement: &MovementInfo{
 				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: string(velerov1.EngineOf(d.Spec.DataMover)),
 				SnapshotHandle: d.Spec.SnapshotID,
 				OperationID:    d.Labels[velerov1.AsyncOperationIDLabel], Size: d.Spec.SnapshotSize,
@@ -147,7 +145,7 @@ func (v *volumeInfos) addDownloads(namespace string, labels client.MatchingLabel
 
 // addPodVolumes adds the claims of pods whose data is restored from file system backups. Velero leaves out volumes
 // without a claim, too.
-func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabels) error {
+func (v *restoredInfos) addPodVolumes(namespace string, labels client.MatchingLabels) error {
 	var list velerov1.PodVolumeRestoreList
 	if err := v.reader.List(v.ctx, &list, client.InNamespace(namespace), labels); err != nil {
 		return fmt.Errorf("list the PodVolumeRestores: %w", err)
@@ -170,10 +168,10 @@ func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabe
 			if of.Name != s.Volume || claim == "" {
 				continue
 			}
-			v.all = append(v.all, volumes.RestoreVolumeInfo{
+			v.all = append(v.all, RestoreVolumeInfo{
 				PVCNamespace: s.Pod.Namespace, PVCName: claim, PVName: v.bound[s.Pod.Namespace+"/"+claim],
-				RestoreMethod: volumes.PodVolumeRestore,
-				PodVolume: &volumes.PodInfo{
+				RestoreMethod: PodVolumeRestore,
+				PodVolume: &PodInfo{
 					SnapshotHandle: s.SnapshotID, UploaderType: string(s.UploaderType), VolumeName: s.Volume, PodName: s.Pod.Name,
 					PodNamespace: s.Pod.Namespace,
 				},

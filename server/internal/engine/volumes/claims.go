@@ -1,4 +1,4 @@
-package restores
+package volumes
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
@@ -20,106 +21,112 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
-	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // provisionedByAnnotation of a volume names the provisioner that has made it.
 const provisionedByAnnotation = "pv.kubernetes.io/provisioned-by"
 
-// settleVolumes waits until the claims are bound whose volumes are made of CSI snapshots, and gives each volume that
-// was made for a claim with data what the one in the backup had (settle). It deletes the restored snapshots from the
-// cluster, because their claims do not need them any more; the storage system keeps its own. A claim that waits for a
-// pod is not waited for, and keeps its snapshot. settleVolumes can be repeated until it reports that it has ended, with
-// the errors.
-func (r *Finalizer) settleVolumes(
-	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
-) (ended bool, failed results.Result, err error) {
-	final := r.waits.of(restore.UID, log, r.Now())
-	if final.settled {
-		return true, final.failed, nil
-	}
-	var awaited []types.NamespacedName // claims
-	defer func() {
-		if err == nil {
-			final.forClaims(awaited)
-		}
-	}()
+// RestoreEnd is a restore whose run has ended.
+type RestoreEnd struct {
+	Restore *velerov1.Restore
+	// Open opens the bucket with the backup. It returns nil if that cannot be found any more.
+	Open func(context.Context) (*store.Store, error)
+	// Patience is how long claims that are not bound are waited for. Overdue says that it is over.
+	Patience time.Duration
+	Overdue  bool
+}
+
+// RestoredState is how far the volumes of a restore are.
+type RestoredState struct {
+	Awaited []types.NamespacedName // claims
+	Failed  results.Result
+	Ended   bool
+}
+
+// SettleRestored looks whether the claims are bound whose volumes are made of CSI snapshots, and gives each volume that
+// was made for a claim with data what the one in the backup had (settleClaim). It deletes the restored snapshots from
+// the cluster, because their claims do not need them any more; the storage system keeps its own. A claim that waits for
+// a pod is not waited for, and keeps its snapshot. SettleRestored is to be repeated until it reports that it has ended.
+func (h *Hub) SettleRestored(ctx context.Context, of RestoreEnd, log hclog.Logger) (state RestoredState, err error) {
 	var left []types.NamespacedName // snapshots
-	if r.VolumeSnapshots != nil {
-		if left, err = r.VolumeSnapshots.Restored(ctx, restore.UID); err != nil {
-			return false, failed, err
+	if h.CSI != nil {
+		if left, err = h.CSI.Restored(ctx, of.Restore.UID); err != nil {
+			return state, err
 		}
 	}
-	var former map[types.NamespacedName]*volumes.PVInfo
-	if moved, err := r.hasMovedData(ctx, restore); err != nil {
-		return false, failed, err
+	var former map[types.NamespacedName]*PVInfo
+	if moved, err := h.hasMovedData(ctx, of.Restore); err != nil {
+		return state, err
 	} else if moved || len(left) > 0 {
-		if former, err = r.formerVolumes(ctx, restore, log); err != nil {
-			return false, failed, err
+		if former, err = formerVolumes(ctx, of); err != nil {
+			return state, err
 		}
 	}
-	claims, err := r.restoredClaims(ctx, restore, former, left)
+	claims, err := h.restoredClaims(ctx, of.Restore, former, left)
 	if err != nil {
-		return false, failed, err
+		return state, err
 	}
-	states := make([]binding, len(claims))
+	made := map[types.NamespacedName][]restoredClaim{} // by their snapshots
 	for i := range claims {
-		states[i], err = r.settle(ctx, &claims[i], former[client.ObjectKeyFromObject(&claims[i])])
+		claim := restoredClaim{PersistentVolumeClaim: &claims[i]}
+		claim.binding, err = h.settleClaim(ctx, claim.PersistentVolumeClaim, former[client.ObjectKeyFromObject(claim)])
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // which another attempt does not change
-			failed.Add(claims[i].Namespace, err.Error())
+			state.Failed.Add(claim.Namespace, err.Error())
 		case err != nil:
-			return false, failed, err
+			return state, err
 		}
+		vs := snapshotOf(claim.PersistentVolumeClaim)
+		made[vs] = append(made[vs], claim)
 	}
-	overdue := r.Now().Sub(final.since) > r.ResourceTimeout || velerov1.CancelRequested(restore)
-	ended = true
-	made := map[types.NamespacedName][]int{} // claims by their snapshots
-	for i := range claims {
-		made[snapshotOf(&claims[i])] = append(made[snapshotOf(&claims[i])], i)
-	}
+	state.Ended = true
 	for _, vs := range left {
-		waiting, kept := false, false
-		for _, i := range made[vs] {
-			claim := &claims[i]
-			switch {
-			case states[i] == waitsForPod:
-				kept = true
-				log.Info("the claim gets its volume when a pod uses it, its snapshot is kept for that", "claim", claim.Namespace+
-					"/"+claim.Name, "volumeSnapshot", vs.Name)
-			case states[i] == unbound && overdue:
-				kept = true
-				failed.Add(claim.Namespace, fmt.Sprintf("persistent volume claim %s/%s was not bound within %s; its events say "+
-					"why, and VolumeSnapshot %s is kept for it",
-					claim.Namespace, claim.Name, r.ResourceTimeout, vs.Name))
-			case states[i] == unbound:
-				waiting = true
-				awaited = append(awaited, client.ObjectKeyFromObject(claim))
-			}
+		if needed := state.settle(vs, made[vs], of, log); needed {
+			continue
 		}
+		if err := h.CSI.DropRestored(ctx, vs); err != nil {
+			return state, err
+		}
+	}
+	if state.Ended && h.CSI != nil {
+		err = h.CSI.DropResults(ctx, of.Restore.Namespace, of.Restore.UID)
+	}
+	return state, err
+}
+
+// restoredClaim is a claim that a restore has created, and how far it is.
+type restoredClaim struct {
+	*corev1.PersistentVolumeClaim
+	binding binding
+}
+
+// settle adds the claims that are made of a snapshot. It reports whether one of them still needs the snapshot.
+func (s *RestoredState) settle(vs types.NamespacedName, claims []restoredClaim, of RestoreEnd, log hclog.Logger) bool {
+	needed := false
+	for _, claim := range claims {
+		if claim.binding == bound {
+			continue
+		}
+		needed = true
 		switch {
-		case waiting:
-			ended = false
-		case !kept:
-			if err := r.VolumeSnapshots.DropRestored(ctx, vs); err != nil {
-				return false, failed, err
-			}
+		case claim.binding == waitsForPod:
+			log.Info("the claim gets its volume when a pod uses it, its snapshot is kept for that", "claim", claim.Namespace+
+				"/"+claim.Name, "volumeSnapshot", vs.Name)
+		case of.Overdue:
+			s.Failed.Add(claim.Namespace, fmt.Sprintf("persistent volume claim %s/%s was not bound within %s; its events say "+
+				"why, and VolumeSnapshot %s is kept for it", claim.Namespace, claim.Name, of.Patience, vs.Name))
+		default:
+			s.Ended, s.Awaited = false, append(s.Awaited, client.ObjectKeyFromObject(claim))
 		}
 	}
-	if ended && r.VolumeSnapshots != nil {
-		err = r.VolumeSnapshots.DropResults(ctx, restore.Namespace, restore.UID)
-	}
-	if ended && err == nil {
-		final.settled, final.failed = true, failed
-	}
-	return ended && err == nil, failed, err
+	return needed
 }
 
 // hasMovedData reports whether the data of volumes was moved back for a restore.
-func (r *Finalizer) hasMovedData(ctx context.Context, restore *velerov1.Restore) (bool, error) {
+func (h *Hub) hasMovedData(ctx context.Context, restore *velerov1.Restore) (bool, error) {
 	for _, list := range []client.ObjectList{new(velerov1.PodVolumeRestoreList), new(velerov2alpha1.DataDownloadList)} {
-		err := r.Live.List(ctx, list, client.InNamespace(restore.Namespace),
+		err := h.Live.List(ctx, list, client.InNamespace(restore.Namespace),
 			client.MatchingLabels{velerov1.RestoreUIDLabel: string(restore.UID)}, client.Limit(1))
 		if err != nil {
 			return false, fmt.Errorf("list what has moved the data of volumes: %w", err)
@@ -142,8 +149,8 @@ func snapshotOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
 
 // restoredClaims returns the claims that the restore has created whose volumes have data in the backup or are made of
 // snapshots.
-func (r *Finalizer) restoredClaims(
-	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*volumes.PVInfo,
+func (h *Hub) restoredClaims(
+	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*PVInfo,
 	snapshots []types.NamespacedName,
 ) (claims []corev1.PersistentVolumeClaim, err error) {
 	namespaces, left := map[string]bool{}, map[types.NamespacedName]bool{}
@@ -155,7 +162,7 @@ func (r *Finalizer) restoredClaims(
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		var list corev1.PersistentVolumeClaimList
-		err := r.Live.List(ctx, &list, client.InNamespace(namespace),
+		err := h.Live.List(ctx, &list, client.InNamespace(namespace),
 			client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(restore.Name)})
 		if err != nil {
 			return nil, fmt.Errorf("list the restored claims of namespace %s: %w", namespace, err)
@@ -176,26 +183,25 @@ func (r *Finalizer) restoredClaims(
 
 // formerVolumes returns, by their restored claims, the volumes whose data the backup has in CSI snapshots, moved or
 // not, or from file systems. A volume of a native snapshot comes back as the object that it was.
-func (r *Finalizer) formerVolumes(
-	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
-) (map[types.NamespacedName]*volumes.PVInfo, error) {
-	objects, err := r.files(ctx, restore, log)
+func formerVolumes(ctx context.Context, of RestoreEnd) (map[types.NamespacedName]*PVInfo, error) {
+	objects, err := of.Open(ctx)
 	if err != nil || objects == nil {
 		return nil, err
 	}
-	infos, err := store.DecodeList[[]volumes.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
-		restore.Spec.BackupName)
+	infos, err := store.DecodeList[[]VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos,
+		of.Restore.Spec.BackupName)
 	if err != nil {
 		return nil, err
 	}
-	former := map[types.NamespacedName]*volumes.PVInfo{}
+	former := map[types.NamespacedName]*PVInfo{}
 	for i := range infos {
 		info := &infos[i]
 		if info.Skipped || info.PVCName == "" ||
-			info.BackupMethod != volumes.CSI && info.BackupMethod != volumes.PodVolume {
+			info.BackupMethod != CSI && info.BackupMethod != PodVolume {
 			continue
 		}
-		former[types.NamespacedName{Namespace: restore.Spec.TargetNamespace(info.PVCNamespace), Name: info.PVCName}] = info.PV
+		namespace := of.Restore.Spec.TargetNamespace(info.PVCNamespace)
+		former[types.NamespacedName{Namespace: namespace, Name: info.PVCName}] = info.PV
 	}
 	return former, nil
 }
@@ -209,17 +215,17 @@ const (
 	waitsForPod
 )
 
-// settle returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that
-// say where the volume is.
-func (r *Finalizer) settle(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, former *volumes.PVInfo,
+// settleClaim returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels
+// that say where the volume is.
+func (h *Hub) settleClaim(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, former *PVInfo,
 ) (binding, error) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		if claim.Spec.StorageClassName == nil {
 			return unbound, nil
 		}
 		var class storagev1.StorageClass
-		err := r.Live.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, &class)
+		err := h.Live.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, &class)
 		if client.IgnoreNotFound(err) != nil {
 			return unbound, fmt.Errorf("get storage class %s: %w", *claim.Spec.StorageClassName, err)
 		}
@@ -232,7 +238,7 @@ func (r *Finalizer) settle(
 		return bound, nil
 	}
 	var pv corev1.PersistentVolume
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &pv); err != nil {
+	if err := h.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &pv); err != nil {
 		return bound, client.IgnoreNotFound(err)
 	}
 	before := pv.DeepCopy()
@@ -240,7 +246,7 @@ func (r *Finalizer) settle(
 	if equality.Semantic.DeepEqual(before, &pv) {
 		return bound, nil
 	}
-	if err := r.Patch(ctx, &pv, client.MergeFrom(before)); err != nil {
+	if err := h.Client.Patch(ctx, &pv, client.MergeFrom(before)); err != nil {
 		return bound, fmt.Errorf("give persistent volume %s the labels and the reclaim policy of the one in the backup: %w",
 			pv.Name, err)
 	}
@@ -248,7 +254,7 @@ func (r *Finalizer) settle(
 }
 
 // makeLike gives a new volume the labels and the reclaim policy of the former one.
-func makeLike(pv *corev1.PersistentVolume, former *volumes.PVInfo) {
+func makeLike(pv *corev1.PersistentVolume, former *PVInfo) {
 	for key, value := range former.Labels {
 		if !saysWhere(key) && !isOfProvisioner(key, pv) {
 			metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)
@@ -277,18 +283,4 @@ func isOfProvisioner(label string, pv *corev1.PersistentVolume) bool {
 		driver = pv.Spec.CSI.Driver
 	}
 	return qualified && driver != "" && (domain == driver || strings.HasSuffix(domain, "."+driver))
-}
-
-// storeErrors adds errors to the stored results. It can be repeated.
-func (r *Finalizer) storeErrors(
-	ctx context.Context, restore *velerov1.Restore, failed results.Result, log hclog.Logger,
-) error {
-	if failed.Count() == 0 {
-		return nil
-	}
-	objects, err := r.files(ctx, restore, log)
-	if err != nil || objects == nil {
-		return err
-	}
-	return addErrors(ctx, objects, restore.Name, failed, log)
 }

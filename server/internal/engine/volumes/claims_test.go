@@ -1,4 +1,4 @@
-package restores
+package volumes
 
 import (
 	"testing"
@@ -6,8 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
 
 func TestNewVolumeIsLikeTheFormerOneInAnotherPlace(t *testing.T) {
@@ -35,10 +33,10 @@ func TestNewVolumeIsLikeTheFormerOneInAnotherPlace(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: row.fresh}}
 			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com"}
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-			makeLike(pv, &volumes.PVInfo{Labels: row.former, ReclaimPolicy: "Retain"})
+			makeLike(pv, &PVInfo{Labels: row.former, ReclaimPolicy: "Retain"})
 			require.Equal(t, row.want, pv.Labels)
 			require.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
-			makeLike(pv, &volumes.PVInfo{})
+			makeLike(pv, &PVInfo{})
 			require.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy,
 				"the backup does not say which")
 		})

@@ -1,0 +1,57 @@
+package kopia
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+
+	"github.com/cleat-dev/cleat/framework"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+)
+
+// Name is the name of the data mover.
+const Name = "cleat.dev/kopia"
+
+// Register returns the plugin's registration.
+func Register() framework.Registration {
+	return dmv1.Register(Name, newMover, framework.WithConfig(Defaults()))
+}
+
+// mover implements the author interface DataMover.
+type mover struct {
+	config Config
+	cache  string
+
+	mu    sync.Mutex
+	alone map[string]*sync.Mutex // by repository: one call at a time creates or maintains it
+}
+
+var _ dmv1.DataMover = (*mover)(nil)
+
+func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error) {
+	m := &mover{config: framework.Config[Config](setup), alone: map[string]*sync.Mutex{}}
+	m.cache = m.config.CacheDirectory
+	if m.cache == "" {
+		state, err := setup.StateDir()
+		if err != nil {
+			return nil, err
+		}
+		m.cache = filepath.Join(state, "cache")
+	}
+	if limit := bytesOf(m.config.MemoryLimit); limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+	return m, os.MkdirAll(m.cache, 0o700)
+}
+
+// one returns the lock of calls that must not be made twice at once for a repository.
+func (m *mover) one(repository string) *sync.Mutex {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.alone[repository] == nil {
+		m.alone[repository] = &sync.Mutex{}
+	}
+	return m.alone[repository]
+}

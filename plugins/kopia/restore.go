@@ -1,0 +1,163 @@
+package kopia
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/kopia/kopia/fs"
+	"github.com/kopia/kopia/repo/object"
+	"github.com/kopia/kopia/snapshot/restore"
+
+	"github.com/cleat-dev/cleat/framework"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/volume"
+)
+
+// Restore implements dmv1.DataMover.
+func (m *mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.RestoreOutput, error) {
+	s, err := m.open(ctx, input.Repository, input.Report)
+	if err != nil {
+		return nil, err
+	}
+	defer s.end(ctx)
+	r := &restoration{session: s, workers: m.config.Parallelism}
+	s.settings(input.Settings, map[string]func(string){
+		writeSparse: s.truth(writeSparse, &r.sparse), parallelDownload: s.count(parallelDownload, &r.workers),
+	})
+	if r.workers == 0 {
+		r.workers = runtime.NumCPU()
+		if s.place.remote {
+			r.workers *= 4 // most of them wait for the storage
+		}
+	}
+	output, err := r.run(ctx, input)
+	return output, s.explain(ctx, err)
+}
+
+// restoration is one restore of a volume.
+type restoration struct {
+	*session
+	sparse  bool
+	workers int
+
+	doneBytes, totalBytes, doneFiles, totalFiles atomic.Int64
+}
+
+func (r *restoration) run(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.RestoreOutput, error) {
+	of, err := repository.Snapshot(ctx, r.Repository, input.SnapshotID)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVolume(input.Volume); err != nil {
+		return nil, err
+	}
+	root, err := repository.Root(r.Repository, of)
+	if err != nil {
+		return nil, err
+	}
+	bytes, files := repository.Size(of)
+	r.totalBytes.Store(bytes)
+	r.totalFiles.Store(files)
+	r.follow(func(p *dmv1.Progress) {
+		p.DoneBytes, p.DoneFiles = r.doneBytes.Load(), r.doneFiles.Load()
+		p.TotalBytes, p.TotalFiles = max(r.totalBytes.Load(), p.DoneBytes), max(r.totalFiles.Load(), p.DoneFiles)
+	})
+	if input.Volume.Block {
+		bytes, err = r.device(ctx, input.Volume.Path, root)
+	} else {
+		err = r.tree(ctx, input.Volume.Path, root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &dmv1.RestoreOutput{Bytes: bytes, Warnings: r.warned()}, nil
+}
+
+// device restores a block device.
+func (r *restoration) device(ctx context.Context, path string, root fs.Directory) (int64, error) {
+	bytes, err := volume.WriteDevice(ctx, path, root, func(done, total int64) {
+		r.doneBytes.Store(done)
+		r.totalBytes.Store(total)
+	})
+	var small *volume.TooSmallError
+	if errors.As(err, &small) || errors.Is(err, volume.ErrFiles) {
+		err = framework.Invalid("volume %s: %w", path, err)
+	}
+	return bytes, err
+}
+
+// tree restores a directory.
+func (r *restoration) tree(ctx context.Context, path string, root fs.Directory) (err error) {
+	var before func(context.Context, fs.Directory) error
+	if r.place.remote {
+		before = newPrefetch(r.session).directory
+	}
+	target, err := volume.NewTarget(path, r.sparse, before)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Free()) }()
+	cancel := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { close(cancel) })
+	defer stop()
+	_, err = restore.Entry(ctx, r.Repository, target, root, restore.Options{
+		Parallel: r.workers, RestoreDirEntryAtDepth: math.MaxInt32, Cancel: cancel,
+		ProgressCallback: func(_ context.Context, stats restore.Stats) {
+			r.doneBytes.Store(stats.RestoredTotalFileSize)
+			r.doneFiles.Store(int64(stats.RestoredFileCount))
+		},
+	})
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for _, warning := range target.Warnings() {
+		r.warn("%s", warning)
+	}
+	r.report("writing to the disk")
+	return target.Sync()
+}
+
+// prefetch reads the data of small files in few large requests, before each of them is restored. What it reads goes to
+// the cache of data, so it ends when that is half full.
+type prefetch struct {
+	session *session
+	left    atomic.Int64 // bytes
+}
+
+func newPrefetch(s *session) *prefetch {
+	p := &prefetch{session: s}
+	p.left.Store(int64(s.cacheMB) << 20 / 5 * 4 / 2)
+	return p
+}
+
+// smallFile is the maximum size in bytes of files that are prefetched: data of larger ones is in requests of its own.
+const smallFile = 4 << 20
+
+// directory prefetches the files of a directory.
+func (p *prefetch) directory(ctx context.Context, of fs.Directory) error {
+	if p.left.Load() <= 0 {
+		return nil
+	}
+	entries, err := fs.GetAllEntries(ctx, of)
+	if err != nil {
+		return err
+	}
+	var ids []object.ID
+	for _, entry := range entries {
+		id, ok := entry.(object.HasObjectID)
+		if ok && !entry.IsDir() && entry.Size() <= smallFile && p.left.Add(-entry.Size()) > 0 {
+			ids = append(ids, id.ObjectID())
+		}
+	}
+	if len(ids) > 1 {
+		_, err = p.session.PrefetchObjects(ctx, ids, "")
+	}
+	return err
+}

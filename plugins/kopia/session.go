@@ -1,0 +1,230 @@
+package kopia
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kopia/kopia/repo/blob"
+
+	"github.com/cleat-dev/cleat/framework"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
+)
+
+// session is one call of the mover on a repository.
+type session struct {
+	mover    *mover
+	of       dmv1.Repository
+	place    *place
+	cacheMB  int
+	tell     func(dmv1.Progress)
+	stopTick func()
+
+	*repository.Repository                  // nil until it is open
+	counted                *storage.Counted // counts what is deleted
+
+	mu       sync.Mutex
+	progress func(*dmv1.Progress) // sets the numbers of now; nil for none
+	activity string
+	warnings []string
+	dropped  int // warnings beyond those that are kept
+}
+
+// tick is how often the progress is reported.
+const tick = 500 * time.Millisecond
+
+// start begins a call. It does not access the repository.
+func (m *mover) start(ctx context.Context, r dmv1.Repository, report func(dmv1.Progress)) (*session, error) {
+	place, err := newPlace(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{mover: m, of: r, place: place, cacheMB: m.config.CacheLimitMB, tell: report}
+	s.report("opening the repository")
+	done := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				s.beat()
+			}
+		}
+	})
+	s.stopTick = func() {
+		close(done)
+		ticking.Wait()
+	}
+	return s, nil
+}
+
+// open begins a call on a repository that must exist.
+func (m *mover) open(ctx context.Context, r dmv1.Repository, report func(dmv1.Progress)) (*session, error) {
+	s, err := m.start(ctx, r, report)
+	if err != nil {
+		return nil, err
+	}
+	st, state, err := s.look(ctx, false)
+	if err == nil {
+		err = s.existing(ctx, st, state)
+	}
+	if err != nil {
+		s.end(ctx)
+		return nil, s.explain(ctx, err)
+	}
+	return s, nil
+}
+
+// look returns the storage of the repository and what is in it. The caller closes the storage.
+func (s *session) look(ctx context.Context, create bool) (blob.Storage, repository.State, error) {
+	if err := s.place.reach(ctx); err != nil {
+		return nil, repository.Nothing, s.away(err)
+	}
+	st, err := s.place.open(ctx, create)
+	if err != nil {
+		return nil, repository.Nothing, err
+	}
+	state, err := repository.Look(ctx, st)
+	if err == nil && state == repository.Nothing && s.place.foreign != nil {
+		var foreign bool
+		if foreign, err = s.place.foreign(); foreign {
+			state = repository.Foreign
+		}
+	}
+	if err != nil {
+		_ = st.Close(context.WithoutCancel(ctx)) // nothing was written
+		return nil, state, err
+	}
+	return st, state, nil
+}
+
+// existing opens the repository in a storage.
+func (s *session) existing(ctx context.Context, st blob.Storage, state repository.State) error {
+	switch state {
+	case repository.Nothing:
+		_ = st.Close(ctx) // nothing was written
+		return framework.NotFound("there is no repository of kopia at %s", s.of)
+	case repository.Foreign:
+		_ = st.Close(ctx)
+		return framework.Invalid("there are files at %s, but no repository of kopia", s.of)
+	}
+	return s.use(ctx, st)
+}
+
+// use opens the repository, which exists.
+func (s *session) use(ctx context.Context, st blob.Storage) error {
+	options := repository.Options{
+		Password: s.password(), ReadOnly: s.of.ReadOnly, CacheLimit: int64(s.cacheMB) << 20,
+		UploadLimit: bytesOf(s.mover.config.UploadLimit), DownloadLimit: bytesOf(s.mover.config.DownloadLimit),
+	}
+	if s.place.remote { // otherwise the cache would be a copy of what is as near
+		sum := sha256.Sum256([]byte(s.place.url))
+		options.Cache = filepath.Join(s.mover.cache, hex.EncodeToString(sum[:8]))
+		if err := os.MkdirAll(options.Cache, 0o700); err != nil {
+			return err
+		}
+	}
+	s.counted = storage.Count(st)
+	opened, err := repository.Open(ctx, s.counted, options)
+	s.Repository = opened
+	s.report("")
+	return err
+}
+
+// password returns the password as Velero uses it.
+func (s *session) password() string { return strings.TrimSpace(string(s.of.Password)) }
+
+// end ends the call.
+func (s *session) end(ctx context.Context) {
+	s.stopTick()
+	if s.Repository == nil {
+		return
+	}
+	if err := s.Close(ctx); err != nil {
+		framework.Log(ctx).Warn("could not close the repository", "repository", s.of.String(), "error", s.clean(err.Error()))
+	}
+}
+
+// follow has the numbers of the progress set by a function from now on.
+func (s *session) follow(progress func(*dmv1.Progress)) {
+	s.mu.Lock()
+	s.progress = progress
+	s.mu.Unlock()
+	s.beat()
+}
+
+// report tells the host what happens now.
+func (s *session) report(activity string) {
+	s.mu.Lock()
+	s.activity = activity
+	s.mu.Unlock()
+	s.beat()
+}
+
+// beat tells the host how far the call is.
+func (s *session) beat() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := dmv1.Progress{Activity: s.activity}
+	if s.progress != nil {
+		s.progress(&now)
+	}
+	s.tell(now)
+}
+
+const (
+	// maxWarnings is how many warnings a result has, the last of which counts those that are left out.
+	maxWarnings = 50
+	// maxText is the maximum size in bytes of a warning.
+	maxText = 1000
+)
+
+// warn adds a warning to the result of the call.
+func (s *session) warn(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.warnings) == maxWarnings-1 {
+		s.dropped++
+		return
+	}
+	s.warnings = append(s.warnings, s.clean(fmt.Sprintf(format, args...)))
+}
+
+// warned returns the warnings of the call.
+func (s *session) warned() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dropped > 0 {
+		return append(s.warnings, fmt.Sprintf("and %d more", s.dropped))
+	}
+	return s.warnings
+}
+
+// clean makes one short line of text for people, without the password.
+func (s *session) clean(text string) string {
+	if password := string(s.of.Password); len(password) > 3 {
+		text = strings.ReplaceAll(text, password, "***")
+	}
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return strings.TrimSpace(text)
+}
