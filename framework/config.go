@@ -6,7 +6,7 @@ import "github.com/cleat-dev/cleat/framework/internal/glue"
 // or a map with string keys. It works alike for all kinds; only the place where users write the configuration differs
 // (README.md). The constructor gets it from Config.
 //
-// The values of defaults apply where the user has written nothing. The zero T has no defaults.
+// The values of defaults apply to missing keys. The zero T has no defaults.
 //
 // A JSON Schema is derived from T, unless ConfigSchema gives one. The names of the keys are those of the json tags; a
 // field without omitempty and without a default is required; a jsonschema tag describes the key to users. The host
@@ -40,6 +40,6 @@ type configOptions struct{ schema string }
 // object. Defaults in it apply.
 func ConfigSchema(schema string) ConfigOption { return func(o *configOptions) { o.schema = schema } }
 
-// InvalidKey returns err as an error about one key of a configuration, for a method Validate. The key is written as the
-// user finds it, with dots and indexes for what is nested: "rules[2].age". A nil err stays nil.
+// InvalidKey returns err as an error about one key of a configuration, for a method Validate. The key is written as in
+// the configuration, with dots and indexes for nested values: "rules[2].age". A nil err stays nil.
 func InvalidKey(key string, err error) error { return glue.InvalidKey(key, err) }

@@ -2,7 +2,7 @@ package framework
 
 import "github.com/cleat-dev/cleat/framework/internal/glue"
 
-// Errors that tell the host why a call failed. errors.Is finds them in what NotFound, Unavailable and Invalid return,
+// Errors with the reason why a call failed. errors.Is finds them in the results of NotFound, Unavailable and Invalid,
 // in errors that wrap those, and in the errors of package plugintest. On the wire each is a gRPC status:
 //
 //	ErrNotFound     NOT_FOUND          what the call names does not exist
@@ -19,7 +19,8 @@ var (
 )
 
 // ErrCannotCancel is returned, plain or wrapped, by the method Cancel of an action for an operation that cannot be
-// stopped. The host then goes on without the operation. On Velero's wire, which cannot say that, it is not an error.
+// stopped. The host then goes on without the operation. On Velero's wire, which cannot express that, it is not an
+// error.
 var ErrCannotCancel = glue.ErrCannotCancel
 
 // NotFound is Errorf whose result is an ErrNotFound.

@@ -11,7 +11,7 @@ type ResourceIdentifier struct {
 	Name      string
 }
 
-// String renders the identifier as "resource.group/namespace/name", leaving out what is empty.
+// String renders the identifier as "resource.group/namespace/name", without empty parts.
 func (r ResourceIdentifier) String() string {
 	parts := []string{r.GroupResource()}
 	if r.Namespace != "" {
@@ -28,9 +28,9 @@ func (r ResourceIdentifier) GroupResource() string {
 	return r.Resource + "." + r.Group
 }
 
-// ResourceSelector says which objects an action wants to see. Empty lists and an empty selector mean
-// everything; "*" is accepted as an include. Names may be globs; resources may be plural, singular or
-// short names, with or without group (Velero's wire, section AppliesTo).
+// ResourceSelector selects the objects for an action. Empty lists and an empty selector mean everything; "*" is
+// accepted as an include. Names may be globs; resources may be plural, singular or short names, with or without group
+// (Velero's wire, section AppliesTo).
 type ResourceSelector struct {
 	IncludedNamespaces []string
 	ExcludedNamespaces []string

@@ -2,9 +2,10 @@ package framework
 
 import "github.com/cleat-dev/cleat/framework/internal/glue"
 
-// Role is what a server must know of a plugin beyond its kind. A plugin declares its roles with WithRoles; a server
-// does not look at names of plugins. Plugins that are built for Velero cannot declare roles; a server knows those of
-// Velero's own by their names. Each role is a contract: a server relies on what is stated below, and offers it.
+// Role is a property of a plugin, beyond its kind, that a server relies on. A plugin declares its roles with WithRoles;
+// a server does not depend on names of plugins. Plugins that are built for Velero cannot declare roles; a server has a
+// table with the roles of Velero's own plugins. Each role is a contract: a server relies on what is stated below, and
+// offers it.
 type Role = glue.Role
 
 const (
@@ -28,9 +29,9 @@ const (
 	RoleSnapshotObjects = glue.RoleSnapshotObjects
 
 	// RolePodVolumes is of a BackupItemAction or an AsyncBackupItemAction for Pods that has volumes of the pod backed up
-	// from the file system. A server calls it only for pods of which a volume is chosen; the chosen ones are in the
-	// annotation backup.velero.io/backup-volumes of the item, separated by commas. The action starts one operation for
-	// all, creates a PodVolumeBackup for each with the label velero.io/backup-uid, and does not change the pod.
+	// from the file system. A server calls it only for pods with a chosen volume; the chosen ones are in the annotation
+	// backup.velero.io/backup-volumes of the item, separated by commas. The action starts one operation for all, creates a
+	// PodVolumeBackup for each with the label velero.io/backup-uid, and does not change the pod.
 	RolePodVolumes = glue.RolePodVolumes
 
 	// RoleClaimRestores is of a RestoreItemAction or an AsyncRestoreItemAction for PersistentVolumeClaims that gives a

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 )
 
-// Setup is what the constructor of an implementation gets. It stays valid for the life of the process.
+// Setup is the input of the constructor of an implementation. It stays valid for the life of the process.
 //
 // A constructor is called when a call first needs the implementation, and again for each other configuration. It is
 // never called twice at a time for one name. If it fails, the call that needed it fails with its error, and the next

@@ -1,6 +1,6 @@
-// Package forvelero serves asynchronous actions to stock Velero, which does not know their kinds: an adapter makes an
+// Package forvelero serves asynchronous actions to stock Velero, which lacks their kinds: an adapter makes an
 // AsyncBackupItemAction a BackupItemAction v2, and an AsyncRestoreItemAction a RestoreItemAction v2. So one
-// implementation runs in both servers. Register it twice, once as what it is and once with an adapter:
+// implementation runs in both servers. Register it twice, directly and with an adapter:
 //
 //	framework.Serve(
 //		abiav1.Register("example.io/mover", newMover),

@@ -26,11 +26,11 @@ const (
 	StateDirEnv = glue.StateDirEnv
 	// RunKey is the key of log lines whose value is what ForRun was given. The host removes it.
 	RunKey = glue.RunKey
-	// ManyOperations is how many operations a call of ProgressOfMany may ask for.
+	// ManyOperations is the maximum number of operations of a call of ProgressOfMany.
 	ManyOperations = glue.ManyOperations
 )
 
-// Environment is what implementations that run in the host's own process know of it.
+// Environment has the settings of implementations that run in the host's own process.
 type Environment = glue.Environment
 
 // RegisterAll registers the services of all kinds in regs, PluginLister and PluginInfo on registrar, as framework.Serve
@@ -56,8 +56,8 @@ func IfAbsent(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
 }
 
-// Handshake returns what host and plugin must agree on; the values are Velero's. The handshake tells a plugin that a
-// host has started it. It is no means of security.
+// Handshake returns the settings that host and plugin must share; the values are Velero's. With the handshake, a plugin
+// detects that a host has started it. It is no security measure.
 func Handshake() plugin.HandshakeConfig { return glue.Handshake() }
 
 // NewLogger returns the logger that framework.Serve makes for a plugin process.

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Rule says which variables of a host's environment its plugins get.
+// Rule selects the variables of a host's environment that its plugins get.
 type Rule string
 
 const (
-	// Complete passes all variables but those of the handshake, as Velero does. Many plugins are configured by variables
-	// that nobody but their authors knows.
+	// Complete passes all variables except the handshake's, as Velero does. Many plugins are configured by variables of
+	// their own.
 	Complete Rule = "Complete"
 	// Strict passes variables that locate the plugin's files, its proxy, its cluster and the credentials that an
 	// installation provides. Secrets of the host that happen to be in its environment are withheld.

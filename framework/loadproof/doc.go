@@ -1,6 +1,6 @@
 // Package loadproof proves that a load, which is a PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload, was
-// created on behalf of a backup or restore of the server. Labels and owner references prove nothing, because whoever
-// may create a load can write them. Node agents refuse a load without a valid signature.
+// created on behalf of a backup or restore of the server. Labels and owner references prove nothing, because every user
+// who may create a load can write them. Node agents refuse a load without a valid signature.
 //
 // An action that creates a load signs it with the key in the Backup or Restore that the server has called it with,
 // after it has set everything but the status:

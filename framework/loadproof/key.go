@@ -15,7 +15,7 @@ import (
 // version begins each signature.
 const version = "v1:"
 
-// The errors of Verify and VerifyStatus, which say what is wrong.
+// The errors of Verify and VerifyStatus.
 var (
 	ErrUnsigned = errors.New("it has no signature")
 	ErrInvalid  = errors.New("its signature is not valid")
@@ -63,7 +63,7 @@ func (k Key) Verify(load metav1.Object) error {
 	return k.verify(load, velerov1.LoadSignatureAnnotation, statementOf)
 }
 
-// SignStatus signs what the status of a load says, except its message, and its progress unless the load has ended.
+// SignStatus signs the status of a load, except its message, and its progress unless the load has ended.
 func (k Key) SignStatus(load metav1.Object) error {
 	return k.sign(load, velerov1.LoadStatusSignatureAnnotation, statusOf)
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
-// Labels and annotations that a signature covers: what the load belongs to within its run, and what agents and actions
-// derive from it.
+// Labels and annotations that a signature covers: the object of the run to which the load belongs, and values that
+// agents and actions derive from it.
 var (
 	signedLabels      = []string{velerov1.AsyncOperationIDLabel, velerov1.PVCUIDLabel}
 	signedAnnotations = []string{velerov1.LoadVolumesAnnotation}
 )
 
-// statement is what a signature says. Its JSON is the same for the same content: members are sorted, and zero values
-// are left out, as the API server and the Go types may or may not do.
+// statement is the content of a signature. Its JSON is the same for the same content: members are sorted, and zero
+// values are left out, as the API server and the Go types may or may not do.
 type statement struct {
 	Kind        string            `json:"kind"`
 	Namespace   string            `json:"namespace"`
@@ -33,7 +33,7 @@ type statement struct {
 	Status      any               `json:"status,omitempty"`
 }
 
-// content is a load of one of the four kinds. A signature covers the fields that this version knows.
+// content is a load of one of the four kinds. A signature covers the fields of this version.
 type content struct {
 	kind         string
 	spec, status any
@@ -69,7 +69,7 @@ func contentOf(load metav1.Object) (*content, error) {
 	}
 }
 
-// statementOf returns what the signature of a load says.
+// statementOf returns the content of the signature of a load.
 func statementOf(load metav1.Object) ([]byte, error) {
 	if load.GetName() == "" || load.GetNamespace() == "" {
 		return nil, fmt.Errorf("a load is signed with its namespace and its name, so it needs both; generateName cannot be " +
@@ -94,7 +94,7 @@ func statementOf(load metav1.Object) ([]byte, error) {
 	})
 }
 
-// statusOf returns what the signature of a status says.
+// statusOf returns the content of the signature of a status.
 func statusOf(load metav1.Object) ([]byte, error) {
 	c, err := contentOf(load)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package manifest is the object graph manifest of a backup: which objects it holds, with what they are selected by,
-// and how they depend on each other. A backup has it in the file NAME-manifest.json.gz beside its archive, so that
-// nobody needs to read the archive to learn what is in it.
+// Package manifest is the object graph manifest of a backup: its objects, with the properties by which they are
+// selected, and their dependencies. A backup has it in the file NAME-manifest.json.gz beside its archive, so that
+// readers need not read the archive for its contents.
 //
 //	Manifest            document.go         all items of a backup in memory
 //	Item                item.go             one object, with its edges to others

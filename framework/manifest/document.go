@@ -28,7 +28,7 @@ type Manifest struct {
 	served   map[served][]string // keys of Kinds
 }
 
-// served is a resource or kind of a group, in whatever version.
+// served is a resource or kind of a group, in any version.
 type served struct{ group, resource, kind string }
 
 // New returns an empty manifest.

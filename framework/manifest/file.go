@@ -15,7 +15,7 @@ import (
 // ErrNoItem is the error of File.Get for an item that is not in the manifest.
 const ErrNoItem = Error("the item is not in the manifest")
 
-// Sizes of what is read, in bytes.
+// Sizes of reads, in bytes.
 const (
 	tailSize  = 128 << 10 // enough for the index of a million items
 	headSize  = 64 << 10  // of the start, which has the header
@@ -59,7 +59,7 @@ func Open(ctx context.Context, ranger Ranger) (*File, error) {
 	return f, nil
 }
 
-// read returns what is compressed in a part of the file, from the tail if that has it.
+// read returns the uncompressed content of a part of the file, from the tail if that has it.
 func (f *File) read(ctx context.Context, offset, length int64) ([]byte, error) {
 	var content io.Reader
 	if offset >= f.begin {
@@ -106,7 +106,7 @@ func (f *File) blocks(ctx context.Context, ref Ref) ([]block, error) {
 	return blocks.find(ref)
 }
 
-// Header reads what the manifest says of itself.
+// Header reads the header of the manifest.
 func (f *File) Header(ctx context.Context) (Header, error) {
 	stream, err := f.ranger.ReadRange(ctx, 0, min(headSize, f.roots.end))
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 //go:embed schema.json
 var Schema []byte
 
-// Header is what a manifest says of itself.
+// Header is the description of a manifest in its first line.
 type Header struct {
 	// FormatVersion is that of the backup. A Writer sets it to FormatVersion if it is empty.
 	FormatVersion string `json:"formatVersion"`
@@ -63,8 +63,8 @@ const (
 	rootsStart = "],\"roots\":[\n"
 )
 
-// The footer is an empty member of gzip, whose extra field says where the last member before it is. It has a fixed
-// length, so it can be found from the end of a file.
+// The footer is an empty member of gzip, whose extra field has the position of the last member before it. It has a
+// fixed length, so it can be found from the end of a file.
 const footerSize = 46
 
 var (
@@ -84,8 +84,8 @@ func encodeFooter(offset, size int64) []byte {
 	return append(footer, footerEnd...)
 }
 
-// ErrNoIndex is the error of Open for what has no index, as a manifest that was compressed again. NewReader may read
-// it.
+// ErrNoIndex is the error of Open for a file without an index, such as a manifest that was compressed again. NewReader
+// may read it.
 const ErrNoIndex = Error("there is no index at the end of the manifest")
 
 // decodeFooter returns where the last member is according to the last bytes of a file of total bytes.

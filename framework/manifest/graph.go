@@ -13,7 +13,7 @@ type Graph struct {
 type Link struct {
 	From *Item
 	Edge
-	// Item is what the edge leads to, or nil if that is not in the manifest.
+	// Item is the target of the edge, or nil if it is not in the manifest.
 	Item *Item
 }
 

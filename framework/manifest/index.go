@@ -13,7 +13,7 @@ type index struct {
 	end   int64 // no block ends after it
 }
 
-// newIndex takes lines, all but the first of which begin with a comma.
+// newIndex takes lines; all but the first begin with a comma.
 func newIndex(content []byte, end int64) *index {
 	x := &index{end: end}
 	for line := range bytes.Lines(content) {

@@ -1,7 +1,7 @@
 package manifest
 
-// Item is one object of a backup: what identifies it, what it can be selected by, and what it depends on. The rest of
-// the object is in the archive.
+// Item is one object of a backup: its identity, the properties by which it can be selected, and its dependencies. The
+// rest of the object is in the archive.
 type Item struct {
 	APIGroup   string `json:"group,omitempty"` // empty for core
 	APIVersion string `json:"version"`         // of the group: "v1"
@@ -18,7 +18,8 @@ type Item struct {
 
 	// OwnerUIDs are the UIDs of the objects that own this one, from its metadata.
 	OwnerUIDs []string `json:"owners,omitempty"`
-	// Edges are what the item depends on: its owners, what it refers to, and what actions have requested for it.
+	// Edges are the dependencies of the item: its owners, its references, and the items that actions have requested for
+	// it.
 	Edges []Edge `json:"edges,omitempty"`
 	// Included is how the item came to be in the backup.
 	Included Inclusion `json:"included,omitzero"`

@@ -30,7 +30,7 @@ func (k key) compare(other key) int {
 	return strings.Compare(k.Version, other.Version)
 }
 
-// compareObjects compares what the keys name in whatever version.
+// compareObjects compares the objects of the keys, without the version.
 func (k key) compareObjects(other key) int {
 	return cmp.Or(
 		strings.Compare(k.Group, other.Group),

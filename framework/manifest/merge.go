@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// merge yields the elements of sorted sequences in their order. Those that compare as equal come together, as one or
-// nil for each sequence; of several in one sequence it is the first. Nothing comes after an error. The slice may be
-// used until the next is asked for.
+// merge yields the elements of sorted sequences in their order. Equal elements come together, as one or nil for each
+// sequence; of several equal elements in one sequence only the first is used. Nothing comes after an error. The slice
+// may be used until the next is asked for.
 func merge[T any](compare func(a, b *T) int, sequences ...iter.Seq2[*T, error]) iter.Seq2[[]*T, error] {
 	return func(yield func([]*T, error) bool) {
 		rest := &heads[T]{compare: compare}
@@ -49,7 +49,7 @@ func merge[T any](compare func(a, b *T) int, sequences ...iter.Seq2[*T, error]) 
 	}
 }
 
-// head is the first element of what is left of a sequence.
+// head is the first element of the rest of a sequence.
 type head[T any] struct {
 	sequence int
 	element  *T // nil at the end

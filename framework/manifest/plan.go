@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// plan gives each item of a graph its wave. It knows items by their positions in the graph, and does not recurse,
+// plan gives each item of a graph its wave. It identifies items by their positions in the graph, and does not recurse,
 // because a chain of dependencies may be as long as a manifest.
 type plan struct {
 	items []*Item
@@ -190,8 +190,8 @@ func (p *plan) breakStrict(group []int) {
 	}
 }
 
-// placeSoftly places the items of a group after what they need strictly. It takes those first that lack the fewest of
-// their soft needs, and breaks these.
+// placeSoftly places the items of a group after their strict dependencies. It first takes the items with the fewest
+// missing soft dependencies, and breaks these dependencies.
 func (p *plan) placeSoftly(group []int) {
 	for _, i := range group {
 		for _, n := range p.needs[i] {

@@ -50,7 +50,7 @@ func decompressed(input *bufio.Reader) (io.Reader, error) {
 	return gzip.NewReader(input)
 }
 
-// Header returns what the manifest says of itself.
+// Header returns the header of the manifest.
 func (r *Reader) Header() Header { return r.header }
 
 // Items yields the items by group, resource, namespace, name and version, once. The manifest was complete and sound if
@@ -151,7 +151,7 @@ func (r *Reader) next() (*Item, error) {
 	return item, err
 }
 
-// complete returns an error unless there were as many items as the manifest says.
+// complete returns an error unless the number of items is the one in the manifest.
 func (r *Reader) complete() error {
 	if r.count != r.total {
 		return fmt.Errorf("it has %d items, and says that it has %d", r.count, r.total)
@@ -292,7 +292,7 @@ func (r *Reader) value(what string, into any) error {
 	return nil
 }
 
-// skip passes over a value of a field that is not known, whatever its size.
+// skip passes over the value, of any size, of an unknown field.
 func (r *Reader) skip() error {
 	for depth := 0; ; {
 		token, err := r.token()

@@ -14,7 +14,7 @@ import (
 // maxRuns is how many runs are kept before they are merged into one, because each one that is read takes memory.
 const maxRuns = 128
 
-// runs are sorted entries in a temporary file, later runs with what came later.
+// runs are sorted entries in a temporary file, later runs with later entries.
 type runs struct {
 	dir  string
 	file *os.File // nil before the first run; it has no name

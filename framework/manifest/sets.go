@@ -87,8 +87,8 @@ type Shared struct {
 	Items []*Item // one for each manifest, nil where it does not have the object
 }
 
-// Overlap yields the objects that at least two of the manifests have, in their order. See Diff for what the items must
-// be.
+// Overlap yields the objects that at least two of the manifests have, in their order. See Diff for the requirements on
+// the items.
 func Overlap(manifests ...iter.Seq2[*Item, error]) iter.Seq2[Shared, error] {
 	checked := make([]iter.Seq2[*Item, error], len(manifests))
 	for i, items := range manifests {
@@ -124,7 +124,7 @@ func Sorted(m *Manifest) iter.Seq2[*Item, error] {
 	}
 }
 
-// compareObjects compares what items are in whatever version.
+// compareObjects compares the objects of items, without the version.
 func compareObjects(a, b *Item) int { return keyOf(a).compareObjects(keyOf(b)) }
 
 // ordered yields the items, and an error where they are not sorted.

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// sorter sorts lines by their keys, in memory that does not grow with their number: what is too much is written to a
-// temporary file in sorted runs. Of several lines with one key it keeps the last.
+// sorter sorts lines by their keys, in memory that does not grow with their number: it writes sorted runs to a
+// temporary file. Of several lines with one key it keeps the last.
 type sorter struct {
 	memory  int
 	arena   []byte   // keys and lines
@@ -87,7 +87,7 @@ type entry struct{ key, line []byte }
 
 func compareEntries(a, b *entry) int { return bytes.Compare(a.key, b.key) }
 
-// inMemory yields what is in memory, sorted.
+// inMemory yields the lines in memory, sorted.
 func (s *sorter) inMemory() iter.Seq2[*entry, error] {
 	return func(yield func(*entry, error) bool) {
 		s.sort()

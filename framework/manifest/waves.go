@@ -9,14 +9,14 @@ type Cycle struct {
 	Broken []Link
 }
 
-// Waves returns the items so that each one comes in a wave after all that it depends on, strictly or not, and as early
-// as that allows. Beside its links, an item depends on its namespace and on the definition of its resource. Where items
-// depend on each other in a cycle, some of the links are disregarded; the cycles say which. Items and cycles are
+// Waves returns the items so that each one comes in a wave after all its strict and soft dependencies, and as early as
+// they allow. Beside its links, an item depends on its namespace and on the definition of its resource. Where items
+// depend on each other in a cycle, some of the links are disregarded; they are in the cycles. Items and cycles are
 // sorted.
 func (g *Graph) Waves() ([][]*Item, []Cycle) {
 	p := newPlan(g)
 	var cycles []Cycle
-	for _, group := range p.groups() { // from what is needed to what needs it
+	for _, group := range p.groups() { // from dependencies to dependents
 		if cycle := p.place(group); cycle != nil {
 			cycles = append(cycles, *cycle)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Options are what a Writer may use.
+// Options bound the resources of a Writer.
 type Options struct {
 	// Dir is the directory for what does not fit into memory, the system's one for temporary files if it is empty. A file
 	// there has no name, so that it disappears with the process.
@@ -66,7 +66,7 @@ func (w *Writer) Add(item *Item) error {
 	return w.err
 }
 
-// Abort releases what the writer holds, and writes nothing. It does nothing after Close.
+// Abort releases the resources of the writer, and writes nothing. It does nothing after Close.
 func (w *Writer) Abort() {
 	if w.err != errClosed {
 		w.items.close()
@@ -74,7 +74,7 @@ func (w *Writer) Abort() {
 	}
 }
 
-// Close writes the manifest and releases what the writer holds. It does not close the underlying writer.
+// Close writes the manifest and releases the resources of the writer. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if w.err != nil {
 		err := w.err
@@ -161,7 +161,7 @@ func (b *blocks) flush() error {
 	return nil
 }
 
-// end writes what is left, the index and the footer.
+// end writes the remaining lines, the index and the footer.
 func (b *blocks) end() error {
 	if b.items > 0 {
 		if err := b.flush(); err != nil {
@@ -210,7 +210,7 @@ func (b *blocks) member(content []byte) error {
 	return b.gzip.Close()
 }
 
-// counter counts what is written.
+// counter counts the written bytes.
 type counter struct {
 	out     io.Writer
 	written int64

@@ -80,7 +80,7 @@ func openLocked(path string) (*os.File, error) {
 // errReplaced is returned by lockEmpty when the previous holder of the lock has renamed or removed the file.
 var errReplaced = errors.New("the file has been replaced")
 
-// lockEmpty locks file, which was opened at path, and removes what a process that was killed has left in it.
+// lockEmpty locks file, which was opened at path, and removes the content that a killed process has left in it.
 func lockEmpty(file *os.File, path string) error {
 	if err := lock(file); err != nil {
 		return err

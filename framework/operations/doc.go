@@ -1,7 +1,7 @@
 // Package operations runs work that goes on after the call of an action has returned, and keeps its state. It serves
 // AsyncBackupItemAction and AsyncRestoreItemAction, and version 2 of BackupItemAction and RestoreItemAction. The state
-// of an operation is stored where the next process of the plugin finds it, so that an operation is started once however
-// often the host asks for it, and every process of the plugin can report its progress.
+// of an operation is stored where the next process of the plugin finds it, so that an operation is started once,
+// however often the host requests it, and every process of the plugin can report its progress.
 //
 // A Runner does the work inside the plugin's process. The author writes a function; the runner calls it in a goroutine
 // for each operation, reports its progress, cancels it, and after a restart of the plugin calls it again or reports the

@@ -52,9 +52,8 @@ func ID(runner, key string) string {
 // idPattern matches the results of ID.
 var idPattern = regexp.MustCompile(`^op-[0-9a-f]{32}$`)
 
-// Key returns a key for an item of a backup or restore, for kinds whose input has none. It is the same whenever it is
-// computed for the same item of the same backup or restore, whatever the version of the item's API, and differs from
-// all other keys.
+// Key returns a key for an item of a backup or restore, for kinds whose input has none. It is always the same for the
+// same item of the same backup or restore, in any version of the item's API, and differs from all other keys.
 func Key(owner metav1.Object, item *unstructured.Unstructured) string {
 	identity := string(owner.GetUID())
 	if identity == "" {

@@ -23,8 +23,8 @@ func (r *Runner[In]) sweep(ctx context.Context) {
 	})
 }
 
-// deleteBefore deletes the operations of this runner that were updated last before the given time. It leaves alone what
-// is damaged, so that it can be inspected.
+// deleteBefore deletes the operations of this runner that were updated last before the given time. It keeps damaged
+// operations, so that they can be inspected.
 func (r *Runner[In]) deleteBefore(ctx context.Context, before time.Time) error {
 	ids, err := r.store.List(ctx)
 	if err != nil {

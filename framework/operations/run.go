@@ -39,8 +39,8 @@ func (r *Run) Attempt() int { return int(r.attempt) }
 // in each line. The lines are written to the log of the backup or restore that made that call.
 func (r *Run) Log() hclog.Logger { return r.log }
 
-// Report sets the progress: completed of total units, and what is happening now. total is 0 as long as it is not known.
-// Report only takes a lock, so it may be called as often as the progress changes.
+// Report sets the progress: completed of total units, and the current step. total is 0 as long as it is unknown. Report
+// only takes a lock, so it may be called as often as the progress changes.
 func (r *Run) Report(completed, total int64, units, description string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +49,7 @@ func (r *Run) Report(completed, total int64, units, description string) {
 	r.progress.Updated = time.Now().UTC()
 }
 
-// Describe sets what is happening now, and leaves the rest of the progress as it is.
+// Describe sets the current step, and leaves the rest of the progress unchanged.
 func (r *Run) Describe(description string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +57,8 @@ func (r *Run) Describe(description string) {
 	r.progress.Updated = time.Now().UTC()
 }
 
-// Output returns a writer for what the work writes for people, such as the output of a program. The server shows its
-// last lines if the operation fails; see framework.OperationProgress.LastLines. Nothing is written elsewhere, and Write
+// Output returns a writer for messages of the work to users, such as the output of a program. The server shows its last
+// lines if the operation fails; see framework.OperationProgress.LastLines. Nothing is written elsewhere, and Write
 // never fails.
 func (r *Run) Output() io.Writer { return output{r} }
 

@@ -76,7 +76,7 @@ func (r *Runner[In]) Start(ctx context.Context, key string, input In) (id string
 	if err != nil {
 		return "", fmt.Errorf("start an operation: encode its input: %w", err)
 	}
-	// The work gets exactly what a process that resumes it would get.
+	// The work gets the same input as in a process that resumes it.
 	if input, err = decodeInput[In](raw); err != nil {
 		return "", fmt.Errorf("start an operation: %w", err)
 	}
@@ -142,8 +142,8 @@ func (r *Runner[In]) Progress(ctx context.Context, id string) (framework.Operati
 }
 
 // Cancel requests the end of an operation, whichever process works on it. Progress reports the operation as completed
-// once the work has returned; if another process works on it, that process learns of the request with its next
-// heartbeat. Cancelling an operation that has completed is not an error.
+// once the work has returned; if another process works on it, that process gets the request with its next heartbeat.
+// Cancelling an operation that has completed is not an error.
 func (r *Runner[In]) Cancel(ctx context.Context, id string) error {
 	for {
 		operation, err := r.get(ctx, id)

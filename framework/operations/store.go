@@ -15,12 +15,12 @@ type Store interface {
 	// Create adds an operation and sets its Version. It returns ErrExists if there is one with the same ID. Of several
 	// concurrent calls with one ID exactly one succeeds.
 	Create(ctx context.Context, operation *Operation) error
-	// Get returns the operation with the given ID. It returns ErrNotFound if there is none, and ErrDamaged if what is
-	// stored cannot be decoded.
+	// Get returns the operation with the given ID. It returns ErrNotFound if there is none, and ErrDamaged if it cannot be
+	// decoded.
 	Get(ctx context.Context, id string) (*Operation, error)
 	// Update replaces the operation with the same ID if its Version is still the given one, and sets the new Version. It
-	// returns ErrConflict if the Version differs, ErrNotFound if there is no such operation, and ErrDamaged if what is
-	// stored cannot be decoded.
+	// returns ErrConflict if the Version differs, ErrNotFound if there is no such operation, and ErrDamaged if the stored
+	// one cannot be decoded.
 	Update(ctx context.Context, operation *Operation) error
 	// Delete removes the operation with the given ID. It returns nil if there is none.
 	Delete(ctx context.Context, id string) error

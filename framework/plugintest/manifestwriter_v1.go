@@ -34,7 +34,7 @@ func Items(items ...*mwv1.Item) iter.Seq2[*mwv1.Item, error] {
 	}
 }
 
-// Artifacts collects what a ManifestWriter writes, by name. It implements mwv1.Artifacts; create it with Artifacts{}.
+// Artifacts collects the files of a ManifestWriter, by name. It implements mwv1.Artifacts; create it with Artifacts{}.
 type Artifacts map[string]*bytes.Buffer
 
 // Create implements mwv1.Artifacts.

@@ -127,7 +127,7 @@ func (c *preparedConn) NewStream(
 	return c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
-// problems returns an error with what a plugin reported about a configuration, or nil.
+// problems returns an error with the problems that a plugin reported about a configuration, or nil.
 func (t target) problems(all []*plugininfov1.ConfigProblem) error {
 	if len(all) == 0 {
 		return nil

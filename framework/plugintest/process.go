@@ -19,16 +19,16 @@ import (
 )
 
 // Build builds the Go package at path, "." for the test's own, and returns the path of the binary, which is removed at
-// the end of the test. When the source of the package or of what it imports from its module has changed, the go command
+// the end of the test. When the source of the package or of its imports from its module has changed, the go command
 // runs the test again instead of showing its last result.
 func Build(t testing.TB, path string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "plugin")
 	goCommand(t, "build", "-o", binary, path)
 	if path == "." {
-		return binary // the go command knows the source of the test's own package
+		return binary // the go command tracks the source of the test's own package
 	}
-	// It knows other files as well, at which the test has looked.
+	// It also tracks other files that the test has opened.
 	for _, file := range strings.Split(goCommand(t, "list", "-deps", "-f", sources, path), "\n") {
 		_, _ = os.Stat(file)
 	}

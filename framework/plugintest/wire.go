@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// These functions convert answers that several kinds and versions share. Each takes what a call returned, including its
-// error.
+// These functions convert answers that several kinds and versions share. Each takes the results of a call, including
+// its error.
 
 // selector returns the answer of AppliesTo.
 func (t target) selector(answer interface {

@@ -18,7 +18,7 @@ func Name(pod string, volume *corev1.Volume) string {
 	return ""
 }
 
-// NeverMoved returns why the data of a volume of a pod is never moved, whoever asks for it, "" if it can be.
+// NeverMoved returns the reason why the data of a volume of a pod is never moved, "" if it can be.
 func NeverMoved(volume *corev1.Volume) string {
 	switch {
 	case volume.HostPath != nil:

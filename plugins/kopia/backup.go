@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/kopia/kopia/repo"
 	"github.com/kopia/kopia/snapshot"
@@ -263,9 +264,11 @@ func (o *observed) FinishedFile(string, error) { o.doneFiles.Add(1) }
 // Error implements upload.Progress.
 func (b *backup) Error(name string, err error, _ bool) {
 	name = strings.TrimPrefix(name, "./")
-	if errors.Is(err, fs.ErrNotExist) {
-		b.losses.Vanished(name)
-		return
+	for _, gone := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP} { // or it is something else by now
+		if errors.Is(err, gone) {
+			b.losses.Vanished(name)
+			return
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,9 +22,9 @@ import (
 // for the call; an operation lives on when ctx ends. AppliesTo and Progress may be repeated after they failed. Start is
 // repeated, with the same key, when its answer was lost and when another server takes up the backup.
 type AsyncBackupItemAction interface {
-	// AppliesTo returns the items that Start wants to see; the zero value selects all. It is called once per
-	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
-	// label selector that does not parse, makes every backup fail.
+	// AppliesTo returns the selector of the items for Start; the zero value selects all. It is called once per start of
+	// the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a label
+	// selector that does not parse, makes every backup fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 	// Start begins the work on one item and does not wait for it. A nil output, or one without OperationID, means that
 	// there was nothing to start. An error leaves the item out of the backup, which becomes PartiallyFailed.
@@ -34,11 +34,11 @@ type AsyncBackupItemAction interface {
 	// framework.ErrNotFound ends the operation as failed, at once. After any other error the server calls again, until the
 	// operation's time is over.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the
+	// Cancel requests the end of the operation, without waiting for it; Progress then reports the end, for which the
 	// server waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and
-	// when nobody waits for it any more: the backup was cancelled or deleted, or has failed. After an error it is called
-	// again; once it has returned nil, only another server calls it again. It may also be called for an operation that has
-	// ended, which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
+	// when it is no longer needed: the backup was cancelled or deleted, or has failed. After an error it is called again;
+	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
+	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
 	// framework.ErrCannotCancel for one that cannot be stopped; the backup then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 }
@@ -91,7 +91,7 @@ func NewStartOutput(item *unstructured.Unstructured) *StartOutput {
 	return &StartOutput{UpdatedItem: item}
 }
 
-// WithItems asks for more items to be backed up; it returns o.
+// WithItems requests more items to be backed up; it returns o.
 func (o *StartOutput) WithItems(items ...framework.ResourceIdentifier) *StartOutput {
 	o.AdditionalItems = append(o.AdditionalItems, items...)
 	return o

@@ -18,9 +18,9 @@ import (
 // something else must wait for ctx too. The server
 // repeats no call that failed; what has to be tried again is tried again inside the call.
 type BackupItemAction interface {
-	// AppliesTo returns the items that Execute wants to see; the zero value selects all. It is called once per
-	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
-	// label selector that does not parse, makes every backup fail.
+	// AppliesTo returns the selector of the items for Execute; the zero value selects all. It is called once per start of
+	// the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a label
+	// selector that does not parse, makes every backup fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 	// Execute is called once for each item that AppliesTo selects, after the actions before it in order, whose changes it
 	// sees. A nil output leaves the item as it is. An error leaves the item out of the backup, which becomes
@@ -51,7 +51,7 @@ func NewExecuteOutput(item *unstructured.Unstructured) *ExecuteOutput {
 	return &ExecuteOutput{UpdatedItem: item}
 }
 
-// WithItems asks for more items to be backed up; it returns o.
+// WithItems requests more items to be backed up; it returns o.
 func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *ExecuteOutput {
 	o.AdditionalItems = append(o.AdditionalItems, items...)
 	return o

@@ -25,9 +25,9 @@ import (
 // items. An action that starts operations should therefore find the one that it has started for an item already
 // (operations.Key), or be an AsyncBackupItemAction, which gets a key.
 type BackupItemAction interface {
-	// AppliesTo returns the items that Execute wants to see; the zero value selects all. It is called once per
-	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
-	// label selector that does not parse, makes every backup fail.
+	// AppliesTo returns the selector of the items for Execute; the zero value selects all. It is called once per start of
+	// the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a label
+	// selector that does not parse, makes every backup fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 	// Execute is called once for each item that AppliesTo selects, after the actions before it in order, whose changes it
 	// sees. It may start an operation, work that goes on after Execute has returned. A nil output leaves the item as it
@@ -38,11 +38,11 @@ type BackupItemAction interface {
 	// framework.ErrNotFound ends the operation as failed, at once. After any other error the server calls again, until the
 	// operation's time is over. It is not called for an action that starts nothing.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the
+	// Cancel requests the end of the operation, without waiting for it; Progress then reports the end, for which the
 	// server waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and
-	// when nobody waits for it any more: the backup was cancelled or deleted, or has failed. After an error it is called
-	// again; once it has returned nil, only another server calls it again. It may also be called for an operation that has
-	// ended, which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
+	// when it is no longer needed: the backup was cancelled or deleted, or has failed. After an error it is called again;
+	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
+	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and
 	// framework.ErrCannotCancel for one that cannot be stopped; the backup then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 }
@@ -105,7 +105,7 @@ func NewExecuteOutput(item *unstructured.Unstructured) *ExecuteOutput {
 	return &ExecuteOutput{UpdatedItem: item}
 }
 
-// WithItems asks for more items to be backed up; it returns o.
+// WithItems requests more items to be backed up; it returns o.
 func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *ExecuteOutput {
 	o.AdditionalItems = append(o.AdditionalItems, items...)
 	return o

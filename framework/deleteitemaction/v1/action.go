@@ -17,9 +17,9 @@ import (
 // call; an action that waits for something else must wait for ctx too. A deletion that was interrupted or had errors is
 // done again from the start, so Execute may see an item again; what is removed already is not an error.
 type DeleteItemAction interface {
-	// AppliesTo returns the items that Execute wants to see; the zero value selects all. It is called once per
-	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
-	// label selector that does not parse, makes every deletion fail.
+	// AppliesTo returns the selector of the items for Execute; the zero value selects all. It is called once per start of
+	// the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a label
+	// selector that does not parse, makes every deletion fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 	// Execute is called once for each item that AppliesTo selects, in no particular order, before the backup's files are
 	// removed. An error is recorded; the other items and actions go on.

@@ -14,7 +14,7 @@ const (
 	RunMetadata = "cleat-run"
 	// IfAbsentMetadata is the key of gRPC metadata by which a host asks a store not to replace an object.
 	IfAbsentMetadata = "cleat-if-absent"
-	// RunKey is the key by which a log line says for which run it is. Hosts remove it.
+	// RunKey is the key of a log line that names the run of the line. Hosts remove it.
 	RunKey = "@cleat-run"
 )
 

@@ -40,7 +40,7 @@ func NewConfigType[T any](defaults T, schema string) *ConfigType {
 	}
 	if c.resolved, c.err = c.schema.Resolve(&jsonschema.ResolveOptions{
 		ValidateDefaults: true,
-		// References to other documents are not followed; a host says that it cannot check them.
+		// References to other documents are not followed; a host reports that it cannot check them.
 		Loader: func(*url.URL) (*jsonschema.Schema, error) { return &jsonschema.Schema{}, nil },
 	}); c.err != nil {
 		c.err = fmt.Errorf("the schema of the config: %w", c.err)
@@ -299,7 +299,7 @@ func decodeStrict[T any](raw []byte) (T, error) {
 	return config, nil
 }
 
-// readable rewords an error of encoding/json for users, who need not know Go.
+// readable rewords an error of encoding/json for users without knowledge of Go.
 func readable(err error) error {
 	var mistyped *json.UnmarshalTypeError
 	if errors.As(err, &mistyped) {

@@ -1,5 +1,5 @@
 // Package glue connects the Go implementations of a plugin with gRPC. Package framework and the packages of the kinds
-// export what authors need of it; package hostapi exports what hosts need.
+// export the parts for authors; package hostapi exports the parts for hosts.
 //
 //   - registration.go: Registration, what a process serves; register.go binds it to gRPC
 //   - kind.go: Kind and Handlers, with which the service of a kind finds implementations

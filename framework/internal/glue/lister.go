@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// lister implements PluginLister. Stock Velero does not start if the list contains kinds that it does not know, so the
-// kinds of this project are served but not listed: PluginInfo reports them.
+// lister implements PluginLister. Stock Velero does not start if the list contains unknown kinds, so the kinds of this
+// project are served but not listed: PluginInfo reports them.
 type lister struct {
 	pluginlisterv1.UnimplementedPluginListerServer
 	plugins []*pluginlisterv1.PluginIdentifier

@@ -14,8 +14,8 @@ const (
 	manySoon   = 250 * time.Millisecond // longer than the implementations' calls take normally
 )
 
-// Many calls ask for each id, several at once, and returns the replies that are there soon. What fails, panics or takes
-// longer is left out: the host calls for it alone and learns why.
+// Many calls ask for each id, several at once, and returns the replies that are there soon. Calls that fail, panic or
+// take longer are left out: the host repeats them one by one and gets their errors.
 func Many[R any](
 	ctx context.Context, ids []string, ask func(ctx context.Context, id string) (R, error),
 ) (map[string]R, error) {

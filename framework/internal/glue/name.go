@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ValidateName checks that name is "domain/name": exactly two parts, of which the first is a DNS-1123 subdomain and the
-// second is not empty, as on Velero's wire.
+// ValidateName checks that name is "domain/name": exactly two parts. The first is a DNS-1123 subdomain, the second is
+// not empty, as on Velero's wire.
 func ValidateName(name string) error {
 	domain, rest, found := strings.Cut(name, "/")
 	if !found || domain == "" || rest == "" || strings.Contains(rest, "/") {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Role is what a host must know of an implementation beyond its kind; see the constants of package framework.
+// Role is a property of an implementation, beyond its kind, that hosts rely on; see the constants of package framework.
 type Role string
 
 // The roles, on the wire.

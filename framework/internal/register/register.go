@@ -1,4 +1,4 @@
-// Package register holds what the Register functions of all kinds share. It imports framework and
+// Package register has the common code of the Register functions of all kinds. It imports framework and
 // framework/internal/glue.
 package register
 

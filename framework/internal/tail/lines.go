@@ -13,7 +13,7 @@ const (
 	MaxBytes = 2048
 )
 
-// cut is before what is left of a longer text.
+// cut marks the beginning of a text that was longer.
 const cut = "..."
 
 // Lines returns the last lines of text, as valid UTF-8 and without line breaks at the end. If it had more than MaxLines

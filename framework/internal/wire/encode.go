@@ -10,7 +10,7 @@ import (
 )
 
 // appendValue appends the JSON of value as encoding/json does, without its escapes for HTML: members are sorted. It
-// handles the types of which items consist; it encodes others with encoding/json and returns the errors of that.
+// handles the types in items; it encodes other types with encoding/json and returns its errors.
 func appendValue(to []byte, value any) ([]byte, error) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -12,15 +12,15 @@ import (
 
 // ItemBlockAction is the interface that an author implements.
 //
-// A block is what one worker backs up in one go: the pre-hooks of all its pods, then all its items, then the
-// post-hooks. Items that are related, directly or through others, are in one block. So an action relates what has to be
-// consistent with each other, and nothing else: blocks are backed up in parallel, the items of a block are not.
+// A block is backed up by one worker: the pre-hooks of all its pods, then all its items, then the post-hooks. Items
+// that are related, directly or through others, are in one block. So an action relates only items that must be
+// consistent with each other: blocks are backed up in parallel, the items of a block are not.
 //
 // One value serves all calls of a process, concurrently: several items of one backup, and several backups. Do not
 // assume which process or value gets which item. ctx ends when the backup is cancelled, when the server stops, or at
 // the server's deadline for the call.
 type ItemBlockAction interface {
-	// AppliesTo returns the items that GetRelatedItems wants to see; the zero value selects all. It is called once per
+	// AppliesTo returns the selector of the items for GetRelatedItems; the zero value selects all. It is called once per
 	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
 	// label selector that does not parse, makes every backup fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
@@ -38,7 +38,7 @@ type GetRelatedItemsInput struct {
 	Backup *velerov1.Backup
 }
 
-// GetRelatedItemsOutput is what has to be in the block of the item.
+// GetRelatedItemsOutput has the items that must be in the block of the item.
 type GetRelatedItemsOutput struct {
 	// RelatedItems that the backup does not include, or that do not exist, are ignored. Resource and Name must be set.
 	RelatedItems []framework.ResourceIdentifier

@@ -62,7 +62,7 @@ func (i *AdmitInput) PreparingRestores() int {
 	return total
 }
 
-// Load is what a policy knows of one load.
+// Load describes one load for a policy.
 type Load struct {
 	// Kind of its custom resource: "DataUpload".
 	Kind string
@@ -92,7 +92,7 @@ func (l *Load) Restores() bool { return restores(l.Kind) }
 
 func restores(kind string) bool { return kind == "DataDownload" || kind == "PodVolumeRestore" }
 
-// Count is how many loads are under way that are equal in what it says of them.
+// Count is the number of loads under way with the same properties.
 type Count struct {
 	// Kind is "DataUpload", "DataDownload", "PodVolumeBackup" or "PodVolumeRestore".
 	Kind string

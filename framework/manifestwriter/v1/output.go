@@ -30,7 +30,7 @@ func (o *output) Create(name string) (io.Writer, error) {
 	return o.current, nil
 }
 
-// complete sends what is left of the artifact that began last; it takes no more then.
+// complete sends the rest of the last artifact, which then accepts no more content.
 func (o *output) complete() error {
 	if o.current == nil {
 		return nil
@@ -43,7 +43,7 @@ func (o *output) complete() error {
 	return last.sendPiece(last.rest)
 }
 
-// artifact gathers what is written until it fills a message.
+// artifact buffers content until it fills a message.
 type artifact struct {
 	name     string
 	send     func(*manifestwriterv1.WriteResponse) error
@@ -61,7 +61,7 @@ func (a *artifact) Write(content []byte) (written int, err error) {
 		if err := a.sendPiece(append(a.rest, content[:room]...)); err != nil {
 			return written, err
 		}
-		a.rest, content = nil, content[room:] // a transport may keep what it was given
+		a.rest, content = nil, content[room:] // a transport may keep its input
 		written += room
 	}
 	a.rest = append(a.rest, content...)

@@ -33,7 +33,7 @@ type WriteInput struct {
 	// Items are the items of the backup in the order in which they are written to its archive. An item that is written
 	// again comes again; the last one counts. They can be iterated once. Nothing comes after an error.
 	Items iter.Seq2[*Item, error]
-	// Artifacts takes what the writer writes.
+	// Artifacts receives the files of the writer.
 	Artifacts Artifacts
 }
 
@@ -63,7 +63,7 @@ type Item struct {
 	Owners []Owner
 	// Related are objects that an action has related to this one: in its item block, or to be backed up with it.
 	Related []framework.ResourceIdentifier
-	// References are what the object depends on beside its owners: objects that its fields name, and Related with the
+	// References are the dependencies of the object beside its owners: objects that its fields name, and Related with the
 	// actions that requested them. They need not be in the backup.
 	References []manifest.Edge
 	// Included is how the object came into the backup.
@@ -83,7 +83,7 @@ type Owner struct {
 }
 
 // WithObjects requests the whole objects of resources, "pods" or "deployments.apps" or "*" for all. Each is sent to the
-// process of the plugin, so a writer should ask for those only that it reads.
+// process of the plugin, so a writer should only request the resources that it reads.
 func WithObjects(resources ...string) framework.Option {
 	return framework.Option(glue.Objects(resources))
 }

@@ -1,5 +1,5 @@
-// Package v1 is the kind ObjectStore in its version 1: it keeps the files of backups and restores in buckets of
-// whatever storage it knows. It runs in this project's server and in stock Velero.
+// Package v1 is the kind ObjectStore in its version 1: it keeps the files of backups and restores in buckets of its
+// storage system. It runs in this project's server and in stock Velero.
 //
 // Start reading at store.go, the author's interface; server.go puts it on the wire, stream.go cuts
 // objects into pieces.

@@ -19,10 +19,10 @@ import (
 // again inside the call; calls that change nothing are repeated when the process died. An error that names bucket and
 // key saves the reader a search.
 type ObjectStore interface {
-	// PutObject writes all of input.Body, or replaces what is there. The object must not appear before Body has ended with
-	// io.EOF: any other error of Body means that the upload was given up; return the error. Body need not be closed and
-	// must not be read after PutObject has returned. An empty Body is an empty object. To return nil before the end of
-	// Body is an error of the store.
+	// PutObject writes all of input.Body, and replaces an existing object. The object must not appear before Body has
+	// ended with io.EOF: any other error of Body means that the upload was given up; return the error. Body need not be
+	// closed and must not be read after PutObject has returned. An empty Body is an empty object. To return nil before the
+	// end of Body is an error of the store.
 	PutObject(ctx context.Context, input *PutObjectInput) error
 	// ObjectExists reports whether there is an object. A missing object is not an error.
 	ObjectExists(ctx context.Context, input *ObjectExistsInput) (*ObjectExistsOutput, error)
@@ -35,8 +35,8 @@ type ObjectStore interface {
 	// DeleteObject removes an object. That there is none should not be an error: a deletion that was interrupted is done
 	// again from the start.
 	DeleteObject(ctx context.Context, input *DeleteObjectInput) error
-	// CreateSignedURL makes a URL from which anyone can read the object for a time. A store that cannot do that returns
-	// an error that says why, not a framework.ErrUnavailable: users read it at once, unless this project's server offers
+	// CreateSignedURL makes a URL from which anyone can read the object for a time. A store that cannot do that returns an
+	// error with the reason, not a framework.ErrUnavailable: users read it at once, unless this project's server offers
 	// the files itself. In stock Velero logs and downloads do not work with such a store, everything else does.
 	CreateSignedURL(ctx context.Context, input *CreateSignedURLInput) (*CreateSignedURLOutput, error)
 }
@@ -89,7 +89,7 @@ type GetObjectOutput struct {
 	Body io.ReadCloser
 }
 
-// ListCommonPrefixesInput says which folders to list.
+// ListCommonPrefixesInput selects the folders to list.
 type ListCommonPrefixesInput struct {
 	Bucket string
 	// Prefix is empty or ends in Delimiter.
@@ -104,7 +104,7 @@ type ListCommonPrefixesOutput struct {
 	Prefixes []string
 }
 
-// ListObjectsInput says which objects to list.
+// ListObjectsInput selects the objects to list.
 type ListObjectsInput struct {
 	Bucket string
 	Prefix string
@@ -121,7 +121,7 @@ type DeleteObjectInput struct {
 	Key    string
 }
 
-// CreateSignedURLInput says what to sign.
+// CreateSignedURLInput describes the URL to sign.
 type CreateSignedURLInput struct {
 	Bucket string
 	Key    string

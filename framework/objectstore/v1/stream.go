@@ -37,8 +37,8 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// atEnd returns an error unless the upload was read to its end and was complete. A store that knows an object's size
-// may stop without having seen io.EOF.
+// atEnd returns an error unless the upload was read to its end and was complete. A store that has got an object's size
+// may stop before io.EOF.
 func (r *uploadReader) atEnd() error {
 	n, err := r.Read(make([]byte, 1))
 	switch {

@@ -22,9 +22,9 @@ type DecideInput struct {
 	// Operating are the backups that have ended their runs and wait for asynchronous operations of plugins, the oldest
 	// first. Their Namespaces are those that the operations work on. They count nothing towards the limit.
 	Operating []Backup
-	// Restoring are the restores that run, the oldest first, described as backups of what they write: the namespaces that
-	// they restore into, and, in their Spec, resources. Their names begin with "restores/". They count nothing towards the
-	// limit.
+	// Restoring are the restores that run, the oldest first, described as backups of the objects that they write: the
+	// namespaces that they restore into, and, in their Spec, resources. Their names begin with "restores/". They count
+	// nothing towards the limit.
 	Restoring []Backup
 	// Queued are the backups that wait, in the order of the queue; at least one.
 	Queued []Backup
@@ -35,7 +35,7 @@ func (i *DecideInput) Free() int {
 	return max(0, i.Limit-len(i.Running)-len(i.Ready))
 }
 
-// Backup is what a policy knows of one backup.
+// Backup describes one backup for a policy.
 type Backup struct {
 	// Name is unique in the input.
 	Name string

@@ -17,10 +17,9 @@ import (
 // when the server stops, or at the server's deadline for the call; an action that waits for something else must wait
 // for ctx too. The server repeats no call that failed; what has to be tried again is tried again inside the call.
 type RestoreItemAction interface {
-	// AppliesTo returns the items that Execute wants to see; the zero value selects all. Namespaces are those
-	// restored to. It is called once per
-	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
-	// label selector that does not parse, makes every restore fail.
+	// AppliesTo returns the selector of the items for Execute; the zero value selects all. Namespaces are those restored
+	// to. It is called once per start of the process and the answer is kept, so it must not depend on the time or on the
+	// cluster. An error, or a label selector that does not parse, makes every restore fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 	// Execute is called once for each item that AppliesTo selects, after the actions before it in order, whose changes it
 	// sees. A nil output restores the item as it is. An error leaves the item out of the restore, which becomes
@@ -55,7 +54,7 @@ func NewExecuteOutput(item *unstructured.Unstructured) *ExecuteOutput {
 	return &ExecuteOutput{UpdatedItem: item}
 }
 
-// WithItems asks for more items to be restored; it returns o.
+// WithItems requests more items to be restored; it returns o.
 func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *ExecuteOutput {
 	o.AdditionalItems = append(o.AdditionalItems, items...)
 	return o

@@ -133,7 +133,7 @@ func (s *server) Cancel(
 		return nil, err
 	}
 	err = action.Handler.Cancel(ctx, &CancelInput{OperationID: req.GetOperationID(), Restore: restore})
-	if err != nil && !errors.Is(err, framework.ErrCannotCancel) { // which this wire cannot say
+	if err != nil && !errors.Is(err, framework.ErrCannotCancel) { // which this wire cannot express
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil

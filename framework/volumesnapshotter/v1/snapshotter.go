@@ -25,7 +25,7 @@ type VolumeSnapshotter interface {
 	// GetVolumeInfo returns what CreateVolumeFromSnapshot needs to make a volume like this one.
 	GetVolumeInfo(ctx context.Context, input *GetVolumeInfoInput) (*GetVolumeInfoOutput, error)
 	// CreateSnapshot takes a snapshot of a volume. It may return before the snapshot is complete, as long as the snapshot
-	// has what the volume had at the time of the call.
+	// has the content of the volume at the time of the call.
 	CreateSnapshot(ctx context.Context, input *CreateSnapshotInput) (*CreateSnapshotOutput, error)
 	// DeleteSnapshot removes a snapshot. That there is none should not be an error: a deletion that was interrupted is
 	// done again from the start.
@@ -65,7 +65,7 @@ type GetVolumeInfoInput struct {
 	VolumeAZ string
 }
 
-// GetVolumeInfoOutput is what a volume is like.
+// GetVolumeInfoOutput describes a volume.
 type GetVolumeInfoOutput struct {
 	VolumeType string
 	// IOPS are the provisioned operations per second, if the type has them. Zero is the same as nil.

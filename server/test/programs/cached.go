@@ -16,7 +16,7 @@ import (
 // returns its path there. It is called if the text of version, or a file that inputs match, has changed since the last
 // build. inputs are patterns relative to the root of this module. The caller must not change the program.
 func cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}

@@ -75,7 +75,7 @@ func Write(t testing.TB, path string, content []byte) {
 // BuildModule returns the path of the program in the root of another module in this tree, a directory relative to the
 // root of this module. Otherwise it is like Build.
 func BuildModule(dir string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func BuildModule(dir string) (string, error) {
 
 // Link is Build for callers without a test.
 func Link(pkg string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -153,16 +153,16 @@ func lockDir(dir string) (lock *os.File, err error) {
 	return lock, nil
 }
 
-// moduleRoot returns the nearest directory that is the root of the module of the project, from the working directory
-// upwards. Modules inside of it are passed.
-func moduleRoot() (string, error) {
+// Root returns the root of the module that the working directory is in. For the modules inside of this project, it is
+// that of the project.
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
 		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.HasPrefix(text, []byte("module github.com/cleat-dev/cleat\n")) {
+		if err == nil && !bytes.HasPrefix(text, []byte("module github.com/cleat-dev/cleat/")) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)

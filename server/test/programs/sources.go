@@ -25,7 +25,7 @@ const files = `{{if not .Standard}}{{$dir := .Dir}}{{$dir}}{{range .GoFiles}}
 // go command that a test runs. Build and similar functions call Depend for the programs that they build.
 func Depend(t testing.TB, packages ...string) {
 	t.Helper()
-	root, err := moduleRoot()
+	root, err := Root()
 	require.NoError(t, err)
 	list, err := tree{root: root, dir: root}.sources(packages...)
 	require.NoError(t, err)

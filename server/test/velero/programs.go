@@ -1,7 +1,6 @@
 package velero
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // Version is the version of Velero in the module of the programs.
@@ -21,6 +22,8 @@ const Version = "v1.18.3"
 const (
 	serverPackage = "github.com/vmware-tanzu/velero/cmd/velero"
 	pluginPackage = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws"
+	// uploaderPackage uses Velero's library for repositories of kopia.
+	uploaderPackage = "./uploader"
 )
 
 // linkFlags set the version, and switch off an endpoint of controller-runtime that Velero does not use and that would
@@ -32,6 +35,7 @@ const linkFlags = "-s -w -X github.com/vmware-tanzu/velero/pkg/buildinfo.Version
 type Programs struct {
 	Velero    string // path of the server, which is the command line as well
 	PluginDir string // a directory that contains only the object store plugin "aws"
+	Uploader  string // path of the program in programs/uploader
 }
 
 // Get returns the programs. It skips t if they have not been built.
@@ -44,28 +48,34 @@ func Get(t testing.TB) *Programs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := programsIn(dir)
-	if _, err := os.Stat(p.Velero); err != nil {
+	p, err := programsIn(module, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.built() {
 		t.Skipf("Velero %s is not built: run \"make velero\" (%s)", Version, module)
 	}
 	return p
 }
 
-// Build returns the programs, and builds them if necessary. It writes the output of the compiler to out. The server is
-// built last, because Get checks only for the server.
+// Build returns the programs, and builds those that are not there. It writes the output of the compiler to out.
 func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	module, dir, err := locate()
 	if err != nil {
 		return nil, err
 	}
-	p := programsIn(dir)
-	if _, err := os.Stat(p.Velero); err == nil {
-		return p, nil
+	p, err := programsIn(module, dir)
+	if err != nil {
+		return nil, err
 	}
 	for _, program := range []struct{ path, pkg, flags string }{
 		{filepath.Join(p.PluginDir, filepath.Base(pluginPackage)), pluginPackage, "-s -w"},
+		{p.Uploader, uploaderPackage, "-s -w"},
 		{p.Velero, serverPackage, linkFlags},
 	} {
+		if _, err := os.Stat(program.path); err == nil {
+			continue
+		}
 		fmt.Fprintf(out, "building %s, once\n", program.pkg)
 		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", program.flags, "-o", program.path,
 			program.pkg)
@@ -80,14 +90,33 @@ func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	return p, nil
 }
 
-func programsIn(dir string) *Programs {
-	return &Programs{Velero: filepath.Join(dir, "velero"), PluginDir: filepath.Join(dir, "plugins")}
+// programsIn returns the programs in the directory for a module. The uploader is built again when its source changes.
+func programsIn(module, dir string) (*Programs, error) {
+	source, err := os.ReadFile(filepath.Join(module, uploaderPackage, "main.go"))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(source)
+	return &Programs{
+		Velero: filepath.Join(dir, "velero"), PluginDir: filepath.Join(dir, "plugins"),
+		Uploader: filepath.Join(dir, "uploader-"+hex.EncodeToString(sum[:8])),
+	}, nil
+}
+
+// built reports whether all programs are there.
+func (p *Programs) built() bool {
+	for _, path := range []string{p.Velero, p.PluginDir, p.Uploader} {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // locate returns the directory of the module of the programs, and the directory of the programs that are built from
 // its present content.
 func locate() (module, built string, err error) {
-	root, err := moduleRoot()
+	root, err := programs.Root()
 	if err != nil {
 		return "", "", err
 	}
@@ -106,13 +135,4 @@ func locate() (module, built string, err error) {
 		return "", "", fmt.Errorf("no directory for built programs, set XDG_CACHE_HOME or HOME: %w", err)
 	}
 	return module, filepath.Join(cache, "cleat", "velero", Version+"-"+hex.EncodeToString(sum.Sum(nil)[:8])), nil
-}
-
-// moduleRoot returns the root of the main module, which contains the working directory.
-func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the root of the module: %w", err)
-	}
-	return string(bytes.TrimSpace(out)), nil
 }
