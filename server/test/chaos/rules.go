@@ -92,7 +92,7 @@ func order(phase velerov1.BackupPhase) int {
 	switch phase {
 	case "", velerov1.BackupPhaseNew:
 		return 0
-	case velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart: // a backup that cannot start yet returns to the queue
+	case velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart: // one that cannot start yet returns to the queue
 		return 1
 	case velerov1.BackupPhaseInProgress:
 		return 3
