@@ -320,7 +320,8 @@ func requirePluginSpeaksVelero(t *testing.T, v velero) {
 func startPlugin(t *testing.T, program string) (command string, conn *grpc.ClientConn) {
 	t.Helper()
 	command = programs.Build(t, "framework/testdata/"+program)
-	conn, err := velerohost.Start(t, velerohost.Config(exec.Command(command, "--log-level=error", "--uploader-type=kopia")))
+	started := exec.Command(command, "--log-level=error", "--uploader-type=kopia")
+	conn, err := velerohost.Start(t, velerohost.Config(started))
 	require.NoError(t, err)
 	return command, conn
 }

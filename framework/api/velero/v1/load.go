@@ -123,8 +123,8 @@ const (
 	// plugins has it.
 	StoredVolumesAnnotation = "cleat.dev/stored-volumes"
 
-	// UploaderTypeAnnotation is the engine with which the volumes of a backup are stored, "kopia" or "restic". Only the copy
-	// of the Backup for plugins has it.
+	// UploaderTypeAnnotation is the engine with which the volumes of a backup are stored, "kopia" or "restic". Only the
+	// copy of the Backup for plugins has it.
 	UploaderTypeAnnotation = "cleat.dev/uploader-type"
 
 	// LoadSignatureAnnotation of a load is the signature of whoever has created it.

@@ -120,7 +120,8 @@ func (h *Hub) forget(
 		switch {
 		case s.id == "" || slices.Contains(byPlace[s.place], s.id):
 		case s.mover == "":
-			log.Warn("a snapshot stays in its repository, because there is no data mover for its engine", "snapshot", s.id, "namespace", s.namespace, "of", s.of)
+			log.Warn("a snapshot stays in its repository, because there is no data mover for its engine",
+				"snapshot", s.id, "namespace", s.namespace, "of", s.of)
 		case tags != nil && !velerov1.IsBuiltInMover(s.mover) && !slices.Contains(proven[s.place], s.id):
 			keep(s.place, s.id)
 		default:

@@ -134,8 +134,8 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	}
 	for _, r := range repositories.Items {
 		if engine := orKopia(r.Spec.RepositoryType); velerov1.MoverOf(engine) == "" {
-			f.miss("repository %s (%s) of namespace %s: there is no data mover for it; back up its volumes anew, and until that "+
-				"is old enough, restore them after \"cleat takeover back\"", r.Name, engine, r.Spec.VolumeNamespace)
+			f.miss("repository %s (%s) of namespace %s: there is no data mover for it; back up its volumes anew, and until "+
+				"that is old enough, restore them after \"cleat takeover back\"", r.Name, engine, r.Spec.VolumeNamespace)
 		} else {
 			f.note("repository %s (%s) of namespace %s moves over as it is: cleat's node agents with the data mover %s restore "+
 				"from it and back up into it", r.Name, engine, r.Spec.VolumeNamespace, velerov1.MoverOf(engine))
@@ -222,9 +222,6 @@ func (t *Takeover) checkRuns(ctx context.Context, f *Findings) error {
 	}
 	return nil
 }
-
-// component is the name of Velero's own data mover.
-const component = "velero"
 
 func orKopia(t velerov1.RepositoryType) velerov1.RepositoryType {
 	if t == "" {
