@@ -68,7 +68,7 @@ func (c cgroups) add(name string) error {
 			return err
 		}
 	}
-	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new group has none, so that no process could be in it
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new group has none, and takes no process
 		content, err := os.ReadFile(filepath.Join(c.root, "cpuset", file))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(c.root, "cpuset", name, file), content, 0o600)
