@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,6 +62,9 @@ func newModule(t *testing.T) *module {
 	require.NoError(t, err)
 	m.write("go.mod", strings.Replace(string(own), "module "+name, "module example.io/m", 1)+
 		fmt.Sprintf("\nrequire %[1]s v0.0.0\n\nreplace %[1]s => %[2]s\n", name, root))
+	// The go command keeps no result of a test that has read a new file.
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(m.dir, "go.mod"), old, old))
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 	m.write("go.sum", string(sums))
