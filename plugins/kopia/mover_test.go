@@ -191,6 +191,9 @@ func TestUnchangedFilesAreTakenFromTheParent(t *testing.T) {
 	m := mover(t)
 	r, volume := repository(t, m), t.TempDir()
 	write(t, volume, map[string]string{"a": random(1 << 20), "b/c": random(1 << 20)})
+	written := time.Now()
+	require.Eventually(t, func() bool { return time.Since(written) > 3*time.Second }, time.Minute, 100*time.Millisecond,
+		"files that were written just before a backup are read again by the next one")
 	backup(t, m, r, "k-1", volume)
 	// a parent is known only if its files were not changed after it began
 	old := time.Now().Add(-time.Hour)
