@@ -116,7 +116,7 @@ func (b *backup) run(ctx context.Context, tags map[string]string) (*dmv1.BackupO
 		}
 		if stored != nil {
 			bytes, _ := repository.Size(stored)
-			return &dmv1.BackupOutput{SnapshotID: string(stored.ID), Bytes: bytes, Warnings: b.warned()}, nil
+			return &dmv1.BackupOutput{SnapshotID: string(stored.ID), Bytes: bytes, Warnings: b.Warned()}, nil
 		}
 	}
 	load := &repository.Load{
@@ -149,10 +149,10 @@ func (b *backup) run(ctx context.Context, tags map[string]string) (*dmv1.BackupO
 	}
 	bytes, _ := repository.Size(stored)
 	for _, warning := range b.losses.Warnings() {
-		b.warn("%s", warning)
+		b.Warn("%s", warning)
 	}
 	return &dmv1.BackupOutput{
-		SnapshotID: string(stored.ID), Bytes: bytes, NewBytes: min(b.uploaded.Load(), bytes), Warnings: b.warned(),
+		SnapshotID: string(stored.ID), Bytes: bytes, NewBytes: min(b.uploaded.Load(), bytes), Warnings: b.Warned(),
 	}, nil
 }
 

@@ -35,7 +35,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 			return err
 		}
 	}
-	reason := s.clean(err.Error())
+	reason := s.Clean(err.Error())
 	var (
 		damaged *repository.DamagedError
 		owner   maintenance.NotOwnedError

@@ -74,7 +74,7 @@ func (r *restoration) run(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.
 	if err != nil {
 		return nil, err
 	}
-	return &dmv1.RestoreOutput{Bytes: bytes, Warnings: r.warned()}, nil
+	return &dmv1.RestoreOutput{Bytes: bytes, Warnings: r.Warned()}, nil
 }
 
 // device restores a block device.
@@ -118,7 +118,7 @@ func (r *restoration) tree(ctx context.Context, path string, root fs.Directory) 
 		return err
 	}
 	for _, warning := range target.Warnings() {
-		r.warn("%s", warning)
+		r.Warn("%s", warning)
 	}
 	r.report("writing to the disk")
 	return target.Sync()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,12 +14,15 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/internal/warnings"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
 )
 
 // session is one call of the mover on a repository.
 type session struct {
+	*warnings.List
+
 	mover    *mover
 	of       dmv1.Repository
 	place    *place
@@ -34,8 +36,6 @@ type session struct {
 	mu       sync.Mutex
 	progress func(*dmv1.Progress) // sets the numbers of now; nil for none
 	activity string
-	warnings []string
-	dropped  int // warnings beyond those that are kept
 }
 
 // tick is how often the progress is reported.
@@ -47,7 +47,9 @@ func (m *mover) start(ctx context.Context, r dmv1.Repository, report func(dmv1.P
 	if err != nil {
 		return nil, err
 	}
-	s := &session{mover: m, of: r, place: place, cacheMB: m.config.CacheLimitMB, tell: report}
+	s := &session{
+		List: warnings.New(r.Password), mover: m, of: r, place: place, cacheMB: m.config.CacheLimitMB, tell: report,
+	}
 	s.report("opening the repository")
 	done := make(chan struct{})
 	var ticking sync.WaitGroup
@@ -153,7 +155,7 @@ func (s *session) end(ctx context.Context) {
 		return
 	}
 	if err := s.Close(ctx); err != nil {
-		framework.Log(ctx).Warn("could not close the repository", "repository", s.of.String(), "error", s.clean(err.Error()))
+		framework.Log(ctx).Warn("could not close the repository", "repository", s.of.String(), "error", s.Clean(err.Error()))
 	}
 }
 
@@ -182,49 +184,4 @@ func (s *session) beat() {
 		s.progress(&now)
 	}
 	s.tell(now)
-}
-
-const (
-	// maxWarnings is how many warnings a result has, the last of which counts those that are left out.
-	maxWarnings = 50
-	// maxText is the maximum size in bytes of a warning.
-	maxText = 1000
-)
-
-// warn adds a warning to the result of the call.
-func (s *session) warn(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.warnings) == maxWarnings-1 {
-		s.dropped++
-		return
-	}
-	s.warnings = append(s.warnings, s.clean(fmt.Sprintf(format, args...)))
-}
-
-// warned returns the warnings of the call.
-func (s *session) warned() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dropped > 0 {
-		return append(s.warnings, fmt.Sprintf("and %d more", s.dropped))
-	}
-	return s.warnings
-}
-
-// clean makes one short line of text for people, without the password.
-func (s *session) clean(text string) string {
-	if password := string(s.of.Password); len(password) > 3 {
-		text = strings.ReplaceAll(text, password, "***")
-	}
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return strings.TrimSpace(text)
 }

@@ -24,7 +24,7 @@ func (s *session) settings(of map[string]string, take map[string]func(value stri
 		if known := take[name]; known != nil {
 			known(of[name])
 		} else {
-			s.warn("the setting %q is not one of %s and has no effect", name, Name)
+			s.Warn("the setting %q is not one of %s and has no effect", name, Name)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func (s *session) count(name string, files *int) func(string) {
 		number, err := strconv.Atoi(value)
 		switch {
 		case err != nil || number < 0 || number > maxParallelism:
-			s.warn("the setting %s is %q, want a number up to %d; it has no effect", name, value, maxParallelism)
+			s.Warn("the setting %s is %q, want a number up to %d; it has no effect", name, value, maxParallelism)
 		case number > 0:
 			*files = number
 		}
@@ -47,7 +47,7 @@ func (s *session) truth(name string, set *bool) func(string) {
 	return func(value string) {
 		parsed, err := strconv.ParseBool(value)
 		if err != nil {
-			s.warn("the setting %s is %q, want true or false; it has no effect", name, value)
+			s.Warn("the setting %s is %q, want true or false; it has no effect", name, value)
 			return
 		}
 		*set = parsed

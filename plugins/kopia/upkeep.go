@@ -39,7 +39,7 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 			return nil, s.explain(ctx, err)
 		}
 	}
-	output.Warnings = s.warned()
+	output.Warnings = s.Warned()
 	return output, nil
 }
 
@@ -78,7 +78,7 @@ func (m *mover) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return &dmv1.MaintainOutput{FreedBytes: s.counted.Freed(), Warnings: s.warned()}, nil
+	return &dmv1.MaintainOutput{FreedBytes: s.counted.Freed(), Warnings: s.Warned()}, nil
 }
 
 // Check implements dmv1.DataMover.
@@ -112,7 +112,7 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	output.Warnings = s.warned()
+	output.Warnings = s.Warned()
 	return output, nil
 }
 

@@ -81,9 +81,9 @@ const emptySnapshot = "snapshot is empty"
 // nothing returns the result for a volume in which restic has found nothing.
 func (b *backup) nothing() (*dmv1.BackupOutput, error) {
 	if len(b.unread) > 0 || b.volume.Block {
-		return nil, framework.Errorf("nothing of the volume could be read: %s", b.clean(strings.Join(b.unread, "; ")))
+		return nil, framework.Errorf("nothing of the volume could be read: %s", b.Clean(strings.Join(b.unread, "; ")))
 	}
-	return &dmv1.BackupOutput{Warnings: b.warned()}, nil
+	return &dmv1.BackupOutput{Warnings: b.Warned()}, nil
 }
 
 // backup is one backup of a volume.
@@ -147,7 +147,7 @@ func (s *session) stored(ctx context.Context, key string) (*dmv1.BackupOutput, e
 	if err := json.Unmarshal(counted, &size); err != nil {
 		return nil, framework.Errorf("read the size of snapshot %s: %w", id, err)
 	}
-	return &dmv1.BackupOutput{SnapshotID: id, Bytes: size.TotalSize, Warnings: s.warned()}, nil
+	return &dmv1.BackupOutput{SnapshotID: id, Bytes: size.TotalSize, Warnings: s.Warned()}, nil
 }
 
 // base chooses the parent. Without one, restic would choose a snapshot of the same path by itself, which may be of
@@ -175,9 +175,9 @@ func (b *backup) concurrency(settings map[string]string) {
 		value, err := strconv.Atoi(settings[name])
 		switch {
 		case name != "ParallelFilesUpload":
-			b.warn("the setting %q is not one of %s and has no effect", name, Name)
+			b.Warn("the setting %q is not one of %s and has no effect", name, Name)
 		case err != nil || value < 0:
-			b.warn("the setting ParallelFilesUpload is %q, want a number; it has no effect", settings[name])
+			b.Warn("the setting ParallelFilesUpload is %q, want a number; it has no effect", settings[name])
 		case value > 0:
 			files = value
 		}
@@ -187,7 +187,7 @@ func (b *backup) concurrency(settings map[string]string) {
 	case b.program.AtLeast(0, 15):
 		b.args = append(b.args, fmt.Sprintf("--read-concurrency=%d", files))
 	default:
-		b.warn("restic %s cannot read %d files at once, which needs 0.15 or newer", b.program.Version(), files)
+		b.Warn("restic %s cannot read %d files at once, which needs 0.15 or newer", b.program.Version(), files)
 	}
 }
 
@@ -285,14 +285,14 @@ func (b *backup) finish(ctx context.Context) (*dmv1.BackupOutput, error) {
 	b.unreadable()
 	if b.failed > 0 {
 		err := framework.Errorf("%d files of the volume could not be read: %s", b.failed,
-			b.clean(strings.Join(b.unread[:min(len(b.unread), 3)], "; ")))
+			b.Clean(strings.Join(b.unread[:min(len(b.unread), 3)], "; ")))
 		return nil, errors.Join(err, b.place.objects.remove(context.WithoutCancel(ctx), "snapshots/"+id))
 	}
 	for _, name := range b.vanished {
-		b.warn("%q was deleted while the volume was read, and is not in the snapshot", name)
+		b.Warn("%q was deleted while the volume was read, and is not in the snapshot", name)
 	}
 	return &dmv1.BackupOutput{
-		SnapshotID: id, Bytes: b.summary.BytesProcessed, NewBytes: b.summary.DataAdded, Warnings: b.warned(),
+		SnapshotID: id, Bytes: b.summary.BytesProcessed, NewBytes: b.summary.DataAdded, Warnings: b.Warned(),
 	}, nil
 }
 

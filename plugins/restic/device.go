@@ -73,7 +73,7 @@ func (s *session) restoreDevice(
 	if err != nil {
 		return nil, err
 	}
-	return &dmv1.RestoreOutput{Bytes: out.bytes.Load(), Warnings: s.warned()}, device.Sync()
+	return &dmv1.RestoreOutput{Bytes: out.bytes.Load(), Warnings: s.Warned()}, device.Sync()
 }
 
 // written counts what is written.

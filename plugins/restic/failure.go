@@ -21,7 +21,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 	if !errors.As(err, &failed) {
 		return err
 	}
-	reason := s.clean(failed.Reason())
+	reason := s.Clean(failed.Reason())
 	framework.Log(ctx).Debug("restic has failed", "command", failed.Command, "state", failed.State, "reason", reason)
 	where := fmt.Sprintf("restic %s, repository %s", failed.Command, s.repository)
 	switch {

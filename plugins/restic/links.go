@@ -24,7 +24,7 @@ func (b *backup) lossyLinks(ctx context.Context) {
 			return nil // restic reports what cannot be read
 		}
 		if target, err := os.Readlink(path); err == nil && !utf8.ValidString(target) {
-			b.warn("restic %s cannot store the target of the symbolic link %q, which is not UTF-8: it will lead to %q; 0.16 "+
+			b.Warn("restic %s cannot store the target of the symbolic link %q, which is not UTF-8: it will lead to %q; 0.16 "+
 				"or newer can",
 				b.program.Version(), relative(b.volume.Path, path), target)
 		}

@@ -26,7 +26,7 @@ func (s *session) waitForLocks(ctx context.Context, run func() error) error {
 		if !isLocked(err) {
 			return s.explain(ctx, err)
 		}
-		by := s.clean(lockedBy(err))
+		by := s.Clean(lockedBy(err))
 		if time.Since(began) >= s.mover.lockWait {
 			return framework.Unavailable("repository %s: %s; waited for %s", s.repository, by, s.mover.lockWait)
 		}

@@ -49,7 +49,7 @@ func (m *mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.Re
 	if err := s.run(ctx, program.Command{Args: args, Dir: input.Volume.Path, Line: r.line, Beat: r.beat}); err != nil {
 		return nil, err
 	}
-	return &dmv1.RestoreOutput{Bytes: r.total, Warnings: s.warned()}, nil
+	return &dmv1.RestoreOutput{Bytes: r.total, Warnings: s.Warned()}, nil
 }
 
 // restoreSettings returns the flags for the settings of the user.
@@ -62,22 +62,22 @@ func (s *session) restoreSettings(settings map[string]string) []string {
 			sparse, err := strconv.ParseBool(value)
 			switch {
 			case err != nil:
-				s.warn("the setting WriteSparseFiles is %q, want true or false; it has no effect", value)
+				s.Warn("the setting WriteSparseFiles is %q, want true or false; it has no effect", value)
 			case sparse && s.program.AtLeast(0, 15):
 				flags = append(flags, "--sparse")
 			case sparse:
-				s.warn("restic %s writes the holes of sparse files, which needs 0.15 or newer to be otherwise", s.program.Version())
+				s.Warn("restic %s writes the holes of sparse files, which needs 0.15 or newer to be otherwise", s.program.Version())
 			}
 		case "ParallelFilesDownload":
 			files, err := strconv.Atoi(value)
 			switch {
 			case err != nil || files < 0 || files > 1000:
-				s.warn("the setting ParallelFilesDownload is %q, want a number; it has no effect", value)
+				s.Warn("the setting ParallelFilesDownload is %q, want a number; it has no effect", value)
 			case files > 0:
 				flags = append(flags, "-o", fmt.Sprintf("%s.connections=%d", s.place.backend, files))
 			}
 		default:
-			s.warn("the setting %q is not one of %s and has no effect", name, Name)
+			s.Warn("the setting %q is not one of %s and has no effect", name, Name)
 		}
 	}
 	return flags

@@ -13,11 +13,14 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/internal/warnings"
 	"github.com/cleat-dev/cleat/plugins/restic/internal/program"
 )
 
 // session is one call of the mover on a repository.
 type session struct {
+	*warnings.List
+
 	mover      *mover
 	repository dmv1.Repository
 	program    *program.Program
@@ -27,8 +30,6 @@ type session struct {
 
 	mu       sync.Mutex
 	progress dmv1.Progress
-	warnings []string
-	dropped  int // warnings beyond those that are kept
 }
 
 // start begins a call. It does not access the repository.
@@ -41,7 +42,7 @@ func (m *mover) start(ctx context.Context, r dmv1.Repository, report func(dmv1.P
 	if err != nil {
 		return nil, err
 	}
-	s := &session{mover: m, repository: r, program: restic, place: place, tell: report}
+	s := &session{List: warnings.New(r.Password), mover: m, repository: r, program: restic, place: place, tell: report}
 	if place.caCert != "" {
 		file, err := os.CreateTemp("", "cleat-restic-ca-*.pem")
 		if err != nil {
@@ -155,7 +156,7 @@ func (s *session) once(ctx context.Context, c program.Command) error {
 	handle := c.Line
 	c.Line = func(line []byte) {
 		if _, ok := program.Parse(line); !ok && c.Stdout == nil {
-			text := s.clean(string(line))
+			text := s.Clean(string(line))
 			framework.Log(ctx).Debug("restic", "line", text)
 			s.report(func(p *dmv1.Progress) { p.Activity = text })
 		}
@@ -186,51 +187,6 @@ func (s *session) report(change func(*dmv1.Progress)) {
 	defer s.mu.Unlock()
 	change(&s.progress)
 	s.tell(s.progress)
-}
-
-const (
-	// maxWarnings is how many warnings a result has, the last of which counts those that are left out.
-	maxWarnings = 50
-	// maxText is the maximum size in bytes of a warning or an activity.
-	maxText = 1000
-)
-
-// warn adds a warning to the result of the call.
-func (s *session) warn(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.warnings) == maxWarnings-1 {
-		s.dropped++
-		return
-	}
-	s.warnings = append(s.warnings, s.clean(fmt.Sprintf(format, args...)))
-}
-
-// warned returns the warnings of the call.
-func (s *session) warned() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dropped > 0 {
-		return append(s.warnings, fmt.Sprintf("and %d more", s.dropped))
-	}
-	return s.warnings
-}
-
-// clean makes one short line of text for people, without the password.
-func (s *session) clean(text string) string {
-	if password := string(s.repository.Password); len(password) > 3 {
-		text = strings.ReplaceAll(text, password, "***")
-	}
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return strings.TrimSpace(text)
 }
 
 // relative returns the path of an item below a volume, for people.

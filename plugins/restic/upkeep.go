@@ -53,7 +53,7 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 				err)
 		}
 	}
-	output.Warnings = s.warned()
+	output.Warnings = s.Warned()
 	return output, nil
 }
 
@@ -103,14 +103,14 @@ func (m *mover) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.
 	}}); err != nil {
 		return nil, err
 	}
-	output.Warnings = s.warned()
+	output.Warnings = s.Warned()
 	return output, nil
 }
 
 // noSettings warns of settings of a repository, of which restic has none.
 func (s *session) noSettings(settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		s.warn("the setting %q is not one of %s and has no effect", name, Name)
+		s.Warn("the setting %q is not one of %s and has no effect", name, Name)
 	}
 }
 
@@ -160,6 +160,6 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 			return nil, err
 		}
 	}
-	output.Warnings = s.warned()
+	output.Warnings = s.Warned()
 	return output, nil
 }

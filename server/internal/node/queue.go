@@ -147,7 +147,10 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 			next = t
 		}
 	}
-	restores := q.restoresWaiting(ctx, v)
+	var restores waitingRestores
+	if q.Soothing != nil {
+		restores = q.restoresWaiting(ctx, v)
+	}
 	var held error // by the failure policy
 	var tell []*load
 	for i, l := range v.fresh {

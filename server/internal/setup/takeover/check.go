@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 		return err
 	}
 	for _, r := range repositories.Items {
-		if engine := orKopia(r.Spec.RepositoryType); velerov1.MoverOf(engine) == "" {
+		if engine := cmp.Or(r.Spec.RepositoryType, velerov1.RepositoryTypeKopia); velerov1.MoverOf(engine) == "" {
 			f.miss("repository %s (%s) of namespace %s: there is no data mover for it; back up its volumes anew, and until "+
 				"that is old enough, restore them after \"cleat takeover back\"", r.Name, engine, r.Spec.VolumeNamespace)
 		} else {
@@ -221,13 +222,6 @@ func (t *Takeover) checkRuns(ctx context.Context, f *Findings) error {
 		f.note("%s is in progress: Velero stops in the middle of it, and cleat takes it up", name)
 	}
 	return nil
-}
-
-func orKopia(t velerov1.RepositoryType) velerov1.RepositoryType {
-	if t == "" {
-		return "kopia"
-	}
-	return t
 }
 
 // ignoreAbsent returns nil for the error that the cluster does not have a kind.
