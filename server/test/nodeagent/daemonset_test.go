@@ -18,7 +18,7 @@ import (
 )
 
 // moverImage is the image of the data mover, with the contents of a release.
-const moverImage = "cleat.invalid/cleat-restic:v1"
+const moverImage = "cleat.invalid/cleat-kopia:v1"
 
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
@@ -79,8 +79,9 @@ func newInstallation(t *testing.T) (*machine, storage) {
 	onNode.importImages(t)
 	require.NoError(t, m.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.shop}}))
 
-	mover, err := productImage("cleat-restic", programs.Build(t, "server/cmd/copy-plugins"),
-		programs.Build(t, "plugins/restic/cmd/cleat-restic"), programs.Restic(t))
+	program, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia")
+	require.NoError(t, err)
+	mover, err := productImage("cleat-kopia", programs.Build(t, "server/cmd/copy-plugins"), program)
 	require.NoError(t, err)
 	require.NoError(t, pods.ImportImage(t.Context(), cluster, moverImage, mover))
 	return m, in
