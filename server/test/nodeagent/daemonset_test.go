@@ -22,7 +22,7 @@ const moverImage = "cleat.invalid/cleat-kopia:v1"
 
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
-// manifests. The agent backs up files of all kinds and restores them.
+// manifests. The agent backs up files of all kinds and restores them, and the server removes what the agent has stored.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -51,7 +51,10 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		require.True(t, strings.HasPrefix(load.Status.Path, "/host_pods/"+string(app.UID)+"/"), load.Status.Path)
 	}
 	require.Equal(t, before, m.list(m.restore("b", restored)))
+	out, err = m.cleat("backup", "delete", "b", "--confirm", "--wait")
+	require.NoError(t, err, out)
 	logs := m.logs()
+	require.Regexp(t, "removed snapshots from a repository: .*mover=cleat.dev/kopia ", logs["velero"])
 	for _, of := range []string{"velero", "node-agent"} {
 		require.NotEmpty(t, logs[of], of)
 		require.NotContains(t, logs[of], "forbidden", of)
