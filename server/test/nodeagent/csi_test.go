@@ -20,6 +20,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/pods"
 )
 
 // TestAcceptVolumes_CSIDataMoved moves the data of CSI snapshots to a repository and into another cluster, with
@@ -94,7 +95,7 @@ func csiIntoAnotherCluster(t *testing.T) {
 		if blocks {
 			device = m.tree(app, "sum", "/dev/raw")
 		}
-		return strings.Split(m.tree(app, "list", "/claimed"), "\n"), device
+		return strings.Split(pods.KeptByKopia(m.tree(app, "list", "/claimed")), "\n"), device
 	}
 	m.tree(app, "write", "/claimed")
 	if blocks {

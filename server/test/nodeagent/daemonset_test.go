@@ -50,7 +50,7 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		require.Equal(t, m.cluster.Node.Name, load.Spec.Node)
 		require.True(t, strings.HasPrefix(load.Status.Path, "/host_pods/"+string(app.UID)+"/"), load.Status.Path)
 	}
-	require.Equal(t, before, m.list(m.restore("b", restored)))
+	m.requireRestored(before, m.restore("b", restored))
 	out, err = m.cleat("backup", "delete", "b", "--confirm", "--wait")
 	require.NoError(t, err, out)
 	logs := m.logs()
