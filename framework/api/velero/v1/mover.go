@@ -1,11 +1,16 @@
 package v1
 
-// The built-in data movers. A load never names Velero's, because Velero's agents would move the data, too.
+import "cmp"
+
+// The built-in data movers, one for each engine. A load never names Velero's, because Velero's agents would move the
+// data, too.
 const (
-	KopiaDataMover = "cleat.dev/kopia"
-	// BuiltInDataMover is that for repositories of restic.
-	BuiltInDataMover = "cleat.dev/restic"
+	KopiaDataMover  = "cleat.dev/kopia"
+	ResticDataMover = "cleat.dev/restic"
 )
+
+// DefaultUploader is the engine with which the volumes of a backup are stored if nothing else is set, as in Velero.
+const DefaultUploader = RepositoryTypeKopia
 
 // IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
 // mover.
@@ -24,7 +29,7 @@ func DataMoverFor(name string, engine RepositoryType) string {
 func MoverOf(engine RepositoryType) string {
 	switch engine {
 	case RepositoryTypeRestic:
-		return BuiltInDataMover
+		return ResticDataMover
 	case RepositoryTypeKopia:
 		return KopiaDataMover
 	}
@@ -34,7 +39,7 @@ func MoverOf(engine RepositoryType) string {
 // EngineOf returns the engine of the repositories of a data mover, "" if it is not known.
 func EngineOf(mover string) RepositoryType {
 	switch {
-	case mover == BuiltInDataMover:
+	case mover == ResticDataMover:
 		return RepositoryTypeRestic
 	case mover == KopiaDataMover, IsVeleroDataMover(mover):
 		return RepositoryTypeKopia
@@ -60,8 +65,5 @@ func (s *PodVolumeBackupSpec) Engine() RepositoryType {
 // UploaderOf returns the engine with which the volumes of a backup are stored, as the server has annotated the copy of
 // the Backup for plugins.
 func UploaderOf(b *Backup) RepositoryType {
-	if engine := b.Annotations[UploaderTypeAnnotation]; engine != "" {
-		return RepositoryType(engine)
-	}
-	return RepositoryTypeRestic
+	return cmp.Or(RepositoryType(b.Annotations[UploaderTypeAnnotation]), DefaultUploader)
 }
