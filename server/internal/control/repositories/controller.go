@@ -37,6 +37,9 @@ type Controller struct {
 	Jobs      string        // name of the ConfigMap with the settings of jobs; empty for none
 	AtOnce    int           // how many repositories are maintained at once
 	StartTime time.Duration // within which a job has to begin its work
+	// Patience is how long maintenance that is due and needs the repository alone waits for a moment in which no load is
+	// moved, before loads wait for it, and then how long it waits for those that are moved.
+	Patience time.Duration
 
 	Metrics *metrics.Metrics
 	Events  events.EventRecorder
@@ -52,10 +55,6 @@ const (
 	lookAgain = time.Minute
 	// lookForQuiet is the time between two looks at the loads for which a claimed maintenance waits.
 	lookForQuiet = 5 * time.Second
-	// gapTime is how long maintenance that is due waits for a moment in which no load is moved, before loads wait for it.
-	gapTime = time.Hour
-	// quietTime is how long claimed maintenance waits for the end of the loads that are moved.
-	quietTime = time.Hour
 	// checkAgain is the time between two looks at a repository that is NotReady.
 	checkAgain = 5 * time.Minute
 	// retryDelay is the time from a failure to the next attempt. It is doubled for each further failure.
@@ -237,14 +236,14 @@ func (r *Controller) claim(ctx context.Context, of *velerov1.BackupRepository) (
 func (r *Controller) take(
 	ctx context.Context, of *velerov1.BackupRepository, alone bool, late time.Duration,
 ) (time.Duration, error) {
-	if alone && late < gapTime {
+	if alone && late < r.Patience {
 		moved, err := r.moved(ctx, of)
 		if err != nil {
 			return 0, err
 		}
 		if moved != "" {
 			r.tell(of, "Waiting", moved+" is being moved; the repository is maintained when no load of it is, and loads wait "+
-				"for that after "+gapTime.String())
+				"for that after "+r.Patience.String())
 			return lookAgain, nil
 		}
 	}
@@ -340,9 +339,9 @@ func (r *Controller) begin(
 		switch {
 		case err != nil:
 			return 0, err
-		case moved != "" && r.Now().Sub(claim.Since) > quietTime:
+		case moved != "" && r.Now().Sub(claim.Since) > r.Patience:
 			return 0, r.fail(ctx, of, claim.Since, fmt.Sprintf("%s was still being moved after %s; other loads have waited "+
-				"meanwhile", moved, quietTime))
+				"meanwhile", moved, r.Patience))
 		case moved != "" && r.Now().Sub(claim.Renewed) < lookAgain:
 			return lookForQuiet, nil
 		case moved != "":

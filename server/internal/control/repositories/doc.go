@@ -18,7 +18,7 @@
 // says so. The node agents read it after they have written that a load is InProgress and before its data is moved, and
 // write to the status of the load that it waits. The controller reads the loads after it has written the claim, and
 // begins when none of them is moved. Whatever the order is, one of both sees the other. See repository.AwaitMaintenance.
-// Neither side waits for ever: the claim is given up after quietTime, and the next attempt follows later; a claim that
+// Neither side waits for ever: the claim is given up after Controller.Patience, and the next attempt follows later; a claim that
 // no server renews is ignored.
 //
 // The package imports run, the settings of maintenance, and the API types. Start reading at Controller.step.
