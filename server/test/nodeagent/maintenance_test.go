@@ -264,3 +264,68 @@ func (s *site) repositoryDir() string {
 	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "default"}, of))
 	return filepath.Join(of.Spec.Config["path"], "bucket", "restic", s.namespace)
 }
+
+// jobSettings is the name of the ConfigMap of maintenance jobs.
+const jobSettings = "of-jobs"
+
+// configureJobs creates the ConfigMap of maintenance jobs.
+func (m *machine) configureJobs() {
+	m.t.Helper()
+	m.create(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: jobSettings},
+		Data: map[string]string{
+			"global": `{"podResources": {"cpuLimit": "2", "memoryLimit": "1Gi"}, "podLabels": {"team": "storage"},
+				"keepLatestMaintenanceJobs": 2}`,
+			m.shop + "-default-restic": `{"keepLatestMaintenanceJobs": 1}`,
+		},
+	})
+}
+
+// maintained has the server's Jobs maintain a repository: once, once while the server is killed, and once in vain.
+func (m *machine) maintained(name string) {
+	t := m.t
+	t.Helper()
+	m.makeDue(name)
+	of := m.repository(name, "is maintained", attempts(1))
+	require.Equal(t, velerov1.BackupRepositoryMaintenanceSucceeded, of.Status.RecentMaintenance[0].Result,
+		of.Status.RecentMaintenance[0].Message)
+	jobs := m.jobs(name)
+	require.Len(t, jobs, 1)
+	require.Equal(t, jobs[0].CreationTimestamp.UTC(), of.Status.RecentMaintenance[0].StartTimestamp.UTC())
+	template := jobs[0].Spec.Template
+	require.Equal(t, "storage", template.Labels["team"])
+	require.Equal(t, "1Gi", template.Spec.Containers[0].Resources.Limits.Memory().String())
+	require.NotContains(t, template.Labels, "deploy", "no Deployment selects the pod")
+
+	m.makeDue(name)
+	job := run.MaintenanceOf(m.repository(name, "is claimed", func(of *velerov1.BackupRepository) bool {
+		return run.MaintenanceOf(of) != nil
+	})).Job
+	require.NoError(t, m.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(m.namespace),
+		client.MatchingLabels{"deploy": "velero"}, client.GracePeriodSeconds(0)))
+	of = m.repository(name, "is maintained", attempts(2))
+	require.Equal(t, velerov1.BackupRepositoryMaintenanceSucceeded, of.Status.RecentMaintenance[1].Result,
+		of.Status.RecentMaintenance[1].Message)
+	m.eventually("one job is kept", func() (bool, error) {
+		jobs = m.jobs(name)
+		return len(jobs) == 1, nil
+	})
+	require.Equal(t, job, jobs[0].Name)
+
+	dir := filepath.Join(m.bucket, "restic")
+	require.NoError(t, os.Rename(dir, dir+"-away"))
+	m.makeDue(name)
+	of = m.repository(name, "has failed", attempts(3))
+	require.Equal(t, velerov1.BackupRepositoryMaintenanceFailed, of.Status.RecentMaintenance[2].Result)
+	require.Contains(t, of.Status.RecentMaintenance[2].Message, "there is no repository")
+	require.NoError(t, os.Rename(dir+"-away", dir))
+}
+
+// jobs returns the Jobs that maintain a repository.
+func (m *machine) jobs(name string) []batchv1.Job {
+	m.t.Helper()
+	var list batchv1.JobList
+	require.NoError(m.t, m.client.List(m.t.Context(), &list, client.InNamespace(m.namespace),
+		client.MatchingLabels{velerov1.RepositoryNameLabel: name}))
+	return list.Items
+}
