@@ -122,7 +122,7 @@ func (r *Controller) complete(ctx context.Context, of *velerov1.BackupRepository
 	if of.Spec.RepositoryConfig == nil && r.Settings != "" {
 		settings, err := r.settings(ctx, of)
 		if err != nil {
-			r.tell(of, "InvalidSettings", err.Error())
+			r.tell(of, err.Error())
 		} else if len(settings) > 0 {
 			after.Spec.RepositoryConfig, written = settings, true
 		}
@@ -156,7 +156,7 @@ func (r *Controller) follow(
 ) (time.Duration, error) {
 	if claim == nil || claim.Job != running.Name {
 		if r.Now().Sub(running.Began) > r.StartTime {
-			r.tell(of, "Waiting", fmt.Sprintf("job %s maintains the repository; another one begins when it has ended",
+			r.tell(of, fmt.Sprintf("job %s maintains the repository; another one begins when it has ended",
 				running.Name))
 		}
 		return lookAgain, nil
@@ -215,13 +215,13 @@ func (r *Controller) claim(ctx context.Context, of *velerov1.BackupRepository) (
 	alone, without := r.Mover(MoverOf(of))
 	switch {
 	case err != nil:
-		r.tell(of, "NotMaintained", err.Error())
+		r.tell(of, err.Error())
 	case run.LocationProblem(location) != "":
-		r.tell(of, "NotMaintained", run.LocationProblem(location))
+		r.tell(of, run.LocationProblem(location))
 	case run.ReadOnly(location):
-		r.tell(of, "NotMaintained", fmt.Sprintf("backup storage location %s is read-only", location.Name))
+		r.tell(of, fmt.Sprintf("backup storage location %s is read-only", location.Name))
 	case without != nil:
-		r.tell(of, "NotMaintained", fmt.Sprintf("the server has no data mover for it; add the plugin of %s to its plugin "+
+		r.tell(of, fmt.Sprintf("the server has no data mover for it; add the plugin of %s to its plugin "+
 			"directory: %v", MoverOf(of), without))
 	case phase == velerov1.BackupRepositoryPhaseNotReady:
 		return r.check(ctx, of)
@@ -242,7 +242,7 @@ func (r *Controller) take(
 			return 0, err
 		}
 		if moved != "" {
-			r.tell(of, "Waiting", moved+" is being moved; the repository is maintained when no load of it is, and loads wait "+
+			r.tell(of, moved+" is being moved; the repository is maintained when no load of it is, and loads wait "+
 				"for that after "+r.Patience.String())
 			return lookAgain, nil
 		}
@@ -413,7 +413,7 @@ func (r *Controller) tidy(ctx context.Context, of *velerov1.BackupRepository, at
 }
 
 // tell says once what keeps a repository from being maintained.
-func (r *Controller) tell(of *velerov1.BackupRepository, reason, text string) {
+func (r *Controller) tell(of *velerov1.BackupRepository, text string) {
 	if r.told[of.Name] == text {
 		return
 	}
@@ -422,7 +422,7 @@ func (r *Controller) tell(of *velerov1.BackupRepository, reason, text string) {
 	}
 	r.told[of.Name] = text
 	r.Log.Warn("the repository is not maintained", "repository", of.Name, "reason", text)
-	run.Warn(r.Events, of, reason, "Maintain", text)
+	run.Warn(r.Events, of, "NotMaintained", "Maintain", text)
 }
 
 // timestamp returns a time as the API server stores it.
