@@ -274,7 +274,7 @@ func (m *machine) configureJobs() {
 	m.create(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: jobSettings},
 		Data: map[string]string{
-			"global": `{"podResources": {"cpuLimit": "2", "memoryLimit": "1Gi"}, "podLabels": {"team": "storage"},
+			"global": `{"podResources": {"cpuRequest": "0", "memoryRequest": "16Mi", "memoryLimit": "1Gi"}, "podLabels": {"team": "storage"},
 				"keepLatestMaintenanceJobs": 2}`,
 			m.shop + "-default-restic": `{"keepLatestMaintenanceJobs": 1}`,
 		},
