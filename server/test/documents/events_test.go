@@ -88,7 +88,7 @@ var eventsByReason = map[string]event{
 	"Maintained":        {"BackupRepository", "Normal", "The repository is maintained, with what was freed."},
 	"MaintenanceFailed": {"BackupRepository", "Warning", "The maintenance of the repository has failed, with the reason."},
 	"NotMaintained":     {"BackupRepository", "Warning", "The repository is not maintained now, with the reason."},
-	"Unwritable": {"Backup", "Warning", "The API server refuses to write the backup, with the reason."},
+	"Unwritable":        {"Backup", "Warning", "The API server refuses to write the backup, with the reason."},
 }
 
 // reasonArguments are the functions that record events, with the positions of their arguments that are reasons.

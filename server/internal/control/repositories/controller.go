@@ -53,8 +53,8 @@ type Controller struct {
 const (
 	// lookAgain is the time between two looks at what has no events.
 	lookAgain = time.Minute
-	// lookForQuiet is the time between two looks at the loads for which a claimed maintenance waits.
-	lookForQuiet = 5 * time.Second
+	// lookAtWork is the time between two looks at claimed maintenance, and at the loads for which it waits.
+	lookAtWork = 5 * time.Second
 	// checkAgain is the time between two looks at a repository that is NotReady.
 	checkAgain = 5 * time.Minute
 	// retryDelay is the time from a failure to the next attempt. It is doubled for each further failure.
@@ -86,6 +86,10 @@ func (r *Controller) step(ctx context.Context, of *velerov1.BackupRepository) (t
 		return 0, err
 	}
 	attempts, err := r.Runner.Attempts(ctx, of)
+	if apierrors.IsForbidden(err) {
+		r.tell(of, err.Error()+"; \"cleat install\" gives the server this right")
+		return lookAgain, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -179,7 +183,7 @@ func (r *Controller) follow(
 			return 0, err
 		}
 	}
-	return lookAgain, nil
+	return lookAtWork, nil
 }
 
 // renew writes that a server looks after a claim.
@@ -343,9 +347,9 @@ func (r *Controller) begin(
 			return 0, r.fail(ctx, of, claim.Since, fmt.Sprintf("%s was still being moved after %s; other loads have waited "+
 				"meanwhile", moved, r.Patience))
 		case moved != "" && r.Now().Sub(claim.Renewed) < lookAgain:
-			return lookForQuiet, nil
+			return lookAtWork, nil
 		case moved != "":
-			return lookForQuiet, r.renew(ctx, of, claim)
+			return lookAtWork, r.renew(ctx, of, claim)
 		}
 	}
 	how, err := r.how(ctx, of)
@@ -366,7 +370,7 @@ func (r *Controller) begin(
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		return 0, r.fail(ctx, of, claim.Since, fmt.Sprintf("create job %s: %v", claim.Job, err))
 	}
-	return lookAgain, err
+	return lookAtWork, err
 }
 
 // errSettings is the error of a ConfigMap that has a mistake.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,12 +16,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// Setup adds the watches of the controller to b: of repositories, of the Jobs that maintain them, of locations that
-// become available, and of repositories whose maintenance has ended, after which others can begin. ended has an event
-// for a job of this process that has ended.
+// Setup adds the watches of the controller to b: of repositories, of locations that become available, and of repositories
+// whose maintenance has ended, after which others can begin. ended has an event for a job of this process that has ended.
+// Jobs of the cluster are not watched: an account without rights to them would keep the server from starting.
 func (r *Controller) Setup(b *ctrl.Builder, ended <-chan event.GenericEvent) *ctrl.Builder {
 	return b.For(&velerov1.BackupRepository{}).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofJob)).
 		Watches(&velerov1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(
 			func(ctx context.Context, l client.Object) []ctrl.Request {
 				return r.requests(ctx, func(of *velerov1.BackupRepository) bool {
@@ -34,15 +32,6 @@ func (r *Controller) Setup(b *ctrl.Builder, ended <-chan event.GenericEvent) *ct
 				return r.requests(ctx, func(of *velerov1.BackupRepository) bool { return !r.Now().Before(r.due(of)) })
 			}), builder.WithPredicates(claimRemoved())).
 		WatchesRawSource(source.Channel(ended, &handler.EnqueueRequestForObject{}))
-}
-
-// ofJob returns the repository that a Job maintains.
-func (r *Controller) ofJob(ctx context.Context, job client.Object) []ctrl.Request {
-	value := job.GetLabels()[velerov1.RepositoryNameLabel]
-	if value == "" {
-		return nil
-	}
-	return r.requests(ctx, func(of *velerov1.BackupRepository) bool { return labelOf(of) == value })
 }
 
 // requests returns the repositories that match, those that are due for the longest time first.
