@@ -338,6 +338,10 @@ func (r *Controller) check(ctx context.Context, of *velerov1.BackupRepository) (
 func (r *Controller) begin(
 	ctx context.Context, of *velerov1.BackupRepository, claim *run.Maintenance,
 ) (time.Duration, error) {
+	if alone, _ := r.Mover(MoverOf(of)); alone && !claim.Alone { // written by somebody else, or before an upgrade
+		claim.Alone = true
+		return 0, r.renew(ctx, of, claim)
+	}
 	if claim.Alone {
 		moved, err := r.moved(ctx, of)
 		switch {

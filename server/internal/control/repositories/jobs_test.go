@@ -242,6 +242,13 @@ func TestWhatKeepsARepositoryFromBeingMaintainedIsSaid(t *testing.T) {
 			},
 			told: "add the plugin of cleat.dev/kopia to its plugin directory: there is no plugin cleat.dev/kopia",
 		},
+		"the claim names a job of something else": {
+			change: func(c *Controller, of *velerov1.BackupRepository) {
+				_ = run.SetMaintenance(of, &run.Maintenance{Job: "other", Since: now})
+				_ = c.Create(context.Background(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}})
+			},
+			history: "there is a Job other of something else",
+		},
 		"the settings have a mistake": {
 			change: func(c *Controller, _ *velerov1.BackupRepository) {
 				c.Jobs = "m"
