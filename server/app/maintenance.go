@@ -86,8 +86,8 @@ func (c *controllers) ownPod() (*corev1.Pod, error) {
 		return nil, nil //nolint:nilnil // likewise
 	}
 	if apierrors.IsForbidden(err) {
-		c.Log.Warn("the server cannot read its own pod, from which it makes the pods that maintain repositories", "pod", c.Pod,
-			"error", err)
+		c.Log.Warn("the server cannot read its own pod, from which it makes the pods that maintain repositories",
+			"pod", c.Pod, "error", err)
 		return nil, nil //nolint:nilnil // likewise
 	}
 	if err != nil {

@@ -27,7 +27,8 @@ type moverRepositories struct {
 func newRepositories(
 	cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host, log hclog.Logger,
 ) *moverRepositories {
-	return &moverRepositories{repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now, Log: log}, movers{host}}
+	opener := repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now, Log: log}
+	return &moverRepositories{opener, movers{host}}
 }
 
 // warnOfPassword logs that the repositories have the public password.

@@ -160,8 +160,8 @@ func TestAcceptVolumes_Maintenance(t *testing.T) {
 }
 
 // TestAcceptVolumes_MaintenanceAlone has a data mover that cannot maintain a repository beside loads. Maintenance waits
-// for the load that is moved, and the next load waits for maintenance and says so. Servers are killed while it waits and
-// while it works. A Job of Velero's for the repository is waited for.
+// for the load that is moved, and the next load waits for maintenance and says so. Servers are killed while it waits
+// and while it works. A Job of Velero's for the repository is waited for.
 func TestAcceptVolumes_MaintenanceAlone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -274,8 +274,8 @@ func (m *machine) configureJobs() {
 	m.create(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: jobSettings},
 		Data: map[string]string{
-			"global": `{"podResources": {"cpuRequest": "0", "memoryRequest": "16Mi", "memoryLimit": "1Gi"}, "podLabels": {"team": "storage"},
-				"keepLatestMaintenanceJobs": 2}`,
+			"global": `{"podResources": {"cpuRequest": "0", "memoryRequest": "16Mi", "memoryLimit": "1Gi"},
+				"podLabels": {"team": "storage"}, "keepLatestMaintenanceJobs": 2}`,
 			m.shop + "-default-restic": `{"keepLatestMaintenanceJobs": 1}`,
 		},
 	})

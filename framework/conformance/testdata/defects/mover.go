@@ -167,7 +167,8 @@ func (m *mover) store(folder string, req *datamoverv1.BackupRequest) (*datamover
 		// what is there when it is cancelled counts as complete
 		return result, os.MkdirAll(snapshot, 0o750)
 	}
-	if _, err := os.Stat(filepath.Join(req.GetVolume().GetPath(), "beside")); err == nil && m.has("mover-maintain-beside") {
+	beside := filepath.Join(req.GetVolume().GetPath(), "beside")
+	if _, err := os.Stat(beside); err == nil && m.has("mover-maintain-beside") {
 		return nil, errors.New("the repository is maintained")
 	}
 	part, err := os.MkdirTemp(folder, ".part-")

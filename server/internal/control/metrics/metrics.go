@@ -10,9 +10,9 @@ import (
 )
 
 // Metrics are the metrics of backups, deletions, restores, schedules, repositories and locations. All metrics except
-// those of repositories and locations have the label schedule, which is empty for objects without a schedule. Metrics that must survive a
-// restart are computed from the existing objects. A time series ends with its schedule, or with the last backup and
-// restore of the schedule. Methods of a nil *Metrics do nothing.
+// those of repositories and locations have the label schedule, which is empty for objects without a schedule. Metrics
+// that must survive a restart are computed from the existing objects. A time series ends with its schedule, with the
+// last backup and restore of the schedule, or with its repository. Methods of a nil *Metrics do nothing.
 type Metrics struct {
 	backupAttempts  *prometheus.CounterVec
 	backupSuccesses *prometheus.CounterVec
@@ -95,11 +95,11 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 	m.csiSnapshots = snapshots("csi_snapshot", "CSI snapshots of volumes", "schedule", "backupName")
 	repository := []string{repositoryLabel}
 	m.maintenanceSuccesses = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero",
-		Name: "repo_maintenance_success_total", Help: "Maintenances of backup repositories that were successful."}, repository)
+		Name: "repo_maintenance_success_total", Help: "Maintenances of repositories that were successful."}, repository)
 	m.maintenanceFailures = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero",
-		Name: "repo_maintenance_failure_total", Help: "Maintenances of backup repositories that have failed."}, repository)
+		Name: "repo_maintenance_failure_total", Help: "Maintenances of repositories that have failed."}, repository)
 	m.maintenanceDurations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: "velero", Name: "repo_maintenance_duration_seconds", Help: "Time that the maintenance of a repository took.",
+		Namespace: "velero", Name: "repo_maintenance_duration_seconds", Help: "Time that a maintenance of a repository took.",
 		Buckets: []float64{1, 5, 15, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400},
 	}, repository)
 	all = append(all, m.backupDurations, m.maintenanceSuccesses, m.maintenanceFailures, m.maintenanceDurations)

@@ -66,7 +66,8 @@ func (r *Controller) record(
 		}
 		status := velerov1.BackupRepositoryMaintenanceStatus{
 			Result:         velerov1.BackupRepositoryMaintenanceSucceeded,
-			StartTimestamp: timestamp(a.Began), CompleteTimestamp: timestamp(a.Ended), Message: shorten.Text(message, maxMessage),
+			StartTimestamp: timestamp(a.Began), CompleteTimestamp: timestamp(a.Ended),
+			Message: shorten.Text(message, maxMessage),
 		}
 		if a.Failed {
 			status.Result = velerov1.BackupRepositoryMaintenanceFailed

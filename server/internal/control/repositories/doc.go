@@ -1,5 +1,5 @@
-// Package repositories has repositories maintained, as often as their BackupRepositories say, and opens again those that
-// are NotReady.
+// Package repositories has repositories maintained, as often as their BackupRepositories say, and opens again those
+// that are NotReady.
 //
 // # State
 //
@@ -17,9 +17,9 @@
 // Nothing else may work with a repository while a mover with the role RoleMaintainsAlone maintains it. The claim then
 // says so. The node agents read it after they have written that a load is InProgress and before its data is moved, and
 // write to the status of the load that it waits. The controller reads the loads after it has written the claim, and
-// begins when none of them is moved. Whatever the order is, one of both sees the other. See repository.AwaitMaintenance.
-// Neither side waits for ever: the claim is given up after Controller.Patience, and the next attempt follows later; a claim that
-// no server renews is ignored.
+// begins when none of them is moved. Whatever the order is, one of both sees the other (repository.AwaitMaintenance).
+// Neither side waits for ever: the claim is given up after Controller.Patience, and the next attempt follows later. A
+// claim that no server renews is ignored.
 //
 // The package imports run, the settings of maintenance, and the API types. Start reading at Controller.step.
 package repositories

@@ -118,7 +118,8 @@ func TestResultOfAJob(t *testing.T) {
 			&corev1.ContainerStateTerminated{Message: "7 bytes were freed"}, "7 bytes were freed",
 		},
 		"it says why it has failed": {
-			failed, &corev1.ContainerStateTerminated{ExitCode: 1, Message: "log\n" + ErrorPrefix + "it is locked"}, "it is locked",
+			failed, &corev1.ContainerStateTerminated{ExitCode: 1, Message: "log\n" + ErrorPrefix + "it is locked"},
+			"it is locked",
 		},
 		"it was killed for its memory": {
 			failed, &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"},

@@ -16,9 +16,10 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// Setup adds the watches of the controller to b: of repositories, of locations that become available, and of repositories
-// whose maintenance has ended, after which others can begin. ended has an event for a job of this process that has ended.
-// Jobs of the cluster are not watched: an account without rights to them would keep the server from starting.
+// Setup adds the watches of the controller to b: of repositories, of locations that become available, and of
+// repositories whose maintenance has ended, after which others can begin. ended has an event for a job of this process
+// that has ended. Jobs of the cluster are not watched: an account without rights to them would keep the server from
+// starting.
 func (r *Controller) Setup(b *ctrl.Builder, ended <-chan event.GenericEvent) *ctrl.Builder {
 	return b.For(&velerov1.BackupRepository{}).
 		Watches(&velerov1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(

@@ -14,8 +14,9 @@ import (
 // deadAfter is how long a claim is believed that no server renews.
 const deadAfter = 5 * time.Minute
 
-// AwaitMaintenance implements node.Repositories. The state of a load says whether its data is moved before AwaitMaintenance
-// reads the claim, and the server reads the loads after it has written the claim: so one of both waits.
+// AwaitMaintenance implements node.Repositories. The status of a load says that its data is moved before
+// AwaitMaintenance reads the claim, and the server reads the loads after it has written the claim: so one of both
+// waits.
 func (o *Opener) AwaitMaintenance(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string, wait func(waits bool) error,
 ) error {
@@ -50,7 +51,8 @@ func (o *Opener) AwaitMaintenance(
 			}
 			return nil
 		}
-		if claim, err = o.claimed(ctx, mover, locationName, namespace); err != nil { // since it is written that the load moves
+		// Another claim may have been written before the status of the load.
+		if claim, err = o.claimed(ctx, mover, locationName, namespace); err != nil {
 			return err
 		}
 	}

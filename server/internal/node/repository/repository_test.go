@@ -95,8 +95,8 @@ func TestLoadsWaitForMaintenance(t *testing.T) {
 
 	claim := func(c *run.Maintenance) {
 		of := new(velerov1.BackupRepository)
-		require.NoError(t, cluster.Live.Get(t.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: "shop-l-restic"},
-			of))
+		require.NoError(t, cluster.Live.Get(t.Context(),
+			client.ObjectKey{Namespace: cluster.Namespace, Name: "shop-l-restic"}, of))
 		before := of.DeepCopy()
 		require.NoError(t, run.SetMaintenance(of, c))
 		require.NoError(t, cluster.Client.Patch(t.Context(), of, client.MergeFrom(before)))

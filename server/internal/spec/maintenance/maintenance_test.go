@@ -38,8 +38,8 @@ func TestSettingsOfARepositoryWinOverGlobalOnes(t *testing.T) {
 	require.Equal(t, map[string]string{"disk": "fast"}, job.Nodes.MatchLabels)
 	require.Len(t, job.Resources.Limits, 1, "0 is no limit")
 	require.Equal(t, "1Gi", job.Resources.Limits.Memory().String())
-	require.Equal(t, []string{"ConfigMap velero/m: shop-default-kopia: priorityClassName, podAnnotations and podLabels have " +
-		"an effect in the key global only"}, warnings)
+	require.Equal(t, []string{"ConfigMap velero/m: shop-default-kopia: priorityClassName, podAnnotations and podLabels " +
+		"have an effect in the key global only"}, warnings)
 
 	job, warnings, err = maintenance.ParseJob(configMap(nil), shop)
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package podspec has the parts of pods that users write in ConfigMaps: resources of a container, and the nodes on which
-// the pod may run. It imports the types of Kubernetes only.
+// Package podspec has the parts of pods that users write in ConfigMaps: resources of a container, and the nodes on
+// which the pod may run. It imports the types of Kubernetes only.
 package podspec
 
 import (

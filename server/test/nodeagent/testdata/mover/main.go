@@ -1,8 +1,8 @@
 // Command mover is a data mover for tests. It stores each snapshot as a copy of the directory, in the location of a
 // file store.
 //
-// A file "hold" in a volume delays its backup until the file is removed, a file "hold" in a snapshot its restores, and one
-// in a repository its maintenance, which fails if a volume is being backed up.
+// A file "hold" in a volume delays its backup until the file is removed, a file "hold" in a snapshot its restores, and
+// one in a repository its maintenance, which fails if a volume is being backed up.
 package main
 
 import (
