@@ -53,6 +53,11 @@ const (
 	// RoleNodeFiles is of an ObjectStore whose buckets are directories of the machine: the bucket NAME is the directory
 	// NAME below the directory "path" of the config of the location. A node agent gives a data mover access to them.
 	RoleNodeFiles = glue.RoleNodeFiles
+
+	// RoleMaintainsAlone is of a DataMover whose Maintain cannot work while another call for the same repository does. A
+	// server calls it when no load of the repository is being moved, and loads wait until it has returned. It may meet
+	// calls of other clients nevertheless. A mover without the role can be called at any time.
+	RoleMaintainsAlone = glue.RoleMaintainsAlone
 )
 
 // WithRoles declares the roles of an implementation. It fails if the kind cannot have one of them.

@@ -127,6 +127,7 @@
 //	mover-unknown-snapshot      must    DataMover
 //	mover-forget                must    DataMover
 //	mover-maintain              must    DataMover
+//	mover-maintain-beside       must    DataMover
 //	mover-settings              should  DataMover
 //	mover-cancelled             must    DataMover
 //	mover-concurrent            must    DataMover

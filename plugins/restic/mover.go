@@ -17,7 +17,8 @@ const Name = "cleat.dev/restic"
 
 // Register returns the plugin's registration.
 func Register() framework.Registration {
-	return dmv1.Register(Name, newMover, framework.WithConfig(Defaults()))
+	return dmv1.Register(Name, newMover, framework.WithConfig(Defaults()),
+		framework.WithRoles(framework.RoleMaintainsAlone)) // prune needs an exclusive lock
 }
 
 // mover implements the author interface DataMover.

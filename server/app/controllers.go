@@ -193,6 +193,9 @@ func addControllers(mgr ctrl.Manager, config Config, s services) error {
 	r.add(run.RestoreDryRunController, &velerov1.Restore{}, dryRunsAtOnce, c.restoreDryRuns(*restoring), stopRestore)
 	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, c.restoreFinalizer(hooks), nil)
 
+	if err := c.addRepositories(r); err != nil {
+		return err
+	}
 	c.addSnapshots(r)
 	r.add(run.ScheduleController, &velerov1.Schedule{}, lightWorkers, c.schedules(), nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, c.downloadRequests(), nil)

@@ -17,17 +17,18 @@ import (
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
-// repositories removes snapshots of volumes from their repositories, with the data movers that the server has among its
+// moverRepositories works with repositories of volumes, by the data movers that the server has among its
 // plugins.
-type repositories struct {
+type moverRepositories struct {
 	opener repository.Opener
 	movers movers
 }
 
 func newRepositories(
 	cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host, log hclog.Logger,
-) *repositories {
-	return &repositories{repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now, Log: log}, movers{host}}
+) *moverRepositories {
+	opener := repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now, Log: log}
+	return &moverRepositories{opener, movers{host}}
 }
 
 // warnOfPassword logs that the repositories have the public password.
@@ -42,7 +43,7 @@ func warnOfPassword(ctx context.Context, live client.Reader, c Config) {
 }
 
 // Forget implements volumes.Repositories.
-func (r *repositories) Forget(
+func (r *moverRepositories) Forget(
 	ctx context.Context, moverName, locationName, namespace string, snapshots []string, tags map[string]string,
 ) (kept []string, err error) {
 	mover, err := r.movers.Find(moverName)

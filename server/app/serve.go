@@ -36,6 +36,7 @@ type Config struct {
 	Options   config.Options // complete
 	File      *config.File   // the file that --config names; the zero value without one
 	Version   string
+	Pod       string // name of the pod in which the server runs, if it runs in one
 	BuiltIns  []framework.Registration
 	// Self is the path of the server's binary, PluginArgs are its arguments, which plugins get as well.
 	Self       string

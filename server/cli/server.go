@@ -18,6 +18,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/control/repositories"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
@@ -48,6 +49,8 @@ func newServerCommand(a *command.App) *cobra.Command {
 		},
 	}
 	s.add(cmd.Flags())
+	cmd.Flags().StringVar(&s.maintain, repositories.Flag, "", "maintain a repository, and exit")
+	cmd.Flags().Lookup(repositories.Flag).Hidden = true // for the jobs of the server
 	return cmd
 }
 
@@ -67,6 +70,8 @@ type serverFlags struct {
 	options config.Options
 	file    string
 	check   bool
+	// maintain is the name of the BackupRepository to maintain; empty for a server.
+	maintain string
 }
 
 func (s *serverFlags) add(flags *pflag.FlagSet) {
@@ -119,6 +124,10 @@ func runServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	ctrl.SetLogger(app.NewLogr(server.Log.Named("controller-runtime")))
 	klog.SetLogger(app.NewLogr(server.Log.Named("client-go")))
 	limitGarbage()
+	if flags.maintain != "" {
+		return app.MaintainRepository(cmd.Context(), server, flags.maintain)
+	}
+	server.Pod = ownPod()
 	return app.Serve(cmd.Context(), server)
 }
 

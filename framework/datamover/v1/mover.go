@@ -36,8 +36,9 @@ type DataMover interface {
 	// Forget removes snapshots. Those that do not exist are not an error. If the input has tags, a snapshot that lacks one
 	// of them stays, and is in the output. The space may be freed later, by Maintain.
 	Forget(ctx context.Context, input *ForgetInput) (*ForgetOutput, error)
-	// Maintain frees the space that no snapshot needs. If that cannot be done beside other calls for the repository, it
-	// waits for them for some time, and then returns an error that wraps framework.ErrUnavailable.
+	// Maintain frees the space that no snapshot needs. It works beside other calls for the repository, unless the mover
+	// has the role framework.RoleMaintainsAlone: then the host makes none meanwhile. There may be calls of other hosts,
+	// for which Maintain waits for some time, and then returns an error that wraps framework.ErrUnavailable.
 	Maintain(ctx context.Context, input *MaintainInput) (*MaintainOutput, error)
 	// Check returns nil if the repository can be used, and an error if it is damaged, is not there, is of another engine,
 	// or has another password. It creates a repository that does not exist if the input says so. The host does not make

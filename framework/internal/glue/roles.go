@@ -19,6 +19,7 @@ const (
 	RolePodVolumeRestores Role = "pod-volume-restores"
 	RoleDryRun            Role = "dry-run"
 	RoleNodeFiles         Role = "node-files"
+	RoleMaintainsAlone    Role = "maintains-alone"
 )
 
 // Kinds returns the kinds whose implementations can have a role, whatever the version; nil for a role that is not
@@ -35,6 +36,8 @@ func (r Role) Kinds() []string {
 		return restores
 	case RoleNodeFiles:
 		return []string{"ObjectStore"}
+	case RoleMaintainsAlone:
+		return []string{"DataMover"}
 	}
 	return nil
 }

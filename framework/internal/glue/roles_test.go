@@ -16,6 +16,7 @@ func TestRolesAreThoseOfTheKind(t *testing.T) {
 		{"BackupItemActionV2", []Role{RoleCSI, RoleClaimSnapshots}, ""},
 		{"AsyncRestoreItemAction", []Role{RolePodVolumeRestores}, ""},
 		{"ObjectStore", []Role{RoleNodeFiles}, ""},
+		{"DataMover", []Role{RoleMaintainsAlone}, ""},
 		{"BackupItemAction", nil, ""},
 		{"BackupItemAction", []Role{"stamps"}, `role "stamps" does not exist; see framework.Role for those that do`},
 		{"BackupItemAction", []Role{RoleDryRun, RoleDryRun}, `role "dry-run" is there twice`},

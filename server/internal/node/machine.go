@@ -388,15 +388,23 @@ func (m *machine) abandon(ctx context.Context, l *load) error {
 	return err
 }
 
-// report writes the progress of a transfer.
+// report writes the progress of a transfer, and whether it waits.
 func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
+	t.stating.Lock()
+	defer t.stating.Unlock()
 	done, total := t.done.Load(), t.total.Load()
 	progress := velerov1.LoadProgress{TotalBytes: max(total, l.status.Progress.TotalBytes),
 		BytesDone: max(done, l.status.Progress.BytesDone)}
-	if progress == l.status.Progress {
+	message := l.status.Message
+	if t.waits {
+		message = run.WaitsForMaintenance
+	} else if message == run.WaitsForMaintenance {
+		message = ""
+	}
+	if progress == l.status.Progress && message == l.status.Message {
 		return nil
 	}
-	_, err := m.write(ctx, l, func(l *load) { l.status.Progress = progress })
+	_, err := m.write(ctx, l, func(l *load) { l.status.Progress, l.status.Message = progress, message })
 	return err
 }
 

@@ -25,6 +25,12 @@ type Repositories interface {
 	// one, which may be older than the password of the installation, Use calls the function again with the public
 	// password.
 	Use(ctx context.Context, mover datamover.Mover, location, namespace string, use func(datamover.Repository) error) error
+	// AwaitMaintenance returns when a repository can be worked with, which it cannot during the maintenance of some
+	// movers. Before AwaitMaintenance waits, and after it has waited, it calls a function, which writes whether the load
+	// waits.
+	AwaitMaintenance(
+		ctx context.Context, mover datamover.Mover, location, namespace string, wait func(waits bool) error,
+	) error
 }
 
 // stored describes the snapshot that a backup has stored.

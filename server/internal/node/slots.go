@@ -114,6 +114,9 @@ type transfer struct {
 	cancel      context.CancelCauseFunc // nil before it has begun
 	done, total atomic.Int64
 
+	stating sync.Mutex // held while the status of the load is written
+	waits   bool       // by stating: for the maintenance of the repository
+
 	dropped bool     // by slots
 	ended   *outcome // by slots
 }

@@ -34,10 +34,7 @@ func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 	go func() {
 		defer cancel(nil)
 		defer func() { _ = volume.Close() }()
-		o := a.move(ctx, l, volume, func(done, total int64) {
-			t.done.Store(done)
-			t.total.Store(total)
-		})
+		o := a.move(ctx, l, volume, t)
 		if a.life.Err() != nil {
 			return // no other load needs the slot, because the process ends
 		}
@@ -50,8 +47,8 @@ func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 }
 
 // move moves the data of a load and returns how the load ends.
-func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64)) outcome {
-	o, err := a.call(ctx, l, volume, progress)
+func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, t *transfer) outcome {
+	o, err := a.call(ctx, l, volume, t)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return o
@@ -63,9 +60,7 @@ func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, progr
 }
 
 // call calls the mover to move the data.
-func (a *Agent) call(
-	ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64),
-) (outcome, error) {
+func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, t *transfer) (outcome, error) {
 	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
 		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
 	}
@@ -73,7 +68,13 @@ func (a *Agent) call(
 	if err != nil {
 		return outcome{}, err
 	}
-	report := func(p datamover.Progress) { progress(p.DoneBytes, p.TotalBytes) }
+	if err := a.awaitMaintenance(ctx, l, t, mover); err != nil {
+		return outcome{}, err
+	}
+	report := func(p datamover.Progress) {
+		t.done.Store(p.DoneBytes)
+		t.total.Store(p.TotalBytes)
+	}
 	if l.restore {
 		return a.restore(ctx, l, mover, volume, report)
 	}

@@ -85,7 +85,10 @@ var eventsByReason = map[string]event{
 		"Backup, Restore", "Warning",
 		"The server has continued the run of a server that was stopped or killed.",
 	},
-	"Unwritable": {"Backup", "Warning", "The API server refuses to write the backup, with the reason."},
+	"Maintained":        {"BackupRepository", "Normal", "The repository is maintained, with what was freed."},
+	"MaintenanceFailed": {"BackupRepository", "Warning", "The maintenance of the repository has failed, with the reason."},
+	"NotMaintained":     {"BackupRepository", "Warning", "The repository is not maintained now, with the reason."},
+	"Unwritable":        {"Backup", "Warning", "The API server refuses to write the backup, with the reason."},
 }
 
 // reasonArguments are the functions that record events, with the positions of their arguments that are reasons.

@@ -22,7 +22,8 @@ const moverImage = "cleat.invalid/cleat-kopia:v1"
 
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
-// manifests. The agent backs up files of all kinds and restores them, and the server removes what the agent has stored.
+// manifests. The agent backs up files of all kinds and restores them. Jobs of the server maintain the repository, and the
+// server removes what the agent has stored.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -31,8 +32,10 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	require.NoError(t, os.WriteFile(credentials, []byte(text), 0o600))
 	restored := m.shop + "-restored"
 	require.NoError(t, m.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: restored}}))
+	m.configureJobs()
 	out, err := m.cleat(
 		"install", "--image", cleatImage, "--use-node-agent", "--node-agent-plugins", moverImage, "--rbac", "least",
+		"--plugins", moverImage, "--repo-maintenance-job-configmap", jobSettings,
 		"--rbac-namespaces", m.shop+","+restored,
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+
@@ -51,6 +54,7 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		require.True(t, strings.HasPrefix(load.Status.Path, "/host_pods/"+string(app.UID)+"/"), load.Status.Path)
 	}
 	m.requireRestored(before, m.restore("b", restored))
+	m.maintained(m.shop + "-default-kopia")
 	out, err = m.cleat("backup", "delete", "b", "--confirm", "--wait")
 	require.NoError(t, err, out)
 	logs := m.logs()

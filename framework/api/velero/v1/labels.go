@@ -51,6 +51,10 @@ const (
 	// RepositoryNameLabel is the name of the BackupRepository that a maintenance job works on.
 	RepositoryNameLabel = "velero.io/repo-name"
 
+	// DataMoverAnnotation of a BackupRepository is the name of the data mover that has made the repository, unless it is
+	// the built-in one for repositories of its type.
+	DataMoverAnnotation = "cleat.dev/data-mover"
+
 	// GCFailureLabel marks a Backup that has expired but could not be garbage-collected. Its value is
 	// the reason.
 	GCFailureLabel = "velero.io/gc-failure"

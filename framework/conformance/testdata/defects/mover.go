@@ -167,6 +167,10 @@ func (m *mover) store(folder string, req *datamoverv1.BackupRequest) (*datamover
 		// what is there when it is cancelled counts as complete
 		return result, os.MkdirAll(snapshot, 0o750)
 	}
+	beside := filepath.Join(req.GetVolume().GetPath(), "beside")
+	if _, err := os.Stat(beside); err == nil && m.has("mover-maintain-beside") {
+		return nil, errors.New("the repository is maintained")
+	}
 	part, err := os.MkdirTemp(folder, ".part-")
 	if err != nil {
 		return nil, err
@@ -381,6 +385,7 @@ func moverDefects() map[string]defect {
 		"mover-forget/all":               nil,
 		"mover-forget/none":              nil,
 		"mover-maintain":                 nil,
+		"mover-maintain-beside":          nil,
 		"mover-settings/backup":          nil,
 		"mover-settings/check":           nil,
 		"mover-cancelled":                nil,

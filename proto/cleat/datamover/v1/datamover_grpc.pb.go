@@ -53,7 +53,8 @@ type DataMoverServiceClient interface {
 	// lacks one of them stays, and is in the result. The space may be freed later, by Maintain.
 	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ForgetResponse], error)
 	// Maintain frees the space that no snapshot needs. A mover that cannot do this beside other calls for the
-	// repository waits for them for some time, then fails with UNAVAILABLE.
+	// repository declares the role maintains-alone in PluginInfo. The calls of other hosts it waits for, for some time,
+	// then fails with UNAVAILABLE.
 	Maintain(ctx context.Context, in *MaintainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MaintainResponse], error)
 	// Check reports whether a repository can be used, by succeeding; damage is an error. It creates a repository that does
 	// not exist if the request says so. The host never makes two such calls for one repository at once.
@@ -190,7 +191,8 @@ type DataMoverServiceServer interface {
 	// lacks one of them stays, and is in the result. The space may be freed later, by Maintain.
 	Forget(*ForgetRequest, grpc.ServerStreamingServer[ForgetResponse]) error
 	// Maintain frees the space that no snapshot needs. A mover that cannot do this beside other calls for the
-	// repository waits for them for some time, then fails with UNAVAILABLE.
+	// repository declares the role maintains-alone in PluginInfo. The calls of other hosts it waits for, for some time,
+	// then fails with UNAVAILABLE.
 	Maintain(*MaintainRequest, grpc.ServerStreamingServer[MaintainResponse]) error
 	// Check reports whether a repository can be used, by succeeding; damage is an error. It creates a repository that does
 	// not exist if the request says so. The host never makes two such calls for one repository at once.

@@ -32,7 +32,7 @@ type existing struct {
 }
 
 // set holds the objects that have time series, by the values of their labels.
-type set struct{ schedules, backups map[string]bool }
+type set struct{ schedules, backups, repositories map[string]bool }
 
 func newExisting(reader client.Reader, namespace string) existing {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -105,8 +105,11 @@ func (s set) lacks(metric prometheus.Metric) prometheus.Labels {
 	}
 	for _, label := range written.GetLabel() {
 		exists := s.schedules
-		if label.GetName() == "backupName" {
+		switch label.GetName() {
+		case "backupName":
 			exists = s.backups
+		case repositoryLabel:
+			exists = s.repositories
 		}
 		if value := label.GetValue(); value != "" && !exists[value] {
 			return prometheus.Labels{label.GetName(): value}
@@ -117,18 +120,22 @@ func (s set) lacks(metric prometheus.Metric) prometheus.Labels {
 
 // collect sends the metrics of the existing objects, and returns the existing schedules and backups.
 func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (set, error) {
-	found := set{schedules: map[string]bool{}, backups: map[string]bool{}}
+	found := set{schedules: map[string]bool{}, backups: map[string]bool{}, repositories: map[string]bool{}}
+	var repositories velerov1.BackupRepositoryList
 	var backups velerov1.BackupList
 	var restores velerov1.RestoreList
 	var schedules velerov1.ScheduleList
 	var locations velerov1.BackupStorageLocationList
-	for _, list := range []client.ObjectList{&backups, &restores, &schedules, &locations} {
+	for _, list := range []client.ObjectList{&backups, &restores, &schedules, &locations, &repositories} {
 		if err := e.reader.List(ctx, list, client.InNamespace(e.namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return found, err
 		}
 	}
 	send := func(desc *prometheus.Desc, value float64, labels ...string) {
 		all <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for i := range repositories.Items {
+		found.repositories[repositories.Items[i].Name] = true
 	}
 	for i := range schedules.Items {
 		found.schedules[velerov1.ValidLabelValue(schedules.Items[i].Name)] = true

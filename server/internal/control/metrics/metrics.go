@@ -9,10 +9,10 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Metrics are the metrics of backups, deletions, restores, schedules and locations. All metrics except those of
-// locations have the label schedule, which is empty for objects without a schedule. Metrics that must survive a
-// restart are computed from the existing objects. A time series ends with its schedule, or with the last backup and
-// restore of the schedule. Methods of a nil *Metrics do nothing.
+// Metrics are the metrics of backups, deletions, restores, schedules, repositories and locations. All metrics except
+// those of repositories and locations have the label schedule, which is empty for objects without a schedule. Metrics
+// that must survive a restart are computed from the existing objects. A time series ends with its schedule, with the
+// last backup and restore of the schedule, or with its repository. Methods of a nil *Metrics do nothing.
 type Metrics struct {
 	backupAttempts  *prometheus.CounterVec
 	backupSuccesses *prometheus.CounterVec
@@ -37,6 +37,9 @@ type Metrics struct {
 	restoreInvalids  *prometheus.CounterVec
 
 	scheduleIntervals *prometheus.GaugeVec
+
+	maintenanceSuccesses, maintenanceFailures *prometheus.CounterVec
+	maintenanceDurations                      *prometheus.HistogramVec
 
 	vectors  []vector
 	existing existing
@@ -90,7 +93,16 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 	}
 	m.snapshots = snapshots("volume_snapshot", "Snapshots of volumes", "schedule")
 	m.csiSnapshots = snapshots("csi_snapshot", "CSI snapshots of volumes", "schedule", "backupName")
-	all = append(all, m.backupDurations)
+	repository := []string{repositoryLabel}
+	m.maintenanceSuccesses = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero",
+		Name: "repo_maintenance_success_total", Help: "Maintenances of repositories that were successful."}, repository)
+	m.maintenanceFailures = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero",
+		Name: "repo_maintenance_failure_total", Help: "Maintenances of repositories that have failed."}, repository)
+	m.maintenanceDurations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "velero", Name: "repo_maintenance_duration_seconds", Help: "Time that a maintenance of a repository took.",
+		Buckets: []float64{1, 5, 15, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400},
+	}, repository)
+	all = append(all, m.backupDurations, m.maintenanceSuccesses, m.maintenanceFailures, m.maintenanceDurations)
 	m.vectors = all
 	m.existing = newExisting(reader, namespace)
 	if err := registry.Register(m); err != nil {
@@ -98,6 +110,9 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 	}
 	return m, nil
 }
+
+// repositoryLabel is the label of metrics of repositories, which Velero has.
+const repositoryLabel = "repository_name"
 
 // snapshotCounters count snapshots of volumes.
 type snapshotCounters struct{ attempted, succeeded, failed *prometheus.CounterVec }
@@ -192,6 +207,19 @@ func (m *Metrics) DeletionEnded(b *velerov1.Backup, err error) {
 	default:
 		m.deletionFailures.WithLabelValues(scheduleOf(b)).Inc()
 	}
+}
+
+// RepositoryMaintained counts the maintenance of a repository.
+func (m *Metrics) RepositoryMaintained(name string, succeeded bool, took time.Duration) {
+	if m == nil {
+		return
+	}
+	ended := m.maintenanceFailures
+	if succeeded {
+		ended = m.maintenanceSuccesses
+	}
+	ended.WithLabelValues(name).Inc()
+	m.maintenanceDurations.WithLabelValues(name).Observe(took.Seconds())
 }
 
 // ScheduleSeen sets the time between the next two backups of a schedule, or 0 for a schedule that creates none.

@@ -17,5 +17,6 @@ const (
 	ScheduleController          = "schedule"
 	DownloadRequestController   = "download-request"
 	ServerStatusController      = "server-status-request"
+	BackupRepositoryController  = "backup-repo"
 	RecoveryController          = "recovery" // at the start of a server without the controllers of backups or restores
 )

@@ -3,7 +3,6 @@ package expose
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/node"
+	"github.com/cleat-dev/cleat/server/internal/spec/podspec"
 )
 
 // Names in a pod that holds a volume. The process in the pod does not use the paths.
@@ -74,7 +74,7 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 			},
 			ServiceAccountName: v.Agent.Spec.ServiceAccountName, AutomountServiceAccountToken: new(false),
 			EnableServiceLinks: new(false),
-			ImagePullSecrets:   v.Agent.Spec.ImagePullSecrets, Tolerations: tolerations(v.Agent),
+			ImagePullSecrets:   v.Agent.Spec.ImagePullSecrets, Tolerations: podspec.Tolerations(v.Agent),
 			PriorityClassName:             v.Settings.PriorityClassName,
 			TerminationGracePeriodSeconds: new(int64),
 			OS:                            &corev1.PodOS{Name: corev1.Linux},
@@ -91,39 +91,8 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: h.node}
 		return pod
 	}
-	pod.Spec.Affinity = affinity(v.Settings.Affinity(class))
+	pod.Spec.Affinity = podspec.Affinity(v.Settings.Affinity(class))
 	return pod
-}
-
-// tolerations returns the tolerations of an agent's pod, without those that every pod of a DaemonSet has.
-func tolerations(agent *corev1.Pod) []corev1.Toleration {
-	return slices.DeleteFunc(slices.Clone(agent.Spec.Tolerations), func(t corev1.Toleration) bool {
-		return strings.HasPrefix(t.Key, "node.kubernetes.io/")
-	})
-}
-
-// affinity returns the affinity to the nodes that a selector matches and on which an agent can run, which requires
-// Linux.
-func affinity(selector *metav1.LabelSelector) *corev1.Affinity {
-	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{string(corev1.Windows)}},
-	}}
-	if selector != nil {
-		for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
-				Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{selector.MatchLabels[key]},
-			})
-		}
-		for _, e := range selector.MatchExpressions {
-			term.MatchExpressions = append(term.MatchExpressions,
-				corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values})
-		}
-	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{term},
-		},
-	}}
 }
 
 // state returns nil for a pod that holds its volume. Otherwise the error is Pending, or Final if the pod cannot hold

@@ -54,14 +54,6 @@ func engineOf(mover datamover.Mover) velerov1.RepositoryType {
 	return cmp.Or(velerov1.EngineOf(mover.Name()), velerov1.RepositoryTypeRestic)
 }
 
-// frequencyOf returns the time between two maintenances of a repository, which is Velero's default.
-func frequencyOf(engine velerov1.RepositoryType) time.Duration {
-	if engine == velerov1.RepositoryTypeKopia {
-		return time.Hour
-	}
-	return 7 * 24 * time.Hour
-}
-
 // Create implements node.Repositories.
 func (o *Opener) Create(
 	ctx context.Context, mover datamover.Mover, locationName, namespace string,
@@ -164,7 +156,7 @@ func (o *Opener) ensure(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string,
 ) error {
 	engine := engineOf(mover)
-	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: fmt.Sprintf("%s-%s-%s", namespace, locationName, engine)}
+	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: usualName(namespace, locationName, engine)}
 	distinct := distinctName(key.Name, namespace, locationName)
 	for {
 		var known velerov1.BackupRepository
@@ -177,11 +169,13 @@ func (o *Opener) ensure(
 					velerov1.StorageLocationLabel: velerov1.ValidLabelValue(locationName),
 					velerov1.RepositoryTypeLabel:  string(engine),
 				}, Annotations: map[string]string{creatorAnnotation: o.claim()}},
-				Spec: velerov1.BackupRepositorySpec{
+				Spec: velerov1.BackupRepositorySpec{ // the server sets the rest
 					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: engine,
-					MaintenanceFrequency: metav1.Duration{Duration: frequencyOf(engine)},
 				},
 				Status: velerov1.BackupRepositoryStatus{Phase: velerov1.BackupRepositoryPhaseNew},
+			}
+			if !velerov1.IsBuiltInMover(mover.Name()) {
+				known.Annotations[velerov1.DataMoverAnnotation] = mover.Name()
 			}
 			if err = o.Cluster.Create(ctx, &known); err == nil {
 				return o.create(ctx, mover, r, &known)
@@ -217,6 +211,11 @@ func (o *Opener) ensure(
 		case <-time.After(poll):
 		}
 	}
+}
+
+// usualName returns the name of the BackupRepository of a namespace in a location, as Velero makes it.
+func usualName(namespace, locationName string, engine velerov1.RepositoryType) string {
+	return fmt.Sprintf("%s-%s-%s", namespace, locationName, engine)
 }
 
 // distinctName returns the name of a BackupRepository whose usual name is taken: both parts of it may have hyphens.

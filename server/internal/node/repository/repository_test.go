@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
@@ -63,7 +65,7 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	var made velerov1.BackupRepository
 	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: "a-c-kopia"}, &made))
 	require.Equal(t, velerov1.RepositoryTypeKopia, made.Spec.RepositoryType)
-	require.Equal(t, time.Hour, made.Spec.MaintenanceFrequency.Duration)
+	require.Zero(t, made.Spec.MaintenanceFrequency, "the server sets it")
 
 	foreign := &velerov1.BackupRepository{}
 	foreign.Name, foreign.Spec.VolumeNamespace = distinctName("x-y-z-restic", "x", "y-z"), "other"
@@ -74,4 +76,51 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 		cluster.Add(t, one)
 	}
 	require.ErrorContains(t, ensure("x", "y-z"), `is of namespace "other" in location "", delete it`)
+}
+
+// TestLoadsWaitForMaintenance has a load wait for the claim of maintenance that needs the repository alone, and for a
+// second one that begins just when the first has ended.
+func TestLoadsWaitForMaintenance(t *testing.T) {
+	t.Parallel()
+	cluster := controllertest.NewCluster(t, nil)
+	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
+	mover := &creator{name: velerov1.BuiltInDataMover}
+	await := func(wait func(bool) error) error {
+		return opener.AwaitMaintenance(t.Context(), mover, "l", "shop", wait)
+	}
+	never := func(bool) error { return errors.New("it waits") }
+	require.NoError(t, await(never), "there is no repository")
+	require.NoError(t, opener.ensure(t.Context(), mover, datamover.Repository{}, "l", "shop"))
+	require.NoError(t, await(never), "there is no claim")
+
+	claim := func(c *run.Maintenance) {
+		of := new(velerov1.BackupRepository)
+		require.NoError(t, cluster.Live.Get(t.Context(),
+			client.ObjectKey{Namespace: cluster.Namespace, Name: "shop-l-restic"}, of))
+		before := of.DeepCopy()
+		require.NoError(t, run.SetMaintenance(of, c))
+		require.NoError(t, cluster.Client.Patch(t.Context(), of, client.MergeFrom(before)))
+	}
+	claim(&run.Maintenance{Job: "beside"})
+	require.NoError(t, await(never), "it does not need the repository alone")
+	claim(&run.Maintenance{Job: "first", Alone: true})
+	var states []bool
+	require.NoError(t, await(func(waits bool) error {
+		states = append(states, waits)
+		switch len(states) {
+		case 1, 3:
+			claim(nil)
+		case 2:
+			claim(&run.Maintenance{Job: "second", Alone: true})
+		}
+		return nil
+	}))
+	require.Equal(t, []bool{true, false, true, false}, states)
+
+	claim(&run.Maintenance{Job: "third", Alone: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, opener.AwaitMaintenance(ctx, mover, "l", "shop", func(bool) error {
+		cancel()
+		return nil
+	}), context.Canceled)
 }

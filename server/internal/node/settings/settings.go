@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleat-dev/cleat/server/internal/kube/configmap"
+	"github.com/cleat-dev/cleat/server/internal/spec/podspec"
 )
 
 // Settings are the contents of the ConfigMap. An agent without one has the zero value.
@@ -19,7 +19,7 @@ type Settings struct {
 	LoadAffinity       []LoadAffinity       `json:"loadAffinity"`
 	BackupPVC          map[string]BackupPVC `json:"backupPVC"` // by storage class of the source volume
 	RestorePVC         RestorePVC           `json:"restorePVC"`
-	PodResources       PodResources         `json:"podResources"`
+	PodResources       podspec.Resources    `json:"podResources"`
 	PriorityClassName  string               `json:"priorityClassName"`
 	PrivilegedFsBackup bool                 `json:"privilegedFsBackup"`
 	CachePVC           *CachePVC            `json:"cachePVC"`
@@ -62,16 +62,6 @@ type BackupPVC struct {
 // RestorePVC describes how volumes are exposed for a restore.
 type RestorePVC struct {
 	IgnoreDelayBinding bool `json:"ignoreDelayBinding"`
-}
-
-// PodResources are the requests and limits of pods that expose volumes, as quantities. Empty ones are not set.
-type PodResources struct {
-	CPURequest              string `json:"cpuRequest"`
-	CPULimit                string `json:"cpuLimit"`
-	MemoryRequest           string `json:"memoryRequest"`
-	MemoryLimit             string `json:"memoryLimit"`
-	EphemeralStorageRequest string `json:"ephemeralStorageRequest"`
-	EphemeralStorageLimit   string `json:"ephemeralStorageLimit"`
 }
 
 // CachePVC is the volume on which a mover stores its cache.
@@ -166,44 +156,10 @@ func (s *Settings) check() (warnings []string, err error) {
 	}
 	if _, err := s.PodResources.Requirements(); err != nil {
 		warnings = append(warnings, fmt.Sprintf("podResources are ignored: %v", err))
-		s.PodResources = PodResources{}
+		s.PodResources = podspec.Resources{}
 	}
 	slices.Sort(warnings)
 	return warnings, nil
-}
-
-// Requirements returns the resources in the form of a pod.
-func (r PodResources) Requirements() (corev1.ResourceRequirements, error) {
-	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
-	for _, one := range []struct {
-		key, value string
-		list       corev1.ResourceList
-		name       corev1.ResourceName
-	}{
-		{"cpuRequest", r.CPURequest, requests, corev1.ResourceCPU},
-		{"cpuLimit", r.CPULimit, limits, corev1.ResourceCPU},
-		{"memoryRequest", r.MemoryRequest, requests, corev1.ResourceMemory},
-		{"memoryLimit", r.MemoryLimit, limits, corev1.ResourceMemory},
-		{"ephemeralStorageRequest", r.EphemeralStorageRequest, requests, corev1.ResourceEphemeralStorage},
-		{"ephemeralStorageLimit", r.EphemeralStorageLimit, limits, corev1.ResourceEphemeralStorage},
-	} {
-		if one.value == "" {
-			continue
-		}
-		quantity, err := resource.ParseQuantity(one.value)
-		if err != nil {
-			return corev1.ResourceRequirements{}, fmt.Errorf("podResources.%s is %q, want a quantity such as 500m or 1Gi",
-				one.key, one.value)
-		}
-		one.list[one.name] = quantity
-	}
-	for name, request := range requests {
-		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
-			return corev1.ResourceRequirements{}, fmt.Errorf("podResources: the request of %s is %s, more than the limit %s",
-				name, request.String(), limit.String())
-		}
-	}
-	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, nil
 }
 
 // Affinity returns the selector of nodes for the volumes of a storage class: the first that names the class, or else
@@ -227,7 +183,7 @@ func (s *Settings) WithoutEffect(exposes bool) []string {
 		maps.Copy(without, map[string]bool{
 			"loadAffinity": len(s.LoadAffinity) > 0, "backupPVC": len(s.BackupPVC) > 0,
 			"restorePVC":   s.RestorePVC != RestorePVC{},
-			"podResources": s.PodResources != PodResources{}, "priorityClassName": s.PriorityClassName != "",
+			"podResources": s.PodResources != podspec.Resources{}, "priorityClassName": s.PriorityClassName != "",
 			"podAnnotations": len(s.PodAnnotations) > 0, "podLabels": len(s.PodLabels) > 0,
 		})
 	}

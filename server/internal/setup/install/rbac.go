@@ -163,14 +163,16 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 }
 
 // ownRules returns the rights of a server in its own namespace: its custom resources, their journal, its lease, its
-// events, credentials, and the pods of node agents.
+// events, credentials, pods, and the jobs that maintain repositories.
 func ownRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("velero.io", []string{rbacv1.ResourceAll}, "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
 		rule("", []string{"secrets"}, "get", "create"), // credentials, and the key with which the server signs
-		rule("", []string{"pods"}, "list"),             // of the node agents
-		rule("apps", []string{"deployments"}, "get"),   // its own, for the image of the init containers of restored pods
+		// Its own pod, and those of node agents and of the jobs that maintain repositories.
+		rule("", []string{"pods"}, "get", "list"),
+		rule("batch", []string{"jobs"}, "get", "list", "create", "delete"),
+		rule("apps", []string{"deployments"}, "get"), // its own, for the image of the init containers of restored pods
 		rule("", []string{"events"}, "create", "patch"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 		rule("coordination.k8s.io", []string{"leases"}, "get", "create", "update", "patch"),

@@ -13,7 +13,6 @@ import (
 // either does what it says, as the named test or code shows, or has a warning that names it.
 func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 	t.Parallel()
-	const maintenance = "the server does not maintain repositories yet"
 	const output = "the server's log goes to stderr"
 	const job = "set it in the ConfigMap"
 	table := map[string]struct {
@@ -52,19 +51,22 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"schedule-skip-immediately":       {value: "true", built: "schedules.Controller"},
 		"uploader-type":                   {built: "backup.podVolumes"},
 
-		"backup-sync-period":                      {value: "1h", built: "server/test/backups TestAcceptBackup_ExpiryAndSync"},
-		"garbage-collection-frequency":            {value: "1m", built: "server/test/backups TestAcceptBackup_ExpiryAndSync"},
-		"item-operation-sync-frequency":           {value: "1s", built: "server/test/operations TestAcceptOperations_Followed"},
-		"default-item-operation-timeout":          {value: "1h", built: "server/test/operations TestAcceptOperations_Timeouts"},
-		"default-volume-snapshot-locations":       {value: "a:b", built: "backups.TestLocationsAreValidated"},
-		"fs-backup-timeout":                       {value: "1h", built: "app.operationLimits"},
-		"volume-group-snapshot-label-key":         {value: "x", warns: "group snapshots are not supported yet"},
-		"default-volumes-to-fs-backup":            {value: "true", built: "backups.TestDefaultsAreWrittenIntoTheSpec"},
-		"default-snapshot-move-data":              {value: "true", built: "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"},
-		"default-repo-maintain-frequency":         {value: "1h", warns: maintenance},
-		"max-concurrent-k8s-connections":          {value: "1", warns: "as there are workers of item blocks"},
-		"backup-repository-configmap":             {value: "x", warns: "not read from a ConfigMap yet"},
-		"repo-maintenance-job-configmap":          {value: "x", warns: maintenance},
+		"backup-sync-period":                {value: "1h", built: "server/test/backups TestAcceptBackup_ExpiryAndSync"},
+		"garbage-collection-frequency":      {value: "1m", built: "server/test/backups TestAcceptBackup_ExpiryAndSync"},
+		"item-operation-sync-frequency":     {value: "1s", built: "server/test/operations TestAcceptOperations_Followed"},
+		"default-item-operation-timeout":    {value: "1h", built: "server/test/operations TestAcceptOperations_Timeouts"},
+		"default-volume-snapshot-locations": {value: "a:b", built: "backups.TestLocationsAreValidated"},
+		"fs-backup-timeout":                 {value: "1h", built: "app.operationLimits"},
+		"volume-group-snapshot-label-key":   {value: "x", warns: "group snapshots are not supported yet"},
+		"default-volumes-to-fs-backup":      {value: "true", built: "backups.TestDefaultsAreWrittenIntoTheSpec"},
+		"default-snapshot-move-data":        {value: "true", built: "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"},
+		"default-repo-maintain-frequency": {value: "1h",
+			built: "server/test/nodeagent TestAcceptVolumes_Maintenance"},
+		"max-concurrent-k8s-connections": {value: "1", warns: "as there are workers of item blocks"},
+		"backup-repository-configmap": {value: "x",
+			built: "server/test/nodeagent TestAcceptVolumes_Maintenance"},
+		"repo-maintenance-job-configmap": {value: "x",
+			built: "server/test/nodeagent TestAcceptVolumes_Maintenance"},
 		"global-backup-volume-policies-configmap": {value: "x", built: "server/test/volumes TestAcceptVolumes_Policies"},
 		"disable-informer-cache": {value: "true",
 			built: "restore.handleExisting reads from the API server in any case"},

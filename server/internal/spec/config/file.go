@@ -21,13 +21,14 @@ const APIVersion = "cleat.dev/v1"
 //
 // A new key is a new field here and a property in file.schema.json, which defines the values of the key.
 type File struct {
-	APIVersion string     `yaml:"apiVersion"`
-	Backups    Backups    `yaml:"backups"`
-	NodeAgent  NodeAgent  `yaml:"nodeAgent"`
-	Operations Operations `yaml:"operations"`
-	Plugins    Plugins    `yaml:"plugins"`
-	Restores   Restores   `yaml:"restores"`
-	Tracing    Tracing    `yaml:"tracing"`
+	APIVersion  string      `yaml:"apiVersion"`
+	Backups     Backups     `yaml:"backups"`
+	Maintenance Maintenance `yaml:"maintenance"`
+	NodeAgent   NodeAgent   `yaml:"nodeAgent"`
+	Operations  Operations  `yaml:"operations"`
+	Plugins     Plugins     `yaml:"plugins"`
+	Restores    Restores    `yaml:"restores"`
+	Tracing     Tracing     `yaml:"tracing"`
 
 	root Object // the whole file
 }
@@ -48,6 +49,15 @@ type Backups struct {
 type Restores struct {
 	Concurrent int `yaml:"concurrent"`
 	Attempts   int `yaml:"attempts"`
+}
+
+// Maintenance is how repositories are maintained.
+type Maintenance struct {
+	Concurrent int      `yaml:"concurrent"` // repositories at once; 0 for the default
+	Timeout    Duration `yaml:"timeout"`    // of one maintenance; 0 for the default
+	// Patience is how long maintenance beside which no load can be moved waits for a moment without loads, before loads
+	// wait for it, and then for those that are moved; 0 for the default.
+	Patience Duration `yaml:"patience"`
 }
 
 // Operations is how long the asynchronous operations of plugins may take.

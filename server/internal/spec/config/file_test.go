@@ -144,7 +144,7 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 			"cleat.yaml:4: backups.admission.plugn: unknown key; known are config, deadline, failurePolicy, plugin",
 		}},
 		"at the root": {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, " +
-			"nodeAgent, operations, plugins, restores, tracing"}},
+			"maintenance, nodeAgent, operations, plugins, restores, tracing"}},
 		"a key twice": {"tracing: {}\nbackups: {}\ntracing: {}\n",
 			[]string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
 		"no duration": {"plugins: {deadlines: {query: 30}}\n",

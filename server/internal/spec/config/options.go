@@ -204,7 +204,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.DefaultSnapshotMoveData, "default-snapshot-move-data", o.DefaultSnapshotMoveData,
 		"move the data of snapshots to the backup storage unless the backup says otherwise")
 	flags.DurationVar(&o.DefaultRepoMaintainFrequency, "default-repo-maintain-frequency", o.DefaultRepoMaintainFrequency,
-		"how often to maintain backup repositories; 0 for what the repository suggests")
+		"how often to maintain backup repositories that do not say it; 0 for every hour with kopia, and every week with "+
+			"restic")
 	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType,
 		"engine of the repositories for volumes of new backups: kopia or restic; the node agents need its data mover")
 	flags.IntVar(&o.MaxConcurrentK8sConnections, "max-concurrent-k8s-connections", o.MaxConcurrentK8sConnections,
@@ -214,9 +215,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.ScheduleSkipImmediately, "schedule-skip-immediately", o.ScheduleSkipImmediately,
 		"skip the first backup of a schedule that is due at once")
 	flags.StringVar(&o.BackupRepositoryConfigMap, "backup-repository-configmap", o.BackupRepositoryConfigMap,
-		"ConfigMap of the backup repositories")
+		"ConfigMap with the settings of backup repositories, by their types")
 	flags.StringVar(&o.RepoMaintenanceJobConfigMap, "repo-maintenance-job-configmap", o.RepoMaintenanceJobConfigMap,
-		"ConfigMap of the jobs that maintain backup repositories")
+		"ConfigMap with the settings of the jobs that maintain backup repositories")
 	flags.StringVar(&o.GlobalVolumePoliciesConfigMap, "global-backup-volume-policies-configmap",
 		o.GlobalVolumePoliciesConfigMap, "ConfigMap with volume policies that apply to every backup, after its own")
 	flags.StringSliceVar(&o.Features, "features", o.Features, "features to switch on: EnableCSI, EnableAPIGroupVersions")

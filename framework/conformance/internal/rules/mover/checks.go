@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	"github.com/cleat-dev/cleat/framework/hostapi"
@@ -388,6 +390,40 @@ func checkMaintain(ctx context.Context, m *mover) error {
 		return err
 	}
 	return m.comesBack(ctx, repository, id, files)
+}
+
+func checkMaintainBeside(ctx context.Context, m *mover) error {
+	for _, plugin := range m.Info.GetPlugins() {
+		if plugin.GetKind() == m.Kind && plugin.GetName() == m.Name &&
+			slices.Contains(plugin.GetRoles(), string(framework.RoleMaintainsAlone)) {
+			return suite.Skip("it declares the role %s", framework.RoleMaintainsAlone)
+		}
+	}
+	repository, err := m.ready(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	const times = 3
+	group.Go(func() error {
+		for range times {
+			if err := m.maintain(ctx, repository); err != nil {
+				return fmt.Errorf("beside Backups: %w", err)
+			}
+		}
+		return nil
+	})
+	for i := range times {
+		group.Go(func() error {
+			files := map[string]string{"beside": fmt.Sprint(i), "content": strings.Repeat(fmt.Sprint(i), 1_000_000)}
+			id, err := m.stored(ctx, repository, files)
+			if err != nil {
+				return fmt.Errorf("beside Maintain: %w", err)
+			}
+			return m.comesBack(ctx, repository, id, files)
+		})
+	}
+	return group.Wait()
 }
 
 func checkSettings(ctx context.Context, m *mover) error {

@@ -79,6 +79,11 @@ func Rules() []suite.Rule {
 			Text: "Snapshots can be restored after Maintain, and the repository passes a Check of all data.",
 		},
 		{
+			ID: "mover-maintain-beside", Kinds: kinds, Check: with(checkMaintainBeside),
+			Text: "Maintain works beside Backups of the same repository, and harms none, unless the mover declares the role " +
+				"maintains-alone.",
+		},
+		{
 			ID: "mover-settings", Kinds: kinds, Should: true, Check: with(checkSettings),
 			Text: "A setting that the mover does not know is a warning, so that typing errors are found, " +
 				"in a Backup and in a Check that creates.",

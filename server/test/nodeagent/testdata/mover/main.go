@@ -1,11 +1,13 @@
 // Command mover is a data mover for tests. It stores each snapshot as a copy of the directory, in the location of a
 // file store.
 //
-// A file "hold" in a volume delays its backup until the file is removed, and a file "hold" in a snapshot its restores.
+// A file "hold" in a volume delays its backup until the file is removed, a file "hold" in a snapshot its restores, and
+// one in a repository its maintenance, which fails if a volume is being backed up.
 package main
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,7 +19,8 @@ import (
 
 func main() {
 	newMover := func(context.Context, *framework.Setup) (dmv1.DataMover, error) { return mover{}, nil }
-	framework.Serve(dmv1.Register("cleat.dev/restic", newMover), dmv1.Register("example.io/mover", newMover))
+	framework.Serve(dmv1.Register("cleat.dev/restic", newMover, framework.WithRoles(framework.RoleMaintainsAlone)),
+		dmv1.Register("example.io/mover", newMover))
 }
 
 type mover struct{}
@@ -27,6 +30,9 @@ func place(r dmv1.Repository, snapshot string) string {
 }
 
 func (mover) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.BackupOutput, error) {
+	busy := place(input.Repository, busyPrefix+input.Key)
+	_ = os.WriteFile(busy, nil, 0o600) // without a repository, the call fails below
+	defer func() { _ = os.Remove(busy) }()
 	if err := wait(ctx, input.Volume.Path, input.Report); err != nil {
 		return nil, err
 	}
@@ -95,8 +101,22 @@ func (mover) Forget(_ context.Context, input *dmv1.ForgetInput) (*dmv1.ForgetOut
 	return &dmv1.ForgetOutput{}, nil
 }
 
-func (mover) Maintain(context.Context, *dmv1.MaintainInput) (*dmv1.MaintainOutput, error) {
-	return &dmv1.MaintainOutput{}, nil
+// busyPrefix begins the names of files in a repository that are there while backups are made.
+const busyPrefix = "busy-"
+
+func (mover) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.MaintainOutput, error) {
+	log, err := os.OpenFile(place(input.Repository, "maintained"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = log.WriteString("begun\n")
+	if err := errors.Join(err, log.Close(), wait(ctx, place(input.Repository, ""), input.Report)); err != nil {
+		return nil, err
+	}
+	if busy, _ := filepath.Glob(place(input.Repository, busyPrefix+"*")); len(busy) > 0 {
+		return nil, framework.Errorf("a backup is being made: %v", busy)
+	}
+	return &dmv1.MaintainOutput{FreedBytes: 7}, nil
 }
 
 func (mover) Check(_ context.Context, input *dmv1.CheckInput) (*dmv1.CheckOutput, error) {
