@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // groupVersions are the versions of the API of group snapshots that have what is used of it in the same fields.
@@ -59,7 +61,7 @@ func (a *groupAPI) create(ctx context.Context, of *group, class string) (*groups
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&groupsnapshotv1.VolumeGroupSnapshot{
 		TypeMeta: metav1.TypeMeta{APIVersion: a.version.String(), Kind: "VolumeGroupSnapshot"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.name(), Labels: of.labels(
-			map[string]string{of.label: of.value})},
+			map[string]string{of.label: of.value, velerov1.ExcludeFromBackupLabel: "true"})},
 		Spec: groupsnapshotv1.VolumeGroupSnapshotSpec{
 			VolumeGroupSnapshotClassName: &class, Source: groupsnapshotv1.VolumeGroupSnapshotSource{
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{of.label: of.value}},

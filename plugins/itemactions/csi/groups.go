@@ -142,7 +142,7 @@ func (g *groups) find(ctx context.Context, of *group) (err error) {
 	for i := range of.claims {
 		claim := &of.claims[i]
 		if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" {
-			unfit = append(unfit, claim.Name+" has no volume")
+			unfit = append(unfit, claim.Name+" is not bound")
 			continue
 		}
 		pv, err := g.cluster.PersistentVolume(ctx, claim.Spec.VolumeName)
@@ -150,7 +150,7 @@ func (g *groups) find(ctx context.Context, of *group) (err error) {
 			return err
 		}
 		if pv.Spec.CSI == nil {
-			unfit = append(unfit, claim.Name+" has a volume that is not one of a CSI driver")
+			unfit = append(unfit, claim.Name+" has a volume without CSI driver")
 			continue
 		}
 		of.driver = pv.Spec.CSI.Driver
@@ -158,13 +158,13 @@ func (g *groups) find(ctx context.Context, of *group) (err error) {
 	}
 	if len(drivers) > 1 {
 		for driver, claims := range drivers {
-			unfit = append(unfit, strings.Join(claims, ", ")+" of CSI driver "+driver)
+			unfit = append(unfit, "CSI driver "+driver+" has the volumes of "+strings.Join(claims, " and "))
 		}
 	}
 	if len(unfit) > 0 {
 		slices.Sort(unfit)
-		return fmt.Errorf("a group needs volumes of one CSI driver, found %s; remove the label from claims that do not "+
-			"belong to the group, or give them another value of it", strings.Join(unfit, "; "))
+		return fmt.Errorf("a group is of bound claims with volumes of one CSI driver, but %s; remove the label from claims "+
+			"that do not belong to the group, or give them another value of it", strings.Join(unfit, ", "))
 	}
 	return nil
 }

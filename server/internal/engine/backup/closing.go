@@ -35,22 +35,22 @@ func (e *engine) warnOfLostData() {
 	}, noClaim)
 	without := e.volumes.withoutData()
 	fields := ""
-	if e.record.count(volumesResource) > 0 {
-		fields = gaps.Fields(gaps.BackupVolumes(e.volumes.hasCSI), spec)
+	if e.record.count(volumesResource) > 0 && !e.volumes.hasCSI {
+		fields = gaps.Fields(gaps.VolumesWithoutCSI(), spec)
 	}
 	text := ""
 	if without > 0 {
 		text = fmt.Sprintf("the data of %d persistent volumes is not backed up: no volume snapshot location of the backup "+
-			"has it, no pod that runs backs it up from the file system, and data movement is not supported yet", without)
+			"has it, no pod that runs backs it up from the file system, and no CSI driver takes snapshots of it", without)
 	}
 	switch {
 	case text+fields == "":
 	case fields == "":
 		e.warn(text + "; set spec.snapshotVolumes to false to do without it")
 	case text == "":
-		e.gap("data movement is not supported yet, so these have no effect: " + fields)
+		e.gap("the server runs without --features=EnableCSI, so these have no effect: " + fields)
 	default:
-		e.gap(text + "; so these have no effect: " + fields)
+		e.gap(text + "; the server runs without --features=EnableCSI, so these have no effect: " + fields)
 	}
 }
 

@@ -21,7 +21,6 @@ func (o *Options) HasFeature(name string) bool { return slices.Contains(o.Featur
 func unsupported() map[string]string {
 	const volumes = "data movement is not supported yet"
 	return map[string]string{
-		"volume-group-snapshot-label-key": "group snapshots are not supported yet",
 		"max-concurrent-k8s-connections":  "as many snapshots are taken at once as there are workers of item blocks",
 		"default-repo-maintain-frequency": volumes, "backup-repository-configmap": volumes,
 		"repo-maintenance-job-configmap": volumes,
