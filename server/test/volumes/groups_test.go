@@ -127,10 +127,10 @@ func groupsThereAndBack(t *testing.T) {
 	v.Must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces",
 		v.Shop+","+v.Shop+"-copy", "--features", "EnableCSI")
 	v.ServerKubeconfig = v.KubeconfigOf("velero")
-	server := v.Serve("--features", "EnableCSI")
+	server := v.Serve("--features", "EnableCSI", "--volume-group-snapshot-label-key", "example.com/none")
 	v.Available()
 
-	v.begin("b", nil)
+	v.begin("b", func(b *velerov1.Backup) { b.Spec.VolumeGroupSnapshotLabelKey = groupLabel })
 	b := v.AwaitEnd("b")
 	stop()
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, v.errors("b"))
@@ -179,6 +179,7 @@ func groupsThereAndBack(t *testing.T) {
 			"rules": "version: v1\nvolumePolicies:\n- {conditions: {pvcLabels: {app: index}}, action: {type: skip}}\n",
 		}}))
 	v.begin("less", func(b *velerov1.Backup) {
+		b.Spec.VolumeGroupSnapshotLabelKey = groupLabel
 		b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "rules"}
 	})
 	b = v.AwaitEnd("less")

@@ -19,7 +19,6 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
-	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
