@@ -20,10 +20,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// sourceClaim of a VolumeSnapshot of a group is the claim of which it is. Its content stands for a snapshot that
-// exists, so that its spec does not say that.
-const sourceClaim = "cleat.dev/snapshot-of-claim"
-
 // labels returns the labels of an object of a group, which are those of the backup and more.
 func (of *group) labels(more map[string]string) map[string]string {
 	all := map[string]string{velerov1.BackupNameLabel: velerov1.ValidLabelValue(of.backup.Name),
@@ -304,7 +300,7 @@ func (of *group) createSnapshot(ctx context.Context, api snapshotclient.Snapshot
 	content := of.content(m.claim)
 	vs := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.snapshot(m.claim), Labels: labels,
-			Annotations: map[string]string{sourceClaim: m.claim}},
+			Annotations: map[string]string{velerov1.SnapshotOfClaimAnnotation: m.claim}},
 		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: &content}},
 	}
 	_, err := api.VolumeSnapshots(of.namespace).Create(ctx, vs, metav1.CreateOptions{})

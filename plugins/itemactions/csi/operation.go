@@ -42,11 +42,11 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 	if class := vs.Spec.VolumeSnapshotClassName; class != nil && !isFinalizing(input.Backup) {
 		output.WithItems(of(classesResource, "", *class))
 	}
-	if claim := input.Item.GetAnnotations()[sourceClaim]; claim != "" && isOf(input.Item.GetLabels(), input.Backup) {
+	if claim := input.Item.GetAnnotations()[velerov1.SnapshotOfClaimAnnotation]; claim != "" && isOf(input.Item.GetLabels(), input.Backup) {
 		// A restore, and Velero, know a snapshot by its claim.
 		input.Item.Object["spec"] = map[string]any{"source": map[string]any{"persistentVolumeClaimName": claim}}
 		annotations := input.Item.GetAnnotations()
-		delete(annotations, sourceClaim)
+		delete(annotations, velerov1.SnapshotOfClaimAnnotation)
 		input.Item.SetAnnotations(annotations)
 	}
 	if content != nil {

@@ -171,12 +171,16 @@ func lookIn(
 	return vs, content, nil
 }
 
-// contentOf returns the name of the content of a snapshot, "" if there is none yet.
+// contentOf returns the name of the content of a snapshot, "" if there is none yet. A snapshot of a group names it
+// before it is bound, which is not done as long as the content knows of the group.
 func contentOf(vs *snapshotv1.VolumeSnapshot) string {
-	if vs.Status == nil || vs.Status.BoundVolumeSnapshotContentName == nil {
-		return ""
+	if vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil {
+		return *vs.Status.BoundVolumeSnapshotContentName
 	}
-	return *vs.Status.BoundVolumeSnapshotContentName
+	if vs.Annotations[velerov1.SnapshotOfClaimAnnotation] != "" && vs.Spec.Source.VolumeSnapshotContentName != nil {
+		return *vs.Spec.Source.VolumeSnapshotContentName
+	}
+	return ""
 }
 
 // isReady reports whether volumes can be made of a snapshot.
