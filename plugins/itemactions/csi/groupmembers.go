@@ -63,8 +63,8 @@ func (g *groups) take(ctx context.Context, of *group) (err error) {
 		return err
 	}
 	limit := cmp.Or(of.backup.Spec.CSISnapshotTimeout.Duration, defaultTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("VolumeGroupSnapshot %s has no snapshot handles after %s",
-		of.name(), limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("VolumeGroupSnapshot %s has no snapshot handles after %s", of.name(), limit))
 	defer cancel()
 	vgs, err := api.create(ctx, of, class)
 	if err != nil {
@@ -280,7 +280,8 @@ func (of *group) dissolve(
 		return fmt.Errorf("delete VolumeGroupSnapshotContent %s: %w", groupContentOf(vgs), err)
 	}
 	for _, m := range members {
-		if err := single.VolumeSnapshotContents().Delete(ctx, m.content.Name, metav1.DeleteOptions{}); ignoreMissing(err) != nil {
+		err := single.VolumeSnapshotContents().Delete(ctx, m.content.Name, metav1.DeleteOptions{})
+		if ignoreMissing(err) != nil {
 			return fmt.Errorf("delete VolumeSnapshotContent %s: %w", m.content.Name, err)
 		}
 	}

@@ -199,5 +199,5 @@ func (g *groups) class(ctx context.Context, of *group, api *groupAPI) (string, e
 }
 
 // errWithoutGroups is the error of a cluster that knows no group snapshots.
-var errWithoutGroups = errors.New("the cluster has no VolumeGroupSnapshots: install their definitions, with a snapshot " +
-	"controller and a driver that support them, or take single snapshots by removing the label")
+var errWithoutGroups = errors.New("the cluster has no VolumeGroupSnapshots: install their definitions, with a " +
+	"snapshot controller and a driver that support them, or take single snapshots by removing the label")

@@ -42,12 +42,13 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 	if class := vs.Spec.VolumeSnapshotClassName; class != nil && !isFinalizing(input.Backup) {
 		output.WithItems(of(classesResource, "", *class))
 	}
-	if claim := input.Item.GetAnnotations()[velerov1.SnapshotOfClaimAnnotation]; claim != "" && isOf(input.Item.GetLabels(), input.Backup) {
-		// A restore, and Velero, know a snapshot by its claim.
-		input.Item.Object["spec"] = map[string]any{"source": map[string]any{"persistentVolumeClaimName": claim}}
-		annotations := input.Item.GetAnnotations()
-		delete(annotations, velerov1.SnapshotOfClaimAnnotation)
-		input.Item.SetAnnotations(annotations)
+	if annotations := input.Item.GetAnnotations(); isOf(input.Item.GetLabels(), input.Backup) {
+		if claim := annotations[velerov1.SnapshotOfClaimAnnotation]; claim != "" {
+			// A restore, and Velero, know a snapshot by its claim.
+			input.Item.Object["spec"] = map[string]any{"source": map[string]any{"persistentVolumeClaimName": claim}}
+			delete(annotations, velerov1.SnapshotOfClaimAnnotation)
+			input.Item.SetAnnotations(annotations)
+		}
 	}
 	if content != nil {
 		annotate(input.Item, describe(content))
@@ -80,8 +81,9 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 // describe returns the annotations of a snapshot that describe its content.
 func describe(content *snapshotv1.VolumeSnapshotContent) map[string]string {
 	known := map[string]string{velerov1.VSCDeletionPolicyAnnotation: string(content.Spec.DeletionPolicy)}
+	const group = velerov1.VolumeGroupSnapshotHandleAnnotation
 	if inGroup(content) {
-		known[velerov1.VolumeGroupSnapshotHandleAnnotation] = content.Annotations[velerov1.VolumeGroupSnapshotHandleAnnotation]
+		known[group] = content.Annotations[group]
 	}
 	if content.Status == nil {
 		return known

@@ -83,8 +83,8 @@ func (v *volumeSite) leavesNoGroups() {
 	})
 }
 
-// writeSteadily writes increasing numbers into the volumes of claims, one number into all of them at a time, until it is
-// stopped.
+// writeSteadily writes increasing numbers into the volumes of claims, one number into all of them at a time, until it
+// is stopped.
 func (v *volumeSite) writeSteadily(claims ...string) (stop func()) {
 	v.T.Helper()
 	var ids []string
@@ -123,7 +123,8 @@ func groupsThereAndBack(t *testing.T) {
 	}
 	v.claim("alone", "")
 	stop := v.writeSteadily("data", "wal", "index")
-	require.NoError(t, v.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.Shop + "-copy"}}))
+	into := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.Shop + "-copy"}}
+	require.NoError(t, v.Client.Create(t.Context(), into))
 	v.Must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces",
 		v.Shop+","+v.Shop+"-copy", "--features", "EnableCSI")
 	v.ServerKubeconfig = v.KubeconfigOf("velero")
@@ -254,7 +255,8 @@ func groupsThatFail(t *testing.T) {
 			`, which have the label `+label+`=`+group+`: `+want, v.errors("b"))
 	}
 	v.leavesNoGroups()
-	v.Eventually("only the single snapshot is left", func(context.Context) (bool, error) { return len(v.taken()) == 1, nil })
+	v.Eventually("only the single snapshot is left",
+		func(context.Context) (bool, error) { return len(v.taken()) == 1, nil })
 }
 
 // groupsOfKilledServers kills the server at each write with which it takes a group apart. The next server takes the
