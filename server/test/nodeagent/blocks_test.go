@@ -19,8 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
-// TestAcceptVolumes_Block moves the data of a block device and of files, which are one group, from a group snapshot to a
-// repository of kopia, and restores both into another namespace, where a pod of a real kubelet reads the same bytes.
+// TestAcceptVolumes_Block moves the data of a block device and of files, which are one group, from a group snapshot to
+// a repository of kopia, and restores both into another namespace, where a pod of a real kubelet reads the same bytes.
 func TestAcceptVolumes_Block(t *testing.T) {
 	t.Parallel()
 	if _, err := onNode.Find(t); err != nil || !canMakeDevices(t) {
@@ -91,7 +91,8 @@ func TestAcceptVolumes_Block(t *testing.T) {
 func (m *machine) groupClass() {
 	m.t.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&groupsnapshotv1.VolumeGroupSnapshotClass{
-		TypeMeta:   metav1.TypeMeta{APIVersion: groupsnapshotv1.SchemeGroupVersion.String(), Kind: "VolumeGroupSnapshotClass"},
+		TypeMeta: metav1.TypeMeta{APIVersion: groupsnapshotv1.SchemeGroupVersion.String(),
+			Kind: "VolumeGroupSnapshotClass"},
 		ObjectMeta: metav1.ObjectMeta{Name: m.shop}, Driver: csidriver.Name,
 		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
 	})
