@@ -1,7 +1,6 @@
 package csi
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -103,25 +102,13 @@ func (a *groupAPI) content(
 	if err != nil {
 		return nil, fmt.Errorf("get VolumeGroupSnapshotContent %s: %w", name, err)
 	}
-	content, err := decoded[groupsnapshotv1.VolumeGroupSnapshotContent](now)
-	if err != nil {
-		return nil, err
-	}
-	if ref := content.Spec.VolumeGroupSnapshotRef; ref.Namespace != vgs.Namespace || ref.Name != vgs.Name {
-		return nil, fmt.Errorf("VolumeGroupSnapshot %s/%s: status.boundVolumeGroupSnapshotContentName is %s, which is of "+
-			"VolumeGroupSnapshot %s/%s", vgs.Namespace, vgs.Name, name, ref.Namespace, ref.Name)
-	}
-	return content, nil
+	return decoded[groupsnapshotv1.VolumeGroupSnapshotContent](now)
 }
 
 // groupContentOf returns the name of the content of a VolumeGroupSnapshot. It exists before the VolumeGroupSnapshot
 // refers to it.
 func groupContentOf(vgs *groupsnapshotv1.VolumeGroupSnapshot) string {
-	var bound string
-	if vgs.Status != nil && vgs.Status.BoundVolumeGroupSnapshotContentName != nil {
-		bound = *vgs.Status.BoundVolumeGroupSnapshotContentName
-	}
-	return cmp.Or(bound, "groupsnapcontent-"+string(vgs.UID))
+	return "groupsnapcontent-" + string(vgs.UID)
 }
 
 // drop deletes a VolumeGroupSnapshot with its snapshots, which the storage system keeps or deletes by policy. It is no

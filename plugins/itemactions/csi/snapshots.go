@@ -270,9 +270,12 @@ func (s snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot) erro
 		return err
 	}
 	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
-	if source := vs.Spec.Source.VolumeSnapshotContentName; source != nil {
-		name = *source
-		err = forgetGroup(ctx, api, name)
+	if vs.Spec.Source.VolumeSnapshotContentName != nil {
+		// lookIn makes sure that the content is of this snapshot: who may create snapshots can name any content.
+		var content *snapshotv1.VolumeSnapshotContent
+		if _, content, err = lookIn(ctx, api, vs.Namespace, vs.Name); err == nil && content != nil && knowsGroup(content) {
+			err = forgetGroup(ctx, api, name)
+		}
 	}
 	if err == nil {
 		err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete)

@@ -95,13 +95,8 @@ func labelled(
 
 // drop deletes a VolumeGroupSnapshot and the snapshots of the group at the storage system.
 func (a *groupAPI) drop(ctx context.Context, group *unstructured.Unstructured) error {
-	bound, _, err := unstructured.NestedString(group.Object, "status", "boundVolumeGroupSnapshotContentName")
-	if err == nil && bound == "" {
-		bound = "groupsnapcontent-" + string(group.GetUID()) // it exists before the group refers to it
-	}
-	if err == nil {
-		err = ignoreMissing(a.patch(ctx, bound, `{"spec":{"deletionPolicy":"Delete"}}`))
-	}
+	content := "groupsnapcontent-" + string(group.GetUID()) // it exists before the group refers to it
+	err := ignoreMissing(a.patch(ctx, content, `{"spec":{"deletionPolicy":"Delete"}}`))
 	if err == nil {
 		err = ignoreMissing(a.groups.Namespace(group.GetNamespace()).Delete(ctx, group.GetName(), metav1.DeleteOptions{}))
 	}

@@ -139,14 +139,11 @@ func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep
 	if err != nil {
 		return err
 	}
-	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID))           // it exists before the snapshot refers to it
-	if source := vs.Spec.Source.VolumeSnapshotContentName; source != nil { // it was taken in a group
-		name = *source
-	}
-	if keep {
+	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
+	if source := vs.Spec.Source.VolumeSnapshotContentName; source != nil {
+		err = dropNamed(ctx, api, vs, *source, keep)
+	} else if keep {
 		err = dropContent(ctx, api, name, true) // it is deleted with the snapshot only if its policy is Delete
-	} else if vs.Spec.Source.VolumeSnapshotContentName != nil {
-		err = dropContent(ctx, api, name, false)
 	} else if err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete); apierrors.IsNotFound(err) {
 		err = nil
 	}
@@ -154,6 +151,21 @@ func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep
 		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
 	}
 	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+}
+
+// dropNamed deletes the content that a snapshot of a group names, unless it is of another snapshot: who may create
+// snapshots can name any content.
+func dropNamed(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, vs *snapshotv1.VolumeSnapshot, name string, keep bool,
+) error {
+	content, err := api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != vs.Namespace || ref.Name != vs.Name {
+		return nil
+	}
+	return dropContent(ctx, api, name, keep)
 }
 
 // dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that
