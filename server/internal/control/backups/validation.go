@@ -328,7 +328,8 @@ func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 	}
 	if key := spec.VolumeGroupSnapshotLabelKey; key != "" {
 		for _, problem := range labelkeys.IsQualifiedName(key) {
-			problems = append(problems, fmt.Sprintf("volumeGroupSnapshotLabelKey %q is not the key of a label: %s", key, problem))
+			problems = append(problems,
+				fmt.Sprintf("volumeGroupSnapshotLabelKey %q is not the key of a label: %s", key, problem))
 		}
 	}
 	return problems
