@@ -142,8 +142,10 @@ func Register(opts ...Option) []framework.Registration {
 			error) {
 			return csi.NewRestoredClaims(asked)
 		}, framework.WithRoles(framework.RoleCSI, framework.RoleDryRun, framework.RoleClaimRestores)),
-		riav2.Register("velero.io/csi-volumesnapshot-restorer", csi.NewRestoredSnapshots,
-			framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
+		riav2.Register("velero.io/csi-volumesnapshot-restorer",
+			func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+				return csi.NewRestoredSnapshots(asked)
+			}, framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
 		riav2.Register("velero.io/csi-volumesnapshotclass-restorer", csi.NewRestoredClasses,
 			framework.WithRoles(framework.RoleCSI, framework.RoleDryRun)),
 		riav2.Register("velero.io/csi-volumesnapshotcontent-restorer",

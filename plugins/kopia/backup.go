@@ -163,10 +163,14 @@ func (b *backup) parent(ctx context.Context, source snapshot.SourceInfo) (*snaps
 	}
 	if b.input.Parent != "" {
 		found, err := repository.Snapshot(ctx, b.Repository, b.input.Parent)
-		if err == nil || !errors.Is(err, snapshot.ErrSnapshotNotFound) {
+		switch {
+		case errors.Is(err, snapshot.ErrSnapshotNotFound):
+			framework.Log(ctx).Info("the parent does not exist", "parent", b.input.Parent)
+		case err == nil && repository.IsOfBlocks(found):
+			framework.Log(ctx).Info("the parent is a snapshot of a block device", "parent", b.input.Parent)
+		default:
 			return found, err
 		}
-		framework.Log(ctx).Info("the parent does not exist", "parent", b.input.Parent)
 	}
 	if b.input.Source.Requester == "" {
 		return nil, nil //nolint:nilnil // snapshots of this source are of different volumes

@@ -66,9 +66,15 @@ func (r *restoration) run(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.
 		p.DoneBytes, p.DoneFiles = r.doneBytes.Load(), r.doneFiles.Load()
 		p.TotalBytes, p.TotalFiles = max(r.totalBytes.Load(), p.DoneBytes), max(r.totalFiles.Load(), p.DoneFiles)
 	})
-	if input.Volume.Block {
-		bytes, err = r.device(ctx, input.Volume.Path, root)
-	} else {
+	size, err := repository.DeviceSize(of)
+	switch {
+	case err != nil:
+		return nil, framework.Invalid("%w", err)
+	case input.Volume.Block:
+		bytes, err = r.device(ctx, input.Volume.Path, root, size)
+	case repository.IsOfBlocks(of):
+		err = framework.Invalid("snapshot %s is one of a block device; restore it into a claim with volumeMode Block", of.ID)
+	default:
 		err = r.tree(ctx, input.Volume.Path, root)
 	}
 	if err != nil {
@@ -77,9 +83,9 @@ func (r *restoration) run(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.
 	return &dmv1.RestoreOutput{Bytes: bytes, Warnings: r.Warned()}, nil
 }
 
-// device restores a block device.
-func (r *restoration) device(ctx context.Context, path string, root fs.Directory) (int64, error) {
-	bytes, err := volume.WriteDevice(ctx, path, root, func(done, total int64) {
+// device restores a block device of a size; 0 means the size of what is stored.
+func (r *restoration) device(ctx context.Context, path string, root fs.Directory, size int64) (int64, error) {
+	bytes, err := volume.WriteDevice(ctx, path, root, size, func(done, total int64) {
 		r.doneBytes.Store(done)
 		r.totalBytes.Store(total)
 	})

@@ -21,12 +21,13 @@ import (
 // a CSI driver, and adds it to the backup, or starts moving its data to the backup storage (move.go). It returns when
 // the storage system has a handle for the snapshot, which it may still be completing.
 func NewClaims(cluster Cluster) (biav2.BackupItemAction, error) {
-	return &claims{cluster: cluster, snapshots: snapshots{cluster}}, nil
+	return &claims{cluster: cluster, snapshots: snapshots{cluster}, groups: groups{cluster: cluster}}, nil
 }
 
 type claims struct {
 	cluster   Cluster
 	snapshots snapshots
+	groups    groups
 }
 
 func (*claims) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -98,21 +99,7 @@ func (a *claims) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2
 func (a *claims) snapshot(
 	ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, driver string,
 ) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
-	known, err := a.snapshots.classes(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	class, err := chooseClass(driver, claim.GetAnnotations(), b, known)
-	if err != nil {
-		return nil, nil, err
-	}
-	labels := map[string]string{}
-	maps.Copy(labels, claim.GetLabels())
-	delete(labels, velerov1.AsyncOperationIDLabel) // says whose the snapshot is
-	if moves(b) {
-		labels[velerov1.AsyncOperationIDLabel] = uploadOperation(b, claim.GetUID())
-	}
-	vs, err := a.snapshots.take(ctx, b, claim.GetNamespace(), claim.GetName(), class, labels)
+	vs, err := a.take(ctx, b, claim, driver)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,6 +108,30 @@ func (a *claims) snapshot(
 		return nil, nil, a.snapshots.removeLate(ctx, vs, err)
 	}
 	return vs, content, nil
+}
+
+// take takes a snapshot of a claim, alone or with the other claims of its group.
+func (a *claims) take(
+	ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, driver string,
+) (*snapshotv1.VolumeSnapshot, error) {
+	if of := groupOf(b, claim); of != nil {
+		return a.groups.member(ctx, of, claim)
+	}
+	known, err := a.snapshots.classes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	class, err := singly.choose(driver, claim.GetAnnotations(), b, known)
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{}
+	maps.Copy(labels, claim.GetLabels())
+	delete(labels, velerov1.AsyncOperationIDLabel) // says whose the snapshot is
+	if moves(b) {
+		labels[velerov1.AsyncOperationIDLabel] = uploadOperation(b, claim.GetUID())
+	}
+	return a.snapshots.take(ctx, b, claim.GetNamespace(), claim.GetName(), class, labels)
 }
 
 // growTo makes a claim at least as large as what is restored from its snapshot, which some drivers round up.

@@ -126,7 +126,12 @@ func awaitDeletion(
 		if err == nil {
 			said = cmp.Or(trouble(&snapshotv1.VolumeSnapshot{}, now), said)
 			if now.DeletionTimestamp == nil && may(now) {
-				err = contents.Delete(ctx, name, metav1.DeleteOptions{})
+				if knowsGroup(now) {
+					err = forgetGroup(ctx, api, name)
+				}
+				if err == nil {
+					err = contents.Delete(ctx, name, metav1.DeleteOptions{})
+				}
 			}
 		}
 		switch {

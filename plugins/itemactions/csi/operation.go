@@ -42,6 +42,14 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 	if class := vs.Spec.VolumeSnapshotClassName; class != nil && !isFinalizing(input.Backup) {
 		output.WithItems(of(classesResource, "", *class))
 	}
+	if annotations := input.Item.GetAnnotations(); isOf(input.Item.GetLabels(), input.Backup) {
+		if claim := annotations[velerov1.SnapshotOfClaimAnnotation]; claim != "" {
+			// A restore, and Velero, know a snapshot by its claim.
+			input.Item.Object["spec"] = map[string]any{"source": map[string]any{"persistentVolumeClaimName": claim}}
+			delete(annotations, velerov1.SnapshotOfClaimAnnotation)
+			input.Item.SetAnnotations(annotations)
+		}
+	}
 	if content != nil {
 		annotate(input.Item, describe(content))
 		if !isFinalizing(input.Backup) {
@@ -73,6 +81,10 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 // describe returns the annotations of a snapshot that describe its content.
 func describe(content *snapshotv1.VolumeSnapshotContent) map[string]string {
 	known := map[string]string{velerov1.VSCDeletionPolicyAnnotation: string(content.Spec.DeletionPolicy)}
+	const group = velerov1.VolumeGroupSnapshotHandleAnnotation
+	if inGroup(content) {
+		known[group] = content.Annotations[group]
+	}
 	if content.Status == nil {
 		return known
 	}

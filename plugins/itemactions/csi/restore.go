@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -80,18 +81,21 @@ func (a *restoredClaims) Execute(ctx context.Context, input *riav2.ExecuteInput)
 }
 
 // NewRestoredSnapshots returns velero.io/csi-volumesnapshot-restorer. It binds a restored snapshot to a content that
-// exists already: the restored one.
-func NewRestoredSnapshots(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
-	return restoredSnapshots{}, nil
+// exists already: the restored one. One that was taken in a group waits until its content has forgotten that.
+func NewRestoredSnapshots(cluster Cluster) (riav2.RestoreItemAction, error) {
+	return &restoredSnapshots{cluster: cluster}, nil
 }
 
-type restoredSnapshots struct{ riav2.ExecuteOnly }
+type restoredSnapshots struct {
+	riav2.ExecuteOnly
+	cluster Cluster
+}
 
-func (restoredSnapshots) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+func (*restoredSnapshots) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return all(snapshotsResource), nil
 }
 
-func (restoredSnapshots) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
+func (*restoredSnapshots) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
 	if wantsNoVolumes(input.Restore) {
 		return &riav2.ExecuteOutput{SkipRestore: true}, nil
 	}
@@ -112,7 +116,43 @@ func (restoredSnapshots) Execute(_ context.Context, input *riav2.ExecuteInput) (
 		velerov1.MustIncludeAdditionalItemsRestoreAnnotation: "true",
 	})
 	belongTo(snapshot, input.Restore)
-	return riav2.NewExecuteOutput(snapshot).WithItems(of(contentsResource, "", content)), nil
+	output := riav2.NewExecuteOutput(snapshot).WithItems(of(contentsResource, "", content))
+	if snapshot.GetAnnotations()[velerov1.VolumeGroupSnapshotHandleAnnotation] != "" {
+		output.WithItemsWait()
+	}
+	return output, nil
+}
+
+// storedContent is the annotation of a restored content with its name in the backup.
+const storedContent = "cleat.dev/stored-content"
+
+// AreAdditionalItemsReady implements riav2.RestoreItemAction.
+func (a *restoredSnapshots) AreAdditionalItemsReady(
+	ctx context.Context, input *riav2.AreAdditionalItemsReadyInput,
+) (*riav2.AreAdditionalItemsReadyOutput, error) {
+	api, err := a.cluster.Snapshots()
+	if err != nil {
+		return nil, err
+	}
+	list, err := api.VolumeSnapshotContents().List(ctx,
+		metav1.ListOptions{LabelSelector: velerov1.RestoreUIDLabel + "=" + string(input.Restore.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("list the restored VolumeSnapshotContents: %w", err)
+	}
+	for i := range list.Items {
+		content := &list.Items[i]
+		isWanted := func(item framework.ResourceIdentifier) bool { return item.Name == content.Annotations[storedContent] }
+		if !slices.ContainsFunc(input.AdditionalItems, isWanted) {
+			continue
+		}
+		if content.Status == nil || content.Status.ReadyToUse == nil || !*content.Status.ReadyToUse {
+			return &riav2.AreAdditionalItemsReadyOutput{}, nil
+		}
+		if err := leaveGroup(ctx, api, content); err != nil {
+			return nil, err
+		}
+	}
+	return &riav2.AreAdditionalItemsReadyOutput{Ready: true}, nil
 }
 
 // NewRestoredContents returns velero.io/csi-volumesnapshotcontent-restorer. A restored content stands for the snapshot
@@ -161,6 +201,7 @@ func (a *restoredContents) Execute(ctx context.Context, input *riav2.ExecuteInpu
 	name := restoredName(input.Restore, snapshot)
 	content.SetName(name)
 	belongTo(content, input.Restore)
+	annotate(content, map[string]string{storedContent: input.ItemFromBackup.GetName()})
 	spec["volumeSnapshotRef"] = map[string]any{
 		"apiVersion": snapshotv1.SchemeGroupVersion.String(), "kind": "VolumeSnapshot",
 		"namespace": input.Restore.Spec.TargetNamespace(namespace), "name": name,
@@ -182,7 +223,7 @@ func (a *restoredContents) setClass(ctx context.Context, spec map[string]any, dr
 		return err
 	}
 	delete(spec, "volumeSnapshotClassName")
-	if i := slices.IndexFunc(known, func(c snapshotv1.VolumeSnapshotClass) bool { return c.Driver == driver }); i >= 0 {
+	if i := slices.IndexFunc(known, func(c class) bool { return c.driver == driver }); i >= 0 {
 		spec["volumeSnapshotClassName"] = known[i].Name
 	}
 	return nil

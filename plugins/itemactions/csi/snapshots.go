@@ -40,13 +40,15 @@ type Cluster interface {
 	ConfigMaps(namespace string) (corev1client.ConfigMapInterface, error)
 	PersistentVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
 	ClaimExists(ctx context.Context, namespace, name string) (bool, error)
+	Claims(ctx context.Context, namespace, label, value string) ([]corev1.PersistentVolumeClaim, error)
+	Versions(ctx context.Context, group string) ([]string, error)
 }
 
 // snapshots are the VolumeSnapshots of a cluster.
 type snapshots struct{ cluster Cluster }
 
-// classes returns the classes of snapshots.
-func (s snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClass, error) {
+// classes returns the classes of single snapshots.
+func (s snapshots) classes(ctx context.Context) ([]class, error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
 		return nil, err
@@ -59,7 +61,11 @@ func (s snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClas
 	if err != nil {
 		return nil, fmt.Errorf("list the VolumeSnapshotClasses: %w", err)
 	}
-	return list.Items, nil
+	var known []class
+	for i := range list.Items {
+		known = append(known, class{list.Items[i].ObjectMeta, list.Items[i].Driver})
+	}
+	return known, nil
 }
 
 // take creates a VolumeSnapshot of a claim for a backup, with labels to which it adds.
@@ -135,6 +141,16 @@ func (s snapshots) look(
 	if err != nil {
 		return nil, nil, err
 	}
+	vs, content, err := lookIn(ctx, api, namespace, name)
+	if err == nil && content != nil && inGroup(content) {
+		err = leaveGroup(ctx, api, content)
+	}
+	return vs, content, err
+}
+
+func lookIn(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, namespace, name string,
+) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
 	vs, err := api.VolumeSnapshots(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("get VolumeSnapshot %s/%s: %w", namespace, name, err)
@@ -155,12 +171,16 @@ func (s snapshots) look(
 	return vs, content, nil
 }
 
-// contentOf returns the name of the content of a snapshot, "" if there is none yet.
+// contentOf returns the name of the content of a snapshot, "" if there is none yet. A snapshot of a group names it
+// before it is bound, which is not done as long as the content knows of the group.
 func contentOf(vs *snapshotv1.VolumeSnapshot) string {
-	if vs.Status == nil || vs.Status.BoundVolumeSnapshotContentName == nil {
-		return ""
+	if vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil {
+		return *vs.Status.BoundVolumeSnapshotContentName
 	}
-	return *vs.Status.BoundVolumeSnapshotContentName
+	if vs.Annotations[velerov1.SnapshotOfClaimAnnotation] != "" && vs.Spec.Source.VolumeSnapshotContentName != nil {
+		return *vs.Spec.Source.VolumeSnapshotContentName
+	}
+	return ""
 }
 
 // isReady reports whether volumes can be made of a snapshot.
@@ -190,10 +210,40 @@ func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotCo
 // dropSnapshot deletes a VolumeSnapshot. It is no error that there is none.
 func dropSnapshot(ctx context.Context, api snapshotclient.SnapshotV1Interface, name types.NamespacedName) error {
 	err := api.VolumeSnapshots(name.Namespace).Delete(ctx, name.Name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if ignoreMissing(err) != nil {
 		return fmt.Errorf("delete VolumeSnapshot %s: %w", name, err)
 	}
 	return nil
+}
+
+// dropContent deletes a content, and the storage system deletes its snapshot, whether a VolumeSnapshot is bound to the
+// content or not. It is no error that there is none.
+func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string) error {
+	err := forgetGroup(ctx, api, name)
+	if err == nil {
+		err = patchContent(ctx, api, name, map[string]any{
+			"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
+			"metadata": map[string]any{"annotations": map[string]string{beingDeleted: "yes"}},
+		})
+	}
+	if err == nil {
+		err = api.VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	if ignoreMissing(err) != nil {
+		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", name, err)
+	}
+	return nil
+}
+
+// beingDeleted is the annotation of a content by which its driver deletes the snapshot.
+const beingDeleted = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+
+// ignoreMissing returns err unless it says that an object does not exist.
+func ignoreMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func setPolicy(
@@ -220,8 +270,17 @@ func (s snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot) erro
 		return err
 	}
 	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
-	err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if vs.Spec.Source.VolumeSnapshotContentName != nil {
+		// lookIn makes sure that the content is of this snapshot: who may create snapshots can name any content.
+		var content *snapshotv1.VolumeSnapshotContent
+		if _, content, err = lookIn(ctx, api, vs.Namespace, vs.Name); err == nil && content != nil && knowsGroup(content) {
+			err = forgetGroup(ctx, api, name)
+		}
+	}
+	if err == nil {
+		err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete)
+	}
+	if ignoreMissing(err) != nil {
 		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
 	}
 	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})

@@ -36,6 +36,7 @@ type record struct {
 	Size      int64
 	Created   time.Time
 	ReadyWith string
+	Group     string // empty if the snapshot was taken alone
 }
 
 func (d *Driver) record(id string) string { return filepath.Join(d.snapshots(), id+".json") }
@@ -114,20 +115,26 @@ func (d *Driver) CreateSnapshot(
 		if !exists(d.Volume(request.SourceVolumeId)) {
 			return nil, status.Errorf(codes.NotFound, "there is no volume %s", request.SourceVolumeId)
 		}
-		if err := copyTo(d.Volume(request.SourceVolumeId), filepath.Join(d.snapshots(), request.Name)); err != nil {
-			return nil, err
-		}
-		text, err := json.Marshal(record{Source: request.SourceVolumeId, Size: d.size(request.SourceVolumeId),
+		err := d.take(request.Name, record{Source: request.SourceVolumeId, Size: d.size(request.SourceVolumeId),
 			Created: time.Now(), ReadyWith: request.Parameters[ReadyWith]})
 		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(d.record(request.Name), text, 0o600); err != nil {
 			return nil, err
 		}
 	}
 	made, err := d.snapshot(request.Name)
 	return &csi.CreateSnapshotResponse{Snapshot: made}, err
+}
+
+// take makes a snapshot of a volume.
+func (d *Driver) take(id string, r record) error {
+	if err := copyTo(d.Volume(r.Source), filepath.Join(d.snapshots(), id)); err != nil {
+		return err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(d.record(id), text, 0o600)
 }
 
 // size returns the size of a block volume. For a directory, it returns the size that tests request.
@@ -185,7 +192,7 @@ func (d *Driver) snapshot(id string) (*csi.Snapshot, error) {
 	}
 	return &csi.Snapshot{
 		SnapshotId: id, SourceVolumeId: r.Source, SizeBytes: r.Size, CreationTime: timestamppb.New(r.Created),
-		ReadyToUse: r.ReadyWith == "" || exists(r.ReadyWith),
+		ReadyToUse: r.ReadyWith == "" || exists(r.ReadyWith), GroupSnapshotId: r.Group,
 	}, nil
 }
 

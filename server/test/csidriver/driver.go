@@ -22,12 +22,14 @@ const Name = "directories.cleat.dev"
 type Driver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
+	csi.UnimplementedGroupControllerServer
 	csi.UnimplementedNodeServer
 
 	// Dir holds the directories volumes and snapshots, which Serve creates.
 	Dir string
 
 	node    *controlplane.Cluster // with the node of ServeNode
+	writing sync.Mutex            // held by a group snapshot, and by Write
 	mu      sync.Mutex
 	devices map[string]*os.File // published devices, by target
 }
@@ -42,6 +44,7 @@ func (d *Driver) Serve(socket string) (stop func(), err error) {
 	return serve(socket, func(server *grpc.Server) {
 		csi.RegisterIdentityServer(server, d)
 		csi.RegisterControllerServer(server, d)
+		csi.RegisterGroupControllerServer(server, d)
 	})
 }
 
@@ -86,11 +89,15 @@ func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 func (d *Driver) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{
-		Type: &csi.PluginCapability_Service_{
-			Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
-		},
-	}}}, nil
+	response := &csi.GetPluginCapabilitiesResponse{}
+	for _, has := range []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE,
+	} {
+		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: has}},
+		})
+	}
+	return response, nil
 }
 
 // Probe implements csi.IdentityServer.

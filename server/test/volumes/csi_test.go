@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,7 @@ func newVolumeSite(t *testing.T) *volumeSite {
 	scheme, err := app.Scheme()
 	require.NoError(t, err)
 	require.NoError(t, snapshotv1.AddToScheme(scheme))
+	require.NoError(t, groupsnapshotv1.AddToScheme(scheme))
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	require.NoError(t, err)

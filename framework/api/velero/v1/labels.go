@@ -234,6 +234,10 @@ const (
 	// VolumeGroupSnapshotClassKey.
 	VolumeGroupSnapshotClassPVCAnnotation = "velero.io/csi-volume-group-snapshot-class"
 
+	// SnapshotOfClaimAnnotation of a VolumeSnapshot that was taken in a group is the claim of which it is. Its spec does
+	// not say that, because it names a VolumeSnapshotContent.
+	SnapshotOfClaimAnnotation = "cleat.dev/snapshot-of-claim"
+
 	// SkippedNoCSIPVAnnotation is set by the backup item action for volume claims on a claim whose
 	// volume is not a CSI volume and that it has therefore skipped.
 	SkippedNoCSIPVAnnotation = "backup.velero.io/skipped-no-csi-pv"

@@ -13,8 +13,14 @@ const (
 const DefaultUploader = RepositoryTypeKopia
 
 // IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
-// mover.
-func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
+// mover. Versions after 1.18 have one for files and one for blocks, which write to the same repositories.
+func IsVeleroDataMover(name string) bool {
+	switch name {
+	case "", "velero", "velero-fs", "velero-block":
+		return true
+	}
+	return false
+}
 
 // DataMoverFor returns the name of the data mover that moves the data of a load or of a backup whose spec.datamover is
 // name: Velero's own stands for the built-in one for repositories of an engine.

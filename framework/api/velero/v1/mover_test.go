@@ -19,6 +19,8 @@ func TestMoversHaveEngines(t *testing.T) {
 		v1.KopiaDataMover:    {v1.RepositoryTypeKopia, v1.KopiaDataMover, true},
 		"velero":             {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
 		"":                   {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
+		"velero-fs":          {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
+		"velero-block":       {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
 		"vendor.io/of-disks": {"", "", false},
 	} {
 		require.Equal(t, want.engine, v1.EngineOf(mover), mover)

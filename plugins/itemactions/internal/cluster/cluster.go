@@ -111,6 +111,18 @@ func (c *Cluster) Pods(ctx context.Context, namespace string, visit func(*corev1
 
 // ClaimsWith returns the names of the PersistentVolumeClaims of a namespace that have a label.
 func (c *Cluster) ClaimsWith(ctx context.Context, namespace, label, value string) ([]string, error) {
+	claims, err := c.Claims(ctx, namespace, label, value)
+	var names []string
+	for i := range claims {
+		names = append(names, claims[i].Name)
+	}
+	return names, err
+}
+
+// Claims returns the PersistentVolumeClaims of a namespace that have a label.
+func (c *Cluster) Claims(
+	ctx context.Context, namespace, label, value string,
+) ([]corev1.PersistentVolumeClaim, error) {
 	clients, err := c.connect()
 	if err != nil {
 		return nil, err
@@ -120,11 +132,7 @@ func (c *Cluster) ClaimsWith(ctx context.Context, namespace, label, value string
 	if err != nil {
 		return nil, fmt.Errorf("list persistent volume claims: %w", err)
 	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
+	return list.Items, nil
 }
 
 // ServiceAccountExists reports whether a ServiceAccount exists. One that is being deleted counts.
@@ -258,28 +266,43 @@ func (c *Cluster) LegacyDefinition(ctx context.Context, name string) (*unstructu
 	if err != nil {
 		return nil, err
 	}
-	read := func(path ...string) ([]byte, error) {
-		return clients.core.RESTClient().Get().AbsPath(append([]string{"/apis/apiextensions.k8s.io"}, path...)...).Do(
-			ctx,
-		).Raw()
+	const group = "apiextensions.k8s.io"
+	served, err := c.Versions(ctx, group)
+	if err != nil || !slices.Contains(served, "v1beta1") {
+		return nil, err
 	}
-	raw, err := read()
+	raw, err := clients.core.RESTClient().Get().AbsPath("/apis", group, "v1beta1", "customresourcedefinitions", name).
+		Do(ctx).Raw()
 	if err != nil {
-		return nil, fmt.Errorf("which versions of apiextensions.k8s.io the cluster serves: %w", err)
-	}
-	var group metav1.APIGroup
-	if err := json.Unmarshal(raw, &group); err != nil {
-		return nil, fmt.Errorf("which versions of apiextensions.k8s.io the cluster serves: %w", err)
-	}
-	if !slices.ContainsFunc(group.Versions,
-		func(v metav1.GroupVersionForDiscovery) bool { return v.Version == "v1beta1" }) {
-		return nil, nil
-	}
-	if raw, err = read("v1beta1", "customresourcedefinitions", name); err != nil {
 		return nil, err
 	}
 	definition := &unstructured.Unstructured{}
 	return definition, definition.UnmarshalJSON(raw)
+}
+
+// Versions returns the versions of an API group that the cluster serves, newest first; none if it does not serve the
+// group.
+func (c *Cluster) Versions(ctx context.Context, group string) ([]string, error) {
+	clients, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := clients.core.RESTClient().Get().AbsPath("/apis", group).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	var found metav1.APIGroup
+	if err == nil {
+		err = json.Unmarshal(raw, &found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("which versions of %s the cluster serves: %w", group, err)
+	}
+	var versions []string
+	for _, v := range found.Versions {
+		versions = append(versions, v.Version)
+	}
+	return versions, nil
 }
 
 // connect creates the clients. It sends no request; it fails when there is no configuration.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/kopia/kopia/fs"
@@ -23,8 +24,16 @@ const (
 	KeyTag = "cleat-load"
 )
 
-// Uploader is the value of UploaderTag.
-const Uploader = "kopia"
+// Values of UploaderTag.
+const (
+	Uploader = "kopia"
+	// BlockUploader is that of the snapshots of block devices by versions of Velero after 1.18. They are restored, and
+	// never the parent of another snapshot: they are made of changed blocks, in pieces that kopia does not make.
+	BlockUploader = "velero-block"
+)
+
+// deviceSizeTag of a snapshot of BlockUploader has the size of the device in bytes. The stored file may be larger.
+const deviceSizeTag = "bdev-source-size"
 
 const (
 	description = "Kopia Uploader"
@@ -229,6 +238,22 @@ func dropCheckpoints(ctx context.Context, w repo.RepositoryWriter, key string) e
 		}
 	}
 	return nil
+}
+
+// IsOfBlocks reports whether a snapshot is one of BlockUploader.
+func IsOfBlocks(of *snapshot.Manifest) bool { return of.Tags[UploaderTag] == BlockUploader }
+
+// DeviceSize returns how many bytes of the stored file were on the block device of a snapshot; 0 means all of them.
+func DeviceSize(of *snapshot.Manifest) (int64, error) {
+	if !IsOfBlocks(of) {
+		return 0, nil
+	}
+	size, err := strconv.ParseInt(of.Tags[deviceSizeTag], 10, 64)
+	if err != nil || size <= 0 {
+		return 0, fmt.Errorf("the tag %s of snapshot %s is %q, want a number of bytes", deviceSizeTag, of.ID,
+			of.Tags[deviceSizeTag])
+	}
+	return size, nil
 }
 
 // Size returns the size of the files of a snapshot, and how many there are.

@@ -90,10 +90,11 @@ func (e *TooSmallError) Error() string {
 // ErrFiles is the error for a snapshot that is not one of a block device.
 var ErrFiles = errors.New("the snapshot is not one of a block device")
 
-// WriteDevice writes the snapshot of a block device to one, and returns how many bytes it has.
-func WriteDevice(ctx context.Context, path string, root fs.Directory, progress func(done, total int64)) (
-	size int64, err error,
-) {
+// WriteDevice writes the snapshot of a block device to one, and returns how many bytes it has: size, or all that are
+// stored if size is 0.
+func WriteDevice(
+	ctx context.Context, path string, root fs.Directory, size int64, progress func(done, total int64),
+) (done int64, err error) {
 	all, err := fs.GetAllEntries(ctx, root)
 	if err != nil {
 		return 0, fmt.Errorf("read the root of the snapshot: %w", err)
@@ -105,6 +106,12 @@ func WriteDevice(ctx context.Context, path string, root fs.Directory, progress f
 	if !ok {
 		return 0, fmt.Errorf("%w: its root has %q", ErrFiles, all[0].Name())
 	}
+	if size == 0 {
+		size = stored.Size()
+	}
+	if stored.Size() < size {
+		return 0, fmt.Errorf("%w: it has %d bytes of the %d of the device", ErrFiles, stored.Size(), size)
+	}
 	opened, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return 0, fmt.Errorf("volume: %w", err)
@@ -114,8 +121,8 @@ func WriteDevice(ctx context.Context, path string, root fs.Directory, progress f
 	if err != nil {
 		return 0, err
 	}
-	if has < stored.Size() {
-		return 0, &TooSmallError{has, stored.Size()}
+	if has < size {
+		return 0, &TooSmallError{has, size}
 	}
 	content, err := stored.Open(ctx)
 	if err != nil {
@@ -123,10 +130,9 @@ func WriteDevice(ctx context.Context, path string, root fs.Directory, progress f
 	}
 	defer func() { _ = content.Close() }()
 	whole := &Target{} // whose blocks of zeros are written: the device may have others
-	var done int64
-	if err := whole.fill(ctx, opened, content, stored.Size(), func(n int64) {
+	if err := whole.fill(ctx, opened, io.LimitReader(content, size), size, func(n int64) {
 		done += n
-		progress(done, stored.Size())
+		progress(done, size)
 	}); err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	labelkeys "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -324,6 +325,12 @@ func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 		validation.CheckSelectors(spec.LabelSelector, spec.OrLabelSelectors))
 	if policy := spec.ResourcePolicy; policy != nil && !strings.EqualFold(policy.Kind, "configmap") {
 		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want ConfigMap", policy.Kind))
+	}
+	if key := spec.VolumeGroupSnapshotLabelKey; key != "" {
+		for _, problem := range labelkeys.IsQualifiedName(key) {
+			problems = append(problems,
+				fmt.Sprintf("volumeGroupSnapshotLabelKey %q is not the key of a label: %s", key, problem))
+		}
 	}
 	return problems
 }

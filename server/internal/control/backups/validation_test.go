@@ -180,6 +180,9 @@ func TestBackupSpecIsValidated(t *testing.T) {
 		}, []string{"invalid orLabelSelectors[0]"}},
 		"policy of another kind": {velerov1.BackupSpec{ResourcePolicy: &velerov1.TypedLocalObjectReference{Kind: "Secret",
 			Name: "x"}}, []string{`resource policy of kind "Secret" is not supported, want ConfigMap`}},
+		"group label": {velerov1.BackupSpec{VolumeGroupSnapshotLabelKey: "example.com/tier"}, nil},
+		"bad group label": {velerov1.BackupSpec{VolumeGroupSnapshotLabelKey: "a b"},
+			[]string{`volumeGroupSnapshotLabelKey "a b" is not the key of a label: `}},
 		"policy": {velerov1.BackupSpec{ResourcePolicy: &velerov1.TypedLocalObjectReference{Kind: "ConfigMap",
 			Name: "x"}}, nil},
 	} {

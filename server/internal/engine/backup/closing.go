@@ -35,8 +35,8 @@ func (e *engine) warnOfLostData() {
 	}, noClaim)
 	without := e.volumes.withoutData()
 	fields := ""
-	if e.record.count(volumesResource) > 0 {
-		fields = gaps.Fields(gaps.BackupVolumes(e.volumes.hasCSI), spec)
+	if e.record.count(volumesResource) > 0 && !e.volumes.hasCSI {
+		fields = gaps.Fields(gaps.VolumesWithoutCSI(), spec)
 	}
 	text := ""
 	if without > 0 {
@@ -48,9 +48,9 @@ func (e *engine) warnOfLostData() {
 	case fields == "":
 		e.warn(text + "; set spec.snapshotVolumes to false to do without it")
 	case text == "":
-		e.gap("no plugin takes such snapshots of the volumes, so these have no effect: " + fields)
+		e.gap("no plugin takes CSI snapshots, for which --features=EnableCSI is needed, so these have no effect: " + fields)
 	default:
-		e.gap(text + "; so these have no effect: " + fields)
+		e.gap(text + "; no plugin takes CSI snapshots, for which --features=EnableCSI is needed, so these have no effect: " + fields)
 	}
 }
 

@@ -93,6 +93,7 @@ type CSIInfo struct {
 	VSCName        string `json:"vscName"`
 	OperationID    string `json:"operationID,omitempty"`
 	ReadyToUse     *bool  `json:"ReadyToUse"` // Velero's field has no tag
+	GroupHandle    string `json:"volumeGroupSnapshotHandle,omitempty"`
 }
 
 // MovementInfo describes data that was moved to the backup storage.

@@ -199,7 +199,8 @@ func (i *Infos) infosOfCSI(operations []operation.Operation, roles operation.Rol
 		}
 		info.BackupMethod, info.PreserveLocalSnapshot = CSI, true
 		info.CSI = &CSIInfo{SnapshotHandle: vs.Annotations[velerov1.VolumeSnapshotHandleAnnotation],
-			Driver: vs.Annotations[velerov1.DriverNameAnnotation]}
+			Driver:      vs.Annotations[velerov1.DriverNameAnnotation],
+			GroupHandle: vs.Annotations[velerov1.VolumeGroupSnapshotHandleAnnotation]}
 		if s := vs.Status; s != nil && s.BoundVolumeSnapshotContentName != nil {
 			info.CSI.VSCName = *s.BoundVolumeSnapshotContentName
 		}

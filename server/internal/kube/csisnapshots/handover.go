@@ -83,6 +83,15 @@ func (s Snapshots) HandOver(
 	if err := letGo(ctx, api, marks, content, from); err != nil {
 		return handed, "", err
 	}
+	if inGroup(content) {
+		if !isComplete(content) {
+			return handed, fmt.Sprintf("VolumeSnapshotContent %s is not ready to use%s", content.Name,
+				because(trouble(&snapshotv1.VolumeSnapshot{}, content))), nil
+		}
+		if err := leaveGroup(ctx, api, content); err != nil {
+			return handed, "", err
+		}
+	}
 	handed.Mode = content.Spec.SourceVolumeMode
 	if text := content.Annotations[velerov1.VolumeSnapshotRestoreSizeAnnotation]; text != "" {
 		size, err := resource.ParseQuantity(text)

@@ -24,6 +24,7 @@ import (
 // Snapshots are the VolumeSnapshots of backups and restores.
 type Snapshots struct {
 	api       func() (snapshotclient.SnapshotV1Interface, error)
+	groups    func(context.Context) (*groupAPI, error)
 	live      client.Reader
 	objects   client.Writer
 	namespace string // of the server
@@ -35,7 +36,8 @@ func New(config *rest.Config, live client.Reader, objects client.Writer, namespa
 	api := sync.OnceValues(func() (snapshotclient.SnapshotV1Interface, error) {
 		return snapshotclient.NewForConfig(config)
 	})
-	return Snapshots{api, live, objects, namespace}
+	groups := func(ctx context.Context) (*groupAPI, error) { return newGroupAPI(ctx, config) }
+	return Snapshots{api, groups, live, objects, namespace}
 }
 
 // look returns a snapshot and its content, nil if it has none yet.
@@ -63,15 +65,22 @@ func (s Snapshots) look(
 		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of "+
 			"VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
 	}
-	return vs, content, nil
+	if inGroup(content) && isComplete(content) {
+		err = leaveGroup(ctx, api, content)
+	}
+	return vs, content, err
 }
 
-// contentOf returns the name of the content of a snapshot, "" if there is none yet.
+// contentOf returns the name of the content of a snapshot, "" if there is none yet. A snapshot of a group names it
+// before it is bound, which is not done as long as the content knows of the group.
 func contentOf(vs *snapshotv1.VolumeSnapshot) string {
-	if vs.Status == nil || vs.Status.BoundVolumeSnapshotContentName == nil {
-		return ""
+	if vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil {
+		return *vs.Status.BoundVolumeSnapshotContentName
 	}
-	return *vs.Status.BoundVolumeSnapshotContentName
+	if vs.Annotations[velerov1.SnapshotOfClaimAnnotation] != "" && vs.Spec.Source.VolumeSnapshotContentName != nil {
+		return *vs.Spec.Source.VolumeSnapshotContentName
+	}
+	return ""
 }
 
 // isReady reports whether volumes can be made of a snapshot.
@@ -131,7 +140,9 @@ func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep
 		return err
 	}
 	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
-	if keep {
+	if source := vs.Spec.Source.VolumeSnapshotContentName; source != nil {
+		err = dropNamed(ctx, api, vs, *source, keep)
+	} else if keep {
 		err = dropContent(ctx, api, name, true) // it is deleted with the snapshot only if its policy is Delete
 	} else if err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete); apierrors.IsNotFound(err) {
 		err = nil
@@ -140,6 +151,21 @@ func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep
 		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
 	}
 	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+}
+
+// dropNamed deletes the content that a snapshot of a group names, unless it is of another snapshot: who may create
+// snapshots can name any content.
+func dropNamed(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, vs *snapshotv1.VolumeSnapshot, name string, keep bool,
+) error {
+	content, err := api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != vs.Namespace || ref.Name != vs.Name {
+		return nil
+	}
+	return dropContent(ctx, api, name, keep)
 }
 
 // dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that
@@ -152,7 +178,16 @@ func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, na
 			"metadata": map[string]any{"annotations": map[string]string{"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}},
 		}
 	}
-	err := patchContent(ctx, api, name, patch)
+	var err error
+	if !keep {
+		var content *snapshotv1.VolumeSnapshotContent
+		if content, err = api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{}); err == nil {
+			err = leaveGroup(ctx, api, content)
+		}
+	}
+	if err == nil {
+		err = patchContent(ctx, api, name, patch)
+	}
 	if err == nil {
 		err = api.VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
 	}
@@ -181,7 +216,7 @@ func (s Snapshots) Keep(ctx context.Context, backup types.UID) error {
 }
 
 func (s Snapshots) settle(ctx context.Context, backup types.UID, keep func(*snapshotv1.VolumeSnapshot) bool) error {
-	var failed []error
+	failed := []error{s.removeGroups(ctx, backup), s.removeUnbound(ctx, backup)}
 	err := s.each(ctx, velerov1.BackupUIDLabel, backup, func(vs *snapshotv1.VolumeSnapshot) {
 		failed = append(failed, s.drop(ctx, vs, keep(vs)))
 	})

@@ -90,7 +90,10 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 		rules = append(rules,
 			rule(snapshotGroup, []string{"volumesnapshotclasses"}, "get", "list"),
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "list", "create", "patch", "delete"),
-			rule(snapshotGroup, []string{"volumesnapshots"}, "list"), // the loads of a backup, in any namespace
+			rule(snapshotGroup, []string{"volumesnapshotcontents/status"}, "patch"), // to take snapshots out of their group
+			rule(snapshotGroup, []string{"volumesnapshots"}, "list"),                // the loads of a backup, in any namespace
+			rule(groupSnapshotGroup, []string{"volumegroupsnapshotclasses", "volumegroupsnapshots"}, "list"),
+			rule(groupSnapshotGroup, []string{"volumegroupsnapshotcontents"}, "get", "list", "patch", "delete"),
 		)
 	}
 	if o.CSISnapshots || o.NodeAgent != nil {
@@ -99,7 +102,10 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 	return rules
 }
 
-const snapshotGroup = "snapshot.storage.k8s.io"
+const (
+	snapshotGroup      = "snapshot.storage.k8s.io"
+	groupSnapshotGroup = "groupsnapshot.storage.k8s.io"
+)
 
 // agentClusterRules returns the rights of a node agent outside of namespaces: its node, and volumes. To move the data
 // of CSI snapshots, it takes over their contents, and hands over volumes to restored claims.
@@ -108,6 +114,7 @@ func agentClusterRules(o *Options) []rbacv1.PolicyRule {
 	if o.CSISnapshots {
 		rules = append(rules,
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "create", "patch", "delete"),
+			rule(snapshotGroup, []string{"volumesnapshotcontents/status"}, "patch"), // to take snapshots out of their group
 			rule("", []string{"persistentvolumes"}, "list", "patch"),
 			rule("storage.k8s.io", []string{"storageclasses"}, "get"),
 		)

@@ -19,7 +19,6 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
-	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -50,7 +49,6 @@ func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusReque
 	f.server(velero, answer)
 	return f, errors.Join(
 		t.checkArguments(velero, f), t.checkDefinitions(ctx, f), t.checkNodeAgents(ctx, f), t.checkVolumeData(ctx, f),
-		t.checkSpecs(ctx, f),
 		t.checkRuns(ctx, f),
 	)
 }
@@ -181,31 +179,6 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 		if n := moving[kind]; n > 0 {
 			f.miss("objects of kind %s that have not ended: %d; nobody follows them after the take-over, so wait for their end",
 				kind, n)
-		}
-	}
-	return nil
-}
-
-// checkSpecs checks the specs of schedules and of backups that have not started. Features that need EnableCSI need it
-// in Velero, too.
-func (t *Takeover) checkSpecs(ctx context.Context, f *Findings) error {
-	var schedules velerov1.ScheduleList
-	var backups velerov1.BackupList
-	if err := errors.Join(t.list(ctx, &schedules), t.list(ctx, &backups)); err != nil {
-		return err
-	}
-	for i := range schedules.Items {
-		for _, warning := range gaps.Warnings(gaps.BackupVolumes(true), &schedules.Items[i].Spec.Template) {
-			f.miss("schedule %s: %s", schedules.Items[i].Name, strings.Replace(warning, "spec.", "spec.template.", 1))
-		}
-	}
-	for i := range backups.Items {
-		b := &backups.Items[i]
-		if b.Status.Phase.Terminal() {
-			continue
-		}
-		for _, warning := range gaps.Warnings(gaps.BackupVolumes(true), &b.Spec) {
-			f.miss("backup %s: %s", b.Name, warning)
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"default-item-operation-timeout":    {value: "1h", built: "server/test/operations TestAcceptOperations_Timeouts"},
 		"default-volume-snapshot-locations": {value: "a:b", built: "backups.TestLocationsAreValidated"},
 		"fs-backup-timeout":                 {value: "1h", built: "app.operationLimits"},
-		"volume-group-snapshot-label-key":   {value: "x", warns: "group snapshots are not supported yet"},
+		"volume-group-snapshot-label-key":   {value: "x", built: "server/test/volumes TestAcceptVolumes_Groups"},
 		"default-volumes-to-fs-backup":      {value: "true", built: "backups.TestDefaultsAreWrittenIntoTheSpec"},
 		"default-snapshot-move-data":        {value: "true", built: "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"},
 		"default-repo-maintain-frequency": {value: "1h",

@@ -48,25 +48,20 @@ const (
 	defaultGroupLabel      = "velero.io/volume-group"
 )
 
-// BackupVolumes returns the gaps of a backup that has volumes. csi is true if snapshots of CSI volumes are taken, by
-// --features=EnableCSI.
-func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
-	timeout := Gap[velerov1.BackupSpec]{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
-		return s.CSISnapshotTimeout.Duration != 0 && s.CSISnapshotTimeout.Duration != defaultSnapshotTimeout
-	}, "it has no effect without --features=EnableCSI of the server"}
-	gaps := []Gap[velerov1.BackupSpec]{
+// VolumesWithoutCSI returns the gaps of a backup that has volumes, if no snapshots of CSI volumes are taken because the
+// server runs without --features=EnableCSI.
+func VolumesWithoutCSI() []Gap[velerov1.BackupSpec] {
+	const off = "it has no effect without --features=EnableCSI of the server"
+	return []Gap[velerov1.BackupSpec]{
+		{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
+			return s.CSISnapshotTimeout.Duration != 0 && s.CSISnapshotTimeout.Duration != defaultSnapshotTimeout
+		}, off},
 		{"spec.volumeGroupSnapshotLabelKey", func(s *velerov1.BackupSpec) bool {
 			return s.VolumeGroupSnapshotLabelKey != "" && s.VolumeGroupSnapshotLabelKey != defaultGroupLabel
-		}, "it only keeps the volumes of a group in one item block, because group snapshots are not supported yet"},
+		}, "it only keeps the volumes of a group in one item block without --features=EnableCSI of the server"},
+		{"spec.snapshotMoveData", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, off},
+		{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, off},
 	}
-	if !csi {
-		const off = "it has no effect without --features=EnableCSI of the server"
-		gaps = append(gaps, timeout,
-			Gap[velerov1.BackupSpec]{"spec.snapshotMoveData",
-				func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, off},
-			Gap[velerov1.BackupSpec]{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, off})
-	}
-	return gaps
 }
 
 // Restore returns the gaps of a restore that do not depend on its contents.

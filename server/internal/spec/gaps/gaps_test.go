@@ -25,6 +25,7 @@ const (
 	snapshots      = "server/test/volumes TestAcceptVolumes_Snapshots"
 	files          = "server/test/nodeagent TestAcceptVolumes_FSBackup"
 	csi            = "server/test/volumes TestAcceptVolumes_CSISnapshots"
+	groups         = "server/test/volumes TestAcceptVolumes_Groups"
 	movement       = "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"
 	restoreHooks   = "plugins/itemactions/pods TestInitContainersOfHooksAreAdded"
 )
@@ -48,7 +49,7 @@ func backupFields() map[string]string {
 		"spec.defaultVolumesToRestic": "server/internal/control/backups TestDefaultsAreWrittenIntoTheSpec",
 
 		"spec.ttl":             "server/test/backups TestAcceptBackup_ExpiryAndSync",
-		"spec.snapshotVolumes": snapshots, "spec.volumeSnapshotLocations": snapshots, "spec.volumeGroupSnapshotLabelKey": gap,
+		"spec.snapshotVolumes": snapshots, "spec.volumeSnapshotLocations": snapshots, "spec.volumeGroupSnapshotLabelKey": groups,
 		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement,
 		"spec.defaultVolumesToFsBackup": files,
 		"spec.uploaderConfig":           files,
@@ -138,7 +139,7 @@ func TestAcceptBackup_EverySpecField(t *testing.T) {
 	}
 	t.Run("Backup", func(t *testing.T) {
 		t.Parallel()
-		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), fields(BackupVolumes(true)))
+		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), nil)
 	})
 	t.Run("Restore", func(t *testing.T) {
 		t.Parallel()
@@ -157,7 +158,7 @@ func TestAcceptBackup_EverySpecField(t *testing.T) {
 	t.Run("warnings of a backup", func(t *testing.T) {
 		t.Parallel()
 		yes, no := true, false
-		requireWarnings(t, BackupVolumes(false), velerov1.BackupSpec{
+		requireWarnings(t, VolumesWithoutCSI(), velerov1.BackupSpec{
 			VolumeGroupSnapshotLabelKey: "mine", CSISnapshotTimeout: metav1.Duration{Duration: time.Hour},
 			SnapshotMoveData: &yes, DataMover: "mine",
 		}, velerov1.BackupSpec{ // what clients and the server write into every spec
