@@ -25,6 +25,9 @@ func (e *engine) close(ctx context.Context) error {
 	return nil
 }
 
+// noCSI begins a text about fields of the spec.
+const noCSI = "no plugin takes CSI snapshots, for which --features=EnableCSI is needed, so these have no effect: "
+
 // warnOfLostData warns that the data of volumes is not backed up, if there are such volumes and the spec does not
 // exclude their data. The warning names the fields of the spec that have no effect on volumes.
 func (e *engine) warnOfLostData() {
@@ -48,9 +51,9 @@ func (e *engine) warnOfLostData() {
 	case fields == "":
 		e.warn(text + "; set spec.snapshotVolumes to false to do without it")
 	case text == "":
-		e.gap("no plugin takes CSI snapshots, for which --features=EnableCSI is needed, so these have no effect: " + fields)
+		e.gap(noCSI + fields)
 	default:
-		e.gap(text + "; no plugin takes CSI snapshots, for which --features=EnableCSI is needed, so these have no effect: " + fields)
+		e.gap(text + "; " + noCSI + fields)
 	}
 }
 
