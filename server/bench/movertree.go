@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -73,7 +70,7 @@ func roomyDir(dir string, bytes uint64) (string, error) {
 	return os.MkdirTemp(dir, "cleat-bench-")
 }
 
-// moverPair holds the times of the bare restic and the mover for the same work, one call after the other.
+// moverPair holds the times of a bare program and the mover for the same work, one call after the other.
 type moverPair struct{ bare, ours []time.Duration }
 
 // measure measures both sides once, in alternating order, and empties directories after each side. Earlier writes are
@@ -95,13 +92,13 @@ func (p *moverPair) measure(bare, ours func() error, results ...string) error {
 	return errors.Join(took(&p.bare, bare), took(&p.ours, ours))
 }
 
+// ratio returns the median of the ratios of the pairs.
 func (p *moverPair) ratio() float64 {
 	ratios := make([]float64, len(p.bare))
 	for i := range ratios {
 		ratios[i] = p.ours[i].Seconds() / p.bare[i].Seconds()
 	}
-	slices.Sort(ratios)
-	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
+	return median(ratios)
 }
 
 // String returns the seconds of each pair.
@@ -111,36 +108,4 @@ func (p *moverPair) String() string {
 		fmt.Fprintf(&text, "%.2f/%.2f ", p.ours[i].Seconds(), p.bare[i].Seconds())
 	}
 	return text.String()
-}
-
-// bareRestic is the bare program with a repository. Like the mover, it has a password, a cache and a parent.
-type bareRestic struct{ program, dir, volume string }
-
-func newBareRestic(ctx context.Context, program, dir, volume string) (*bareRestic, error) {
-	side, err := os.MkdirTemp(dir, "bare-")
-	if err != nil {
-		return nil, err
-	}
-	b := &bareRestic{program: program, dir: side, volume: volume}
-	return b, errors.Join(os.Mkdir(b.target(), 0o750), b.run(ctx, side, "init"))
-}
-
-func (b *bareRestic) target() string { return filepath.Join(b.dir, "target") }
-
-func (b *bareRestic) backUp(ctx context.Context) error {
-	return b.run(ctx, b.volume, "backup", ".", "--host=velero")
-}
-
-func (b *bareRestic) restore(ctx context.Context) error {
-	return b.run(ctx, b.target(), "restore", "latest", "--target=.")
-}
-
-func (b *bareRestic) run(ctx context.Context, in string, args ...string) error {
-	cmd := exec.CommandContext(ctx, b.program, append(args, "--repo="+filepath.Join(b.dir, "repository"), "--cache-dir="+
-		filepath.Join(b.dir, "cache"), "--json")...)
-	cmd.Dir, cmd.Env = in, append(os.Environ(), "RESTIC_PASSWORD=secret", "RESTIC_PROGRESS_FPS=1")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("restic %s: %w: %s", args[0], err, output[max(0, len(output)-500):])
-	}
-	return nil
 }
