@@ -22,7 +22,7 @@ type usage struct {
 type meter struct {
 	pid    int
 	before float64
-	end    chan struct{}
+	done   chan struct{}
 	peak   chan usage
 }
 
@@ -34,7 +34,7 @@ func startMeter(pid int) (*meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &meter{pid: pid, before: now.cpu, end: make(chan struct{}), peak: make(chan usage, 1)}
+	m := &meter{pid: pid, before: now.cpu, done: make(chan struct{}), peak: make(chan usage, 1)}
 	go func() {
 		most := usage{}
 		for {
@@ -42,7 +42,7 @@ func startMeter(pid int) (*meter, error) {
 				most.megabytes, most.started = max(most.megabytes, now.megabytes), max(most.started, now.started)
 			}
 			select {
-			case <-m.end:
+			case <-m.done:
 				m.peak <- most
 				return
 			case <-time.After(meterPause):
@@ -54,11 +54,16 @@ func startMeter(pid int) (*meter, error) {
 
 // stop returns the usage since the start.
 func (m *meter) stop() (usage, error) {
-	close(m.end)
-	used := <-m.peak
+	used := m.end()
 	now, err := tree(m.pid)
 	used.cpu = now.cpu - m.before
 	return used, err
+}
+
+// end returns the memory since the start, also of a server that has ended.
+func (m *meter) end() usage {
+	close(m.done)
+	return <-m.peak
 }
 
 // ticks is the number of clock ticks in a second of CPU time in /proc, which is the same on all machines with Linux.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +64,7 @@ func moverRSS(ctx context.Context, cleat string, report func(string, float64)) e
 		if err != nil {
 			return err
 		}
-		if err := growTree(m.volume(source), 0); err != nil {
+		if err := growTree(m.volume(source), fullTree, 0); err != nil {
 			return err
 		}
 		if _, err := m.repository(ctx, name, target); err != nil {
@@ -79,13 +80,8 @@ func moverRSS(ctx context.Context, cleat string, report func(string, float64)) e
 			{"again", func() (err error) { snapshot, err = m.backUp(ctx, source, name, "again"); return err }},
 			{"restore", func() error { return m.restore(ctx, target, name, snapshot) }},
 		} {
-			meter, err := startMeter(m.running.Process.Pid)
+			used, err := m.metered(call.do)
 			if err != nil {
-				return err
-			}
-			err = call.do()
-			used, meterErr := meter.stop()
-			if err := errors.Join(err, meterErr); err != nil {
 				return err
 			}
 			say("%s: %.0f MB, %.1f CPU seconds", call.name, used.started, used.cpu)
@@ -159,10 +155,26 @@ func (m *moverSite) begin(ctx context.Context, config string) (err error) {
 	}
 	m.running = m.agent(ctx, m.Kubeconfig, roundtrip.Namespace, m.pods, plugins)
 	m.running.Args = append(m.running.Args, "--config", file)
-	m.running.Env = append(os.Environ(), "PATH="+strings.TrimPrefix(m.kind.path+":"+os.Getenv("PATH"), ":"), "CLEAT_STATE_DIR="+
-		filepath.Join(m.dir, "state"))
+	m.running.Env = append(os.Environ(), "PATH="+strings.TrimPrefix(m.kind.path+":"+os.Getenv("PATH"), ":"), "CLEAT_STATE_DIR="+m.state())
 	return m.running.Start()
 }
+
+// metered returns what the agent and its movers use for a work.
+func (m *moverSite) metered(work func() error) (usage, error) {
+	meter, err := startMeter(m.running.Process.Pid)
+	if err != nil {
+		return usage{}, err
+	}
+	began := time.Now()
+	err = work()
+	seconds := time.Since(began).Seconds()
+	used, meterErr := meter.stop()
+	used.seconds = seconds
+	return used, errors.Join(err, meterErr)
+}
+
+// state is the directory in which the agent keeps those of its movers.
+func (m *moverSite) state() string { return filepath.Join(m.dir, "state") }
 
 func (m *moverSite) end() error {
 	err := m.running.Process.Signal(os.Interrupt)
@@ -213,7 +225,7 @@ func (m *moverSite) round(ctx context.Context, round int, upload, again, downloa
 	if err != nil {
 		return err
 	}
-	if err := growTree(m.volume(source), uint64(round)); err != nil { //nolint:gosec // it is a small number
+	if err := growTree(m.volume(source), fullTree, uint64(round)); err != nil { //nolint:gosec // it is a small number
 		return err
 	}
 	bare := m.kind.bare(filepath.Join(m.dir, "bare-"+name), m.volume(source))
@@ -247,28 +259,36 @@ func (m *moverSite) round(ctx context.Context, round int, upload, again, downloa
 	)
 }
 
-// repository creates a location and a repository in it, by the backup of a small volume, which is empty afterwards. It
-// returns the directory of the location.
+// repository creates a location that is a directory, with a repository in it. It returns the directory.
 func (m *moverSite) repository(ctx context.Context, name string, pod *corev1.Pod) (store string, err error) {
 	store = filepath.Join(m.dir, name)
-	location := &velerov1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: name},
-		Spec: velerov1.BackupStorageLocationSpec{
-			Provider: "cleat.dev/file", Config: map[string]string{"path": store},
-			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "bucket"}},
-		},
-	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(store, "bucket"), 0o750), m.client.Create(ctx, location)); err != nil {
+	if err := os.MkdirAll(filepath.Join(store, "bucket"), 0o750); err != nil {
 		return "", err
+	}
+	return store, m.repositoryIn(ctx, name, pod, velerov1.BackupStorageLocationSpec{
+		Provider: "cleat.dev/file", Config: map[string]string{"path": store},
+		StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "bucket"}},
+	})
+}
+
+// repositoryIn creates a location and a repository in it, by the backup of a small volume, which is empty afterwards.
+func (m *moverSite) repositoryIn(
+	ctx context.Context, name string, pod *corev1.Pod, spec velerov1.BackupStorageLocationSpec,
+) error {
+	location := &velerov1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: name}, Spec: spec,
+	}
+	if err := m.client.Create(ctx, location); err != nil {
+		return err
 	}
 	file := filepath.Join(m.volume(pod), "file")
 	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
-		return "", err
+		return err
 	}
 	if _, err := m.backUp(ctx, pod, name, "small"); err != nil {
-		return "", err
+		return err
 	}
-	return store, os.Remove(file)
+	return os.Remove(file)
 }
 
 // backUp backs up the volume of a pod, and returns the snapshot.

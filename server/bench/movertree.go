@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// The tree that is moved: many small files, some large ones, and some with holes; 2 GB of content beside the holes.
+// treeSize is how many files of each kind a tree has: small ones, large ones, and those with holes.
+type treeSize struct{ small, large, holes int }
+
+// fullTree has 2 GB of content beside the holes.
+var fullTree = treeSize{small: 50_000, large: 12, holes: 5}
+
 const (
-	moverSmallFiles = 50_000
-	moverSmallSize  = 16 << 10 // on average
-	moverLargeFiles = 12
-	moverLargeSize  = 100 << 20
-	moverHoles      = 5
-	moverHoleSize   = 400 << 20
+	moverSmallSize = 16 << 10 // on average
+	moverLargeSize = 100 << 20
+	moverHoleSize  = 400 << 20
 )
 
-// growTree writes the tree. Its content compresses to about half.
-func growTree(dir string, seed uint64) error {
+// growTree writes a tree. Its content compresses to about half.
+func growTree(dir string, size treeSize, seed uint64) error {
 	content := rand.NewChaCha8([32]byte{byte(seed), 1})
 	piece := func(size int) []byte {
 		all := make([]byte, size)
@@ -30,7 +32,7 @@ func growTree(dir string, seed uint64) error {
 		return all
 	}
 	sizes := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the sizes of files
-	for i := range moverSmallFiles {
+	for i := range size.small {
 		folder := filepath.Join(dir, fmt.Sprint("d", i/500))
 		if i%500 == 0 {
 			if err := os.MkdirAll(folder, 0o750); err != nil {
@@ -42,12 +44,12 @@ func growTree(dir string, seed uint64) error {
 			return err
 		}
 	}
-	for i := range moverLargeFiles {
+	for i := range size.large {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("large", i)), piece(moverLargeSize), 0o600); err != nil {
 			return err
 		}
 	}
-	for i := range moverHoles {
+	for i := range size.holes {
 		hole, err := os.Create(filepath.Join(dir, fmt.Sprint("hole", i)))
 		if err != nil {
 			return err
