@@ -52,8 +52,9 @@ type volumeSide interface {
 }
 
 // compareVolumes measures backups and restores of a volume by cleat, from the creation of a PodVolumeBackup or
-// PodVolumeRestore to its end, with the processes of node agent and mover, and by Velero's library, in a process that
-// does nothing else. All files but those in S3 are in memory if they fit.
+// PodVolumeRestore to its end, and by Velero's library, in a process that does nothing else. The CPU seconds of cleat
+// include those of the node agent; the memory is that of the processes of the mover, because Velero's library is not
+// in an agent either. All files but those in S3 are in memory if they fit.
 func compareVolumes(ctx context.Context, cleat string, built *velero.Programs, only string) error {
 	return onMoverSite(findKopia, "", func(ctx context.Context, m *moverSite, _ func(string, float64)) error {
 		fmt.Printf("\n| work | seconds cleat | Velero %s | CPU seconds cleat | Velero | MB cleat | Velero "+
@@ -127,6 +128,7 @@ func medians(of []usage) usage {
 func (m *moverSite) sides(
 	ctx context.Context, built *velero.Programs, name string, w volumeWorks,
 ) (sides [2]volumeSide, places [2]string, end func() error, err error) {
+	hangUp := func() error { return nil }
 	source, target, err := m.pair(ctx, name)
 	if err != nil {
 		return sides, places, nil, err
@@ -149,14 +151,13 @@ func (m *moverSite) sides(
 		}
 		ours.s3, theirs.repository = proxy.url, fmt.Sprintf("%s/%s/kopia/", proxy.url, filepath.Base(places[1]))
 		theirs.env = []string{"AWS_ACCESS_KEY_ID=" + m.S3.AccessKey, "AWS_SECRET_ACCESS_KEY=" + m.S3.SecretKey}
-		end = proxy.listener.Close
+		hangUp = proxy.listener.Close
 	} else {
 		places = [2]string{filepath.Join(m.dir, name), filepath.Join(theirs.dir, "repository")}
 		theirs.repository = places[1]
-		end = func() error { return nil }
 	}
 	return [2]volumeSide{ours, theirs}, places, func() error {
-		return errors.Join(end(), os.RemoveAll(m.volume(source)), os.RemoveAll(m.volume(target)), os.RemoveAll(theirs.dir),
+		return errors.Join(hangUp(), os.RemoveAll(m.volume(source)), os.RemoveAll(m.volume(target)), os.RemoveAll(theirs.dir),
 			os.RemoveAll(places[0]), os.RemoveAll(places[1]))
 	}, nil
 }
@@ -186,14 +187,21 @@ func (a *agentSide) create(ctx context.Context) error {
 
 func (a *agentSide) backUp(ctx context.Context) (usage, error) {
 	a.backups++
-	return a.metered(func() (err error) {
+	return a.moved(func() (err error) {
 		a.snapshot, err = a.moverSite.backUp(ctx, a.source, a.name, fmt.Sprint(a.backups))
 		return err
 	})
 }
 
 func (a *agentSide) restore(ctx context.Context) (usage, error) {
-	return a.metered(func() error { return a.moverSite.restore(ctx, a.target, a.name, a.snapshot) })
+	return a.moved(func() error { return a.moverSite.restore(ctx, a.target, a.name, a.snapshot) })
+}
+
+// moved returns what a work uses, with the memory of the mover.
+func (a *agentSide) moved(work func() error) (usage, error) {
+	u, err := a.metered(work)
+	u.megabytes = u.started
+	return u, err
 }
 
 func (a *agentSide) forget() error {

@@ -84,7 +84,7 @@ func moverRSS(ctx context.Context, cleat string, report func(string, float64)) e
 			if err != nil {
 				return err
 			}
-			say("%s: %.0f MB, %.1f CPU seconds", call.name, used.started, used.cpu)
+			say("%s: %.0f MB, %.1f seconds, %.1f CPU seconds", call.name, used.started, used.seconds, used.cpu)
 			most = max(most, used.started)
 		}
 		report("mover_rss", most)
