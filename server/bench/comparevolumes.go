@@ -96,7 +96,7 @@ func (m *moverSite) compare(ctx context.Context, built *velero.Programs, w volum
 				used[work][i] = append(used[work][i], u)
 			}
 			size, err := sizeOf(places[i])
-			if err != nil {
+			if err = errors.Join(err, side.forget()); err != nil {
 				return err
 			}
 			stored[i] = append(stored[i], size)
