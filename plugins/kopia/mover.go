@@ -44,7 +44,7 @@ func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error)
 		m.cache = filepath.Join(state, "cache")
 	}
 	if limit := bytesOf(m.config.MemoryLimit); limit > 0 {
-		debug.SetMemoryLimit(min(limit/16*15, environmentLimit)) // the runtime goes beyond it for moments
+		debug.SetMemoryLimit(min(limit/8*7, environmentLimit)) // the runtime goes beyond it for moments
 	}
 	return m, os.MkdirAll(m.cache, 0o700)
 }
