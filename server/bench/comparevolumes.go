@@ -107,8 +107,8 @@ func (m *moverSite) compare(ctx context.Context, built *velero.Programs, w volum
 	}
 	for work, name := range w.names() {
 		a, b := medians(used[work][0]), medians(used[work][1])
-		fmt.Printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f | %.0f |\n", name, a.seconds, b.seconds, a.cpu, b.cpu, a.megabytes,
-			b.megabytes)
+		fmt.Printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f | %.0f |\n", name, a.seconds, b.seconds, a.cpu, b.cpu,
+			a.megabytes, b.megabytes)
 	}
 	fmt.Printf("| MB stored of it | | | | | %.0f | %.0f |\n", median(stored[0]), median(stored[1]))
 	return nil

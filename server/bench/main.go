@@ -58,8 +58,8 @@ var benches = []bench{
 	{"gc_10k", "requests to the API server for each of 10,000 expired backups that are deleted", gc10k},
 	{"upload_over_restic", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/restic / by the bare " +
 		"restic", moverOverBare(findRestic)},
-	{"upload_over_kopia", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/kopia / by a program that " +
-		"does nothing but call kopia's packages", moverOverBare(findKopia)},
+	{"upload_over_kopia", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/kopia / by a program " +
+		"that does nothing but call kopia's packages", moverOverBare(findKopia)},
 	{"mover_rss", "peak memory in MB of the data mover cleat.dev/kopia that moves this volume with a limit of 128 MiB",
 		moverRSS},
 	{"soothing_calls_per_load", "requests of a node agent to the API server for each load that the policy admits, with " +

@@ -28,9 +28,9 @@ const (
 )
 
 // moverOverBare measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a
-// node agent that is a process, its admission, the plugin host and a data mover, divided by a bare program with the same
-// tree. The sides take turns, each pair of calls has a ratio, and the median counts. All files are in memory if they
-// fit: the speed of a machine's disk varies more than the limits allow.
+// node agent that is a process, its admission, the plugin host and a data mover, divided by a bare program with the
+// same tree. The sides take turns, each pair of calls has a ratio, and the median counts. All files are in memory if
+// they fit: the speed of a machine's disk varies more than the limits allow.
 func moverOverBare(
 	find func() (*moverKind, error),
 ) func(ctx context.Context, cleat string, report func(string, float64)) error {
@@ -143,7 +143,8 @@ func (m *moverSite) begin(ctx context.Context, config string) (err error) {
 	about := metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: "by-hand"}
 	m.ofBackups, m.ofRestores = &velerov1.Backup{ObjectMeta: about}, &velerov1.Restore{ObjectMeta: about}
 	err = errors.Join(
-		os.Mkdir(m.pods, 0o750), os.Mkdir(plugins, 0o750), os.WriteFile(file, []byte("apiVersion: cleat.dev/v1"+config), 0o600),
+		os.Mkdir(m.pods, 0o750), os.Mkdir(plugins, 0o750),
+		os.WriteFile(file, []byte("apiVersion: cleat.dev/v1"+config), 0o600),
 		loads.Begin(ctx, m.client, m.ofBackups), loads.Begin(ctx, m.client, m.ofRestores),
 		addNode(ctx, m.client, roundtrip.Namespace, moverPlaces),
 	)
@@ -155,7 +156,8 @@ func (m *moverSite) begin(ctx context.Context, config string) (err error) {
 	}
 	m.running = m.agent(ctx, m.Kubeconfig, roundtrip.Namespace, m.pods, plugins)
 	m.running.Args = append(m.running.Args, "--config", file)
-	m.running.Env = append(os.Environ(), "PATH="+strings.TrimPrefix(m.kind.path+":"+os.Getenv("PATH"), ":"), "CLEAT_STATE_DIR="+m.state())
+	m.running.Env = append(os.Environ(), "PATH="+strings.TrimPrefix(m.kind.path+":"+os.Getenv("PATH"), ":"),
+		"CLEAT_STATE_DIR="+m.state())
 	return m.running.Start()
 }
 
