@@ -30,6 +30,9 @@ type mover struct {
 
 var _ dmv1.DataMover = (*mover)(nil)
 
+// environmentLimit is the limit of memory in GOMEMLIMIT, or a huge one.
+var environmentLimit = debug.SetMemoryLimit(-1)
+
 func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error) {
 	m := &mover{config: framework.Config[Config](setup), alone: map[string]*sync.Mutex{}}
 	m.cache = m.config.CacheDirectory
@@ -41,7 +44,7 @@ func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error)
 		m.cache = filepath.Join(state, "cache")
 	}
 	if limit := bytesOf(m.config.MemoryLimit); limit > 0 {
-		debug.SetMemoryLimit(limit)
+		debug.SetMemoryLimit(min(limit/8*7, environmentLimit)) // the runtime goes beyond it for moments
 	}
 	return m, os.MkdirAll(m.cache, 0o700)
 }

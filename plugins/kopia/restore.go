@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/kopia/kopia/fs"
-	"github.com/kopia/kopia/repo/object"
 	"github.com/kopia/kopia/snapshot/restore"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -31,7 +30,7 @@ func (m *mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.Re
 	if r.workers == 0 {
 		r.workers = runtime.NumCPU()
 		if s.place.remote {
-			r.workers *= 4 // most of them wait for the storage
+			r.workers = max(16, 4*r.workers) // most of them wait for the storage
 		}
 	}
 	output, err := r.run(ctx, input)
@@ -98,9 +97,11 @@ func (r *restoration) device(ctx context.Context, path string, root fs.Directory
 
 // tree restores a directory.
 func (r *restoration) tree(ctx context.Context, path string, root fs.Directory) (err error) {
-	var before func(context.Context, fs.Directory) error
-	if r.place.remote {
-		before = newPrefetch(r.session).directory
+	var before volume.Before
+	if r.place.remote && int64(r.cacheMB)<<20/5*4 >= packsCached {
+		fetch := newPrefetch(r.Repository)
+		defer fetch.fetching.Wait()
+		before = fetch
 	}
 	target, err := volume.NewTarget(path, r.sparse, before)
 	if err != nil {
@@ -128,42 +129,4 @@ func (r *restoration) tree(ctx context.Context, path string, root fs.Directory) 
 	}
 	r.report("writing to the disk")
 	return target.Sync()
-}
-
-// prefetch reads the data of small files in few large requests, before each of them is restored. What it reads goes to
-// the cache of data, so it ends when that is half full.
-type prefetch struct {
-	session *session
-	left    atomic.Int64 // bytes
-}
-
-func newPrefetch(s *session) *prefetch {
-	p := &prefetch{session: s}
-	p.left.Store(int64(s.cacheMB) << 20 / 5 * 4 / 2)
-	return p
-}
-
-// smallFile is the maximum size in bytes of files that are prefetched: data of larger ones is in requests of its own.
-const smallFile = 4 << 20
-
-// directory prefetches the files of a directory.
-func (p *prefetch) directory(ctx context.Context, of fs.Directory) error {
-	if p.left.Load() <= 0 {
-		return nil
-	}
-	entries, err := fs.GetAllEntries(ctx, of)
-	if err != nil {
-		return err
-	}
-	var ids []object.ID
-	for _, entry := range entries {
-		id, ok := entry.(object.HasObjectID)
-		if ok && !entry.IsDir() && entry.Size() <= smallFile && p.left.Add(-entry.Size()) > 0 {
-			ids = append(ids, id.ObjectID())
-		}
-	}
-	if len(ids) > 1 {
-		_, err = p.session.PrefetchObjects(ctx, ids, "")
-	}
-	return err
 }

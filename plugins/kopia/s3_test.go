@@ -3,7 +3,12 @@ package kopia_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,4 +104,49 @@ func TestAcceptVolumes_KopiaInS3(t *testing.T) {
 	away.Config["s3Url"] = "http://127.0.0.1:1"
 	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: away})
 	require.ErrorIs(t, err, framework.ErrUnavailable)
+}
+
+// TestRestoreReadsPacksWhole proves that a restore from S3 does not send a request for each small file.
+func TestRestoreReadsPacksWhole(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	to, err := url.Parse(c.S3.Endpoint)
+	require.NoError(t, err)
+	var gets atomic.Int64
+	passing := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host // which is signed
+		if r.In.Method == http.MethodGet {
+			gets.Add(1)
+		}
+	}}
+	counting := httptest.NewServer(passing)
+	defer counting.Close()
+	volume, credentials := t.TempDir(), filepath.Join(t.TempDir(), "credentials")
+	write(t, filepath.Dir(credentials), map[string]string{"credentials": fmt.Sprintf(
+		"[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey, c.S3.SecretKey)})
+	const files = 400
+	content := map[string]string{}
+	for i := range files {
+		content[fmt.Sprintf("dir-%d/file-%d", i%40, i)] = random(10_000 + i)
+	}
+	write(t, volume, content)
+	r := dmv1.Repository{
+		Provider: "cleat.dev/s3", Path: "kopia/shop", Password: []byte(password), Config: map[string]string{
+			"bucket": c.NewBucket(t, "packs"), "s3Url": counting.URL, "region": c.S3.Region, "s3ForcePathStyle": "true",
+			"credentialsFile": credentials,
+		},
+	}
+	m := mover(t)
+	_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Create: true})
+	require.NoError(t, err)
+	id := backup(t, m, r, "k", volume).SnapshotID
+	for limit, most := range map[int]int64{2000: files / 10, 0: 3 * files} {
+		target := t.TempDir()
+		fresh := mover(t, func(config *kopia.Config) { config.CacheLimitMB = limit })
+		gets.Store(0)
+		restore(t, fresh, r, id, target)
+		require.Equal(t, described(t, volume), described(t, target))
+		require.Less(t, gets.Load(), most, "with a cache of %d MB", limit)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,13 +36,24 @@ type process interface {
 	Stop() error
 }
 
-// compare measures the same works of cleat and the real Velero on one cluster and one bucket, through the same
-// plugins, and prints a table in Markdown. It includes the works whose names contain only.
-func compare(ctx context.Context, cleat, only string) (err error) {
+// compare measures the same works of cleat and the real Velero, and prints tables in Markdown. It includes the works
+// whose names contain only.
+func compare(ctx context.Context, cleat, only string) error {
 	built, err := velero.Build(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(works, func(w work) bool { return strings.Contains(w.name, only) }) {
+		err = compareServers(ctx, cleat, built, only)
+	}
+	if err == nil && slices.ContainsFunc(comparedVolumes, func(w volumeWorks) bool { return w.included(only) }) {
+		err = compareVolumes(ctx, cleat, built, only)
+	}
+	return err
+}
+
+// compareServers measures works of both servers on one cluster and one bucket, through the same plugins.
+func compareServers(ctx context.Context, cleat string, built *velero.Programs, only string) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
 		return err

@@ -57,7 +57,11 @@ var benches = []bench{
 		sync10k},
 	{"gc_10k", "requests to the API server for each of 10,000 expired backups that are deleted", gc10k},
 	{"upload_over_restic", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/restic / by the bare " +
-		"restic", moverOverRestic},
+		"restic", moverOverBare(findRestic)},
+	{"upload_over_kopia", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/kopia / by a program " +
+		"that does nothing but call kopia's packages", moverOverBare(findKopia)},
+	{"mover_rss", "peak memory in MB of the data mover cleat.dev/kopia that moves this volume with a limit of 128 MiB",
+		moverRSS},
 	{"soothing_calls_per_load", "requests of a node agent to the API server for each load that the policy admits, with " +
 		"500 queued", onSite(soothing)},
 	{"poll_cost_10k", "CPU seconds a minute of following 10,000 operations of 20 backups", pollCost10k},
@@ -69,6 +73,10 @@ func limits() map[string]float64 {
 		"upload_over_restic":       1.1,
 		"upload_again_over_restic": 1.2, // of 2.4 s in memory, the constant cost of a load is a tenth
 		"download_over_restic":     1.1,
+		"upload_over_kopia":        1.1,
+		"upload_again_over_kopia":  1.1,
+		"download_over_kopia":      1.1,
+		"mover_rss":                150,
 		"dryrun_over_backup":       1.0,
 		"archive_size":             1.02,
 		"backup_over_limit":        1,
@@ -150,10 +158,10 @@ func measure(ctx context.Context, cleat, only string) error {
 	return nil
 }
 
-// median returns the median of an odd number of values.
+// median returns the median of some values.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // say prints a line that explains a figure.

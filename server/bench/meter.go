@@ -15,33 +15,34 @@ import (
 type usage struct {
 	seconds, cpu float64
 	megabytes    float64 // the peak of the memory of all processes of the server together
+	started      float64 // the peak of the memory of the processes that the server has started
 }
 
 // meter measures the processes of a server: its own and the ones that it has started.
 type meter struct {
 	pid    int
 	before float64
-	end    chan struct{}
-	peak   chan float64
+	done   chan struct{}
+	peak   chan usage
 }
 
 // meterPause is the time between two readings of the memory.
 const meterPause = 20 * time.Millisecond
 
 func startMeter(pid int) (*meter, error) {
-	cpu, _, err := tree(pid)
+	now, err := tree(pid)
 	if err != nil {
 		return nil, err
 	}
-	m := &meter{pid: pid, before: cpu, end: make(chan struct{}), peak: make(chan float64, 1)}
+	m := &meter{pid: pid, before: now.cpu, done: make(chan struct{}), peak: make(chan usage, 1)}
 	go func() {
-		most := 0.0
+		most := usage{}
 		for {
-			if _, megabytes, err := tree(pid); err == nil {
-				most = max(most, megabytes)
+			if now, err := tree(pid); err == nil {
+				most.megabytes, most.started = max(most.megabytes, now.megabytes), max(most.started, now.started)
 			}
 			select {
-			case <-m.end:
+			case <-m.done:
 				m.peak <- most
 				return
 			case <-time.After(meterPause):
@@ -53,22 +54,28 @@ func startMeter(pid int) (*meter, error) {
 
 // stop returns the usage since the start.
 func (m *meter) stop() (usage, error) {
-	close(m.end)
-	peak := <-m.peak
-	cpu, _, err := tree(m.pid)
-	return usage{cpu: cpu - m.before, megabytes: peak}, err
+	used := m.end()
+	now, err := tree(m.pid)
+	used.cpu = now.cpu - m.before
+	return used, err
+}
+
+// end returns the memory since the start, also of a server that has ended.
+func (m *meter) end() usage {
+	close(m.done)
+	return <-m.peak
 }
 
 // ticks is the number of clock ticks in a second of CPU time in /proc, which is the same on all machines with Linux.
 const ticks = 100
 
-// tree returns the CPU seconds of a process and its descendants, including ended ones, and their memory in MB. Pages
-// of files, which processes of one program share, do not count.
-func tree(root int) (cpu, megabytes float64, err error) {
+// tree returns the CPU seconds of a process and its descendants, including ended ones, and their memory. Pages of
+// files, which processes of one program share, do not count.
+func tree(root int) (now usage, err error) {
 	children, stats := map[int][]int{}, map[int][]string{}
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0, 0, err
+		return usage{}, err
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -79,25 +86,29 @@ func tree(root int) (cpu, megabytes float64, err error) {
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state onwards
 		parent, err := strconv.Atoi(fields[parentField])
 		if err != nil {
-			return 0, 0, fmt.Errorf("read %s: %w", path, err)
+			return usage{}, fmt.Errorf("read %s: %w", path, err)
 		}
 		stats[pid], children[parent] = fields, append(children[parent], pid)
 	}
 	if stats[root] == nil {
-		return 0, 0, fmt.Errorf("process %d: %w", root, fs.ErrNotExist)
+		return usage{}, fmt.Errorf("process %d: %w", root, fs.ErrNotExist)
 	}
 	for left := []int{root}; len(left) > 0; left = left[1:] {
 		left = append(left, children[left[0]]...)
 		for _, field := range stats[left[0]][firstTime : lastTime+1] {
 			n, err := strconv.ParseFloat(field, 64)
 			if err != nil {
-				return 0, 0, fmt.Errorf("read /proc/%d/stat: %w", left[0], err)
+				return usage{}, fmt.Errorf("read /proc/%d/stat: %w", left[0], err)
 			}
-			cpu += n / ticks
+			now.cpu += n / ticks
 		}
-		megabytes += anonymous(left[0])
+		own := anonymous(left[0])
+		now.megabytes += own
+		if left[0] != root {
+			now.started += own
+		}
 	}
-	return cpu, megabytes, nil
+	return now, nil
 }
 
 // Positions in /proc/PID/stat, from the state onwards.

@@ -1,31 +1,30 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// The tree that is moved: many small files, some large ones, and some with holes; 2 GB of content beside the holes.
+// treeSize is how many files of each kind a tree has: small ones, large ones, and those with holes.
+type treeSize struct{ small, large, holes int }
+
+// fullTree has 2 GB of content beside the holes.
+var fullTree = treeSize{small: 50_000, large: 12, holes: 5}
+
 const (
-	moverSmallFiles = 50_000
-	moverSmallSize  = 16 << 10 // on average
-	moverLargeFiles = 12
-	moverLargeSize  = 100 << 20
-	moverHoles      = 5
-	moverHoleSize   = 400 << 20
+	moverSmallSize = 16 << 10 // on average
+	moverLargeSize = 100 << 20
+	moverHoleSize  = 400 << 20
 )
 
-// growTree writes the tree. Its content compresses to about half.
-func growTree(dir string, seed uint64) error {
+// growTree writes a tree. Its content compresses to about half.
+func growTree(dir string, size treeSize, seed uint64) error {
 	content := rand.NewChaCha8([32]byte{byte(seed), 1})
 	piece := func(size int) []byte {
 		all := make([]byte, size)
@@ -33,7 +32,7 @@ func growTree(dir string, seed uint64) error {
 		return all
 	}
 	sizes := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the sizes of files
-	for i := range moverSmallFiles {
+	for i := range size.small {
 		folder := filepath.Join(dir, fmt.Sprint("d", i/500))
 		if i%500 == 0 {
 			if err := os.MkdirAll(folder, 0o750); err != nil {
@@ -45,12 +44,12 @@ func growTree(dir string, seed uint64) error {
 			return err
 		}
 	}
-	for i := range moverLargeFiles {
+	for i := range size.large {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("large", i)), piece(moverLargeSize), 0o600); err != nil {
 			return err
 		}
 	}
-	for i := range moverHoles {
+	for i := range size.holes {
 		hole, err := os.Create(filepath.Join(dir, fmt.Sprint("hole", i)))
 		if err != nil {
 			return err
@@ -73,7 +72,7 @@ func roomyDir(dir string, bytes uint64) (string, error) {
 	return os.MkdirTemp(dir, "cleat-bench-")
 }
 
-// moverPair holds the times of the bare restic and the mover for the same work, one call after the other.
+// moverPair holds the times of a bare program and the mover for the same work, one call after the other.
 type moverPair struct{ bare, ours []time.Duration }
 
 // measure measures both sides once, in alternating order, and empties directories after each side. Earlier writes are
@@ -95,13 +94,13 @@ func (p *moverPair) measure(bare, ours func() error, results ...string) error {
 	return errors.Join(took(&p.bare, bare), took(&p.ours, ours))
 }
 
+// ratio returns the median of the ratios of the pairs.
 func (p *moverPair) ratio() float64 {
 	ratios := make([]float64, len(p.bare))
 	for i := range ratios {
 		ratios[i] = p.ours[i].Seconds() / p.bare[i].Seconds()
 	}
-	slices.Sort(ratios)
-	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
+	return median(ratios)
 }
 
 // String returns the seconds of each pair.
@@ -111,36 +110,4 @@ func (p *moverPair) String() string {
 		fmt.Fprintf(&text, "%.2f/%.2f ", p.ours[i].Seconds(), p.bare[i].Seconds())
 	}
 	return text.String()
-}
-
-// bareRestic is the bare program with a repository. Like the mover, it has a password, a cache and a parent.
-type bareRestic struct{ program, dir, volume string }
-
-func newBareRestic(ctx context.Context, program, dir, volume string) (*bareRestic, error) {
-	side, err := os.MkdirTemp(dir, "bare-")
-	if err != nil {
-		return nil, err
-	}
-	b := &bareRestic{program: program, dir: side, volume: volume}
-	return b, errors.Join(os.Mkdir(b.target(), 0o750), b.run(ctx, side, "init"))
-}
-
-func (b *bareRestic) target() string { return filepath.Join(b.dir, "target") }
-
-func (b *bareRestic) backUp(ctx context.Context) error {
-	return b.run(ctx, b.volume, "backup", ".", "--host=velero")
-}
-
-func (b *bareRestic) restore(ctx context.Context) error {
-	return b.run(ctx, b.target(), "restore", "latest", "--target=.")
-}
-
-func (b *bareRestic) run(ctx context.Context, in string, args ...string) error {
-	cmd := exec.CommandContext(ctx, b.program, append(args, "--repo="+filepath.Join(b.dir, "repository"), "--cache-dir="+
-		filepath.Join(b.dir, "cache"), "--json")...)
-	cmd.Dir, cmd.Env = in, append(os.Environ(), "RESTIC_PASSWORD=secret", "RESTIC_PROGRESS_FPS=1")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("restic %s: %w: %s", args[0], err, output[max(0, len(output)-500):])
-	}
-	return nil
 }

@@ -25,16 +25,23 @@ type Target struct {
 	root     *os.Root
 	sparse   bool
 	uid, gid int
-	before   func(context.Context, fs.Directory) error
+	before   Before       // nil for none
 	kept     atomic.Int64 // objects whose owner or mode could not be set
 	example  atomic.Pointer[string]
 }
 
 var _ restore.Output = (*Target)(nil)
 
-// NewTarget opens a volume. With sparse set, blocks of zeros become holes. before is called for each directory before
-// its files are written; it may be nil.
-func NewTarget(dir string, sparse bool, before func(context.Context, fs.Directory) error) (*Target, error) {
+// Before is called before objects are written.
+type Before interface {
+	// Directory is called before the files of a directory are.
+	Directory(ctx context.Context, of fs.Directory) error
+	// File is called before a file is read.
+	File(ctx context.Context, of fs.Entry)
+}
+
+// NewTarget opens a volume. With sparse set, blocks of zeros become holes. before may be nil.
+func NewTarget(dir string, sparse bool, before Before) (*Target, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("volume: %w", err)
@@ -133,7 +140,7 @@ func (t *Target) BeginDirectory(ctx context.Context, at string, of fs.Directory)
 		}
 	}
 	if t.before != nil {
-		return t.before(ctx, of)
+		return t.before.Directory(ctx, of)
 	}
 	return nil
 }
@@ -186,6 +193,9 @@ func (t *Target) WriteFile(ctx context.Context, at string, of fs.File, progress 
 		return err
 	}
 	defer p.close()
+	if t.before != nil {
+		t.before.File(ctx, of)
+	}
 	content, err := of.Open(ctx)
 	if err != nil {
 		return fmt.Errorf("open %q in the snapshot: %w", at, err)

@@ -1,9 +1,10 @@
-// Command uploader does what Velero does with a repository of kopia in a directory, by Velero's own library:
+// Command uploader does what Velero does with a repository of kopia, by Velero's own library:
 //
 //	uploader create|maintain REPOSITORY STATE
 //	uploader backup|restore|forget REPOSITORY STATE VOLUME|- [SNAPSHOT]
 //
-// STATE is a directory for its config and cache. backup prints the id of the snapshot.
+// REPOSITORY is a directory, or http://HOST/BUCKET/PREFIX/ for one in S3 with the keys of AWS_ACCESS_KEY_ID and
+// AWS_SECRET_ACCESS_KEY. STATE is a directory for its config and cache. backup prints the id of the snapshot.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kopia/kopia/snapshot/upload"
@@ -41,16 +43,32 @@ type silent struct{}
 
 func (silent) UpdateProgress(*uploader.Progress) {}
 
+// storage returns where a repository is.
+func storage(repository string) (kind string, options map[string]string) {
+	in, remote := strings.CutPrefix(repository, "http://")
+	if !remote {
+		return udmrepo.StorageTypeFs, map[string]string{udmrepo.StoreOptionFsPath: repository}
+	}
+	host, below, _ := strings.Cut(in, "/")
+	bucket, prefix, _ := strings.Cut(below, "/")
+	return udmrepo.StorageTypeS3, map[string]string{
+		udmrepo.StoreOptionS3Endpoint: host, udmrepo.StoreOptionOssBucket: bucket, udmrepo.StoreOptionPrefix: prefix,
+		udmrepo.StoreOptionOssRegion: "us-east-1", udmrepo.StoreOptionS3DisableTLS: "true",
+		udmrepo.StoreOptionS3KeyID:     os.Getenv("AWS_ACCESS_KEY_ID"),
+		udmrepo.StoreOptionS3SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
+	}
+}
+
 func run(ctx context.Context, action, repository, state, volume, snapshot string) error {
 	log := logrus.New()
 	options := udmrepo.RepoOptions{
-		StorageType: udmrepo.StorageTypeFs, RepoPassword: password, Description: "test",
+		RepoPassword: password, Description: "test",
 		ConfigFilePath: filepath.Join(state, "config"),
 		GeneralOptions: map[string]string{udmrepo.GenOptionOwnerName: udmrepo.GetRepoUser(),
 			udmrepo.GenOptionOwnerDomain: udmrepo.GetRepoDomain()},
-		StorageOptions: map[string]string{udmrepo.StoreOptionFsPath: repository,
-			udmrepo.StoreOptionCacheDir: filepath.Join(state, "cache")},
 	}
+	options.StorageType, options.StorageOptions = storage(repository)
+	options.StorageOptions[udmrepo.StoreOptionCacheDir] = filepath.Join(state, "cache")
 	service := kopialib.NewKopiaRepoService(log)
 	if action == "create" {
 		return service.Create(ctx, options)
