@@ -1,0 +1,164 @@
+package nodeagent_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// TestAcceptVolumes_FromVelero has the real Velero, with its node agent on a node with a kubelet, back up the files of
+// pods and CSI volumes of files and of blocks. cleat, in another namespace with the same bucket, restores all of them,
+// backs them up again, which moves only what has changed, and deletes what Velero has stored. Velero restores and
+// deletes the second backup.
+func TestAcceptVolumes_FromVelero(t *testing.T) {
+	t.Parallel()
+	cleats, veleros := newExchange(t)
+	exchange(t, veleros, cleats)
+}
+
+// TestAcceptVolumes_ToVelero is TestAcceptVolumes_FromVelero with the roles exchanged: cleat makes the repositories.
+func TestAcceptVolumes_ToVelero(t *testing.T) {
+	t.Parallel()
+	cleats, veleros := newExchange(t)
+	exchange(t, cleats, veleros)
+}
+
+// newExchange returns an installation of cleat and one of Velero, with one bucket and one password of repositories.
+func newExchange(t *testing.T) (cleats, veleros installation) {
+	t.Helper()
+	in := newStorage(t, onNode.Get(t))
+	m := newMachineOn(t, &onNode, in)
+	cleats, veleros = installation{m, m.namespace}, installation{m, m.namespace + "-velero"}
+	m.addKopia()
+	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"},
+		Data: map[string][]byte{"repository-password": []byte("static-passw0rd")}})
+	m.runAgent()
+	m.serve("--uploader-type=kopia", "--features=EnableCSI", "--backup-sync-period=1s")
+	m.installVelero(veleros.namespace, in)
+	return cleats, veleros
+}
+
+// exchange has one installation back up what the other one restores, and the other way round.
+func exchange(t *testing.T, one, other installation) {
+	t.Helper()
+	shop := newShop(one.machine)
+	before := shop.seen(one.shop)
+	require.Greater(t, len(before), 360)
+	one.backsUp("first", one.shop)
+	whole, first := one.loadsOf("first")
+	require.Len(t, first, len(shop.volumes))
+
+	other.restores("first", one.shop, one.shop+"-first")
+	require.Equal(t, before, shop.seen(one.shop+"-first"))
+
+	shop.change()
+	after := shop.seen(one.shop)
+	require.NotEqual(t, before, after)
+	other.backsUp("second", one.shop)
+	added, second := other.loadsOf("second")
+	require.Len(t, second, len(shop.volumes))
+	for _, volume := range shop.volumes {
+		t.Logf("%s: the first backup moved %d bytes, the second %d", volume, whole[volume], added[volume])
+		require.Greater(t, whole[volume], int64(3<<20), volume)
+		require.Less(t, added[volume], int64(400<<10), volume)
+	}
+
+	other.deletes("first")
+	one.restores("second", one.shop, one.shop+"-second")
+	require.Equal(t, after, shop.seen(one.shop+"-second"))
+	one.deletes("second")
+}
+
+// shop is a namespace with volumes of all kinds: an empty one and a claim whose files are backed up from the file
+// system, and claims of files and, if the machine has devices, of blocks that are backed up by CSI snapshots.
+type shop struct {
+	*machine
+	app, db *corev1.Pod
+	volumes []string
+	blocks  bool
+}
+
+func newShop(m *machine) *shop {
+	m.t.Helper()
+	s := &shop{machine: m, volumes: []string{"empty", "claimed", "moved"}, blocks: canMakeDevices(m.t)}
+	m.claim("data", corev1.PersistentVolumeFilesystem)
+	s.app = treePod("app")
+	s.app.Annotations = map[string]string{velerov1.VolumesToBackupAnnotation: "empty,claimed"}
+	s.app.Spec.Volumes = []corev1.Volume{
+		{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, claimed("data"),
+	}
+	s.app.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "empty", MountPath: "/empty"},
+		{Name: "claimed", MountPath: "/claimed"}}
+	m.claim("moved", corev1.PersistentVolumeFilesystem)
+	s.db = treePod("db")
+	s.db.Spec.Volumes = []corev1.Volume{claimed("moved")}
+	s.db.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "claimed", MountPath: "/claimed"}}
+	if s.blocks {
+		s.volumes = append(s.volumes, "raw")
+		m.claim("raw", corev1.PersistentVolumeBlock)
+		device := claimed("raw")
+		device.Name = "raw"
+		s.db.Spec.Volumes = append(s.db.Spec.Volumes, device)
+		s.db.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "raw", DevicePath: "/dev/raw"}}
+	}
+	m.startPod(s.app)
+	m.startPod(s.db)
+	m.tree(s.app, "write", "/empty")
+	m.tree(s.app, "write", "/claimed")
+	m.tree(s.db, "write", "/claimed")
+	if s.blocks {
+		m.tree(s.db, "fill", "/dev/raw")
+	}
+	return s
+}
+
+func (s *shop) change() {
+	s.t.Helper()
+	s.tree(s.app, "change", "/empty")
+	s.tree(s.app, "change", "/claimed")
+	s.tree(s.db, "change", "/claimed")
+}
+
+// seen returns what the pods of the shop, which may have been restored into another namespace, see in their volumes.
+func (s *shop) seen(namespace string) (all []string) {
+	s.t.Helper()
+	list := func(name string, dirs ...string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		s.running(pod)
+		for _, dir := range dirs {
+			all = append(all, keptByKopia(s.t, s.tree(pod, "list", dir))...)
+		}
+		return pod
+	}
+	list(s.app.Name, "/empty", "/claimed")
+	db := list(s.db.Name, "/claimed")
+	if s.blocks {
+		all = append(all, s.tree(db, "sum", "/dev/raw"))
+	}
+	return all
+}
+
+// keptByKopia returns the lines of a list without what kopia cannot keep: pipes, names of bytes, and that files are the
+// same.
+func keptByKopia(t *testing.T, text string) (kept []string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var file map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &file))
+		path, _ := file["Path"].(string)
+		if path == `"pipe"` || strings.Contains(path, "not UTF-8") {
+			continue
+		}
+		delete(file, "Same")
+		entry, err := json.Marshal(file)
+		require.NoError(t, err)
+		kept = append(kept, string(entry))
+	}
+	return kept
+}
