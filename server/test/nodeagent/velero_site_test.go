@@ -163,22 +163,27 @@ func (i installation) deletes(backup string) {
 	})
 }
 
-// loadsOf returns what the loads of a backup of the installation have stored: the new bytes by volume, and the ids of
-// the snapshots.
-func (i installation) loadsOf(backup string) (fresh map[string]int64, snapshots []string) {
+// moved is what a load of a backup has moved.
+type moved struct {
+	snapshot     string
+	total, fresh int64 // bytes
+}
+
+// loadsOf returns what the loads of a backup of the installation have moved, by volume.
+func (i installation) loadsOf(backup string) map[string]moved {
 	i.t.Helper()
-	fresh = map[string]int64{}
+	all := map[string]moved{}
 	labels := client.MatchingLabels{velerov1.BackupNameLabel: backup}
 	var ofPods velerov1.PodVolumeBackupList
 	require.NoError(i.t, i.client.List(i.t.Context(), &ofPods, client.InNamespace(i.namespace), labels))
 	for _, l := range ofPods.Items {
 		require.Equal(i.t, velerov1.RepositoryTypeKopia, l.Spec.UploaderType)
-		fresh[l.Spec.Volume], snapshots = l.Status.IncrementalBytes, append(snapshots, l.Status.SnapshotID)
+		all[l.Spec.Volume] = moved{l.Status.SnapshotID, l.Status.Progress.TotalBytes, l.Status.IncrementalBytes}
 	}
 	var uploads velerov2alpha1.DataUploadList
 	require.NoError(i.t, i.client.List(i.t.Context(), &uploads, client.InNamespace(i.namespace), labels))
 	for _, l := range uploads.Items {
-		fresh[l.Spec.SourcePVC], snapshots = l.Status.IncrementalBytes, append(snapshots, l.Status.SnapshotID)
+		all[l.Spec.SourcePVC] = moved{l.Status.SnapshotID, l.Status.Progress.TotalBytes, l.Status.IncrementalBytes}
 	}
-	return fresh, snapshots
+	return all
 }

@@ -1,6 +1,10 @@
 package v1
 
-// The built-in data movers. A load never names Velero's, because Velero's agents would move the data, too.
+// VeleroDataMover is Velero's own data mover, of which Velero has agents of its own.
+const VeleroDataMover = "velero"
+
+// The built-in data movers. A load never names Velero's, because Velero's agents would move the data, too. What a
+// backup has stored does, see StoredDataMover.
 const (
 	KopiaDataMover = "cleat.dev/kopia"
 	// BuiltInDataMover is that for repositories of restic.
@@ -9,13 +13,22 @@ const (
 
 // IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
 // mover.
-func IsVeleroDataMover(name string) bool { return name == "" || name == "velero" }
+func IsVeleroDataMover(name string) bool { return name == "" || name == VeleroDataMover }
 
 // DataMoverFor returns the name of the data mover that moves the data of a load or of a backup whose spec.datamover is
 // name: Velero's own stands for the built-in one for repositories of an engine.
 func DataMoverFor(name string, engine RepositoryType) string {
 	if IsVeleroDataMover(name) {
 		return MoverOf(engine)
+	}
+	return name
+}
+
+// StoredDataMover returns the name by which the files of a backup name a data mover, so that Velero restores and deletes
+// the data, too: data in repositories of kopia is Velero's, whichever of the two has moved it.
+func StoredDataMover(name string) string {
+	if EngineOf(name) == RepositoryTypeKopia {
+		return VeleroDataMover
 	}
 	return name
 }
