@@ -54,9 +54,6 @@ func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 		"name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
 	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout,
 		"how long a load may be Accepted before it fails")
-	flags.BoolVar(&agent.BesideVelero, "beside-velero", false,
-		"leave PodVolumeBackups and PodVolumeRestores for which there is no data mover here to Velero's agents on the same "+
-			"nodes, instead of failing them")
 	return cmd
 }
 

@@ -86,7 +86,9 @@ func (a *claims) Cancel(ctx context.Context, input *biav2.CancelInput) error {
 }
 
 // NewStoredUploads returns cleat.dev/dataupload. In a backup, a DataUpload names its data mover as Velero does.
-func NewStoredUploads(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return storedUploads{}, nil }
+func NewStoredUploads(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+	return storedUploads{}, nil
+}
 
 type storedUploads struct{}
 
