@@ -2,50 +2,64 @@ package nodeagent_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/pods"
 )
 
 // TestAcceptVolumes_FromVelero has the real Velero, with its node agent on a node with a kubelet, back up the files of
 // pods and CSI volumes of files and of blocks. cleat, in another namespace with the same bucket, restores all of them,
-// backs them up again, which moves only what has changed, and deletes what Velero has stored. Velero restores and
-// deletes the second backup.
+// backs them up again, which moves only what has changed, and deletes what Velero has stored. Velero maintains the
+// repository, and restores and deletes the second backup.
 func TestAcceptVolumes_FromVelero(t *testing.T) {
 	t.Parallel()
-	cleats, veleros := newExchange(t)
-	exchange(t, veleros, cleats)
+	e := newExchange(t)
+	e.between(e.veleros, e.cleats)
 }
 
 // TestAcceptVolumes_ToVelero is TestAcceptVolumes_FromVelero with the roles exchanged: cleat makes the repositories.
 func TestAcceptVolumes_ToVelero(t *testing.T) {
 	t.Parallel()
-	cleats, veleros := newExchange(t)
-	exchange(t, cleats, veleros)
+	e := newExchange(t)
+	e.between(e.cleats, e.veleros)
 }
 
-// newExchange returns an installation of cleat and one of Velero, with one bucket and one password of repositories.
-func newExchange(t *testing.T) (cleats, veleros installation) {
+// exchange has an installation of cleat and one of Velero, with one bucket and one password of repositories.
+type exchange struct {
+	*machine
+	cleats, veleros installation
+	storage         storage
+	uploader        string // program of Velero's library
+}
+
+func newExchange(t *testing.T) *exchange {
 	t.Helper()
 	in := newStorage(t, onNode.Get(t))
 	m := newMachineOn(t, &onNode, in)
-	cleats, veleros = installation{m, m.namespace}, installation{m, m.namespace + "-velero"}
+	e := &exchange{
+		machine: m, cleats: installation{m, m.namespace}, veleros: installation{m, m.namespace + "-velero"}, storage: in,
+	}
 	m.addKopia()
 	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "velero-repo-credentials"},
 		Data: map[string][]byte{"repository-password": []byte("static-passw0rd")}})
 	m.runAgent()
 	m.serve("--uploader-type=kopia", "--features=EnableCSI", "--backup-sync-period=1s")
-	m.installVelero(veleros.namespace, in)
-	return cleats, veleros
+	e.uploader = m.installVelero(e.veleros.namespace, in).Uploader
+	return e
 }
 
-// exchange has one installation back up what the other one restores, and the other way round.
-func exchange(t *testing.T, one, other installation) {
+// between has one installation back up what the other one restores, and the other way round.
+func (e *exchange) between(one, other installation) {
+	t := e.t
 	t.Helper()
 	shop := newShop(one.machine)
 	before := shop.seen(one.shop)
@@ -69,10 +83,43 @@ func exchange(t *testing.T, one, other installation) {
 		require.NotEqual(t, first[volume].snapshot, second[volume].snapshot)
 	}
 
+	require.ElementsMatch(t, append(snapshots(first), snapshots(second)...), e.snapshotsOf(one.shop))
 	other.deletes("first")
+	require.ElementsMatch(t, snapshots(second), e.snapshotsOf(one.shop))
+	e.maintain(one.shop)
 	one.restores("second", one.shop, one.shop+"-second")
 	require.Equal(t, after, shop.seen(one.shop+"-second"))
 	one.deletes("second")
+	require.Empty(t, e.snapshotsOf(one.shop))
+}
+
+func snapshots(all map[string]moved) (ids []string) {
+	for _, one := range all {
+		ids = append(ids, one.snapshot)
+	}
+	return ids
+}
+
+// snapshotsOf returns the ids of the snapshots in the repository of a namespace.
+func (e *exchange) snapshotsOf(namespace string) []string {
+	e.t.Helper()
+	at := fmt.Sprintf("http://%s:%s@%s/%s/kopia/%s/", e.storage.AccessKey, e.storage.SecretKey,
+		strings.TrimPrefix(e.storage.Endpoint, "http://"), e.storage.bucket, namespace)
+	out, err := exec.CommandContext(e.t.Context(), e.uploader, "list", at, e.t.TempDir()).Output()
+	require.NoError(e.t, err)
+	return strings.Fields(string(out))
+}
+
+// maintain runs the command of Velero's maintenance job on the repository of a namespace, in the pod of its server.
+func (e *exchange) maintain(namespace string) {
+	e.t.Helper()
+	var list corev1.PodList
+	require.NoError(e.t, e.client.List(e.t.Context(), &list, client.InNamespace(e.veleros.namespace),
+		client.MatchingLabels{"deploy": "velero"}))
+	require.NotEmpty(e.t, list.Items)
+	out, err := pods.Exec(e.t.Context(), e.cluster, e.veleros.namespace, list.Items[0].Name, "/velero", "repo-maintenance",
+		"--repo-name", namespace, "--repo-type", "kopia", "--backup-storage-location", "default")
+	require.NoError(e.t, err, "%s", out)
 }
 
 // shop is a namespace with volumes of all kinds: an empty one and a claim whose files are backed up from the file

@@ -143,9 +143,14 @@ func (i installation) restores(backup, from, to string) {
 	require.Equal(i.t, velerov1.RestorePhaseCompleted, r.Status.Phase, "%+v\n%s", r.Status, i.results("restores", to))
 }
 
-// deletes deletes a backup with everything that it has stored.
+// deletes deletes a backup with everything that it has stored. cleat asks whether that belongs to a backup from the
+// bucket that it has not made itself, and the user says so.
 func (i installation) deletes(backup string) {
 	i.t.Helper()
+	i.knows(backup)
+	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: backup}}
+	require.NoError(i.t, i.client.Patch(i.t.Context(), b, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"`+velerov1.DeleteSnapshotsAnnotation+`":"true"}}}`))))
 	i.put(&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "delete-" + backup},
 		Spec: velerov1.DeleteBackupRequestSpec{BackupName: backup}})
 	i.retry("backup "+backup+" is deleted", func(ctx context.Context) error {
