@@ -51,7 +51,7 @@ image: ## build reproducible images of PRODUCTS (all: the server and the plugins
 	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" -image $(BIN)/image
 
 .PHONY: image-test
-image-test: ## test the image of the data mover, for which restic is built (the first time takes some minutes)
+image-test: ## test the images of plugins with that of cleat-restic, for which restic is built (the first time takes some minutes)
 	@CLEAT_TEST_RESTIC_IMAGE=1 $(TEST) -run '^TestPluginImages$$' -count=1 ./server/internal/setup/release
 
 .PHONY: release
@@ -75,10 +75,11 @@ demo: cluster build ## back up, delete, restore and compare some 3,000 objects, 
 	@go build -o $(BIN)/movers ./examples/data-mover ./examples/small-mover
 	@go run ./examples/demo -cleat $(BIN)/cleat -plugins $(BIN)/plugins -movers $(BIN)/movers
 
+UPLOADER ?= kopia
 .PHONY: demo-volumes
-demo-volumes: cluster build ## back up, delete, restore and compare the volumes of pods that run on a node of their own, where one can run
-	@go build -o $(BIN)/volume-movers/ ./plugins/restic/cmd/cleat-restic
-	@go run ./examples/demo -volumes -cleat $(BIN)/cleat -movers $(BIN)/volume-movers
+demo-volumes: cluster build ## back up, delete, restore and compare the volumes of pods that run on a node of their own, where one can run (UPLOADER=restic)
+	@rm -rf $(BIN)/volume-movers && mkdir -p $(BIN)/volume-movers && cp $(BIN)/cleat-$(UPLOADER) $(BIN)/volume-movers
+	@go run ./examples/demo -volumes -uploader $(UPLOADER) -cleat $(BIN)/cleat -movers $(BIN)/volume-movers
 
 .PHONY: node-plugin
 node-plugin: ## build and test the plugin in JavaScript, where there is npm

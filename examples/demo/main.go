@@ -4,7 +4,7 @@
 // the control plane and shows neither the queue nor the movers. Run it with "make demo".
 //
 // With -volumes, it uses a node with a real kubelet instead: it backs up, deletes and restores the namespace of some
-// pods with their volumes, and compares the files. Run it with "make demo-volumes".
+// pods with their volumes, by the data mover for -uploader, and compares the files. Run it with "make demo-volumes".
 package main
 
 import (
@@ -27,15 +27,16 @@ func main() {
 	cleat := flag.String("cleat", "bin/cleat", "path of the cleat binary")
 	plugins := flag.String("plugins", "bin/plugins", "plugin directory")
 	movers := flag.String("movers", "bin/movers", "plugin directory with the data movers")
-	volumes := flag.Bool("volumes", false, "show volumes of pods, with the data mover cleat-restic of the directory of "+
-		"data movers")
+	volumes := flag.Bool("volumes", false, "show volumes of pods, with the data mover in the directory of data movers")
+	uploader := flag.String("uploader", "kopia", "engine with which -volumes stores volumes: kopia or restic")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	show := demo
+	var err error
 	if *volumes {
-		show = demoVolumes
+		err = demoVolumes(ctx, *cleat, *movers, *uploader)
+	} else {
+		err = demo(ctx, *cleat, *plugins, *movers)
 	}
-	err := show(ctx, *cleat, *plugins, *movers)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
@@ -15,17 +16,22 @@ import (
 )
 
 // demoVolumes shows volumes of pods. On a machine that cannot run a node, it prints the reason instead.
-func demoVolumes(ctx context.Context, cleat, _, movers string) (err error) {
+func demoVolumes(ctx context.Context, cleat, movers, uploader string) (err error) {
 	start := time.Now()
 	for _, path := range []*string{&cleat, &movers} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err
 		}
 	}
-	restic, err := programs.FindRestic()
-	if err != nil {
-		fmt.Println("nothing to show:", err)
-		return nil
+	engine, restic := velerov1.RepositoryType(uploader), ""
+	if velerov1.MoverOf(engine) == "" {
+		return fmt.Errorf("-uploader %q: want kopia or restic", uploader)
+	}
+	if engine == velerov1.RepositoryTypeRestic {
+		if restic, err = programs.FindRestic(); err != nil {
+			fmt.Println("nothing to show:", err)
+			return nil
+		}
 	}
 	tree, err := programs.Link("server/test/pods/testdata/tree")
 	if err != nil {
@@ -56,7 +62,7 @@ func demoVolumes(ctx context.Context, cleat, _, movers string) (err error) {
 				Bucket: "demo", WorkDir: work},
 			World: world.Demo("demo"), Out: os.Stdout,
 		},
-		Cluster: cluster, Tree: tree, Restic: restic,
+		Cluster: cluster, Tree: tree, Uploader: engine, Restic: restic,
 	})
 	if err == nil {
 		fmt.Printf("done in %.0fs\n", time.Since(start).Seconds())

@@ -166,9 +166,14 @@ func (f *flags) options(cmd *cobra.Command, a *command.App) (*install.Options, e
 	}
 	err = errors.Join(f.setServerArgs(cmd, a), f.setLocations(), f.setRBAC(), f.setPod(), f.setSecret())
 	var agentErr error
-	o.NodeAgent, agentErr = f.nodeAgent.options(a)
+	o.NodeAgent, agentErr = f.nodeAgent.options(a, f.server.UploaderType)
 	if err = errors.Join(err, agentErr); err != nil {
 		return nil, err
+	}
+	if o.NodeAgent != nil {
+		added := slices.DeleteFunc(slices.Clone(o.NodeAgent.Plugins),
+			func(image string) bool { return slices.Contains(o.Plugins, image) })
+		o.Plugins = append(o.Plugins, added...)
 	}
 	if f.rbac == clusterAdmin && o.ServiceAccountName == "" && f.form == "" {
 		fmt.Fprintln(a.Err, "The server will be a cluster admin, as Velero is; --rbac least restricts it to some namespaces.")

@@ -107,7 +107,7 @@ func (f *flags) installDefinitions(ctx context.Context, a *command.App) error {
 // writeChart writes the Helm chart, whose values replace the other flags.
 func (f *flags) writeChart(a *command.App) error {
 	f.nodeAgent.use = true
-	agent, err := f.nodeAgent.options(a)
+	agent, err := f.nodeAgent.options(a, f.server.UploaderType)
 	if err := errors.Join(err, f.setPod()); err != nil {
 		return err
 	}

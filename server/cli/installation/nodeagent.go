@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
@@ -28,7 +29,7 @@ type nodeAgentFlags struct {
 func newNodeAgentFlags(a *command.App, server *pflag.FlagSet) nodeAgentFlags {
 	f := nodeAgentFlags{
 		o: install.NodeAgent{KubeletRoot: install.KubeletRoot,
-			Plugins: []string{install.ImageOf(install.ResticMoverImage, a.Version)}},
+			Plugins: []string{install.ImageOf(install.KopiaMoverImage, a.Version)}},
 		resources: podResources{},
 		installed: pflag.NewFlagSet("node agents", pflag.ContinueOnError),
 		agent:     pflag.NewFlagSet("node agent", pflag.ContinueOnError),
@@ -46,7 +47,8 @@ func newNodeAgentFlags(a *command.App, server *pflag.FlagSet) nodeAgentFlags {
 func (f *nodeAgentFlags) add(flags *pflag.FlagSet) {
 	own := f.installed
 	own.StringSliceVar(&f.o.Plugins, "node-agent-plugins", f.o.Plugins,
-		"images of the plugins of node agents: data movers")
+		"images of the plugins of node agents: data movers, which the server gets too, because it removes what they have "+
+			"stored; --uploader-type=restic adds that for restic to the default")
 	own.BoolVar(&f.o.Privileged, "privileged-node-agent", false,
 		"run node agents privileged: for volumes that are block devices, and where SELinux keeps them from the volumes of "+
 			"others")
@@ -61,8 +63,9 @@ func (f *nodeAgentFlags) add(flags *pflag.FlagSet) {
 	flags.AddFlagSet(f.own)
 }
 
-// options returns the options of the node agents, nil for none. Its error lists all mistakes.
-func (f *nodeAgentFlags) options(a *command.App) (*install.NodeAgent, error) {
+// options returns the options of the node agents, nil for none. uploader is the engine with which the server stores
+// volumes. The error lists all mistakes.
+func (f *nodeAgentFlags) options(a *command.App, uploader string) (*install.NodeAgent, error) {
 	var err error
 	if f.windows {
 		err = errors.New("--use-node-agent-windows: the node agent runs on Linux only; volumes of Windows nodes can be " +
@@ -84,6 +87,9 @@ func (f *nodeAgentFlags) options(a *command.App) (*install.NodeAgent, error) {
 	}
 	if !path.IsAbs(f.o.KubeletRoot) {
 		err = errors.Join(err, fmt.Errorf("--kubelet-root-dir %q: want an absolute path", f.o.KubeletRoot))
+	}
+	if uploader == string(velerov1.RepositoryTypeRestic) && !f.installed.Changed("node-agent-plugins") {
+		f.o.Plugins = append(f.o.Plugins, install.ImageOf(install.ResticMoverImage, a.Version))
 	}
 	if len(f.o.Plugins) == 0 {
 		fmt.Fprintln(a.Err, "The node agents have no data mover, so they move nothing; --node-agent-plugins names the "+

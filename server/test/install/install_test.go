@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -244,6 +245,12 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 		"--features=EnableAPIGroupVersions"}, pod.Spec.Containers[0].Args)
 	require.Equal(t, "team-velero-plugin-x", pod.Spec.InitContainers[0].Name)
 	require.Equal(t, "velero-velero-plugin-for-aws", pod.Spec.InitContainers[1].Name)
+	require.Equal(t, "cleat-dev-cleat-kopia", pod.Spec.InitContainers[2].Name, "it removes what the agents have stored")
+	withRestic := s.Must("install", "--no-default-backup-location", "--no-secret", "--use-node-agent",
+		"--uploader-type=restic", "--dry-run")
+	for _, mover := range []string{"kopia", "restic"} {
+		require.Equal(t, 2, strings.Count(withRestic, "image: ghcr.io/cleat-dev/cleat-"+mover+":"), mover)
+	}
 	require.Equal(t, []corev1.Toleration{
 		{Key: "dedicated", Operator: "Equal", Value: "backup", Effect: "NoSchedule"}, {Key: "spot", Operator: "Exists"},
 	}, pod.Spec.Tolerations)
@@ -328,7 +335,7 @@ func checkAgents(s *site.Site) {
 	require.Equal(s.T, map[string]string{"component": "velero", "name": "node-agent", "role": "node-agent", "team": "ops",
 		"cleat.dev/node-agent": "true"},
 		pod.Labels)
-	require.Equal(s.T, []string{"velero", "system-node-critical", "cleat-dev-cleat-restic"}, []string{
+	require.Equal(s.T, []string{"velero", "system-node-critical", "cleat-dev-cleat-kopia"}, []string{
 		pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName, pod.Spec.InitContainers[0].Name,
 	})
 	c := pod.Spec.Containers[0]

@@ -93,7 +93,7 @@ func (v *volumeSite) cancelExposed() {
 	v.t.Helper()
 	policy := corev1.PersistentVolumeReclaimRetain
 	upload, download := v.uploadOf(unscheduled+"u", "files"), v.downloadOf(unscheduled+"d", "any")
-	upload.Spec.DataMover, download.Spec.DataMover = velerov1.BuiltInDataMover, velerov1.BuiltInDataMover
+	upload.Spec.DataMover, download.Spec.DataMover = velerov1.ResticDataMover, velerov1.ResticDataMover
 	v.take(upload.Name, "files", "chosen")
 	v.target(download.Name, v.class("retained", func(c *storagev1.StorageClass) { c.ReclaimPolicy = &policy }))
 	v.create(upload, download)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -21,10 +20,10 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
-	"github.com/cleat-dev/cleat/server/test/programs"
+	"github.com/cleat-dev/cleat/server/test/pods"
 )
 
-// TestAcceptVolumes_CSIDataMoved moves the data of CSI snapshots to a restic repository and into another cluster, with
+// TestAcceptVolumes_CSIDataMoved moves the data of CSI snapshots to a repository and into another cluster, with
 // real kubelets and controllers of snapshots and volumes, and kills the exposers after each of their writes. No
 // snapshots and exposed volumes remain, whatever happens.
 func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
@@ -40,15 +39,6 @@ func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
 	t.Run("least privilege", csiOfLeastPrivilege)
 	t.Run("uploads of killed agents", csiUploadsOfKilledAgents)
 	t.Run("downloads of killed agents", csiDownloadsOfKilledAgents)
-}
-
-// useRestic replaces the data mover of the site with restic.
-func (v *volumeSite) useRestic() {
-	v.t.Helper()
-	v.plugins = filepath.Join(v.t.TempDir(), "restic")
-	v.config = fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {config: {cleat.dev/restic: {program: %q}}}\n",
-		programs.Restic(v.t))
-	programs.Copy(v.t, "plugins/restic/cmd/cleat-restic", filepath.Join(v.plugins, "cleat-restic"))
 }
 
 // canMakeDevices reports whether block devices can be made from files, and logs the reason if not.
@@ -105,7 +95,7 @@ func csiIntoAnotherCluster(t *testing.T) {
 		if blocks {
 			device = m.tree(app, "sum", "/dev/raw")
 		}
-		return strings.Split(m.tree(app, "list", "/claimed"), "\n"), device
+		return strings.Split(pods.KeptByKopia(m.tree(app, "list", "/claimed")), "\n"), device
 	}
 	m.tree(app, "write", "/claimed")
 	if blocks {
@@ -159,7 +149,7 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []volumes.Volum
 		velerov1.BackupNameLabel: "b", velerov1.BackupUIDLabel: string(b.UID), velerov1.PVCUIDLabel: string(source.UID),
 		velerov1.AsyncOperationIDLabel: operation,
 	}, upload.Labels)
-	require.Equal(s.t, "cleat.dev/restic", upload.Spec.DataMover)
+	require.Equal(s.t, velerov1.KopiaDataMover, upload.Spec.DataMover)
 	var info *volumes.VolumeInfo
 	for _, one := range infos {
 		if one.PVCName == "files" {
@@ -168,7 +158,7 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []volumes.Volum
 	}
 	require.NotNil(s.t, info)
 	require.Equal(s.t, &volumes.MovementInfo{
-		DataMover: "cleat.dev/restic", UploaderType: "restic", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot,
+		DataMover: velerov1.KopiaDataMover, UploaderType: "kopia", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot,
 		SnapshotHandle: upload.Status.SnapshotID,
 		OperationID:    operation, Size: upload.Status.Progress.TotalBytes, IncrementalSize: upload.Status.IncrementalBytes,
 		Phase: velerov1.LoadPhaseCompleted,
@@ -182,7 +172,7 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []volumes.Volum
 // csiOnDirectories restores into another namespace of the same cluster.
 func csiOnDirectories(t *testing.T, prepare func(*volumeSite)) *volumeSite {
 	v := newVolumeSite(t, 2)
-	v.useRestic()
+	v.useKopia()
 	prepare(v)
 	v.configure(`{"podResources": {"cpuRequest": "10m"}, "podLabels": {"team": "storage"}, "loadAffinity": [{"nodeSelector": {"matchLabels": {"disk": "ssd"}}}]}`)
 	v.claim("files", corev1.PersistentVolumeFilesystem)

@@ -18,11 +18,11 @@ import (
 )
 
 // moverImage is the image of the data mover, with the contents of a release.
-const moverImage = "cleat.invalid/cleat-restic:v1"
+const moverImage = "cleat.invalid/cleat-kopia:v1"
 
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
-// manifests. The agent backs up files of all kinds and restores them.
+// manifests. The agent backs up files of all kinds and restores them, and the server removes what the agent has stored.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -50,8 +50,11 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		require.Equal(t, m.cluster.Node.Name, load.Spec.Node)
 		require.True(t, strings.HasPrefix(load.Status.Path, "/host_pods/"+string(app.UID)+"/"), load.Status.Path)
 	}
-	require.Equal(t, before, m.list(m.restore("b", restored)))
+	m.requireRestored(before, m.restore("b", restored))
+	out, err = m.cleat("backup", "delete", "b", "--confirm", "--wait")
+	require.NoError(t, err, out)
 	logs := m.logs()
+	require.Regexp(t, "removed snapshots from a repository: .*mover=cleat.dev/kopia ", logs["velero"])
 	for _, of := range []string{"velero", "node-agent"} {
 		require.NotEmpty(t, logs[of], of)
 		require.NotContains(t, logs[of], "forbidden", of)
@@ -79,8 +82,9 @@ func newInstallation(t *testing.T) (*machine, storage) {
 	onNode.importImages(t)
 	require.NoError(t, m.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.shop}}))
 
-	mover, err := productImage("cleat-restic", programs.Build(t, "server/cmd/copy-plugins"),
-		programs.Build(t, "plugins/restic/cmd/cleat-restic"), programs.Restic(t))
+	program, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia")
+	require.NoError(t, err)
+	mover, err := productImage("cleat-kopia", programs.Build(t, "server/cmd/copy-plugins"), program)
 	require.NoError(t, err)
 	require.NoError(t, pods.ImportImage(t.Context(), cluster, moverImage, mover))
 	return m, in

@@ -25,7 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// files is a site with a server, a bucket and restic, whose kubelet creates the volumes of pods.
+// files is a site with a server, a bucket and a data mover, whose kubelet creates the volumes of pods.
 type files struct {
 	*site
 	bucket string // its directory
@@ -46,14 +46,12 @@ func newStorage(t *testing.T, cluster *controlplane.Cluster) storage {
 func newFiles(t *testing.T, nodes int) *files {
 	t.Helper()
 	s := newSite(t, nodes)
-	require.NoError(t, os.Remove(filepath.Join(s.plugins, "mover")))
 	return newFilesOn(t, s, newStorage(t, s.plane.Get(t)))
 }
 
 // newFilesOn adds the data mover, a bucket and the image of the init container of restored pods to a site.
 func newFilesOn(t *testing.T, s *site, in storage) *files {
 	t.Helper()
-	restic := programs.Restic(t)
 	s.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "cloud"},
 		StringData: map[string]string{"cloud": fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n",
@@ -70,8 +68,8 @@ func newFilesOn(t *testing.T, s *site, in storage) *files {
 			"velero.io/pod-volume-restore": "RestoreItemAction"}},
 		Data: map[string]string{"image": cleatImage, "cpuLimit": "200m"},
 	})
-	programs.Copy(t, "plugins/restic/cmd/cleat-restic", filepath.Join(s.plugins, "cleat-restic"))
-	s.environment = []string{"PATH=" + filepath.Dir(restic) + ":" + os.Getenv("PATH"), "CLEAT_STATE_DIR=" + t.TempDir()}
+	s.useKopia()
+	s.environment = append(s.environment, "CLEAT_STATE_DIR="+t.TempDir())
 	return &files{site: s, bucket: filepath.Join(in.Dir, in.bucket)}
 }
 
@@ -122,7 +120,7 @@ func (f *files) serve(args ...string) *agent {
 		"--default-backup-storage-location", "objects", "--leader-elect=false", "--log-level", "debug",
 		"--item-operation-sync-frequency", "1s",
 	}
-	return f.start("server", append(base, args...)...)
+	return f.start("server", append(append(base, f.serverArgs...), args...)...)
 }
 
 // cleat runs a command.
@@ -319,11 +317,12 @@ func (f *files) helper(pod *corev1.Pod, dir, limit string) (string, error) {
 	return string(out), err
 }
 
-// TestAcceptVolumes_FSBackup backs up the volumes of a pod from the file system, and restores them into another
-// namespace.
+// TestAcceptVolumes_FSBackup backs up the volumes of a pod from the file system with restic, and restores them into
+// another namespace.
 func TestAcceptVolumes_FSBackup(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
+	f.useRestic()
 	shop, db := f.shop()
 	server := f.serve()
 	spec := velerov1.BackupSpec{IncludedNamespaces: []string{shop}}

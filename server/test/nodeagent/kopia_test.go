@@ -12,22 +12,14 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
-	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// addKopia adds the data mover for kopia to the plugins of a site.
-func (f *files) addKopia() {
-	f.t.Helper()
-	mover, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia")
-	require.NoError(f.t, err)
-	require.NoError(f.t, programs.CopyFile(mover, filepath.Join(f.plugins, "cleat-kopia")))
-}
 
 // TestAcceptVolumes_Kopia backs up the volumes of a pod with each engine, has an agent with both data movers, and
 // restores each volume by the one that has stored it. The deletion of a backup removes what kopia has stored.
 func TestAcceptVolumes_Kopia(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
+	f.useRestic()
 	f.addKopia()
 	shop, db := f.shop()
 	f.runAgent()
@@ -35,7 +27,8 @@ func TestAcceptVolumes_Kopia(t *testing.T) {
 	spec := velerov1.BackupSpec{IncludedNamespaces: []string{shop}}
 	require.Equal(t, velerov1.BackupPhaseCompleted, f.backUp("b-restic", spec).Status.Phase)
 	server.kill()
-	serving := f.serve("--uploader-type", "kopia")
+	f.serverArgs = nil
+	serving := f.serve()
 	b := f.backUp("b", spec)
 	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, f.results("backups", "b"))
 	require.FileExists(t, filepath.Join(f.bucket, "kopia", shop, "udmrepo.Repository"))

@@ -30,7 +30,6 @@ const copies = "copy.example.io"
 const allCopies = `apiVersion: cleat.dev/v1
 plugins:
   disabledBuiltIns: ["*"]
-  config: {cleat.dev/restic: {program: PROGRAM}}
 backups:
   admission: {plugin: copy.example.io/namespace-overlap}
   manifestWriters: [{plugin: copy.example.io/manifest}]
@@ -68,7 +67,7 @@ func TestAcceptPlugins_EveryBuiltInReplaced(t *testing.T) {
 func (s *site) useCopies(location, provider string) {
 	s.t.Helper()
 	require.NoError(s.t, programs.CopyFile(copiedBuiltIns(s.t), filepath.Join(s.plugins, "copies")))
-	s.config = strings.ReplaceAll(allCopies, "PROGRAM", strconv.Quote(programs.Restic(s.t)))
+	s.config = allCopies
 	s.environment = append(s.environment, "KUBECONFIG="+s.plane.Get(s.t).Kubeconfig, "VELERO_NAMESPACE="+s.namespace)
 	var l velerov1.BackupStorageLocation
 	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: location}, &l))
@@ -87,7 +86,7 @@ func (s *site) usesCopiesOnly() {
 	require.NoError(s.t, json.Unmarshal(out, &found), string(out))
 	used := sets.New[string]()
 	for _, plugin := range found.Items {
-		require.Contains(s.t, []string{"copies", "cleat-restic"}, filepath.Base(plugin.File), plugin)
+		require.Contains(s.t, []string{"copies", "cleat-kopia"}, filepath.Base(plugin.File), plugin)
 		used.Insert(plugin.Name)
 	}
 	for _, registration := range plugins.All() {

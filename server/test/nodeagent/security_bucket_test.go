@@ -88,6 +88,7 @@ func (f *files) opens(namespace, password string) bool {
 func TestAcceptSecurity_Synchronised(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
+	f.useRestic()
 	shop, db := f.shop()
 	f.runAgent()
 	f.serve("--backup-sync-period=1s")
@@ -161,6 +162,7 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
+	f.useRestic()
 	shop, _ := f.shop()
 	f.runAgent()
 	f.serve("--backup-sync-period=1s", "--garbage-collection-frequency=1s")
@@ -184,7 +186,7 @@ func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 		loads = append(loads, load)
 		infos = append(infos, volumes.VolumeInfo{
 			PVCNamespace: shop, PVCName: "data", SnapshotDataMoved: true,
-			DataMovement: &volumes.MovementInfo{DataMover: velerov1.BuiltInDataMover, SnapshotHandle: load.Status.SnapshotID},
+			DataMovement: &volumes.MovementInfo{DataMover: velerov1.ResticDataMover, SnapshotHandle: load.Status.SnapshotID},
 		})
 	}
 	f.plantFile("evil", "volumeinfo", infos)
@@ -210,6 +212,7 @@ func TestAcceptSecurity_ExpiredOnArrival(t *testing.T) {
 func TestAcceptSecurity_Password(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
+	f.useRestic()
 	shop, _ := f.shop()
 	f.runAgent()
 	server := f.serve("--store-validation-frequency=1s")

@@ -80,6 +80,7 @@ type site struct {
 	config      string   // file; empty for none
 	configMap   string   // of the node agents; empty for none
 	environment []string // of the processes, in addition to that of the test
+	serverArgs  []string // of each server
 	pods        map[string]*corev1.Pod
 	history     *history
 	owner       types.UID // of a Restore
@@ -158,6 +159,30 @@ func newEmptySite(t *testing.T, p *plane) *site {
 	s.runs, s.begun = map[bool]client.Object{true: owner}, map[bool]bool{}
 	s.history = s.watch()
 	return s
+}
+
+// useKopia replaces the data mover of the site by that for kopia.
+func (s *site) useKopia() {
+	s.t.Helper()
+	require.NoError(s.t, os.RemoveAll(s.plugins))
+	s.addKopia()
+}
+
+func (s *site) addKopia() {
+	s.t.Helper()
+	mover, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia")
+	require.NoError(s.t, err)
+	require.NoError(s.t, os.MkdirAll(s.plugins, 0o755))
+	require.NoError(s.t, programs.CopyFile(mover, filepath.Join(s.plugins, "cleat-kopia")))
+}
+
+// useRestic replaces the data mover of the site by that for restic, in which servers then store volumes.
+func (s *site) useRestic() {
+	s.t.Helper()
+	require.NoError(s.t, os.RemoveAll(s.plugins))
+	programs.Copy(s.t, "plugins/restic/cmd/cleat-restic", filepath.Join(s.plugins, "cleat-restic"))
+	s.environment = append(s.environment, "PATH="+filepath.Dir(programs.Restic(s.t))+":"+os.Getenv("PATH"))
+	s.serverArgs = []string{"--uploader-type", "restic"}
 }
 
 func isRestore(object client.Object) (restore, load bool) {

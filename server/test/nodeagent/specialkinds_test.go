@@ -19,6 +19,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
+	"github.com/cleat-dev/cleat/server/test/pods"
 )
 
 // TestAcceptVolumes_SpecialKinds backs up and restores pods of a real kubelet, whose volumes have kinds that are
@@ -160,6 +161,9 @@ func ephemeralComesBack(m *machine, byFiles bool) {
 	require.Equal(m.t, velerov1.RestorePhaseCompleted, r.Status.Phase, m.results("restores", r.Name))
 	require.Zero(m.t, r.Status.Warnings, m.results("restores", r.Name))
 	pod := m.onlyPod()
+	if byFiles {
+		files = pods.KeptByKopia(files)
+	}
 	require.Equal(m.t, files, m.tree(pod, "list", "/scratch"))
 	var claim corev1.PersistentVolumeClaim
 	require.NoError(m.t, m.client.Get(m.t.Context(), client.ObjectKey{Namespace: m.shop, Name: pod.Name + "-scratch"},

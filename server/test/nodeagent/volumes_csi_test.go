@@ -277,7 +277,7 @@ func (v *volumeSite) serve(args ...string) *agent {
 		"--leader-elect=false",
 		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--backup-sync-period", "0", "--log-level", "debug",
 	}
-	return v.start("server", append(base, args...)...)
+	return v.start("server", append(append(base, v.serverArgs...), args...)...)
 }
 
 // readJSON decodes a compressed file of the bucket.

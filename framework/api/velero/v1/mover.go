@@ -1,15 +1,19 @@
 package v1
 
+import "cmp"
+
 // VeleroDataMover is Velero's own data mover, of which Velero has agents of its own.
 const VeleroDataMover = "velero"
 
-// The built-in data movers. A load never names Velero's, because Velero's agents would move the data, too. What a
-// backup has stored does, see StoredDataMover.
+// The built-in data movers, one for each engine. A load never names Velero's, because Velero's agents would move the
+// data, too. What a backup has stored does, see StoredDataMover.
 const (
-	KopiaDataMover = "cleat.dev/kopia"
-	// BuiltInDataMover is that for repositories of restic.
-	BuiltInDataMover = "cleat.dev/restic"
+	KopiaDataMover  = "cleat.dev/kopia"
+	ResticDataMover = "cleat.dev/restic"
 )
+
+// DefaultUploader is the engine with which the volumes of a backup are stored if nothing else is set, as in Velero.
+const DefaultUploader = RepositoryTypeKopia
 
 // IsVeleroDataMover reports whether spec.datamover of a Backup, DataUpload or DataDownload means Velero's own data
 // mover.
@@ -37,7 +41,7 @@ func StoredDataMover(name string) string {
 func MoverOf(engine RepositoryType) string {
 	switch engine {
 	case RepositoryTypeRestic:
-		return BuiltInDataMover
+		return ResticDataMover
 	case RepositoryTypeKopia:
 		return KopiaDataMover
 	}
@@ -47,7 +51,7 @@ func MoverOf(engine RepositoryType) string {
 // EngineOf returns the engine of the repositories of a data mover, "" if it is not known.
 func EngineOf(mover string) RepositoryType {
 	switch {
-	case mover == BuiltInDataMover:
+	case mover == ResticDataMover:
 		return RepositoryTypeRestic
 	case mover == KopiaDataMover, IsVeleroDataMover(mover):
 		return RepositoryTypeKopia
@@ -73,8 +77,5 @@ func (s *PodVolumeBackupSpec) Engine() RepositoryType {
 // UploaderOf returns the engine with which the volumes of a backup are stored, as the server has annotated the copy of
 // the Backup for plugins.
 func UploaderOf(b *Backup) RepositoryType {
-	if engine := b.Annotations[UploaderTypeAnnotation]; engine != "" {
-		return RepositoryType(engine)
-	}
-	return RepositoryTypeRestic
+	return cmp.Or(RepositoryType(b.Annotations[UploaderTypeAnnotation]), DefaultUploader)
 }

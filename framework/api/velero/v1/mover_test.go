@@ -16,7 +16,7 @@ func TestMoversHaveEngines(t *testing.T) {
 		builtIn bool
 		stored  string // name in the files of a backup
 	}{
-		v1.BuiltInDataMover:  {v1.RepositoryTypeRestic, v1.BuiltInDataMover, true, v1.BuiltInDataMover},
+		v1.ResticDataMover:   {v1.RepositoryTypeRestic, v1.ResticDataMover, true, v1.ResticDataMover},
 		v1.KopiaDataMover:    {v1.RepositoryTypeKopia, v1.KopiaDataMover, true, "velero"},
 		"velero":             {v1.RepositoryTypeKopia, v1.KopiaDataMover, false, "velero"},
 		"":                   {v1.RepositoryTypeKopia, v1.KopiaDataMover, false, "velero"},
@@ -34,4 +34,21 @@ func TestMoversHaveEngines(t *testing.T) {
 	} {
 		require.Equal(t, want, spec.Engine())
 	}
+}
+
+func TestKopiaIsTheDefault(t *testing.T) {
+	t.Parallel()
+	for annotation, want := range map[string]v1.RepositoryType{
+		"": v1.RepositoryTypeKopia, "kopia": v1.RepositoryTypeKopia, "restic": v1.RepositoryTypeRestic,
+	} {
+		b := new(v1.Backup)
+		b.Annotations = map[string]string{v1.UploaderTypeAnnotation: annotation}
+		require.Equal(t, want, v1.UploaderOf(b), annotation)
+	}
+	require.Equal(t, v1.RepositoryTypeKopia, v1.UploaderOf(new(v1.Backup)))
+	for _, velero := range []string{"", "velero"} {
+		require.Equal(t, v1.KopiaDataMover, v1.DataMoverFor(velero, v1.DefaultUploader))
+		require.Equal(t, v1.ResticDataMover, v1.DataMoverFor(velero, v1.RepositoryTypeRestic))
+	}
+	require.Equal(t, "vendor.io/of-disks", v1.DataMoverFor("vendor.io/of-disks", v1.DefaultUploader))
 }

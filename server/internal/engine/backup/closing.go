@@ -41,14 +41,14 @@ func (e *engine) warnOfLostData() {
 	text := ""
 	if without > 0 {
 		text = fmt.Sprintf("the data of %d persistent volumes is not backed up: no volume snapshot location of the backup "+
-			"has it, no pod that runs backs it up from the file system, and data movement is not supported yet", without)
+			"has it, no pod that runs backs it up from the file system, and no plugin takes a CSI snapshot of it", without)
 	}
 	switch {
 	case text+fields == "":
 	case fields == "":
 		e.warn(text + "; set spec.snapshotVolumes to false to do without it")
 	case text == "":
-		e.gap("data movement is not supported yet, so these have no effect: " + fields)
+		e.gap("no plugin takes such snapshots of the volumes, so these have no effect: " + fields)
 	default:
 		e.gap(text + "; so these have no effect: " + fields)
 	}

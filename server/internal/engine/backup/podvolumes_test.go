@@ -41,7 +41,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 		rules    string
 		phase    corev1.PodPhase // Running if empty
 		pods     int             // 1 if 0
-		uploader string          // restic if empty
+		uploader string          // kopia if empty
 		excluded bool            // by a label of the claim data
 		want     string
 		warns    []string
@@ -126,7 +126,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 				},
 			}
 			deps := depsFor(t, config)
-			if deps.Uploader = "restic"; row.uploader != "" {
+			if deps.Uploader = "kopia"; row.uploader != "" {
 				deps.Uploader = row.uploader
 			}
 			request := backup.Request{

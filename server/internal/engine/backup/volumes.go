@@ -61,7 +61,7 @@ func newVolumeState(req Request, deps Deps) *volumeState {
 	wanted := req.Backup.Spec.SnapshotVolumes
 	return &volumeState{
 		infos: volumes.Infos{DataMover: velerov1.DataMoverFor(req.Backup.Spec.DataMover,
-			velerov1.RepositoryType(cmp.Or(deps.Uploader, string(velerov1.RepositoryTypeRestic))))},
+			cmp.Or(velerov1.RepositoryType(deps.Uploader), velerov1.DefaultUploader))},
 		byFiles: map[string]*claimsOfPods{}, takenBy: map[string]string{}, running: map[framework.ResourceIdentifier]string{},
 		snapshot: wanted == nil || *wanted,
 		hasCSI: deps.CSI && slices.ContainsFunc(req.Actions,

@@ -314,7 +314,7 @@ func TestRemoveDeletesWhatIsProven(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "velero", Name: "du", Labels: map[string]string{velerov1.BackupUIDLabel: "u"},
 		},
-		Spec:   velerov2alpha1.DataUploadSpec{DataMover: velerov1.BuiltInDataMover, SourceNamespace: "shop"},
+		Spec:   velerov2alpha1.DataUploadSpec{DataMover: velerov1.ResticDataMover, SourceNamespace: "shop"},
 		Status: velerov2alpha1.DataUploadStatus{SnapshotID: "moved"},
 	})
 	system, b, from := &disks{}, newBucket(), repositories{forgotten: map[string][]string{}}

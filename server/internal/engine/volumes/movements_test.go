@@ -17,7 +17,7 @@ import (
 
 func TestInfosOfMovedDataAreSettledByTheirUploads(t *testing.T) {
 	t.Parallel()
-	infos := Infos{DataMover: velerov1.BuiltInDataMover}
+	infos := Infos{DataMover: velerov1.ResticDataMover}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-a"}}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "a"}
 	infos.Know(pv)

@@ -64,7 +64,7 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 		ofPod("shop", "a", "restic"), ofPod("locked", "b", "restic"), ofPod("web", "c", "restic"),
 		ofPod("shop", "a", "restic"), ofPod("shop", "", "restic"), ofPod("shop", "k", "kopia"),
 		ofPod("shop", "k-too", ""), ofPod("shop", "stays", "tape"), storedByPod(&old),
-		ofClaim("shop", "d", velerov1.BuiltInDataMover), ofClaim("shop", "", velerov1.BuiltInDataMover),
+		ofClaim("shop", "d", velerov1.ResticDataMover), ofClaim("shop", "", velerov1.ResticDataMover),
 		ofClaim("shop", "of-velero", "velero"), ofClaim("shop", "of-velero-too", ""),
 		ofClaim("shop", "e", "vendor.io/present"), ofClaim("shop", "f", "vendor.io/absent"),
 	}
@@ -73,8 +73,8 @@ func TestVolumesAreForgottenByRepository(t *testing.T) {
 			DataMovement: &MovementInfo{DataMover: mover, SnapshotHandle: id}}
 	}
 	data = append(data, storedByMovements([]VolumeInfo{
-		moved("shop", velerov1.BuiltInDataMover, "d"), moved("far", velerov1.BuiltInDataMover, "g"),
-		moved("far", "velero", "h"), moved("far", velerov1.BuiltInDataMover, ""),
+		moved("shop", velerov1.ResticDataMover, "d"), moved("far", velerov1.ResticDataMover, "g"),
+		moved("far", "velero", "h"), moved("far", velerov1.ResticDataMover, ""),
 		{PVCNamespace: "far", CSI: &CSIInfo{SnapshotHandle: "of the storage system"}},
 	})...)
 	from := repositories{forgotten: map[string][]string{}}
@@ -122,7 +122,7 @@ func TestMissingMoverOfTheServerKeepsTheBackup(t *testing.T) {
 	t.Parallel()
 	var done Removed
 	require.NoError(t, (&Hub{Repositories: repositories{away: true}}).forget(t.Context(), "default", []stored{
-		ofClaim("shop", "a", velerov1.BuiltInDataMover), ofClaim("shop", "b", "vendor.io/absent"),
+		ofClaim("shop", "a", velerov1.ResticDataMover), ofClaim("shop", "b", "vendor.io/absent"),
 	}, nil, &done, hclog.NewNullLogger()))
 	require.Len(t, done.Failed, 1)
 	require.ErrorIs(t, done.Failed[0], ErrNoMover)

@@ -1,6 +1,6 @@
 // Package repository opens the repositories in which the data of volumes is stored. There is one for each namespace and
-// location. Its path, password and BackupRepository are those of Velero's restic repositories, so that cleat and Velero
-// can restore each other's data.
+// location. Its path, password and BackupRepository are those of Velero's repository of the same engine, so that cleat
+// and Velero can restore each other's data.
 //
 // A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that
 // has not finished. Other agents wait for its phase Ready.

@@ -36,7 +36,7 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	t.Parallel()
 	cluster := controllertest.NewCluster(t, nil)
 	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
-	mover := &creator{name: velerov1.BuiltInDataMover}
+	mover := &creator{name: velerov1.ResticDataMover}
 	ensure := func(namespace, location string) error {
 		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location,
 			namespace)

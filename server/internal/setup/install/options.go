@@ -9,6 +9,7 @@ import (
 // The repositories of images.
 const (
 	Image            = "ghcr.io/cleat-dev/cleat"        // of the server, which is the node agent, too
+	KopiaMoverImage  = "ghcr.io/cleat-dev/cleat-kopia"  // of the data mover cleat.dev/kopia
 	ResticMoverImage = "ghcr.io/cleat-dev/cleat-restic" // of the data mover cleat.dev/restic
 )
 

@@ -3,7 +3,8 @@
 // (SBOM).
 //
 // The image of a plugin has the form of Velero's plugin images: run as an init container, it copies its files to the
-// server. The restic program of the data mover is built from its own module, which the module in restic pins.
+// server. The restic program of the data mover is built from its own module, which the module in restic pins. Beside
+// each program are the licenses of everything that it contains.
 //
 // The command cleat-release uses it. Start reading at product.go.
 package release

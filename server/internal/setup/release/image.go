@@ -112,10 +112,10 @@ func (b Built) programFiles(
 			headers = append(headers, tar.Header{Name: below + dir + "/", Typeflag: tar.TypeDir, Mode: 0o755})
 		}
 		headers, files[name] = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755}), content
-		if program.License != nil {
-			license := "licenses/" + path.Base(program.Name)
-			headers, files[license] = append(headers, tar.Header{Name: license, Typeflag: tar.TypeReg, Mode: 0o644}),
-				program.License
+		if program.Licenses != nil {
+			name := "licenses/" + path.Base(program.Name)
+			headers, files[name] = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}),
+				program.Licenses
 		}
 	}
 	return headers, nil

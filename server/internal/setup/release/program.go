@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -13,10 +14,10 @@ import (
 
 // Program is a static binary for a platform.
 type Program struct {
-	Name    string // in an image or an archive, with slashes
-	Version string
-	Path    string
-	License []byte // of a program of others
+	Name     string // in an image or an archive, with slashes
+	Version  string
+	Path     string
+	Licenses []byte // of all that it contains
 }
 
 // source is where a program comes from.
@@ -36,22 +37,28 @@ func (s source) build(ctx context.Context, root, path, version string, platform 
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+platform.OS, "GOARCH="+
 			platform.Architecture)
-		out, err := cmd.CombinedOutput()
+		var log bytes.Buffer
+		cmd.Stderr = &log
+		out, err := cmd.Output()
 		if err != nil {
-			return nil, fmt.Errorf("build %s for %s: %w\n%s", s.name, platform, err, out)
+			return nil, fmt.Errorf("build %s for %s: %w\n%s%s", s.name, platform, err, out, log.Bytes())
 		}
 		return out, nil
 	}
 	_, err := goCommand("build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags=-s -w -buildid= -X main.linked="+version, "-o", path, s.pkg)
-	if err != nil || s.of == "" {
-		return Program{Name: s.name, Version: version, Path: path}, err
-	}
-	found, err := goCommand("list", "-m", "-f", "{{.Version}} {{.Dir}}", s.of)
 	if err != nil {
 		return Program{}, err
 	}
-	own, home, _ := strings.Cut(strings.TrimSpace(string(found)), " ")
-	license, err := os.ReadFile(filepath.Join(home, "LICENSE"))
-	return Program{Name: s.name, Version: own, Path: path, License: license}, err
+	packages, err := goCommand("list", "-mod=readonly", "-deps", "-f", packagesOf, s.pkg)
+	if err != nil {
+		return Program{}, err
+	}
+	p := Program{Name: s.name, Version: version, Path: path}
+	if p.Licenses, err = licenses(root, version, packages); err != nil || s.of == "" {
+		return p, err
+	}
+	found, err := goCommand("list", "-m", "-f", "{{.Version}}", s.of)
+	p.Version = strings.TrimSpace(string(found))
+	return p, err
 }

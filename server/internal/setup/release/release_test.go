@@ -33,6 +33,8 @@ import (
 func mustMake(t *testing.T, target, products string) string {
 	t.Helper()
 	programs.Depend(t, "./server/cmd/cleat-release", "./server/cmd/cleat", "./plugins/...", "./examples/...")
+	_, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia") // of which the results depend, too
+	require.NoError(t, err)
 	bin := t.TempDir()
 	require.FileExists(t, "../../../../Makefile") // another one needs another run
 	cmd := exec.CommandContext(t.Context(), "make", "-C", "../../../..", target, "VERSION=v1.2.3", "PLATFORMS=linux/"+
@@ -132,7 +134,7 @@ func TestImagesAreReproducible(t *testing.T) {
 	p := open(t, first, "cleat")
 	require.Equal(t, []string{"/cleat"}, p.config(t).Entrypoint)
 	contents, headers := p.files(t)
-	require.Len(t, contents, 6, "nothing but what is needed: %v", headers)
+	require.Len(t, contents, 7, "nothing but what is needed: %v", headers)
 	require.Equal(t, "cleat", headers["velero"].Linkname)
 	require.EqualValues(t, 0o1777, headers["tmp"].Mode)
 	pool := x509.NewCertPool()
@@ -144,7 +146,7 @@ func TestImagesAreReproducible(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		require.Equal(t, "Client: v1.2.3\n", string(out))
 	}
-	checkSBOM(t, p.sbom, "k8s.io/client-go")
+	checkSBOM(t, p.sbom, contents["licenses/cleat"], "github.com/cleat-dev/cleat", "k8s.io/client-go")
 }
 
 // TestPluginImages runs what the init containers of plugin images run, and adds the plugins to a server that does not
@@ -154,7 +156,7 @@ func TestPluginImages(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("builds programs and runs them on Linux")
 	}
-	products := map[string][]string{"first-plugin": {"first-plugin"}}
+	products := map[string][]string{"first-plugin": {"first-plugin"}, "cleat-kopia": {"cleat-kopia"}}
 	if os.Getenv("CLEAT_TEST_RESTIC_IMAGE") != "" {
 		products["cleat-restic"] = []string{".cleat-restic/restic", "cleat-restic"}
 	}
@@ -200,6 +202,18 @@ func TestPluginImages(t *testing.T) {
 			}
 		})
 	}
+	t.Run("licenses of kopia", func(t *testing.T) {
+		t.Parallel()
+		p := open(t, images, "cleat-kopia")
+		contents, _ := p.files(t)
+		licenses := contents["licenses/cleat-kopia"]
+		checkSBOM(t, p.sbom, slices.Concat(licenses, contents["licenses/copy-plugins"]),
+			"github.com/cleat-dev/cleat/plugins/kopia", "github.com/project-velero/kopia")
+		for _, part := range []string{"=== github.com/zeebo/blake3 v", "CC0 1.0 Universal",
+			"=== the standard library of Go: LICENSE", "=== github.com/cleat-dev/cleat v1.2.3: LICENSE"} {
+			require.True(t, bytes.Contains(licenses, []byte(part)), part)
+		}
+	})
 	t.Run("restic comes along", func(t *testing.T) {
 		t.Parallel()
 		if products["cleat-restic"] == nil {
@@ -211,8 +225,9 @@ func TestPluginImages(t *testing.T) {
 			"version").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Regexp(t, `^restic 0\.18\.\d+ `, string(out))
-		require.FileExists(t, filepath.Join(root, "licenses/restic"))
-		checkSBOM(t, p.sbom, "github.com/restic/restic")
+		licenses, err := os.ReadFile(filepath.Join(root, "licenses/restic"))
+		require.NoError(t, err)
+		require.True(t, bytes.Contains(licenses, []byte("=== github.com/restic/restic v0.18.1: LICENSE")))
 	})
 }
 
@@ -243,7 +258,8 @@ func below(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func checkSBOM(t *testing.T, sbom []byte, module string) {
+// checkSBOM checks the list of the modules of a product, and that there is a license of each.
+func checkSBOM(t *testing.T, sbom, licenses []byte, product, module string) {
 	t.Helper()
 	var bom struct {
 		BomFormat string
@@ -254,11 +270,14 @@ func checkSBOM(t *testing.T, sbom []byte, module string) {
 	}
 	require.NoError(t, json.Unmarshal(sbom, &bom))
 	require.Equal(t, "CycloneDX", bom.BomFormat)
-	require.Equal(t, "github.com/cleat-dev/cleat", bom.Metadata.Component.Name)
+	require.Equal(t, product, bom.Metadata.Component.Name)
 	require.Equal(t, "v1.2.3", bom.Metadata.Component.Version)
 	found := map[string]string{}
 	for _, c := range bom.Components {
 		found[c.Name] = c.PURL
+		if c.Name != "stdlib" {
+			require.True(t, bytes.Contains(licenses, []byte("=== "+c.Name+" "+c.Version+": ")), "%s %s", c.Name, c.Version)
+		}
 	}
 	require.Regexp(t, "^pkg:golang/"+module+"@v0", found[module])
 	require.Equal(t, "pkg:golang/stdlib@"+strings.TrimPrefix(runtime.Version(), "go"), found["stdlib"])
@@ -279,11 +298,11 @@ func TestReleaseHasArchivesAndSums(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf("%x  %s.cdx.json\n%x  %s.tar.gz\n", sha256.Sum256(sbom), name, sha256.Sum256(archive),
 		name), string(sums))
-	checkSBOM(t, sbom, "k8s.io/client-go")
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	require.NoError(t, err)
 	contents, headers := read(t, unzipped)
-	require.Len(t, contents, 3)
+	require.Len(t, contents, 4)
+	checkSBOM(t, sbom, contents["licenses/cleat"], "github.com/cleat-dev/cleat", "k8s.io/client-go")
 	require.EqualValues(t, 0o755, headers["cleat"].Mode)
 	require.NotEmpty(t, contents["LICENSE"])
 }

@@ -32,7 +32,11 @@ func (b Built) SBOM() ([]byte, error) {
 			components = append(components, module(info.Main.Path, program.Version))
 		}
 		for _, dependency := range info.Deps {
-			if dependency.Replace != nil {
+			switch {
+			case dependency.Replace == nil:
+			case strings.HasPrefix(dependency.Replace.Path, "."): // it is in this tree
+				dependency.Version = program.Version
+			default:
 				dependency = dependency.Replace
 			}
 			components = append(components, module(dependency.Path, dependency.Version))

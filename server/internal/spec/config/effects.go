@@ -19,12 +19,12 @@ func (o *Options) HasFeature(name string) bool { return slices.Contains(o.Featur
 
 // unsupported returns the flags of features that the server lacks, each with the reason why it has no effect.
 func unsupported() map[string]string {
-	const volumes = "data movement is not supported yet"
+	const maintenance = "the server does not maintain repositories yet"
 	return map[string]string{
 		"volume-group-snapshot-label-key": "group snapshots are not supported yet",
 		"max-concurrent-k8s-connections":  "as many snapshots are taken at once as there are workers of item blocks",
-		"default-repo-maintain-frequency": volumes, "backup-repository-configmap": volumes,
-		"repo-maintenance-job-configmap": volumes,
+		"default-repo-maintain-frequency": maintenance, "repo-maintenance-job-configmap": maintenance,
+		"backup-repository-configmap": "settings of repositories are not read from a ConfigMap yet",
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // either does what it says, as the named test or code shows, or has a warning that names it.
 func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 	t.Parallel()
-	const volumes = "data movement is not supported yet"
+	const maintenance = "the server does not maintain repositories yet"
 	const output = "the server's log goes to stderr"
 	const job = "set it in the ConfigMap"
 	table := map[string]struct {
@@ -61,10 +61,10 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"volume-group-snapshot-label-key":         {value: "x", warns: "group snapshots are not supported yet"},
 		"default-volumes-to-fs-backup":            {value: "true", built: "backups.TestDefaultsAreWrittenIntoTheSpec"},
 		"default-snapshot-move-data":              {value: "true", built: "server/test/nodeagent TestAcceptVolumes_CSIDataMoved"},
-		"default-repo-maintain-frequency":         {value: "1h", warns: volumes},
+		"default-repo-maintain-frequency":         {value: "1h", warns: maintenance},
 		"max-concurrent-k8s-connections":          {value: "1", warns: "as there are workers of item blocks"},
-		"backup-repository-configmap":             {value: "x", warns: volumes},
-		"repo-maintenance-job-configmap":          {value: "x", warns: volumes},
+		"backup-repository-configmap":             {value: "x", warns: "not read from a ConfigMap yet"},
+		"repo-maintenance-job-configmap":          {value: "x", warns: maintenance},
 		"global-backup-volume-policies-configmap": {value: "x", built: "server/test/volumes TestAcceptVolumes_Policies"},
 		"disable-informer-cache": {value: "true",
 			built: "restore.handleExisting reads from the API server in any case"},

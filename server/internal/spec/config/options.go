@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // Options are the settings of the server.
@@ -107,7 +109,7 @@ func Defaults() Options {
 		TerminatingResourceTimeout:   10 * time.Minute,
 		ResourceTimeout:              10 * time.Minute,
 		VolumeGroupSnapshotLabelKey:  "velero.io/volume-group",
-		UploaderType:                 "restic",
+		UploaderType:                 string(velerov1.DefaultUploader),
 		MaxConcurrentK8sConnections:  30,
 	}
 }
@@ -204,7 +206,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.DefaultRepoMaintainFrequency, "default-repo-maintain-frequency", o.DefaultRepoMaintainFrequency,
 		"how often to maintain backup repositories; 0 for what the repository suggests")
 	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType,
-		"engine of the repositories for volumes of new backups: restic or kopia; the node agents need its data mover")
+		"engine of the repositories for volumes of new backups: kopia or restic; the node agents need its data mover")
 	flags.IntVar(&o.MaxConcurrentK8sConnections, "max-concurrent-k8s-connections", o.MaxConcurrentK8sConnections,
 		"connections to the API server of one backup for CSI snapshots")
 	flags.BoolVar(&o.DisableInformerCache, "disable-informer-cache", o.DisableInformerCache,
@@ -249,7 +251,7 @@ func (o *Options) Complete() error {
 	}
 	oneOf("log-level", strings.ToLower(o.LogLevel), "trace", "debug", "info", "warn", "warning", "error", "fatal", "panic")
 	oneOf("log-format", o.LogFormat, "text", "json")
-	oneOf("uploader-type", o.UploaderType, "restic", "kopia")
+	oneOf("uploader-type", o.UploaderType, "kopia", "restic")
 	for flag, d := range map[string]time.Duration{
 		"default-backup-ttl":             o.DefaultBackupTTL,
 		"default-item-operation-timeout": o.DefaultItemOperationTimeout,

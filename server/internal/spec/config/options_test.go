@@ -19,7 +19,7 @@ func parse(t *testing.T, args ...string) (config.Options, *pflag.FlagSet, error)
 	return o, flags, err
 }
 
-// The table is Velero's reference of server flags, except for the uploader: there is no data mover for kopia.
+// The table is Velero's reference of server flags.
 func TestDefaultsAreThoseOfVelero(t *testing.T) {
 	t.Parallel()
 	_, flags, err := parse(t)
@@ -33,7 +33,7 @@ func TestDefaultsAreThoseOfVelero(t *testing.T) {
 		"default-backup-ttl": "720h0m0s", "default-item-operation-timeout": "4h0m0s", "item-operation-sync-frequency": "10s",
 		"garbage-collection-frequency": "1h0m0s", "default-repo-maintain-frequency": "0s",
 		"volume-group-snapshot-label-key": "velero.io/volume-group", "default-volumes-to-fs-backup": "false",
-		"default-snapshot-move-data": "false", "uploader-type": "restic", "max-concurrent-k8s-connections": "30",
+		"default-snapshot-move-data": "false", "uploader-type": "kopia", "max-concurrent-k8s-connections": "30",
 		"disable-informer-cache": "false", "schedule-skip-immediately": "false", "backup-repository-configmap": "",
 		"repo-maintenance-job-configmap": "", "item-block-worker-count": "1", "concurrent-backups": "1",
 		"concurrent-restores": "1", "features": "[]",
@@ -84,7 +84,7 @@ func TestCompleteReportsAllInvalidValues(t *testing.T) {
 	err = o.Complete()
 	for _, want := range []string{
 		`--log-level "loud": want one of trace, debug, info`, `--log-format "xml": want one of text, json`,
-		`--uploader-type "tar": want one of restic, kopia`, "--default-backup-ttl 0s: want more than 0",
+		`--uploader-type "tar": want one of kopia, restic`, "--default-backup-ttl 0s: want more than 0",
 		"--client-page-size -1: want 0 or more", "--shutdown-grace-period -1s: want 0 or more",
 	} {
 		require.ErrorContains(t, err, want)

@@ -149,7 +149,8 @@ func volumeOf(i *volumes.VolumeInfo, taken *volumes.Snapshot) *Volume {
 	return v
 }
 
-// isRestic reports whether an uploader is restic. Old backups, which did not name the uploader, always used restic.
+// isReadable reports whether there is a data mover for what an uploader has stored. Old backups, which did not name the
+// uploader, always used restic.
 func isReadable(uploader string) bool {
 	return velerov1.MoverOf(cmp.Or(velerov1.RepositoryType(uploader), velerov1.RepositoryTypeRestic)) != ""
 }

@@ -243,6 +243,8 @@ func (c *Chart) deployment(m *marked) {
 	m.block("{{- with .Values.terminationGracePeriodSeconds }}\nKEY {{ . }}\n{{- end }}",
 		podPath("terminationGracePeriodSeconds")...)
 	m.pod(".Values", `{{- include "cleat.flags" . | nindent INDENT0 }}`, ".Values.configuration.extraArgs", "server")
+	m.optional("concat (.Values.initContainers | default list) (ternary list (.Values.nodeAgent.initContainers | "+
+		"default list) (empty .Values.deployNodeAgent)) | uniq", podPath("initContainers")...)
 }
 
 // daemonSet marks the DaemonSet of the node agents.
