@@ -17,6 +17,9 @@ const DaemonSetName = "node-agent"
 // KubeletRoot is where the kubelet has its files on most nodes.
 const KubeletRoot = "/var/lib/kubelet"
 
+// NodeAgents returns the DaemonSet of the node agents, whose pods run with an existing service account.
+func NodeAgents(o *Options, serviceAccount string) *appsv1.DaemonSet { return daemonSet(o, serviceAccount) }
+
 // daemonSet returns the DaemonSet of the node agents. Its names, labels, paths and variables are Velero's.
 func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 	agent := o.NodeAgent
