@@ -18,7 +18,9 @@ const DaemonSetName = "node-agent"
 const KubeletRoot = "/var/lib/kubelet"
 
 // NodeAgents returns the DaemonSet of the node agents, whose pods run with an existing service account.
-func NodeAgents(o *Options, serviceAccount string) *appsv1.DaemonSet { return daemonSet(o, serviceAccount) }
+func NodeAgents(o *Options, serviceAccount string) *appsv1.DaemonSet {
+	return daemonSet(o, serviceAccount)
+}
 
 // daemonSet returns the DaemonSet of the node agents. Its names, labels, paths and variables are Velero's.
 func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
