@@ -114,12 +114,17 @@ func TestAcceptVolumes_AgentsOfBoth(t *testing.T) {
 	f.agents()
 	f.serve()
 
-	f.create(f.backup("signed", f.nodes[0]), f.backup("elsewhere", f.nodes[1]))
+	load := func(name, node string) *velerov1.PodVolumeBackup {
+		b := f.backup(name, node)
+		b.Spec.UploaderType = velerov1.RepositoryTypeKopia
+		return b
+	}
+	f.create(load("signed", f.nodes[0]), load("elsewhere", f.nodes[1]))
 	require.Contains(t, f.awaitPhase("PodVolumeBackup/signed", velerov1.LoadPhaseFailed).message,
 		"refused: pod "+f.namespace+"/veleros on node "+f.nodes[0]+" is a node agent of Velero")
 	f.awaitPhase("PodVolumeBackup/elsewhere", velerov1.LoadPhaseCompleted)
 
-	ofVelero := f.backup("of-velero", f.nodes[0])
+	ofVelero := load("of-velero", f.nodes[0])
 	ofVelero.Namespace = f.namespace
 	require.NoError(t, f.client.Create(t.Context(), ofVelero))
 	b := f.backUp("b", velerov1.BackupSpec{IncludedNamespaces: []string{shop}})
