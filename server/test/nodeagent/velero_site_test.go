@@ -84,6 +84,16 @@ func (m *machine) installVelero(namespace string, in storage) *velero.Site {
 type installation struct {
 	*machine
 	namespace string
+	velero    bool
+}
+
+// sees fails the test unless what pods see after a restore by the installation is what they saw before.
+func (i installation) sees(before, after []string) {
+	i.t.Helper()
+	if i.velero {
+		before, after = asVelero(before), asVelero(after)
+	}
+	require.Equal(i.t, before, after)
 }
 
 // put creates an object in the namespace of the installation.
