@@ -2,6 +2,9 @@ package nodeagent_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +19,8 @@ import (
 
 // TestAcceptVolumes_TakeOver takes over a running Velero whose server and node agents are pods, with backups of volumes,
 // a schedule, and a load under way, which Velero's agent ends first. cleat restores what Velero has stored, backs it up
-// again by the schedule, and Velero, which runs again afterwards, restores and deletes that.
+// again by the schedule, and Velero, which runs again afterwards, restores and deletes that. The commands are those of
+// the guide.
 func TestAcceptVolumes_TakeOver(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -43,6 +47,8 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 		}
 		return err
 	})
+	guide := commandsOf(t, "migrate")
+	require.Equal(t, []string{"cleat takeover check", "cleat takeover start"}, guide[:2])
 	check, err := m.cleat("takeover", "check")
 	require.NoError(t, err, check)
 	require.Contains(t, check, "- daemonset node-agent runs Velero's node agents: it is stopped, and daemonset "+
@@ -66,6 +72,11 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 	require.Len(t, agents.Items, 1)
 	require.Equal(t, cleatImage, agents.Items[0].Spec.Containers[0].Image)
 
+	back := len(guide) - 1
+	for _, command := range guide[2:back] {
+		out, err := m.cleat(strings.Fields(command)[1:]...)
+		require.NoError(t, err, "%s: %s", command, out)
+	}
 	one.restores("first", m.shop, m.shop+"-first")
 	one.sees(before, shop.seen(m.shop+"-first"))
 	shop.change()
@@ -80,16 +91,34 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 	}
 	one.deletes("under-way")
 
+	require.Equal(t, "cleat takeover back", guide[back])
 	out, err = m.cleat("takeover", "back")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "daemonset/cleat-node-agent deleted")
 	require.Contains(t, out, "daemonset/node-agent runs again")
 	require.Equal(t, former.Spec, m.agentsOf("node-agent").Spec)
-	require.Equal(t, former.Annotations["cleat.dev/taken-over-node-selector"], "")
 	one.restores("second", m.shop, m.shop+"-second")
 	one.velero = true
 	one.sees(after, shop.seen(m.shop+"-second"))
 	one.deletes("second")
+}
+
+// commandsOf returns the commands of a page of the documentation.
+func commandsOf(t *testing.T, page string) (commands []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page+".md"))
+	require.NoError(t, err)
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```sh"
+		case inside:
+			commands = append(commands, line)
+		}
+	}
+	return commands
 }
 
 // agentsOf returns a DaemonSet.

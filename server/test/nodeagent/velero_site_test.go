@@ -74,8 +74,8 @@ func (m *machine) installVelero(namespace string, in storage) *velero.Site {
 	_, err := v.Run(m.t.Context(), "install", "--namespace", namespace, "--image", veleroImage, "--plugins", awsPluginImage,
 		"--provider", "aws", "--bucket", in.bucket, "--secret-file", credentials, "--use-volume-snapshots=false",
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+m.cluster.Node.S3Endpoint,
-		"--use-node-agent", "--features", "EnableCSI", "--velero-pod-cpu-request", "0", "--velero-pod-mem-request", "0",
-		"--wait")
+		"--use-node-agent", "--features", "EnableCSI", "--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0",
+		"--velero-pod-mem-request", "0", "--velero-pod-mem-limit", "0", "--wait")
 	require.NoError(m.t, err)
 	return v
 }
