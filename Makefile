@@ -116,24 +116,30 @@ check: cluster ## run what a change needs in some minutes: unit tests, and one r
 	@$(TEST) -short ./server/test/documents $$(go list ./... | grep -vE '$(NO_UNITS)')
 	@$(SERVING) $(TEST) -run '$(TRIPS)' $(TRIP_ROOMS)
 
-.PHONY: test
-test: export CLEAT_MOVER_TEST_SIZE := 128Mi
-test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
-	@echo "building and running the tests"
-	@$(SHARING) $(SERVING) $(TEST) $(LONGEST) ./...
-	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
-
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
 # Left out are packages whose tests run programs that are built without the race detector, and pure functions.
 CONCURRENT := '^[[:space:]]*go [a-z]|\.Go\(|"sync[/"]|/sync/|make\(chan '
 APART      := /server/test/(roundtrip|world|documents)$$|/server/internal/setup/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
+concurrent  = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}{{end}}' ./... | \
+	while read -r package files; do ! grep -qE $(CONCURRENT) $$files </dev/null || echo "$$package"; done | grep -vE '$(APART)'
+# Whose tests are smaller under the race detector.
+SMALLER    := /control/backupqueue$$
+
+# With RACE=apart, tests that "make race" runs as well are left to it.
+RACE ?=
+.PHONY: test
+test: export CLEAT_MOVER_TEST_SIZE := 128Mi
+test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
+	@echo "building and running the tests"
+	@apart=$$(test "$(RACE)" != apart || $(concurrent) | grep -vE '$(SMALLER)'); \
+	$(SHARING) $(SERVING) $(TEST) $(LONGEST) $$(go list ./... | grep -vxF "$${apart:-none}")
+	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
+
 .PHONY: race
 race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
 	@echo "building and running the tests with the race detector"
-	@packages=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}{{end}}' ./... | \
-		while read -r package files; do ! grep -qE $(CONCURRENT) $$files </dev/null || echo "$$package"; done | grep -vE '$(APART)'); \
-	$(SHARING) CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$packages
+	@$(SHARING) CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$($(concurrent))
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way

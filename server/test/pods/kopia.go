@@ -9,7 +9,7 @@ import (
 var sameFile = regexp.MustCompile(`"Same":"[^}]*"`)
 
 // KeptByKopia returns what "tree list" prints of a directory after its restore by kopia, which has no FIFOs, no hard
-// links and no names that are not UTF-8. Each of them is a warning of the backup.
+// links and no names that are not UTF-8. Each of them is a warning of the mover.
 func KeptByKopia(list string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(list) {
