@@ -53,7 +53,7 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 	require.NoError(t, err, check)
 	require.Contains(t, check, "- daemonset node-agent runs Velero's node agents: it is stopped, and daemonset "+
 		"cleat-node-agent runs cleat's in their place, with the data movers ghcr.io/cleat-dev/cleat-kopia:")
-	require.Contains(t, check, "- repository "+m.shop+"-default-kopia-")
+	require.Contains(t, check, "- repository "+m.shop+"-default-kopia (kopia) of namespace "+m.shop+" moves over as it is")
 	require.Contains(t, check, "A take-over of namespace "+m.namespace+" misses nothing.")
 
 	out, err := m.cleat("takeover", "start", "--image", cleatImage, "--node-agent-plugins", moverImage)
