@@ -1,6 +1,6 @@
 // Package nodeagents tells the pods of node agents apart: those of cleat, and those of Velero, which take every
-// PodVolumeBackup and PodVolumeRestore of their namespace that concerns their node, whoever has created it. Item actions
-// and the server use it, so that agents of both never work on the same load.
+// PodVolumeBackup and PodVolumeRestore of their namespace that concerns their node, whoever has created it. Item
+// actions and the server use it, so that agents of both never work on the same load.
 //
 // The package imports the API of the core group only.
 package nodeagents

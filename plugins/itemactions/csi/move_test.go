@@ -17,14 +17,17 @@ func TestStoredUploadsNameTheMoverOfVelero(t *testing.T) {
 	for mover, want := range map[any]any{
 		velerov1.KopiaDataMover: "velero", velerov1.ResticDataMover: nil, "velero": nil, "": nil, "vendor.io/disks": nil,
 	} {
-		item := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"datamover": mover, "sourcePVC": "c"}}}
+		item := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"datamover": mover, "sourcePVC": "c"},
+		}}
 		output, err := action.Execute(t.Context(), &biav1.ExecuteInput{Item: item})
 		require.NoError(t, err)
 		if want == nil {
 			require.Nil(t, output, mover)
 			continue
 		}
-		require.Equal(t, map[string]any{"spec": map[string]any{"datamover": want, "sourcePVC": "c"}}, output.UpdatedItem.Object)
+		require.Equal(t, map[string]any{"spec": map[string]any{"datamover": want, "sourcePVC": "c"}},
+			output.UpdatedItem.Object)
 	}
 	output, err := action.Execute(t.Context(),
 		&biav1.ExecuteInput{Item: &unstructured.Unstructured{Object: map[string]any{}}})

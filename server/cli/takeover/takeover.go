@@ -84,8 +84,8 @@ func newStart(c takeovers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Stop Velero and run cleat in its place",
-		Long: "Check as \"takeover check\" does, let Velero's node agents end what they move, stop Velero, wait until none " +
-			"of its pods is left, and run\n" +
+		Long: "Check as \"takeover check\" does, let Velero's node agents end what they move, stop Velero, wait until " +
+			"none of its pods is left, and run\n" +
 			"cleat in its place. The command may be run again if it was interrupted.",
 		Example: "  cleat takeover check\n  cleat takeover start\n  cleat takeover back",
 		Args:    cobra.NoArgs,

@@ -13,9 +13,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/nodeagents"
 )
 
-// Velero's agents take every PodVolumeBackup and PodVolumeRestore of the namespace whose pod is on their node, and every
-// DataUpload and DataDownload that names Velero's data mover, which no load of this server does. So that agents of both
-// never work on the same load:
+// Velero's agents take every PodVolumeBackup and PodVolumeRestore of the namespace whose pod is on their node, and
+// every DataUpload and DataDownload that names Velero's data mover, which no load of this server does. So that agents
+// of both never work on the same load:
 //
 //   - The actions that create loads create none for a node on which an agent of Velero runs.
 //   - An agent does not accept a load while an agent of Velero runs on its node, or has made a pod for the load.

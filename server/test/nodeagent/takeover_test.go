@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/nodeagents"
 )
 
-// TestAcceptVolumes_TakeOver takes over a running Velero whose server and node agents are pods, with backups of volumes,
-// a schedule, and a load under way, which Velero's agent ends first. cleat restores what Velero has stored, backs it up
+// TestAcceptVolumes_TakeOver takes over a running Velero whose server and node agents are pods, with backups of
+// volumes, a schedule, and a load under way, which Velero's agent ends first. cleat restores what Velero has stored, backs it up
 // again by the schedule, and Velero, which runs again afterwards, restores and deletes that. The commands are those of
 // the guide.
 func TestAcceptVolumes_TakeOver(t *testing.T) {
@@ -30,8 +30,8 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 	before := shop.seen(m.shop)
 	one.backsUp("first", m.shop)
 	first := one.loadsOf("first")
-	_, err := v.Run(t.Context(), "schedule", "create", "nightly", "--schedule", "0 1 1 1 *", "--include-namespaces", m.shop,
-		"--snapshot-move-data")
+	_, err := v.Run(t.Context(), "schedule", "create", "nightly", "--schedule", "0 1 1 1 *", "--include-namespaces",
+		m.shop, "--snapshot-move-data")
 	require.NoError(t, err)
 	former := m.agentsOf("node-agent")
 
@@ -159,8 +159,8 @@ func TestAcceptVolumes_AgentsOfBoth(t *testing.T) {
 	require.NoError(t, f.client.Create(t.Context(), ofVelero))
 	b := f.backUp("b", velerov1.BackupSpec{IncludedNamespaces: []string{shop}})
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, b.Status.Phase)
-	require.Contains(t, f.results("backups", "b"), "veleros on node "+f.nodes[0]+" is a node agent of Velero, which would "+
-		"take the volumes from cleat's")
+	require.Contains(t, f.results("backups", "b"), "veleros on node "+f.nodes[0]+" is a node agent of Velero, which "+
+		"would take the volumes from cleat's")
 	require.NoError(t, f.client.Get(t.Context(), client.ObjectKeyFromObject(ofVelero), ofVelero))
 	require.True(t, ofVelero.Status.Phase.IsNew(), "%s", ofVelero.Status.Phase)
 	require.Empty(t, ofVelero.Finalizers)

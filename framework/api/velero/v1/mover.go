@@ -28,8 +28,8 @@ func DataMoverFor(name string, engine RepositoryType) string {
 	return name
 }
 
-// StoredDataMover returns the name by which the files of a backup name a data mover, so that Velero restores and deletes
-// the data, too: data in repositories of kopia is Velero's, whichever of the two has moved it.
+// StoredDataMover returns the name by which the files of a backup name a data mover, so that Velero restores and
+// deletes the data, too: data in repositories of kopia is Velero's, whichever of the two has moved it.
 func StoredDataMover(name string) string {
 	if EngineOf(name) == RepositoryTypeKopia {
 		return VeleroDataMover

@@ -73,7 +73,8 @@ func (t *Takeover) stopAgents(ctx context.Context, d *appsv1.DaemonSet) error {
 		err := t.Client.Get(ctx, client.ObjectKeyFromObject(d), d)
 		return d.Status.ObservedGeneration >= d.Generation && d.Status.CurrentNumberScheduled == 0, err
 	}
-	err := errors.Join(wait.PollUntilContextCancel(ctx, poll, true, stops), t.awaitNoPods(ctx, withoutCleat(d.Spec.Selector)))
+	err := errors.Join(wait.PollUntilContextCancel(ctx, poll, true, stops),
+		t.awaitNoPods(ctx, withoutCleat(d.Spec.Selector)))
 	if err != nil {
 		return fmt.Errorf("wait for the end of the pods of DaemonSet %s: %w", d.Name, err)
 	}

@@ -128,8 +128,8 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 			continue
 		}
 		replaced = true
-		f.note("daemonset %s runs Velero's node agents: it is stopped, and daemonset %s runs cleat's in their place, with the "+
-			"data movers %s", agent.Name, AgentsName, strings.Join(movers, ", "))
+		f.note("daemonset %s runs Velero's node agents: it is stopped, and daemonset %s runs cleat's in their place, with "+
+			"the data movers %s", agent.Name, AgentsName, strings.Join(movers, ", "))
 		arguments, _, err := agentArguments(agent)
 		if err != nil {
 			return err

@@ -104,7 +104,9 @@ func (t *Takeover) Start(ctx context.Context) error {
 }
 
 // run starts cleat and, if Velero has node agents, cleat's.
-func (t *Takeover) run(ctx context.Context, velero *appsv1.Deployment, replicas int32, agents []appsv1.DaemonSet) error {
+func (t *Takeover) run(
+	ctx context.Context, velero *appsv1.Deployment, replicas int32, agents []appsv1.DaemonSet,
+) error {
 	cleat, err := t.deployment(velero, replicas)
 	if err != nil {
 		return err
