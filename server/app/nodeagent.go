@@ -113,7 +113,8 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Repositories: &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now,
 			Log: c.Log.Named("repositories")},
 		PrepareTimeout: agent.PrepareTimeout,
-		Metrics:        collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
+		Metrics:        collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"),
+		Now: time.Now,
 	}
 	if pod != nil {
 		a.Exposers = exposers(c, cluster, configured, pod)

@@ -18,9 +18,9 @@ import (
 )
 
 // TestAcceptVolumes_TakeOver takes over a running Velero whose server and node agents are pods, with backups of
-// volumes, a schedule, and a load under way, which Velero's agent ends first. cleat restores what Velero has stored, backs it up
-// again by the schedule, and Velero, which runs again afterwards, restores and deletes that. The commands are those of
-// the guide.
+// volumes, a schedule, and a load under way, which Velero's agent ends first. cleat restores what Velero has stored,
+// backs it up again by the schedule, and Velero, which runs again afterwards, restores and deletes that. The commands
+// are those of the guide.
 func TestAcceptVolumes_TakeOver(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)

@@ -72,7 +72,8 @@ func (m *machine) installVelero(namespace string, in storage) *velero.Site {
 	text := fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", in.AccessKey, in.SecretKey)
 	require.NoError(m.t, os.WriteFile(credentials, []byte(text), 0o600))
 	_, err := v.Run(m.t.Context(), "install", "--namespace", namespace, "--image", veleroImage, "--plugins",
-		awsPluginImage, "--provider", "aws", "--bucket", in.bucket, "--secret-file", credentials, "--use-volume-snapshots=false",
+		awsPluginImage, "--provider", "aws", "--bucket", in.bucket, "--secret-file", credentials,
+		"--use-volume-snapshots=false",
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+m.cluster.Node.S3Endpoint,
 		"--use-node-agent", "--features", "EnableCSI", "--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0",
 		"--velero-pod-mem-request", "0", "--velero-pod-mem-limit", "0", "--wait")
