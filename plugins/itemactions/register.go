@@ -81,6 +81,7 @@ func Register(opts ...Option) []framework.Registration {
 			return podvolumes.NewRestore(volumes)
 		}, framework.WithRoles(framework.RolePodVolumeRestores)),
 
+		biav1.Register("cleat.dev/dataupload", csi.NewStoredUploads, framework.WithRoles(framework.RoleCSI)),
 		biav1.Register("velero.io/crd-remap-version", func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction,
 			error) {
 			return crds.NewBackup(setup, asked.LegacyDefinition)

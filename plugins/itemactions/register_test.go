@@ -47,6 +47,7 @@ func TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData(t *testing.T) {
 	table := []struct{ kind, name, missing string }{
 		{"AsyncBackupItemAction", "cleat.dev/pod-volume-backup", ""},   // the server itself, in Velero
 		{"AsyncRestoreItemAction", "velero.io/pod-volume-restore", ""}, // a RestoreItemAction in Velero
+		{"BackupItemAction", "cleat.dev/dataupload", ""},               // writes them as Velero's are
 		{"BackupItemAction", "velero.io/crd-remap-version", ""},
 		{"BackupItemAction", "velero.io/pod", ""},
 		{"BackupItemAction", "velero.io/pv", ""},

@@ -41,7 +41,6 @@ type NodeAgent struct {
 	HostPods       string   // the kubelet's directory of pods
 	Pod            string   // name of the pod in which the agent runs, for the exposure of volumes
 	PrepareTimeout time.Duration
-	BesideVelero   bool
 }
 
 // ServeNodeAgent runs the agent of a node until ctx ends. Loads whose data is being moved then end when the next agent
@@ -113,8 +112,9 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Movers:  newEnclosedMovers(c, plugins),
 		Repositories: &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now,
 			Log: c.Log.Named("repositories")},
-		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
-		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
+		PrepareTimeout: agent.PrepareTimeout,
+		Metrics:        collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"),
+		Now: time.Now,
 	}
 	if pod != nil {
 		a.Exposers = exposers(c, cluster, configured, pod)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,8 +150,9 @@ func (m *moverSite) sides(
 				return sides, places, nil, err
 			}
 		}
-		ours.s3, theirs.repository = proxy.url, fmt.Sprintf("%s/%s/kopia/", proxy.url, filepath.Base(places[1]))
-		theirs.env = []string{"AWS_ACCESS_KEY_ID=" + m.S3.AccessKey, "AWS_SECRET_ACCESS_KEY=" + m.S3.SecretKey}
+		ours.s3 = proxy.url
+		theirs.repository = fmt.Sprintf("http://%s@%s/%s/kopia/", url.UserPassword(m.S3.AccessKey, m.S3.SecretKey),
+			strings.TrimPrefix(proxy.url, "http://"), filepath.Base(places[1]))
 		hangUp = proxy.listener.Close
 	} else {
 		places = [2]string{filepath.Join(m.dir, name), filepath.Join(theirs.dir, "repository")}
@@ -211,7 +213,6 @@ func (a *agentSide) forget() error {
 // librarySide is Velero's library. Each call is a process of its own, as the pods of Velero are.
 type librarySide struct {
 	program, dir, repository, volume string
-	env                              []string
 	snapshot                         string
 }
 
@@ -248,7 +249,7 @@ func (l *librarySide) forget() error {
 func (l *librarySide) run(ctx context.Context, action string, args ...string) (string, usage, error) {
 	var out, problems strings.Builder
 	cmd := exec.CommandContext(ctx, l.program, append([]string{action, l.repository, l.state()}, args...)...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), l.env...), &out, &problems
+	cmd.Stdout, cmd.Stderr = &out, &problems
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return "", usage{}, err

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -26,8 +28,23 @@ func newNodeAgentCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
+// agentFlagsOf returns a function that returns the flags of "cleat node-agent server", with the flags of all commands,
+// and the options that they set.
+func agentFlagsOf(a *command.App) func() (*pflag.FlagSet, *config.Options) {
+	return func() (*pflag.FlagSet, *config.Options) {
+		s := serverFlags{options: config.Defaults()}
+		flags := agentCommand(a, &s).Flags()
+		flags.SetOutput(io.Discard)
+		(&command.ClusterFlags{}).Add(flags)
+		return flags, &s.options
+	}
+}
+
 func newNodeAgentServerCommand(a *command.App) *cobra.Command {
-	s := serverFlags{options: config.Defaults()}
+	return agentCommand(a, &serverFlags{options: config.Defaults()})
+}
+
+func agentCommand(a *command.App, s *serverFlags) *cobra.Command {
 	agent := app.NodeAgent{Node: os.Getenv("NODE_NAME"), HostPods: "/host_pods", PrepareTimeout: 30 * time.Minute,
 		Pod: ownPod()}
 	cmd := &cobra.Command{
@@ -36,7 +53,7 @@ func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 		Long: "Run the agent of a node: it moves the data of the node's volumes, for PodVolumeBackups, PodVolumeRestores,\n" +
 			"DataUploads and DataDownloads. Exactly one runs on each node.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runNodeAgent(a, cmd, &s, agent) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runNodeAgent(a, cmd, s, agent) },
 	}
 	flags := cmd.Flags()
 	s.options.AddAgentFlags(flags)
@@ -54,9 +71,6 @@ func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 		"name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
 	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout,
 		"how long a load may be Accepted before it fails")
-	flags.BoolVar(&agent.BesideVelero, "beside-velero", false,
-		"leave PodVolumeBackups and PodVolumeRestores for which there is no data mover here to Velero's agents on the same "+
-			"nodes, instead of failing them")
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -82,6 +83,32 @@ func (a *claims) Cancel(ctx context.Context, input *biav2.CancelInput) error {
 		return err
 	}
 	return all.cancelOperation(ctx, input.OperationID)
+}
+
+// NewStoredUploads returns cleat.dev/dataupload. In a backup, a DataUpload names its data mover as Velero does.
+func NewStoredUploads(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+	return storedUploads{}, nil
+}
+
+type storedUploads struct{}
+
+func (storedUploads) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{uploads.resource.GroupResource().String()}}, nil
+}
+
+func (storedUploads) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	mover, err := field.Text(input.Item.Object, "spec", "datamover")
+	if err != nil {
+		return nil, err
+	}
+	stored := velerov1.StoredDataMover(mover)
+	if mover == "" || stored == mover {
+		return nil, nil
+	}
+	if err := unstructured.SetNestedField(input.Item.Object, stored, "spec", "datamover"); err != nil {
+		return nil, err
+	}
+	return biav1.NewExecuteOutput(input.Item), nil
 }
 
 // uploadItem returns the identifier of a DataUpload.

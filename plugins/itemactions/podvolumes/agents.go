@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/nodeagents"
 )
 
 // agentDelay is how long a node may have no pod of a node agent: it may be a new node, or the agent may be replaced.
@@ -30,7 +31,7 @@ type agents struct {
 func listAgents(ctx context.Context, api client.Client, namespace string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := api.List(ctx, &list, client.InNamespace(namespace),
-		client.MatchingLabels{"role": "node-agent"}); err != nil {
+		client.MatchingLabels{nodeagents.RoleLabel: nodeagents.Role}); err != nil {
 		return nil, fmt.Errorf("list the pods of node agents: %w", err)
 	}
 	return list.Items, nil
@@ -88,6 +89,10 @@ func (a *agents) ended(operation string) {
 // state returns the remedy for the node agent of a node, "" if it is ready. Any agent counts if node is empty. found
 // reports whether the agent has a pod there, or is being replaced.
 func state(agents []corev1.Pod, namespace, node string) (why string, found bool) {
+	if velero := nodeagents.FindVelero(agents, node); velero != nil {
+		return fmt.Sprintf("pod %s/%s on node %s is a node agent of Velero, which would take the volumes from cleat's; "+
+			"\"cleat takeover start\" replaces the agents of Velero", namespace, velero.Name, velero.Spec.NodeName), true
+	}
 	if len(agents) == 0 {
 		why = fmt.Sprintf("namespace %s has no node agents, which move the data of volumes; install them with cleat "+
 			"install --use-node-agent", namespace)

@@ -75,7 +75,7 @@ func (f *flags) run(cmd *cobra.Command, a *command.App) error {
 		err := install.AwaitServer(cmd.Context(), cluster, cluster.Namespace, install.DeploymentName,
 			func(why string) { fmt.Fprintf(a.Err, "Waiting for the server: %s.\n", why) })
 		if err == nil && options.NodeAgent != nil {
-			err = install.AwaitNodeAgents(cmd.Context(), cluster, cluster.Namespace,
+			err = install.AwaitNodeAgents(cmd.Context(), cluster, cluster.Namespace, install.DaemonSetName,
 				func(why string) { fmt.Fprintf(a.Err, "Waiting for the node agents: %s.\n", why) })
 		}
 		if err != nil {

@@ -193,5 +193,5 @@ func TestOrderOfActions(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "The order names example.io/nobody, but there is no such plugin.\n")
 	require.Regexp(t, `(?m)^STAGE +PLACE +STOCK +NAME +KIND +FROM\n(item blocks .*\n)+backup +1 +\d+ +example.io/named-a +BackupItemAction +`, out)
-	require.Regexp(t, `(?m)^backup +2 +1 +velero.io/crd-remap-version +BackupItemAction +built-in$`, out)
+	require.Regexp(t, `(?m)^backup +3 +2 +velero.io/crd-remap-version +BackupItemAction +built-in$`, out)
 }

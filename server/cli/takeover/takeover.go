@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
@@ -16,27 +17,31 @@ import (
 )
 
 // NewCommand returns the command "takeover".
-func NewCommand(a *command.App, server ServerFlags) *cobra.Command {
+func NewCommand(a *command.App, server, agent ServerFlags) *cobra.Command {
+	c := takeovers{app: a, server: server, agent: agent}
 	cmd := &cobra.Command{
 		Use:   "takeover",
 		Short: "Replace a running Velero by cleat, and put it back",
 		Long: "Replace the running Velero of a namespace by cleat, and put it back. Velero's Deployment stays, without " +
 			"pods; a copy of it, named\n" +
-			takeover.Name + ", runs cleat with the same plugins, volumes, rights and flags. Custom resources and buckets stay " +
-			"as they are.",
+			takeover.Name + ", runs cleat with the same plugins, volumes, rights and flags. The DaemonSet of Velero's node " +
+			"agents stays, without pods, too;\nthe DaemonSet " + takeover.AgentsName + " runs cleat's in their place. Custom " +
+			"resources, buckets and the data of volumes stay as they are.",
 	}
-	cmd.AddCommand(newCheck(a, server), newStart(a, server), newBack(a, server))
+	cmd.AddCommand(newCheck(c), newStart(c), newBack(c))
 	return cmd
 }
 
 // takeovers is shared by the commands.
 type takeovers struct {
-	app     *command.App
-	server  ServerFlags
-	image   string
-	timeout time.Duration
-	force   bool
-	wait    bool
+	app           *command.App
+	server, agent ServerFlags
+	image         string
+	movers        []string
+	timeout       time.Duration
+	loadTimeout   time.Duration
+	force         bool
+	wait          bool
 }
 
 func (c *takeovers) connect() (*takeover.Takeover, *command.Cluster, error) {
@@ -46,12 +51,16 @@ func (c *takeovers) connect() (*takeover.Takeover, *command.Cluster, error) {
 	}
 	return &takeover.Takeover{
 		Client: cluster, Namespace: cluster.Namespace, Image: c.image, Lease: app.LeaseName, Arguments: arguments(c.server),
+		AgentArguments: arguments(c.agent), LoadTimeout: c.loadTimeout, Movers: c.movers,
+		MoverOf: map[velerov1.RepositoryType]string{
+			velerov1.RepositoryTypeKopia:  install.ImageOf(install.KopiaMoverImage, c.app.Version),
+			velerov1.RepositoryTypeRestic: install.ImageOf(install.ResticMoverImage, c.app.Version),
+		},
 		Report: func(name, action string) { fmt.Fprintf(c.app.Out, "%s %s\n", name, action) },
 	}, cluster, nil
 }
 
-func newCheck(a *command.App, server ServerFlags) *cobra.Command {
-	c := takeovers{app: a, server: server}
+func newCheck(c takeovers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "List what a take-over would miss, and change nothing",
@@ -71,27 +80,29 @@ func newCheck(a *command.App, server ServerFlags) *cobra.Command {
 	return cmd
 }
 
-func newStart(a *command.App, server ServerFlags) *cobra.Command {
-	c := takeovers{app: a, server: server}
+func newStart(c takeovers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Stop Velero and run cleat in its place",
-		Long: "Check as \"takeover check\" does, stop Velero, wait until none of its pods is left, and run cleat in its " +
-			"place. The command may be run\n" +
-			"again if it was interrupted.",
+		Long: "Check as \"takeover check\" does, let Velero's node agents end what they move, stop Velero, wait until " +
+			"none of its pods is left, and run\n" +
+			"cleat in its place. The command may be run again if it was interrupted.",
 		Example: "  cleat takeover check\n  cleat takeover start\n  cleat takeover back",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.start(cmd.Context()) },
 	}
 	c.addTimeout(cmd)
-	cmd.Flags().StringVar(&c.image, "image", install.ImageOf(install.Image, a.Version), "image of cleat")
+	cmd.Flags().StringVar(&c.image, "image", install.ImageOf(install.Image, c.app.Version), "image of cleat")
+	cmd.Flags().StringSliceVar(&c.movers, "node-agent-plugins", nil, "images of the data movers of the server and the node "+
+		"agents; default that for kopia and, if there are repositories of restic, that for restic")
+	cmd.Flags().DurationVar(&c.loadTimeout, "load-timeout", time.Hour, "how long Velero's node agents may go on moving "+
+		"data before what they move is cancelled")
 	cmd.Flags().BoolVar(&c.force, "force", false, "take over although something would be missed")
 	cmd.Flags().BoolVar(&c.wait, "wait", true, "wait until cleat is available")
 	return cmd
 }
 
-func newBack(a *command.App, server ServerFlags) *cobra.Command {
-	c := takeovers{app: a, server: server}
+func newBack(c takeovers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "back",
 		Short: "Stop cleat and run Velero again",
@@ -157,6 +168,14 @@ func (c *takeovers) start(ctx context.Context) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
+	if c.wait {
+		err := t.AwaitAgents(ctx, func(why string) {
+			fmt.Fprintf(c.app.Err, "Waiting for DaemonSet %s: %s.\n", takeover.AgentsName, why)
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return c.await(ctx, cluster, takeover.Name, "Cleat runs in place of Velero in namespace %s; \"cleat takeover back\" "+
 		"puts Velero back.\n")
 }
@@ -170,7 +189,11 @@ func (c *takeovers) back(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(running) > 0 && !c.force {
+	loads, err := t.OpenLoads(ctx)
+	if err != nil {
+		return err
+	}
+	if running = append(running, loads...); len(running) > 0 && !c.force {
 		return fmt.Errorf("in progress: %s; Velero marks them as Failed when it starts: wait for their end, or use --force",
 			strings.Join(running, ", "))
 	}

@@ -49,12 +49,10 @@ type Agent struct {
 	Exposers     map[string]Exposer // by the name of the kind; a kind without one is exposed by another component
 	// PrepareTimeout is the longest time for which a load is Accepted.
 	PrepareTimeout time.Duration
-	// BesideVelero leaves loads whose engine has no mover to Velero's agents instead of failing them.
-	BesideVelero bool
-	Metrics      *Metrics             // nil for none
-	Events       events.EventRecorder // nil for none
-	Log          hclog.Logger
-	Now          func() time.Time
+	Metrics        *Metrics             // nil for none
+	Events         events.EventRecorder // nil for none
+	Log            hclog.Logger
+	Now            func() time.Time
 
 	life      context.Context // of the process
 	kinds     []*kind

@@ -136,7 +136,7 @@ func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 	for _, l := range v.refused {
 		turn := v.ledger.Turn(l.GetUID(),
 			func(node string) bool { return node != q.Node && q.turns.isAway(node, v.ledger.Agents[node]) })
-		if turn != q.Node && v.now.Sub(l.GetCreationTimestamp().Time) < refuseAlone || q.leaves(l) {
+		if turn != q.Node && v.now.Sub(l.GetCreationTimestamp().Time) < refuseAlone || q.leaves(v, l) {
 			continue
 		}
 		if wrote == refusedOnce {
@@ -156,10 +156,9 @@ func (q *admission) refuse(ctx context.Context, v *view) (more bool) {
 
 // leaves reports whether a load that the server has not created is left to other controllers: to a vendor's, or to
 // Velero's agents.
-func (q *admission) leaves(l *load) bool {
+func (q *admission) leaves(v *view, l *load) bool {
 	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
-	return missing != nil && q.foreign(l) ||
-		q.BesideVelero && l.podLabel == "" && l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == ""
+	return missing != nil && l.isForeign() || v.besideVelero && l.isVeleros()
 }
 
 // storedBy returns the snapshot of a backup that has ended, or "" unless an agent has written it.

@@ -41,6 +41,7 @@ type admission struct {
 	// The fields below are used by passes only.
 	waiting   map[types.UID]*waiting
 	described map[types.UID]described
+	veleros   veleros
 	accepted  map[types.UID]string // resource version of the write of Accepted, until it is in the cache
 }
 
@@ -226,7 +227,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 func (q *admission) unfit(l *load) (end *outcome, is bool) {
 	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
 	switch {
-	case missing != nil && q.foreign(l):
+	case missing != nil && l.isForeign():
 		return nil, true
 	case l.cancelled():
 		end = new(canceled(l))
@@ -239,11 +240,6 @@ func (q *admission) unfit(l *load) (end *outcome, is bool) {
 		end = new(failed(missing.Error()))
 	}
 	return end, end != nil
-}
-
-// foreign reports whether a load for which this agent has no mover belongs to another controller.
-func (q *admission) foreign(l *load) bool {
-	return l.podLabel != "" || q.BesideVelero
 }
 
 // ask calls the policy with a load. ahead is the number of older New loads. restores is the number of New loads of
@@ -285,8 +281,13 @@ func (q *admission) waits(l *load) *waiting {
 // otherwise the note permits the next attempt.
 func (q *admission) finish(ctx context.Context, l *load) {
 	why, err := q.backed(ctx, l)
+	if why != "" {
+		why = "no backup or restore of the server has its data moved: " + why
+	} else if err == nil {
+		why, err = q.rival(ctx, l)
+	}
 	if err == nil && why != "" {
-		_, err = q.end(ctx, l, failed("refused: no backup or restore of the server has its data moved: "+why))
+		_, err = q.end(ctx, l, failed("refused: "+why))
 		q.note(l, err)
 		return
 	}

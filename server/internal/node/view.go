@@ -29,6 +29,8 @@ type view struct {
 	seen    map[types.UID]ledger.Seen
 	gone    map[types.UID]bool // loads that were deleted
 	counts  counts
+	// Agents of Velero run in the namespace. It is looked up when a load may be theirs.
+	besideVelero bool
 }
 
 // look reads the cache.
@@ -45,6 +47,11 @@ func (q *admission) look(ctx context.Context) (*view, error) {
 			return nil, err
 		}
 		for _, l := range loads {
+			if l.proof.refused != "" && l.isVeleros() && !v.besideVelero {
+				if v.besideVelero, err = q.besideVelero(ctx, v.now); err != nil {
+					return nil, err
+				}
+			}
 			q.add(v, l)
 		}
 	}
@@ -74,7 +81,7 @@ func (q *admission) add(v *view, l *load) {
 	case ended && l.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(l.Object, l.finalizer):
 		v.refused = append(v.refused, l)
 		return
-	case !ended && l.proof.refused != "" && (!q.BesideVelero || !q.leaves(l) || l.phase().IsNew()):
+	case !ended && l.proof.refused != "" && (!v.besideVelero || !q.leaves(v, l) || l.phase().IsNew()):
 		// otherwise it counts, as a load of one of Velero's agents
 		v.seen[uid] = ledger.Seen{Phase: velerov1.LoadPhaseFailed, Version: l.GetResourceVersion()}
 		v.refused = append(v.refused, l)

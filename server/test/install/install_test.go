@@ -332,7 +332,8 @@ func checkAgents(s *site.Site) {
 	require.NoError(s.T, s.Client.Get(s.T.Context(), client.ObjectKey{Namespace: "velero", Name: "node-agent"}, &agents))
 	require.Equal(s.T, map[string]string{"name": "node-agent"}, agents.Spec.Selector.MatchLabels)
 	pod := agents.Spec.Template
-	require.Equal(s.T, map[string]string{"component": "velero", "name": "node-agent", "role": "node-agent", "team": "ops"},
+	require.Equal(s.T, map[string]string{"component": "velero", "name": "node-agent", "role": "node-agent", "team": "ops",
+		"cleat.dev/node-agent": "true"},
 		pod.Labels)
 	require.Equal(s.T, []string{"velero", "system-node-critical", "cleat-dev-cleat-kopia"}, []string{
 		pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName, pod.Spec.InitContainers[0].Name,

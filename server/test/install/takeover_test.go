@@ -51,7 +51,11 @@ func TestAcceptInstall_TakeOverCheck(t *testing.T) {
 		&appsv1.DaemonSet{ObjectMeta: meta("node-agent"), Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{Containers: velero.Spec.Template.Spec.Containers}},
+				Spec: corev1.PodSpec{NodeSelector: map[string]string{"disks": "fast"}, Containers: []corev1.Container{{
+					Name: "node-agent", Image: "velero/velero:v1.99.0", Command: []string{"/velero"},
+					Args: []string{"node-agent", "server", "--sparkle", "bright", "--log-level=debug"},
+					Env:  []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "proxy"}},
+				}}}},
 		}},
 		&velerov1.BackupRepository{ObjectMeta: meta("shop-default-kopia"),
 			Spec: velerov1.BackupRepositorySpec{VolumeNamespace: "shop", BackupStorageLocation: "default",
@@ -84,22 +88,23 @@ func TestAcceptInstall_TakeOverCheck(t *testing.T) {
 	out, errs, err := s.Run("takeover", "check", "--timeout", "5m")
 	require.Error(t, err)
 	require.NoError(t, <-answered)
-	require.Contains(t, errs, "a take-over of namespace "+s.Namespace+" would miss 8 things")
+	require.Contains(t, errs, "a take-over of namespace "+s.Namespace+" would miss 6 things")
 	require.Equal(t, `Cleat would miss:
 - Velero is v1.99.0; cleat does what Velero v1.18.3 does, and knows nothing newer
 - plugin example.io/b is of kind BackupItemActionV99, which cleat does not know
 - server flag --from-the-future=1 is unknown, and is left out
 - server flag --sparkle is unknown, and is left out
 - flag --features: Future is unknown and has no effect; known are EnableAPIGroupVersions and EnableCSI
-- daemonset node-agent is Velero's node agent, which does not move the data of volumes for cleat: replace it by the DaemonSet that "cleat install --use-node-agent --dry-run -o yaml" prints
-- objects of kind PodVolumeBackup that have not ended: 1; nobody follows them after the take-over, so wait for their end
-- objects of kind DataUpload that have not ended: 1; nobody follows them after the take-over, so wait for their end
+- node agent flag --sparkle is unknown, and is left out
 To know:
 - plugin image example.io/plugin:v1 runs unmodified
 - deployment velero is managed by Helm, which must not scale it up again while cleat runs
+- daemonset node-agent runs Velero's node agents: it is stopped, and daemonset cleat-node-agent runs cleat's in their place, with the data movers ghcr.io/cleat-dev/cleat-kopia:latest, ghcr.io/cleat-dev/cleat-restic:latest
 - repository blog-default-restic (restic) of namespace blog moves over as it is: cleat's node agents with the data mover cleat.dev/restic restore from it and back up into it
 - repository shop-default-kopia (kopia) of namespace shop moves over as it is: cleat's node agents with the data mover cleat.dev/kopia restore from it and back up into it
 - the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, and whoever writes it can replace them; see "Password of repositories" in server/docs/node-agents.md for how to change it
+- objects of kind DataUpload that have not ended: 1; a take-over lets Velero's node agents end them, for the time of --load-timeout, and then cancels them
+- objects of kind PodVolumeBackup that have not ended: 1; a take-over lets Velero's node agents end them, for the time of --load-timeout, and then cancels them
 - backup running is in progress: Velero stops in the middle of it, and cleat takes it up
 - restore restoring is in progress: Velero stops in the middle of it, and cleat takes it up
 `, out)
@@ -110,13 +115,28 @@ To know:
 	require.Equal(t, int32(1), *awaitReplicas(s, "velero", 1).Spec.Replicas)
 	_, errs, err = s.Run("takeover", "back")
 	require.Error(t, err)
-	require.Contains(t, errs, "in progress: backup running, restore restoring; Velero marks them as Failed")
+	require.Contains(t, errs, "in progress: backup running, restore restoring, PodVolumeBackup open, DataUpload open; Velero marks them as Failed")
 
-	s.Must("takeover", "start", "--timeout", "1ms", "--force", "--wait=false", "--image", "registry.example.io/cleat:v1")
+	out = s.Must("takeover", "start", "--timeout", "1ms", "--force", "--wait=false", "--image",
+		"registry.example.io/cleat:v1")
+	require.Contains(t, out, "podvolumebackup/open cancelled: it did not end in time\n")
+	require.Contains(t, out, "dataupload/open has not ended; cleat's node agents mark it as Failed\n")
+	var before, agents appsv1.DaemonSet
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("node-agent"), &before))
+	require.Equal(t, map[string]string{"cleat.dev/taken-over": "matches-no-node"}, before.Spec.Template.Spec.NodeSelector)
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("cleat-node-agent"), &agents))
+	pod := &agents.Spec.Template.Spec
+	require.Equal(t, map[string]string{"disks": "fast", "kubernetes.io/os": "linux"}, pod.NodeSelector)
+	require.Equal(t, []string{"node-agent", "server", "--log-level=debug"}, pod.Containers[0].Args)
+	require.Contains(t, pod.Containers[0].Env, corev1.EnvVar{Name: "HTTPS_PROXY", Value: "proxy"})
+	require.Len(t, pod.InitContainers, 2)
 	awaitReplicas(s, "velero", 0)
 	require.Equal(t, strings.Fields("server --features=EnableAPIGroupVersions,Future --uploader-type=kopia "+
 		"--log-level=debug -n "+s.Namespace),
 		awaitReplicas(s, "cleat", 1).Spec.Template.Spec.Containers[0].Args)
 	s.Must("takeover", "back", "--force", "--wait=false")
 	awaitReplicas(s, "velero", 1)
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("node-agent"), &before))
+	require.Equal(t, map[string]string{"disks": "fast"}, before.Spec.Template.Spec.NodeSelector)
+	s.AwaitGone(&appsv1.DaemonSet{}, "cleat-node-agent")
 }

@@ -158,7 +158,7 @@ func (s *site) checkMoved(b *velerov1.Backup, shop string, infos []volumes.Volum
 	}
 	require.NotNil(s.t, info)
 	require.Equal(s.t, &volumes.MovementInfo{
-		DataMover: velerov1.KopiaDataMover, UploaderType: "kopia", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot,
+		DataMover: velerov1.VeleroDataMover, UploaderType: "kopia", RetainedSnapshot: upload.Spec.CSISnapshot.VolumeSnapshot,
 		SnapshotHandle: upload.Status.SnapshotID,
 		OperationID:    operation, Size: upload.Status.Progress.TotalBytes, IncrementalSize: upload.Status.IncrementalBytes,
 		Phase: velerov1.LoadPhaseCompleted,

@@ -42,7 +42,7 @@ type plane struct {
 	controlplane.Shared
 	disks csidriver.Driver // its files are in the directory of the cluster
 
-	definitions, driver, images once
+	definitions, driver, images, velero once
 }
 
 // once runs a function once for several tests.

@@ -21,6 +21,7 @@ const Version = "v1.18.3"
 // The packages of the programs, each named after its program.
 const (
 	serverPackage = "github.com/vmware-tanzu/velero/cmd/velero"
+	helperPackage = "github.com/vmware-tanzu/velero/cmd/velero-restore-helper"
 	pluginPackage = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws"
 	// uploaderPackage uses Velero's library for repositories of kopia.
 	uploaderPackage = "./uploader"
@@ -33,7 +34,8 @@ const linkFlags = "-s -w -X github.com/vmware-tanzu/velero/pkg/buildinfo.Version
 
 // Programs are the built programs.
 type Programs struct {
-	Velero    string // path of the server, which is the command line as well
+	Velero    string // path of the server, which is the command line and the node agent as well
+	Helper    string // path of the program in which restored pods wait
 	PluginDir string // a directory that contains only the object store plugin "aws"
 	Uploader  string // path of the program in programs/uploader
 }
@@ -71,6 +73,7 @@ func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	for _, program := range []struct{ path, pkg, flags string }{
 		{filepath.Join(p.PluginDir, filepath.Base(pluginPackage)), pluginPackage, "-s -w"},
 		{p.Uploader, uploaderPackage, "-s -w"},
+		{p.Helper, helperPackage, "-s -w"},
 		{p.Velero, serverPackage, linkFlags},
 	} {
 		if _, err := os.Stat(program.path); err == nil {
@@ -98,14 +101,15 @@ func programsIn(module, dir string) (*Programs, error) {
 	}
 	sum := sha256.Sum256(source)
 	return &Programs{
-		Velero: filepath.Join(dir, "velero"), PluginDir: filepath.Join(dir, "plugins"),
-		Uploader: filepath.Join(dir, "uploader-"+hex.EncodeToString(sum[:8])),
+		Velero: filepath.Join(dir, "velero"), Helper: filepath.Join(dir, filepath.Base(helperPackage)),
+		PluginDir: filepath.Join(dir, "plugins"),
+		Uploader:  filepath.Join(dir, "uploader-"+hex.EncodeToString(sum[:8])),
 	}, nil
 }
 
 // built reports whether all programs are there.
 func (p *Programs) built() bool {
-	for _, path := range []string{p.Velero, p.PluginDir, p.Uploader} {
+	for _, path := range []string{p.Velero, p.Helper, p.PluginDir, p.Uploader} {
 		if _, err := os.Stat(path); err != nil {
 			return false
 		}

@@ -2,8 +2,11 @@ package v1
 
 import "cmp"
 
+// VeleroDataMover is Velero's own data mover, of which Velero has agents of its own.
+const VeleroDataMover = "velero"
+
 // The built-in data movers, one for each engine. A load never names Velero's, because Velero's agents would move the
-// data, too.
+// data, too. What a backup has stored does, see StoredDataMover.
 const (
 	KopiaDataMover  = "cleat.dev/kopia"
 	ResticDataMover = "cleat.dev/restic"
@@ -16,7 +19,7 @@ const DefaultUploader = RepositoryTypeKopia
 // mover. Versions after 1.18 have one for files and one for blocks, which write to the same repositories.
 func IsVeleroDataMover(name string) bool {
 	switch name {
-	case "", "velero", "velero-fs", "velero-block":
+	case "", VeleroDataMover, "velero-fs", "velero-block":
 		return true
 	}
 	return false
@@ -27,6 +30,15 @@ func IsVeleroDataMover(name string) bool {
 func DataMoverFor(name string, engine RepositoryType) string {
 	if IsVeleroDataMover(name) {
 		return MoverOf(engine)
+	}
+	return name
+}
+
+// StoredDataMover returns the name by which the files of a backup name a data mover, so that Velero restores and
+// deletes the data, too: data in repositories of kopia is Velero's, whichever of the two has moved it.
+func StoredDataMover(name string) string {
+	if EngineOf(name) == RepositoryTypeKopia {
+		return VeleroDataMover
 	}
 	return name
 }

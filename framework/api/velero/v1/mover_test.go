@@ -14,17 +14,19 @@ func TestMoversHaveEngines(t *testing.T) {
 		engine  v1.RepositoryType
 		mover   string // of the engine
 		builtIn bool
+		stored  string // name in the files of a backup
 	}{
-		v1.ResticDataMover:   {v1.RepositoryTypeRestic, v1.ResticDataMover, true},
-		v1.KopiaDataMover:    {v1.RepositoryTypeKopia, v1.KopiaDataMover, true},
-		"velero":             {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
-		"":                   {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
-		"velero-fs":          {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
-		"velero-block":       {v1.RepositoryTypeKopia, v1.KopiaDataMover, false},
-		"vendor.io/of-disks": {"", "", false},
+		v1.ResticDataMover:   {v1.RepositoryTypeRestic, v1.ResticDataMover, true, v1.ResticDataMover},
+		v1.KopiaDataMover:    {v1.RepositoryTypeKopia, v1.KopiaDataMover, true, "velero"},
+		"velero":             {v1.RepositoryTypeKopia, v1.KopiaDataMover, false, "velero"},
+		"":                   {v1.RepositoryTypeKopia, v1.KopiaDataMover, false, "velero"},
+		"velero-fs":          {v1.RepositoryTypeKopia, v1.KopiaDataMover, false, "velero"},
+		"velero-block":       {v1.RepositoryTypeKopia, v1.KopiaDataMover, false, "velero"},
+		"vendor.io/of-disks": {"", "", false, "vendor.io/of-disks"},
 	} {
 		require.Equal(t, want.engine, v1.EngineOf(mover), mover)
 		require.Equal(t, want.mover, v1.MoverOf(v1.EngineOf(mover)), mover)
+		require.Equal(t, want.stored, v1.StoredDataMover(mover), mover)
 		require.Equal(t, want.builtIn, v1.IsBuiltInMover(mover), mover)
 	}
 	for want, spec := range map[v1.RepositoryType]v1.PodVolumeBackupSpec{

@@ -255,7 +255,8 @@ func (i *Infos) infosOfmovements(operations []operation.Operation, roles operati
 		info.BackupMethod, info.SnapshotDataMoved = CSI, true
 		info.CSI = &CSIInfo{SnapshotHandle: unknown, VSCName: unknown, OperationID: unknown}
 		engine := string(velerov1.EngineOf(mover))
-		info.DataMovement = &MovementInfo{DataMover: mover, UploaderType: engine, OperationID: op.ID}
+		info.DataMovement = &MovementInfo{DataMover: velerov1.StoredDataMover(mover), UploaderType: engine,
+			OperationID: op.ID}
 		infos = append(infos, info)
 	}
 	return infos

@@ -134,7 +134,7 @@ func (v *restoredInfos) addDownloads(namespace string, labels client.MatchingLab
 			PVCNamespace: to.Namespace, PVCName: to.PVC, PVName: cmp.Or(to.PV, v.bound[to.Namespace+"/"+to.PVC]),
 			RestoreMethod: CSI, SnapshotDataMoved: true,
 			DataMovement: &MovementInfo{
-				DataMover: cmp.Or(d.Spec.DataMover, "velero"), UploaderType: string(velerov1.EngineOf(d.Spec.DataMover)),
+				DataMover: velerov1.StoredDataMover(d.Spec.DataMover), UploaderType: string(velerov1.EngineOf(d.Spec.DataMover)),
 				SnapshotHandle: d.Spec.SnapshotID,
 				OperationID:    d.Labels[velerov1.AsyncOperationIDLabel], Size: d.Spec.SnapshotSize,
 			},

@@ -128,7 +128,8 @@ func settleMovements(
 			continue
 		}
 		status := &upload.Status
-		moved.DataMover, moved.UploaderType = upload.Spec.DataMover, string(velerov1.EngineOf(upload.Spec.DataMover))
+		moved.DataMover = velerov1.StoredDataMover(upload.Spec.DataMover)
+		moved.UploaderType = string(velerov1.EngineOf(upload.Spec.DataMover))
 		moved.SnapshotHandle, moved.Size, moved.IncrementalSize, moved.Phase = status.SnapshotID, status.Progress.TotalBytes,
 			status.IncrementalBytes, status.Phase
 		if status.Phase.Terminal() && status.Phase != velerov1.LoadPhaseCompleted {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cleat-dev/cleat/framework/nodeagents"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 )
 
@@ -117,10 +118,10 @@ func AwaitServer(ctx context.Context, c client.Client, namespace, name string, w
 		})
 }
 
-// AwaitNodeAgents is AwaitServer for the node agents.
-func AwaitNodeAgents(ctx context.Context, c client.Client, namespace string, waiting func(why string)) error {
+// AwaitNodeAgents is AwaitServer for the DaemonSet of the node agents.
+func AwaitNodeAgents(ctx context.Context, c client.Client, namespace, name string, waiting func(why string)) error {
 	var d appsv1.DaemonSet
-	return awaitPods(ctx, c, namespace, DaemonSetName, &d, "name="+DaemonSetName, waiting,
+	return awaitPods(ctx, c, namespace, name, &d, "role="+nodeagents.Role, waiting,
 		func() (available, wanted int32, done bool) {
 			s := d.Status
 			done = s.ObservedGeneration >= d.Generation && s.UpdatedNumberScheduled == s.DesiredNumberScheduled &&

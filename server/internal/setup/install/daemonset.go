@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cleat-dev/cleat/framework/nodeagents"
 )
 
 // DaemonSetName is the name of the DaemonSet of the node agents, and the label of their pods.
@@ -14,6 +16,11 @@ const DaemonSetName = "node-agent"
 
 // KubeletRoot is where the kubelet has its files on most nodes.
 const KubeletRoot = "/var/lib/kubelet"
+
+// NodeAgents returns the DaemonSet of the node agents, whose pods run with an existing service account.
+func NodeAgents(o *Options, serviceAccount string) *appsv1.DaemonSet {
+	return daemonSet(o, serviceAccount)
+}
 
 // daemonSet returns the DaemonSet of the node agents. Its names, labels, paths and variables are Velero's.
 func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
@@ -63,7 +70,8 @@ func daemonSet(o *Options, serviceAccount string) *appsv1.DaemonSet {
 		ObjectMeta: objectMeta(o, DaemonSetName),
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
-			Template: podTemplate(o, map[string]string{"name": DaemonSetName, "role": DaemonSetName}, agent.Plugins, pod),
+			Template: podTemplate(o, map[string]string{"name": DaemonSetName, nodeagents.RoleLabel: nodeagents.Role,
+				nodeagents.CleatLabel: "true"}, agent.Plugins, pod),
 		},
 	}
 }

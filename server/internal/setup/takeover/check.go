@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
@@ -106,21 +104,41 @@ func (t *Takeover) checkDefinitions(ctx context.Context, f *Findings) error {
 }
 
 func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
-	var agents appsv1.DaemonSetList
-	if err := t.Client.List(ctx, &agents, client.InNamespace(t.Namespace)); err != nil {
+	agents, err := t.veleroAgents(ctx)
+	if err != nil {
 		return err
 	}
-	for _, agent := range agents.Items {
-		if agent.Spec.Template.Labels["role"] != install.DaemonSetName {
+	movers, err := t.movers(ctx)
+	if err != nil {
+		return err
+	}
+	replaced := false
+	for i := range agents {
+		agent := &agents[i]
+		switch {
+		case runsOnWindows(agent):
+			f.miss("daemonset %s moves the data of volumes on Windows nodes, for which cleat has no node agents: it is stopped",
+				agent.Name)
+			continue
+		case replaced:
+			f.miss("daemonset %s runs node agents of Velero beside another one: it is stopped, and cleat runs its agents on "+
+				"the nodes of the other one only", agent.Name)
 			continue
 		}
-		if slices.ContainsFunc(agent.Spec.Template.Spec.Containers,
-			func(c corev1.Container) bool { return isCleat(c.Image) }) {
-			f.note("daemonset %s runs cleat's node agents, which go on", agent.Name)
-			continue
+		replaced = true
+		f.note("daemonset %s runs Velero's node agents: it is stopped, and daemonset %s runs cleat's in their place, with "+
+			"the data movers %s", agent.Name, AgentsName, strings.Join(movers, ", "))
+		arguments, _, err := agentArguments(agent)
+		if err != nil {
+			return err
 		}
-		f.miss("daemonset %s is Velero's node agent, which does not move the data of volumes for cleat: replace it by the "+
-			"DaemonSet that \"cleat install --use-node-agent --dry-run -o yaml\" prints", agent.Name)
+		parsed := t.AgentArguments(arguments)
+		for _, flag := range parsed.Unknown {
+			f.miss("node agent flag %s is unknown, and is left out", flag)
+		}
+		if parsed.Err != nil {
+			f.miss("the node agents would not start: %s", strings.ReplaceAll(parsed.Err.Error(), "\n", "; "))
+		}
 	}
 	return nil
 }
@@ -146,40 +164,17 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	case public:
 		f.note("%s", repopassword.Warning)
 	}
+	loads, err := t.velerosLoads(ctx)
+	if err != nil {
+		return err
+	}
 	moving := map[string]int{}
-	count := func(kind string, phase velerov1.LoadPhase) {
-		if !phase.Terminal() {
-			moving[kind]++
-		}
+	for _, l := range loads {
+		moving[l.kind]++
 	}
-	var (
-		backups   velerov1.PodVolumeBackupList
-		restores  velerov1.PodVolumeRestoreList
-		uploads   velerov2alpha1.DataUploadList
-		downloads velerov2alpha1.DataDownloadList
-	)
-	for _, list := range []client.ObjectList{&backups, &restores, &uploads, &downloads} {
-		if err := ignoreAbsent(t.list(ctx, list)); err != nil {
-			return err
-		}
-	}
-	for i := range backups.Items {
-		count("PodVolumeBackup", backups.Items[i].Status.Phase)
-	}
-	for i := range restores.Items {
-		count("PodVolumeRestore", restores.Items[i].Status.Phase)
-	}
-	for i := range uploads.Items {
-		count("DataUpload", uploads.Items[i].Status.Phase)
-	}
-	for i := range downloads.Items {
-		count("DataDownload", downloads.Items[i].Status.Phase)
-	}
-	for _, kind := range []string{"PodVolumeBackup", "PodVolumeRestore", "DataUpload", "DataDownload"} {
-		if n := moving[kind]; n > 0 {
-			f.miss("objects of kind %s that have not ended: %d; nobody follows them after the take-over, so wait for their end",
-				kind, n)
-		}
+	for _, kind := range slices.Sorted(maps.Keys(moving)) {
+		f.note("objects of kind %s that have not ended: %d; a take-over lets Velero's node agents end them, for the time of "+
+			"--load-timeout, and then cancels them", kind, moving[kind])
 	}
 	return nil
 }

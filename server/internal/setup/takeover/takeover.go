@@ -32,6 +32,12 @@ type Takeover struct {
 	Lease     string                     // that the leading server holds
 	Report    func(name, action string)  // is called after each step
 	Arguments func(args []string) Parsed // reads the arguments of a server
+
+	// Movers are the images of the data movers; empty means those for the repositories that exist, of MoverOf.
+	Movers         []string
+	MoverOf        map[velerov1.RepositoryType]string
+	AgentArguments func(args []string) Parsed // reads the arguments of a node agent
+	LoadTimeout    time.Duration              // how long loads under way may take before they are cancelled
 }
 
 // Parsed is what cleat makes of the arguments of a Velero server.
@@ -42,8 +48,8 @@ type Parsed struct {
 	Err      error    // of values that cleat refuses
 }
 
-// Start takes over: it stops Velero, waits until none of its pods is left, and starts cleat. It may be called again
-// after an error.
+// Start takes over: it lets loads under way end, stops Velero and its node agents, waits until none of their pods is
+// left, and starts cleat. It may be called again after an error.
 func (t *Takeover) Start(ctx context.Context) error {
 	velero, err := t.velero(ctx)
 	if err != nil {
@@ -58,7 +64,17 @@ func (t *Takeover) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	agents, err := t.veleroAgents(ctx)
+	if err != nil {
+		return err
+	}
 	if !stopped {
+		if err := t.letLoadsEnd(ctx); err != nil {
+			return err
+		}
+		if velero, err = t.velero(ctx); err != nil {
+			return err
+		}
 		before := velero.DeepCopy()
 		replicas = *velero.Spec.Replicas
 		metav1.SetMetaDataAnnotation(&velero.ObjectMeta, replicasAnnotation, strconv.Itoa(int(replicas)))
@@ -68,22 +84,55 @@ func (t *Takeover) Start(ctx context.Context) error {
 		}
 		t.Report("deployment/"+velero.Name, fmt.Sprintf("scaled from %d to 0", replicas))
 	}
-	selector := &metav1.LabelSelector{
-		MatchLabels: velero.Spec.Selector.MatchLabels,
-		MatchExpressions: append(
-			[]metav1.LabelSelectorRequirement{{Key: serverLabel, Operator: metav1.LabelSelectorOpDoesNotExist}},
-			velero.Spec.Selector.MatchExpressions...),
-	}
 	stops := func(ctx context.Context) (bool, error) { // until then a pod may yet be created
 		err := t.Client.Get(ctx, client.ObjectKeyFromObject(velero), velero)
 		return velero.Status.ObservedGeneration >= velero.Generation && velero.Status.Replicas == 0, err
 	}
-	if err := errors.Join(wait.PollUntilContextCancel(ctx, poll, true, stops), t.awaitNoPods(ctx, selector)); err != nil {
+	if err := errors.Join(wait.PollUntilContextCancel(ctx, poll, true, stops), t.awaitNoPods(ctx,
+		withoutCleat(velero.Spec.Selector))); err != nil {
 		return fmt.Errorf("wait for the end of Velero's pods: %w", err)
 	}
-	cleat, err := t.deployment(velero, max(1, replicas))
+	if err := t.cancelLoads(ctx); err != nil {
+		return err
+	}
+	for i := range agents {
+		if err := t.stopAgents(ctx, &agents[i]); err != nil {
+			return err
+		}
+	}
+	return t.run(ctx, velero, max(1, replicas), agents)
+}
+
+// run starts cleat and, if Velero has node agents, cleat's.
+func (t *Takeover) run(
+	ctx context.Context, velero *appsv1.Deployment, replicas int32, agents []appsv1.DaemonSet,
+) error {
+	cleat, err := t.deployment(velero, replicas)
 	if err != nil {
 		return err
+	}
+	movers, err := t.movers(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range agents {
+		if runsOnWindows(&agents[i]) {
+			continue
+		}
+		for _, image := range movers { // the server removes what they have stored
+			if err := install.AddPlugin(cleat, image, install.PullPolicy(image)); err != nil {
+				return err
+			}
+		}
+		set, err := t.agents(&agents[i], movers)
+		if err != nil {
+			return err
+		}
+		if err := install.ApplyObject(ctx, t.Client, set); err != nil {
+			return fmt.Errorf("apply DaemonSet %s: %w", set.Name, err)
+		}
+		t.Report("daemonset/"+set.Name, "applied")
+		break
 	}
 	if err := install.ApplyObject(ctx, t.Client, cleat); err != nil {
 		return fmt.Errorf("apply Deployment %s: %w", cleat.Name, err)
@@ -92,8 +141,16 @@ func (t *Takeover) Start(ctx context.Context) error {
 	return nil
 }
 
-// Back puts Velero back: it deletes cleat's Deployment, waits until none of its pods is left, and starts Velero, whose
-// Deployment it names. It may be called again after an error.
+// withoutCleat returns a selector of pods of Velero. Those of cleat in their place have their labels, too.
+func withoutCleat(selector *metav1.LabelSelector) *metav1.LabelSelector {
+	without := selector.DeepCopy()
+	without.MatchExpressions = append(without.MatchExpressions,
+		metav1.LabelSelectorRequirement{Key: serverLabel, Operator: metav1.LabelSelectorOpDoesNotExist})
+	return without
+}
+
+// Back puts Velero back: it deletes cleat's Deployment and node agents, waits until none of their pods is left, and
+// starts Velero, whose Deployment it names, and its node agents. It may be called again after an error.
 func (t *Takeover) Back(ctx context.Context) (name string, err error) {
 	velero, err := t.velero(ctx)
 	if err != nil {
@@ -124,6 +181,18 @@ func (t *Takeover) Back(ctx context.Context) (name string, err error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Lease}}
 	if err := t.Client.Delete(ctx, lease); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("delete Lease %s: %w", lease.Name, err)
+	}
+	if err := t.removeAgents(ctx); err != nil {
+		return "", err
+	}
+	agents, err := t.veleroAgents(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range agents {
+		if err := t.startAgents(ctx, &agents[i]); err != nil {
+			return "", err
+		}
 	}
 	before := velero.DeepCopy()
 	delete(velero.Annotations, replicasAnnotation)
@@ -194,14 +263,14 @@ func takenOver(velero *appsv1.Deployment) (replicas int32, stopped bool, err err
 	return int32(n), true, nil
 }
 
-// patch writes the changes of a Deployment, unless another client has changed it meanwhile.
-func (t *Takeover) patch(ctx context.Context, d, before *appsv1.Deployment) error {
+// patch writes the changes of a Deployment or DaemonSet, unless another client has changed it meanwhile.
+func (t *Takeover) patch(ctx context.Context, d, before client.Object) error {
 	err := t.Client.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
-		return fmt.Errorf("somebody else changes Deployment %s; run the command again: %w", d.Name, err)
+		return fmt.Errorf("somebody else changes %T %s; run the command again: %w", d, d.GetName(), err)
 	}
 	if err != nil {
-		return fmt.Errorf("change Deployment %s: %w", d.Name, err)
+		return fmt.Errorf("change %T %s: %w", d, d.GetName(), err)
 	}
 	return nil
 }

@@ -1,18 +1,20 @@
 // Command uploader does what Velero does with a repository of kopia, by Velero's own library:
 //
-//	uploader create|maintain REPOSITORY STATE
+//	uploader create|maintain|list REPOSITORY STATE
 //	uploader backup|restore|forget REPOSITORY STATE VOLUME|- [SNAPSHOT]
 //
-// REPOSITORY is a directory, or http://HOST/BUCKET/PREFIX/ for one in S3 with the keys of AWS_ACCESS_KEY_ID and
-// AWS_SECRET_ACCESS_KEY. STATE is a directory for its config and cache. backup prints the id of the snapshot.
+// REPOSITORY is a directory, or http://KEY:SECRET@HOST/BUCKET/PREFIX/ in S3. STATE is a directory for its config and
+// cache. backup prints the id of the snapshot, and list those of all snapshots.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,31 +45,17 @@ type silent struct{}
 
 func (silent) UpdateProgress(*uploader.Progress) {}
 
-// storage returns where a repository is.
-func storage(repository string) (kind string, options map[string]string) {
-	in, remote := strings.CutPrefix(repository, "http://")
-	if !remote {
-		return udmrepo.StorageTypeFs, map[string]string{udmrepo.StoreOptionFsPath: repository}
-	}
-	host, below, _ := strings.Cut(in, "/")
-	bucket, prefix, _ := strings.Cut(below, "/")
-	return udmrepo.StorageTypeS3, map[string]string{
-		udmrepo.StoreOptionS3Endpoint: host, udmrepo.StoreOptionOssBucket: bucket, udmrepo.StoreOptionPrefix: prefix,
-		udmrepo.StoreOptionOssRegion: "us-east-1", udmrepo.StoreOptionS3DisableTLS: "true",
-		udmrepo.StoreOptionS3KeyID:     os.Getenv("AWS_ACCESS_KEY_ID"),
-		udmrepo.StoreOptionS3SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
-	}
-}
-
 func run(ctx context.Context, action, repository, state, volume, snapshot string) error {
 	log := logrus.New()
 	options := udmrepo.RepoOptions{
-		RepoPassword: password, Description: "test",
-		ConfigFilePath: filepath.Join(state, "config"),
+		RepoPassword: password, Description: "test", ConfigFilePath: filepath.Join(state, "config"),
 		GeneralOptions: map[string]string{udmrepo.GenOptionOwnerName: udmrepo.GetRepoUser(),
 			udmrepo.GenOptionOwnerDomain: udmrepo.GetRepoDomain()},
 	}
-	options.StorageType, options.StorageOptions = storage(repository)
+	var err error
+	if options.StorageType, options.StorageOptions, err = storage(repository); err != nil {
+		return err
+	}
 	options.StorageOptions[udmrepo.StoreOptionCacheDir] = filepath.Join(state, "cache")
 	service := kopialib.NewKopiaRepoService(log)
 	if action == "create" {
@@ -109,8 +97,30 @@ func run(ctx context.Context, action, repository, state, volume, snapshot string
 		_, _, err := kopia.Restore(ctx, writer, progress, snapshot, volume, uploader.PersistentVolumeFilesystem, nil, log,
 			make(chan struct{}))
 		return err
+	case "list":
+		found, err := opened.FindManifests(ctx, udmrepo.ManifestFilter{Labels: map[string]string{"type": "snapshot"}})
+		for _, snapshot := range found {
+			fmt.Println(snapshot.ID)
+		}
+		return err
 	case "forget":
 		return errors.Join(opened.DeleteManifest(ctx, udmrepo.ID(snapshot)), opened.Flush(ctx))
 	}
 	return fmt.Errorf("there is no action %q", action)
+}
+
+// storage returns the type of the storage of a repository, and its options.
+func storage(repository string) (string, map[string]string, error) {
+	at, err := url.Parse(repository)
+	if err != nil || at.Scheme == "" {
+		return udmrepo.StorageTypeFs, map[string]string{udmrepo.StoreOptionFsPath: repository}, err
+	}
+	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(at.Path, "/"), "/")
+	secret, _ := at.User.Password()
+	return udmrepo.StorageTypeS3, map[string]string{
+		udmrepo.StoreOptionOssBucket: bucket, udmrepo.StoreOptionPrefix: prefix, udmrepo.StoreOptionS3Endpoint: at.Host,
+		udmrepo.StoreOptionOssRegion:    "us-east-1",
+		udmrepo.StoreOptionS3DisableTLS: strconv.FormatBool(at.Scheme == "http"),
+		udmrepo.StoreOptionS3KeyID:      at.User.Username(), udmrepo.StoreOptionS3SecretKey: secret,
+	}, nil
 }
