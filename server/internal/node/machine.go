@@ -385,8 +385,8 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 
 // report writes the progress of a transfer, or why its data is not moved yet.
 func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
-	if why := t.waits.Load(); why != nil && l.status.Message != *why && m.reasons.may(l.GetUID(), m.Now()) {
-		_, err := m.write(ctx, l, func(l *load) { l.status.Message = *why })
+	if message := t.message(l, m.Now()); message != l.status.Message && m.reasons.may(l.GetUID(), m.Now()) {
+		_, err := m.write(ctx, l, func(l *load) { l.status.Message = message })
 		return err
 	}
 	done, total := t.done.Load(), t.total.Load()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -127,6 +128,7 @@ type transfer struct {
 	cancel      context.CancelCauseFunc // nil before it has begun
 	done, total atomic.Int64
 	waits       atomic.Pointer[string] // why the data is not moved yet; nil if it is
+	former      *string                // message of the load before it had to wait; nil if it does not
 
 	dropped bool     // by slots
 	ended   *outcome // by slots
@@ -139,6 +141,22 @@ func (t *transfer) wait(why string) {
 		return
 	}
 	t.waits.Store(&why)
+}
+
+// message returns the message that a load should have: why its data is not moved yet, if that takes long, and afterwards
+// the former message.
+func (t *transfer) message(l *load, now time.Time) string {
+	why, start := t.waits.Load(), l.status.StartTimestamp
+	switch {
+	case why == nil && t.former != nil:
+		return *t.former
+	case why == nil || start == nil || now.Sub(start.Time) < explainAfter:
+		return l.status.Message
+	}
+	if t.former == nil {
+		t.former = new(l.status.Message)
+	}
+	return *why
 }
 
 // report notes how many bytes are moved.
