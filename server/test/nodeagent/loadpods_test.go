@@ -330,7 +330,7 @@ func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	require.Equal(t, 1, i.podsOf(load))
 	require.GreaterOrEqual(t, load.Status.IncrementalBytes, int64(8<<20))
 
-	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b",
+	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: velerov1.RestoreSpec{BackupName: "b",
 		NamespaceMapping: map[string]string{i.shop: i.shop + "-restored"}}}
 	i.create(r)
 	mover, process = i.mover(mover.UID)
@@ -338,7 +338,7 @@ func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	require.NoError(t, i.client.Delete(t.Context(), i.agentPod(), client.GracePeriodSeconds(0)))
 	i.agentPod()
 	thaw()
-	require.Equal(t, velerov1.RestorePhaseCompleted, i.restored(r).Status.Phase, i.results("restores", "r"))
+	require.Equal(t, velerov1.RestorePhaseCompleted, i.restored(r).Status.Phase, i.results("restores", r.Name))
 	i.leavesNoPods()
 	var restores velerov1.PodVolumeRestoreList
 	require.NoError(t, i.client.List(t.Context(), &restores, client.InNamespace(i.namespace)))
