@@ -9,6 +9,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 )
 
@@ -20,6 +21,9 @@ const attemptDelay = 5 * time.Second
 // If all data was moved before, resume completes the load. A pod that moves the data is followed; without one, this
 // attempt is lost.
 func (m *machine) resume(ctx context.Context, l *load) (time.Duration, error) {
+	if _, err := m.Movers.Find(l.spec.mover, hostpath.Volume{}); err != nil {
+		return 0, nil //nolint:nilerr // a load of another controller
+	}
 	if moved, err := m.isMoved(ctx, l); err != nil || moved {
 		if err == nil {
 			_, err = m.end(ctx, l, m.wasMoved(l))
@@ -69,6 +73,8 @@ func (m *machine) again(ctx context.Context, l *load, t *transfer, lost outcome)
 		return 0, err
 	}
 	switch {
+	case l.proof.refused != "":
+		return ends(failed(refusal(l.proof.refused)))
 	case l.cancelled() || l.phase() == velerov1.LoadPhaseCanceling:
 		return ends(canceledMoving())
 	case l.attempt() > t.attempt: // its write was stored, and the reply was lost
@@ -114,11 +120,15 @@ func (m *machine) again(ctx context.Context, l *load, t *transfer, lost outcome)
 // attempt starts the attempt of a load that its status has, after one that was lost.
 func (m *machine) attempt(ctx context.Context, l *load) (time.Duration, error) {
 	from, wait, err := m.exposed(ctx, l)
-	if err != nil || wait != "" {
-		_ = from.Close()
-		return retryDelay, err
+	if err != nil {
+		return 0, err
 	}
-	m.start(l, from, m.slots.retake(l), true)
+	t := m.slots.retake(l)
+	if wait != "" {
+		m.slots.end(l.GetUID(), t, outcome{lost: true, message: wait, at: m.Now()})
+		return soon, nil
+	}
+	m.start(l, from, t, true)
 	return progressPeriod, nil
 }
 
