@@ -68,7 +68,7 @@ func installed(t *testing.T, settings string, mebibytes int) *installation {
 		"--node-agent-configmap", "agents", "--rbac", "least", "--rbac-namespaces", m.shop+","+m.shop+"-restored",
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+in.Endpoint,
-		"--velero-pod-cpu-request", "0", "--log-level", "debug", "--wait")
+		"--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0", "--log-level", "debug", "--wait")
 	require.NoError(t, err, out)
 	i.agent = i.agentPod()
 
