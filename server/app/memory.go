@@ -13,8 +13,8 @@ const (
 	leastMemory = 64 << 20
 )
 
-// memoryOfMover returns the bytes below which each of some data movers has to stay, so that all of them and this process
-// stay below 90 % of the limit of the control group; 0 if there is no limit.
+// memoryOfMover returns the bytes below which each of some data movers has to stay, so that all of them and this
+// process stay below 90 % of the limit of the control group; 0 if there is no limit.
 func memoryOfMover(atOnce int) int64 {
 	limit := memoryLimit()
 	if limit <= 0 {

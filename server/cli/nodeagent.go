@@ -76,7 +76,8 @@ func newNodeAgentServerCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// newNodeAgentMoveCommand returns what runs in the pods in which agents have loads moved. It has the flags of the agent.
+// newNodeAgentMoveCommand returns what runs in the pods in which agents have loads moved. It has the flags of the
+// agent.
 func newNodeAgentMoveCommand(a *command.App) *cobra.Command {
 	var f agentFlags
 	var order app.MoveOrder

@@ -169,7 +169,8 @@ func tooMany(l *load, why string) string {
 
 // next returns the message of a load whose next attempt begins.
 func next(l *load, why string) string {
-	return fmt.Sprintf("%s has ended before all data was moved, another one follows: %s", loadpod.Attempt(l.attempt()), why)
+	return fmt.Sprintf("%s has ended before all data was moved, another one follows: %s", loadpod.Attempt(l.attempt()),
+		why)
 }
 
 // tellLost logs and counts an attempt that was lost, and records an event.

@@ -6,9 +6,9 @@
 //	    -> InProgress  slots.go     it has one of the slots of the node; transfer.go calls the mover
 //	    -> Completed, Failed or Canceled
 //
-// The data of a load is moved in a pod of its own (podmover.go, package loadpod), which outlives the agent, or by a child
-// of the agent. A mover that ends without an answer is tried again (attempts.go), if need be after the volume of a
-// DataUpload or DataDownload was exposed again on another node: then the load is New again.
+// The data of a load is moved in a pod of its own (podmover.go, package loadpod), which outlives the agent, or by a
+// child of the agent. A mover that ends without an answer is tried again (attempts.go), if need be after the volume of
+// a DataUpload or DataDownload was exposed again on another node: then the load is New again.
 //
 // The custom resources and the pods are the whole state. An agent that starts continues all loads.
 //

@@ -56,8 +56,8 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	return 0, err
 }
 
-// lostNode continues a load whose node no longer exists. The volume of a pod is gone with its node. That of a DataUpload
-// or DataDownload can be exposed again elsewhere.
+// lostNode continues a load whose node no longer exists. The volume of a pod is gone with its node. That of a
+// DataUpload or DataDownload can be exposed again elsewhere.
 func (m *machine) lostNode(ctx context.Context, l *load, why string) error {
 	if l.podLabel != "" && !l.cancelled() && l.phase() != velerov1.LoadPhaseCanceling {
 		moved, err := m.isMoved(ctx, l)

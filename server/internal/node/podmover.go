@@ -20,8 +20,9 @@ const (
 	cancelGrace = 10
 )
 
-// moveInPod has a pod move the data, follows it, and returns how the attempt ends. If the pod exists, because an earlier
-// process has created it, it is followed only. If ctx ends, the pod is stopped. If this process ends, the pod goes on.
+// moveInPod has a pod move the data, follows it, and returns how the attempt ends. If the pod exists, because an
+// earlier process has created it, it is followed only. If ctx ends, the pod is stopped. If this process ends, the pod
+// goes on.
 func (a *Agent) moveInPod(ctx context.Context, l *load, from exposedVolume, t *transfer, again bool) outcome {
 	order := &loadpod.Order{
 		Kind: l.name, Name: l.GetName(), UID: string(l.GetUID()), Attempt: t.attempt,

@@ -143,8 +143,8 @@ func (t *transfer) wait(why string) {
 	t.waits.Store(&why)
 }
 
-// message returns the message that a load should have: why its data is not moved yet, if that takes long, and afterwards
-// the former message.
+// message returns the message that a load should have: why its data is not moved yet, if that takes long, and
+// afterwards the former message.
 func (t *transfer) message(l *load, now time.Time) string {
 	why, start := t.waits.Load(), l.status.StartTimestamp
 	switch {

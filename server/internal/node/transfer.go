@@ -26,8 +26,9 @@ var (
 	errSuperseded = errors.New("another client has ended the load")
 )
 
-// start moves the data of a load in the background, in a pod of its own if this agent makes pods, closes its volume, and
-// then triggers a reconciliation of the load. If the agent stops before the end, the next process continues (resume).
+// start moves the data of a load in the background, in a pod of its own if this agent makes pods, closes its volume,
+// and then triggers a reconciliation of the load. If the agent stops before the end, the next process continues
+// (resume).
 func (a *Agent) start(l *load, from exposedVolume, t *transfer, again bool) {
 	ctx, cancel := context.WithCancelCause(a.life)
 	t.cancel = cancel
@@ -187,8 +188,8 @@ func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 	return do(root)
 }
 
-// signalRestored lets the pod of a restored volume continue, unless it was done before. It does nothing for other loads,
-// and for a pod that does not exist any more.
+// signalRestored lets the pod of a restored volume continue, unless it was done before. It does nothing for other
+// loads, and for a pod that does not exist any more.
 func (a *Agent) signalRestored(ctx context.Context, l *load) error {
 	if !l.restore || l.podLabel != "" {
 		return nil

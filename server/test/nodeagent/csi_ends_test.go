@@ -201,8 +201,8 @@ func (v *volumeSite) untouched() {
 	require.Equal(v.t, "of the user", string(data))
 }
 
-// csiLostNode deletes the node on which the snapshot of a DataUpload and the volume of a DataDownload are exposed, while
-// their data is moved. The agent of another node exposes them again, and moves the data.
+// csiLostNode deletes the node on which the snapshot of a DataUpload and the volume of a DataDownload are exposed,
+// while their data is moved. The agent of another node exposes them again, and moves the data.
 func csiLostNode(t *testing.T) {
 	t.Parallel()
 	v, retained := newHeld(t, 2, `{"loadConcurrency": {"globalConfig": 2}}`)

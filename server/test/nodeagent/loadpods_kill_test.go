@@ -19,8 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 )
 
-// movingKubelet plays the kubelet for pods that move loads: they run, and end with a result. The first attempt of a load
-// whose name begins with "lost" is killed for its memory.
+// movingKubelet plays the kubelet for pods that move loads: they run, and end with a result. The first attempt of a
+// load whose name begins with "lost" is killed for its memory.
 type movingKubelet struct {
 	*site
 	node string
@@ -90,14 +90,14 @@ func (s *site) agentInPod(node string) string {
 	return pod.Name
 }
 
-// TestAcceptVolumes_KillEverywhereInPods kills an agent after each of its writes, before it gets the reply. The next one
-// completes every load. No attempt has two pods, and no pod remains.
+// TestAcceptVolumes_KillEverywhereInPods kills an agent after each of its writes, before it gets the reply. The next
+// one completes every load. No attempt has two pods, and no pod remains.
 func TestAcceptVolumes_KillEverywhereInPods(t *testing.T) {
 	t.Parallel()
 	const all, step = 20, 3 // more than the writes of both loads
 	s := newSite(t, 1)
 	node := s.nodes[0]
-	s.configure(`{"loadConcurrency": {"globalConfig": 2, "prepareQueueLength": 1}, "podResources": {"memoryLimit": "1Gi"}}`)
+	s.configure(`{"loadConcurrency": {"globalConfig": 2, "prepareQueueLength": 1}}`)
 	kubelet := s.playMovingKubelet(node)
 	in := s.agentInPod(node)
 	killed, runs := 0, 0

@@ -288,8 +288,8 @@ func attemptOf(load client.Object) string {
 	return load.GetAnnotations()[velerov1.LoadAttemptAnnotation]
 }
 
-// TestAcceptVolumes_OutlivesAgent kills the agent, replaces its DaemonSet and deletes its pod while the data of a backup
-// and of a restore is moved. One pod moves each of them, as the first attempt, and nothing fails.
+// TestAcceptVolumes_OutlivesAgent kills the agent, replaces its DaemonSet and deletes its pod while the data of a
+// backup and of a restore is moved. One pod moves each of them, as the first attempt, and nothing fails.
 func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	t.Parallel()
 	i := installed(t, `{"podLabels": {"team": "storage"}, "podResources": {"memoryLimit": "1Gi"}}`, 8)
@@ -300,7 +300,8 @@ func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	require.Equal(t, "1Gi", mover.Spec.Containers[0].Resources.Limits.Memory().String())
 
 	for _, pid := range processesOf(i.agent) {
-		if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(text, []byte("node-agent\x00server")) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if bytes.Contains(text, []byte("node-agent\x00server")) {
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 	}
@@ -357,8 +358,8 @@ func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	require.NotContains(t, i.logs()["node-agent"], "forbidden")
 }
 
-// TestAcceptVolumes_OutOfMemory has a data mover killed for its memory. The next attempt succeeds if it has enough. With
-// a limit that is too small, the third one is the last, and the load says what to raise.
+// TestAcceptVolumes_OutOfMemory has a data mover killed for its memory. The next attempt succeeds if it has enough.
+// With a limit that is too small, the third one is the last, and the load says what to raise.
 func TestAcceptVolumes_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	i := installed(t, `{"podResources": {"memoryLimit": "512Mi"}}`, 1)

@@ -23,8 +23,8 @@ const (
 	Pending
 	// Preparing notes belong to loads that are Accepted or Prepared.
 	Preparing
-	// Unknown notes belong to loads that are not in the cache, or in an earlier state than the noted one, because the cache
-	// is behind. They count.
+	// Unknown notes belong to loads that are not in the cache, or in an earlier state than the noted one, because the
+	// cache is behind. They count.
 	Unknown
 )
 

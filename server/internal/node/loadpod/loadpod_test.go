@@ -126,18 +126,21 @@ func TestStateOfPod(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
-	evicted := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low"}}
+	evicted := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
+		Message: "The node was low"}}
 	const exit, memory = "its container has ended with exit code 137", "it was killed because it needed more memory"
 	for name, row := range map[string]struct {
 		pod    *corev1.Pod
 		lost   string
 		memory bool
 	}{
-		"done":                    {pod: ended(encoded(Result{ID: "u-2", SnapshotID: "s"}), "Completed")},
-		"done, then killed":       {pod: ended(encoded(Result{ID: "u-2", SnapshotID: "s"}), "OOMKilled")},
-		"an error":                {pod: ended(encoded(Result{ID: "u-2", Error: "wrong password"}), "Error")},
-		"lost":                    {ended(encoded(Result{ID: "u-2", Error: "told to end", Lost: true}), "Error"), "told to end", false},
-		"lost for memory":         {ended(encoded(Result{ID: "u-2", Error: "m", Lost: true, Memory: true}), "Error"), "m", true},
+		"done":              {pod: ended(encoded(Result{ID: "u-2", SnapshotID: "s"}), "Completed")},
+		"done, then killed": {pod: ended(encoded(Result{ID: "u-2", SnapshotID: "s"}), "OOMKilled")},
+		"an error":          {pod: ended(encoded(Result{ID: "u-2", Error: "wrong password"}), "Error")},
+		"lost": {ended(encoded(Result{ID: "u-2", Error: "told to end", Lost: true}), "Error"),
+			"told to end", false},
+		"lost for memory": {ended(encoded(Result{ID: "u-2", Error: "m", Lost: true, Memory: true}), "Error"),
+			"m", true},
 		"killed for memory":       {ended("", "OOMKilled"), memory, true},
 		"mover killed for memory": {ended(encoded(Result{ID: "u-2", Error: "m", Lost: true}), "OOMKilled"), memory, true},
 		"killed":                  {ended("", "Error"), exit, false},
@@ -147,9 +150,11 @@ func TestStateOfPod(t *testing.T) {
 		"more than one":           {ended(encoded(Result{ID: "u-2"})+"{}", ""), "is not a result: more follows", false},
 		"an unknown field":        {ended(`{"id":"u-2","phase":"x"}`, ""), `unknown field "phase"`, false},
 		"negative":                {ended(encoded(Result{ID: "u-2", Bytes: -1}), ""), "negative number", false},
-		"a long ID":               {ended(encoded(Result{ID: "u-2", SnapshotID: strings.Repeat("s", 257)}), ""), "257 bytes", false},
-		"lost without a reason":   {ended(encoded(Result{ID: "u-2", Lost: true}), ""), "contradicts itself", false},
-		"failed with a snapshot":  {ended(encoded(Result{ID: "u-2", SnapshotID: "s", Error: "e"}), ""), "contradicts itself", false},
+		"a long ID": {ended(encoded(Result{ID: "u-2", SnapshotID: strings.Repeat("s", 257)}), ""),
+			"257 bytes", false},
+		"lost without a reason": {ended(encoded(Result{ID: "u-2", Lost: true}), ""), "contradicts itself", false},
+		"failed with a snapshot": {ended(encoded(Result{ID: "u-2", SnapshotID: "s", Error: "e"}), ""),
+			"contradicts itself", false},
 	} {
 		state := StateOf(row.pod, order())
 		require.NotNil(t, state.Result, name)

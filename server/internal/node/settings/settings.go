@@ -64,7 +64,8 @@ type RestorePVC struct {
 	IgnoreDelayBinding bool `json:"ignoreDelayBinding"`
 }
 
-// PodResources are the requests and limits of pods that move data or expose volumes, as quantities. Empty ones are not set.
+// PodResources are the requests and limits of pods that move data or expose volumes, as quantities. Empty ones are not
+// set.
 type PodResources struct {
 	CPURequest              string `json:"cpuRequest"`
 	CPULimit                string `json:"cpuLimit"`

@@ -138,8 +138,8 @@ func volumeRules() []rbacv1.PolicyRule {
 }
 
 // agentRules returns the rights of a node agent in the namespace of the installation: loads, repositories with their
-// password, locations with their credentials, the ledger, and events. It makes pods that move loads. To move the data of
-// CSI snapshots, it makes pods and claims that expose their volumes.
+// password, locations with their credentials, the ledger, and events. It makes pods that move loads. To move the data
+// of CSI snapshots, it makes pods and claims that expose their volumes.
 func agentRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get"),

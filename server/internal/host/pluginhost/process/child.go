@@ -248,8 +248,8 @@ func (c *child) Wait(context.Context) error {
 	return c.exit
 }
 
-// Kill is called by go-plugin after a bad handshake, or if the process does not end soon. A process that is about to exit gets the time to do so, because
-// its exit status is more informative.
+// Kill is called by go-plugin after a bad handshake, or if the process does not end soon. A process that is about to
+// exit gets the time to do so, because its exit status is more informative.
 func (c *child) Kill(context.Context) error {
 	c.endsWithin(c.cleanUpTime(graceTime))
 	c.kill(nil)
