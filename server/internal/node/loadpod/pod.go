@@ -14,9 +14,11 @@ import (
 
 const containerName = "move"
 
-// Labels of the pods. loadLabel has the UID of the load.
+// Labels of the pods.
 const (
+	// loadLabel of a pod that moves a load is the UID of the load.
 	loadLabel = "cleat.dev/load"
+	// kindLabel of a pod that moves a load is the kind of the load.
 	kindLabel = "cleat.dev/load-kind"
 )
 

@@ -102,5 +102,10 @@ func readProgress(volume hostpath.Volume) (read progress, err error) {
 		return read, err
 	}
 	defer func() { _ = file.Close() }() // is only read
-	return read, json.NewDecoder(io.LimitReader(file, mostProgress)).Decode(&read)
+	return decodeProgress(file)
+}
+
+func decodeProgress(from io.Reader) (read progress, err error) {
+	err = json.NewDecoder(io.LimitReader(from, mostProgress)).Decode(&read)
+	return read, err
 }
