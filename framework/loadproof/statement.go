@@ -18,6 +18,8 @@ import (
 var (
 	signedLabels      = []string{velerov1.AsyncOperationIDLabel, velerov1.PVCUIDLabel}
 	signedAnnotations = []string{velerov1.LoadVolumesAnnotation}
+	// with the status
+	signedWithStatus = []string{velerov1.LoadAttemptAnnotation}
 )
 
 // statement is the content of a signature. Its JSON is the same for the same content: members are sorted, and zero
@@ -110,7 +112,8 @@ func statusOf(load metav1.Object) ([]byte, error) {
 	}
 	return json.Marshal(statement{
 		Kind: c.kind, Namespace: load.GetNamespace(), Name: load.GetName(),
-		Signature: load.GetAnnotations()[velerov1.LoadSignatureAnnotation], Status: status,
+		Signature:   load.GetAnnotations()[velerov1.LoadSignatureAnnotation],
+		Annotations: some(load.GetAnnotations(), signedWithStatus), Status: status,
 	})
 }
 

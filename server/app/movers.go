@@ -18,7 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/internal/node"
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -40,11 +42,16 @@ type enclosedMovers struct {
 	host    *pluginhost.Host
 	state   string            // directory
 	configs map[string][]byte // JSON, by the names of movers
+	memory  int64             // bytes below which a mover tries to stay; 0 if that is not limited
+	stays   bool              // the process of the host, also when a call was cancelled
 }
 
-func newEnclosedMovers(c Config, host *pluginhost.Host) *enclosedMovers {
+// newEnclosedMovers returns the data movers of an agent that moves some loads at once.
+func newEnclosedMovers(c Config, host *pluginhost.Host, atOnce int) *enclosedMovers {
 	state := filepath.Join(cmp.Or(os.Getenv(hostapi.StateDirEnv), scratchBase(c.Options.ScratchDir)), "enclosed-state")
-	return &enclosedMovers{host: host, state: state, configs: configs(c.File.Plugins.Config)}
+	return &enclosedMovers{
+		host: host, state: state, configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,
+	}
 }
 
 // Find implements node.Movers.
@@ -126,18 +133,31 @@ func enclosed[R any](
 	if err := f.add(m); err != nil {
 		return result, fmt.Errorf("enclose the data mover %s: %w", m.name, err)
 	}
+	environment := []string{hostapi.StateDirEnv + "=" + enclosedState}
+	if m.memory > 0 {
+		environment = append(environment, fmt.Sprintf("GOMEMLIMIT=%d", m.memory))
+	}
 	mover, end, err := pluginhost.Enclosed(m.host, kinds.DataMover(), m.name, &process.Enclosure{
-		Mounts: f.mounts, Environment: []string{hostapi.StateDirEnv + "=" + enclosedState},
+		Mounts: f.mounts, Environment: environment, CleanUp: cleanUpTime,
 	})
 	if err != nil {
 		return result, err
 	}
+	killed := killedForMemory()
 	result, err = call(mover)
-	if ctx.Err() != nil { // the mover may not have returned yet
-		time.AfterFunc(cleanUpTime, end)
-		return result, err
+	if ctx.Err() != nil && m.stays { // the mover may not have returned yet
+		go end()
+	} else {
+		end()
 	}
-	end()
+	died, hasDied := errors.AsType[*calls.DiedError](err)
+	switch {
+	case err == nil:
+	case killedForMemory() > killed: // a program of the mover, maybe
+		err = &node.Lost{Err: err, Memory: true}
+	case hasDied && died.During != calls.DuringStart:
+		err = &node.Lost{Err: err}
+	}
 	return result, err
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node"
 	"github.com/cleat-dev/cleat/server/internal/node/expose"
 	"github.com/cleat-dev/cleat/server/internal/node/ledger"
+	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 	"github.com/cleat-dev/cleat/server/internal/node/repository"
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
@@ -41,10 +42,10 @@ type NodeAgent struct {
 	HostPods       string   // the kubelet's directory of pods
 	Pod            string   // name of the pod in which the agent runs, for the exposure of volumes
 	PrepareTimeout time.Duration
+	MoveInPods     bool // move each load in a pod of its own, if the agent runs in a pod
 }
 
-// ServeNodeAgent runs the agent of a node until ctx ends. Loads whose data is being moved then end when the next agent
-// starts.
+// ServeNodeAgent runs the agent of a node until ctx ends. The next agent continues its loads.
 func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	patience := run.Patience{For: c.Options.APIOutageTimeout, Log: c.Log.Named("api-server")}
 	mgr, err := newAgentManager(c, agent)
@@ -70,6 +71,8 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	if err != nil {
 		return err
 	}
+	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
+	pods := loadPods(c, cluster, agent, configured, pod)
 	for _, key := range configured.WithoutEffect(pod != nil) {
 		c.Log.Warn(fmt.Sprintf("ConfigMap %s/%s: %s has no effect", c.Namespace, agent.ConfigMap, key))
 	}
@@ -101,7 +104,6 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	if err != nil {
 		return err
 	}
-	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
 	identity := run.NewIdentity(agent.Node)
 	signingKeys := signing.Open(live, nil, c.Namespace, time.Now)
 	a := &node.Agent{
@@ -109,7 +111,8 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
 		Signing: signingKeys,
 		Keys:    loadkey.New(signingKeys),
-		Movers:  newEnclosedMovers(c, plugins),
+		Movers:  newEnclosedMovers(c, plugins, limit),
+		Pods:    pods,
 		Repositories: &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now,
 			Log: c.Log.Named("repositories")},
 		PrepareTimeout: agent.PrepareTimeout,
@@ -207,6 +210,23 @@ func agentPod(ctx context.Context, c Config, live client.Reader, name string) (*
 		return nil, fmt.Errorf("get pod %s, in which the agent runs: %w", name, err)
 	}
 	return pod, nil
+}
+
+// loadPods returns what moves loads in pods of their own, nil if this agent moves them itself.
+func loadPods(
+	c Config, cluster *run.Cluster, agent NodeAgent, configured *settings.Settings, pod *corev1.Pod,
+) *loadpod.Pods {
+	if !agent.MoveInPods || pod == nil {
+		return nil
+	}
+	pods := &loadpod.Pods{Cluster: cluster, Agent: pod, Settings: configured, ConfigMap: agent.ConfigMap,
+		HostPods: agent.HostPods}
+	if err := pods.Check(); err != nil {
+		c.Log.Warn("the agent moves data in its own pod, because it cannot make pods like its own: a load begins again "+
+			"when the agent is replaced", "pod", pod.Name, "error", err)
+		return nil
+	}
+	return pods
 }
 
 // exposers returns what makes the volumes of DataUploads and DataDownloads accessible.

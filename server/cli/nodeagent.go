@@ -24,42 +24,25 @@ func newNodeAgentCommand(a *command.App) *cobra.Command {
 		Use:   "node-agent",
 		Short: "Work with the agents of nodes",
 	}
-	cmd.AddCommand(newNodeAgentServerCommand(a), newNodeAgentHoldCommand())
+	cmd.AddCommand(newNodeAgentServerCommand(a), newNodeAgentMoveCommand(a), newNodeAgentHoldCommand())
 	return cmd
 }
 
-// agentFlagsOf returns a function that returns the flags of "cleat node-agent server", with the flags of all commands,
-// and the options that they set.
-func agentFlagsOf(a *command.App) func() (*pflag.FlagSet, *config.Options) {
-	return func() (*pflag.FlagSet, *config.Options) {
-		s := serverFlags{options: config.Defaults()}
-		flags := agentCommand(a, &s).Flags()
-		flags.SetOutput(io.Discard)
-		(&command.ClusterFlags{}).Add(flags)
-		return flags, &s.options
-	}
+// agentFlags are the flags of an agent, and of the program that it runs in the pod of a load.
+type agentFlags struct {
+	server serverFlags
+	agent  app.NodeAgent
 }
 
-func newNodeAgentServerCommand(a *command.App) *cobra.Command {
-	return agentCommand(a, &serverFlags{options: config.Defaults()})
-}
-
-func agentCommand(a *command.App, s *serverFlags) *cobra.Command {
-	agent := app.NodeAgent{Node: os.Getenv("NODE_NAME"), HostPods: "/host_pods", PrepareTimeout: 30 * time.Minute,
-		Pod: ownPod()}
-	cmd := &cobra.Command{
-		Use:   "server",
-		Short: "Run the agent of a node",
-		Long: "Run the agent of a node: it moves the data of the node's volumes, for PodVolumeBackups, PodVolumeRestores,\n" +
-			"DataUploads and DataDownloads. Exactly one runs on each node.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runNodeAgent(a, cmd, s, agent) },
-	}
-	flags := cmd.Flags()
-	s.options.AddAgentFlags(flags)
+func (f *agentFlags) add(flags *pflag.FlagSet) {
+	f.server.options = config.Defaults()
+	f.agent = app.NodeAgent{Node: os.Getenv("NODE_NAME"), HostPods: "/host_pods", PrepareTimeout: 30 * time.Minute,
+		Pod: ownPod(), MoveInPods: true}
+	f.server.options.AddAgentFlags(flags)
 	addVerbosity(flags)
-	flags.StringVar(&s.file, "config", "", "configuration file with the policy nodeAgent.soothing and the settings of "+
-		"plugins; see examples/config/cleat.yaml")
+	flags.StringVar(&f.server.file, "config", "", "configuration file with the policy nodeAgent.soothing and the "+
+		"settings of plugins; see examples/config/cleat.yaml")
+	agent := &f.agent
 	flags.StringVar(&agent.Node, "node-name", agent.Node, "name of the node; default $NODE_NAME")
 	flags.StringVar(&agent.ConfigMap, "node-agent-configmap", "",
 		"ConfigMap with the settings of node agents, which is read at the start")
@@ -71,6 +54,53 @@ func agentCommand(a *command.App, s *serverFlags) *cobra.Command {
 		"name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
 	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout,
 		"how long a load may be Accepted before it fails")
+	flags.BoolVar(&agent.MoveInPods, "move-in-pods", agent.MoveInPods, "move the data of each load in a pod of its own, "+
+		"which outlives this agent, if the agent runs in a pod; otherwise the agent moves it")
+}
+
+// agentFlagsOf returns the flags of "cleat node-agent server", with the flags of all commands, and the options that they
+// set.
+func agentFlagsOf() (*pflag.FlagSet, *config.Options) {
+	f := new(agentFlags)
+	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	f.add(flags)
+	(&command.ClusterFlags{}).Add(flags)
+	return flags, &f.server.options
+}
+
+func newNodeAgentServerCommand(a *command.App) *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the agent of a node",
+		Long: "Run the agent of a node: it moves the data of the node's volumes, for PodVolumeBackups, PodVolumeRestores,\n" +
+			"DataUploads and DataDownloads. Exactly one runs on each node.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(a, cmd, func(c app.Config) error { return app.ServeNodeAgent(cmd.Context(), c, f.agent) })
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// newNodeAgentMoveCommand returns what runs in the pods in which agents have loads moved. It has the flags of the
+// agent.
+func newNodeAgentMoveCommand(a *command.App) *cobra.Command {
+	var f agentFlags
+	var order app.MoveOrder
+	cmd := &cobra.Command{
+		Use:    "move",
+		Short:  "Move the data of one load, as the program of its pod",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(a, cmd, func(c app.Config) error { return app.MoveLoad(cmd.Context(), c, f.agent, &order) })
+		},
+	}
+	f.add(cmd.Flags())
+	order.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -94,7 +124,9 @@ func newNodeAgentHoldCommand() *cobra.Command {
 	}
 }
 
-func runNodeAgent(a *command.App, cmd *cobra.Command, flags *serverFlags, agent app.NodeAgent) error {
+// run checks the flags and calls do.
+func (f *agentFlags) run(a *command.App, cmd *cobra.Command, do func(app.Config) error) error {
+	agent := &f.agent
 	if agent.Node == "" {
 		return errors.New("the name of the node is missing; set --node-name or $NODE_NAME")
 	}
@@ -106,7 +138,7 @@ func runNodeAgent(a *command.App, cmd *cobra.Command, flags *serverFlags, agent 
 			return err
 		}
 	}
-	c, err := serverConfig(a, cmd, flags)
+	c, err := serverConfig(a, cmd, &f.server)
 	if err != nil {
 		return err
 	}
@@ -119,5 +151,5 @@ func runNodeAgent(a *command.App, cmd *cobra.Command, flags *serverFlags, agent 
 	ctrl.SetLogger(app.NewLogr(c.Log.Named("controller-runtime")))
 	klog.SetLogger(app.NewLogr(c.Log.Named("client-go")))
 	limitGarbage()
-	return app.ServeNodeAgent(cmd.Context(), c, agent)
+	return do(c)
 }

@@ -42,7 +42,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 		bug.NewCommand(app),
 		installation.NewInstall(app),
 		installation.NewUninstall(app),
-		takeover.NewCommand(app, serverFlagsOf, agentFlagsOf(app)),
+		takeover.NewCommand(app, serverFlagsOf, agentFlagsOf),
 		newServerCommand(app),
 		newNodeAgentCommand(app),
 		newRunPluginsCommand(app),

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -22,7 +23,18 @@ func Serve(regs ...Registration) {
 	}
 	unused := make([]byte, spare)
 	plugin.Serve(config)
+	streams.Wait()
 	runtime.KeepAlive(unused)
+}
+
+// streams are the calls with a stream, such as those of data movers. One that was cancelled, because the host stops the
+// process, still cleans up: it removes its locks and keeps what it has stored. The host does not wait for ever.
+var streams sync.WaitGroup
+
+func countStream(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	streams.Add(1)
+	defer streams.Done()
+	return handle(service, stream)
 }
 
 // spare is the size, in bytes, of memory that is allocated but never touched, so that it occupies no pages but counts
@@ -56,7 +68,7 @@ const workers = 16
 // newGRPCServer returns a server without gRPC's limit of 4 MiB for received messages: an item and a backup travel in
 // one message, and each may have up to 1.5 MiB in etcd, and more once decoded from protobuf.
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32),
+	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32), grpc.ChainStreamInterceptor(countStream),
 		grpc.NumStreamWorkers(workers), grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window))...)
 }
 

@@ -11,11 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/nodeagents"
 )
 
 // agentDelay is how long a node may have no pod of a node agent: it may be a new node, or the agent may be replaced.
 const agentDelay = time.Minute
+
+// movingDelay is how long it may have none while data is moved, which a pod does that outlives the agent.
+const movingDelay = 10 * time.Minute
 
 // listAge is for how long a list of the pods of agents is used to check open operations.
 const listAge = 5 * time.Second
@@ -50,11 +54,17 @@ func checkAgent(ctx context.Context, api client.Client, namespace, node string) 
 	return nil
 }
 
-// missed checks the agent of the node of an open operation. why has the remedy if the agent is not ready; long reports
-// whether it has had no pod for so long that the operation should end.
+// missed checks the agent of the node of an open operation with some loads. why has the remedy if the agent is not
+// ready; long reports whether it has had no pod for so long that the operation should end.
 func (a *agents) missed(
-	ctx context.Context, api client.Client, namespace, node, operation string,
+	ctx context.Context, api client.Client, namespace, node, operation string, loads []load,
 ) (why string, long bool, err error) {
+	delay := agentDelay
+	for _, l := range loads {
+		if l.status.Phase == velerov1.LoadPhaseInProgress {
+			delay = movingDelay
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -76,7 +86,7 @@ func (a *agents) missed(
 		}
 		a.away[operation], since = now, now
 	}
-	return why, now.Sub(since) >= agentDelay, nil
+	return why, now.Sub(since) >= delay, nil
 }
 
 // ended forgets an operation.

@@ -179,7 +179,7 @@ func (a *backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (fr
 		a.agents.ended(input.OperationID)
 		return progress, nil
 	}
-	why, long, err := a.agents.missed(ctx, api, of.Namespace, of.Spec.Node, input.OperationID)
+	why, long, err := a.agents.missed(ctx, api, of.Namespace, of.Spec.Node, input.OperationID, loads)
 	switch {
 	case err != nil || why == "":
 		return progress, err

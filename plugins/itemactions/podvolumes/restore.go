@@ -268,7 +268,7 @@ func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (f
 		}
 		return progress, nil
 	}
-	hopeless, err := a.hopeless(ctx, api, input, of, pod)
+	hopeless, err := a.hopeless(ctx, api, input, loads, of, pod)
 	if err != nil {
 		return progress, err
 	}
@@ -299,7 +299,8 @@ func podOfLoad(ctx context.Context, api client.Client, of *velerov1.PodVolumeRes
 
 // hopeless returns why the volumes of a pod will not be restored, or "". pod is nil if it does not exist any more.
 func (a *restores) hopeless(
-	ctx context.Context, api client.Client, input *ariav1.ProgressInput, of *velerov1.PodVolumeRestore, pod *corev1.Pod,
+	ctx context.Context, api client.Client, input *ariav1.ProgressInput, loads []load, of *velerov1.PodVolumeRestore,
+	pod *corev1.Pod,
 ) (string, error) {
 	name := of.Spec.Pod.Namespace + "/" + of.Spec.Pod.Name
 	switch {
@@ -312,7 +313,7 @@ func (a *restores) hopeless(
 	case pod.Spec.NodeName == "":
 		return "", nil
 	}
-	why, long, err := a.agents.missed(ctx, api, of.Namespace, pod.Spec.NodeName, input.OperationID)
+	why, long, err := a.agents.missed(ctx, api, of.Namespace, pod.Spec.NodeName, input.OperationID, loads)
 	if !long {
 		return "", err
 	}

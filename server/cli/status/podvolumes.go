@@ -57,6 +57,8 @@ func (v *PodVolume) text() string {
 		return v.Volume + " (waits: its node moves as many volumes at once as it may)"
 	case v.Message != "" && v.Phase == velerov1.LoadPhaseFailed:
 		return fmt.Sprintf("%s (%s)", v.Volume, v.Message)
+	case v.Message != "" && v.Phase == velerov1.LoadPhaseInProgress:
+		return fmt.Sprintf("%s (%.2f%%; %s)", v.Volume, float64(p.BytesDone)/float64(max(1, p.TotalBytes))*100, v.Message)
 	case v.Phase == velerov1.LoadPhaseInProgress && p.TotalBytes > 0:
 		return fmt.Sprintf("%s (%.2f%%)", v.Volume, float64(p.BytesDone)/float64(p.TotalBytes)*100)
 	case v.Phase == velerov1.LoadPhaseCompleted && v.Incremental > 0:

@@ -40,7 +40,7 @@ func TestMovementsSayWhatTheyWaitFor(t *testing.T) {
 		{Phase: velerov1.LoadPhaseAccepted},
 		{Phase: velerov1.LoadPhasePrepared},
 		{Phase: velerov1.LoadPhaseInProgress, Progress: velerov1.LoadProgress{TotalBytes: 8, BytesDone: 2},
-			Message: "of no interest"},
+			Message: "attempt 1 of 3 has ended"},
 		{Phase: velerov1.LoadPhaseFailed, Message: "the volume is gone"},
 		{Phase: velerov1.LoadPhaseCompleted},
 	}

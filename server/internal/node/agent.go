@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
+	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
 
@@ -47,6 +48,8 @@ type Agent struct {
 	Keys         Keys
 	Repositories Repositories
 	Exposers     map[string]Exposer // by the name of the kind; a kind without one is exposed by another component
+	// Pods move the data of each load in a pod of its own; nil has it moved by children of this process.
+	Pods *loadpod.Pods
 	// PrepareTimeout is the longest time for which a load is Accepted.
 	PrepareTimeout time.Duration
 	Metrics        *Metrics             // nil for none

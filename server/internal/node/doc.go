@@ -6,11 +6,14 @@
 //	    -> InProgress  slots.go     it has one of the slots of the node; transfer.go calls the mover
 //	    -> Completed, Failed or Canceled
 //
-// The custom resources are the whole state. An agent that starts ends the loads whose transfer was interrupted, and
-// continues all others.
+// The data of a load is moved in a pod of its own (podmover.go, package loadpod), which outlives the agent, or by a
+// child of the agent. A mover that ends without an answer is tried again (attempts.go), if need be after the volume of
+// a DataUpload or DataDownload was exposed again on another node: then the load is New again.
 //
-// If the node of an agent no longer exists, or the agent is away for too long, any other agent ends its loads
-// (orphans.go).
+// The custom resources and the pods are the whole state. An agent that starts continues all loads.
+//
+// If the node of an agent no longer exists, or the agent is away for too long, any other agent ends its loads, or has
+// them exposed again (orphans.go).
 //
 // All agents are alike. The load determines which agent takes it: a pod's volume belongs to the agent of the pod's
 // node; a DataUpload or DataDownload can be accepted by any agent, and turns.go determines whose turn it is. All loads

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/framework/podclaims"
@@ -21,6 +22,8 @@ type Exposer interface {
 	Expose(ctx context.Context, load client.Object) error
 	// Moved reports whether a killed process had moved all data of the load and begun to hand over the volume.
 	Moved(ctx context.Context, load client.Object) (bool, error)
+	// Withdraw removes the pod of a load that goes back to New, so that Expose can begin again on any node.
+	Withdraw(ctx context.Context, load client.Object) error
 	// Release removes all objects that Expose has created. It is called before the end of a load is written. moved
 	// reports whether the data of the load was moved, so that the volume of a restore can be handed over.
 	Release(ctx context.Context, load client.Object, moved bool) error
@@ -72,31 +75,38 @@ func waits(pod *corev1.Pod) bool {
 	return false
 }
 
+// exposedVolume is the open volume of a load, and where the kubelet has it. The zero value is none.
+type exposedVolume struct {
+	hostpath.Volume
+	pod       types.UID
+	directory string
+}
+
 // exposed opens the volume of a load, if that is possible on this node now. Otherwise wait states what the load waits
 // for. After an error of type Final, the load cannot succeed.
-func (a *Agent) exposed(ctx context.Context, l *load) (volume hostpath.Volume, wait string, err error) {
+func (a *Agent) exposed(ctx context.Context, l *load) (opened exposedVolume, wait string, err error) {
 	pod, err := a.pod(ctx, l)
 	if err != nil {
-		return volume, "", err
+		return opened, "", err
 	}
 	if pod == nil || l.podLabel != "" && pod.Status.Phase != corev1.PodRunning {
-		return volume, "its pod is not running on this node", nil
+		return opened, "its pod is not running on this node", nil
 	}
 	name := l.spec.volume
 	if l.podLabel != "" {
 		if name, err = onlyClaim(pod); err != nil {
-			return volume, "", &Final{err}
+			return opened, "", &Final{err}
 		}
 	}
 	directory, err := a.directory(ctx, pod, name)
 	if err != nil {
-		return volume, "", err
+		return opened, "", err
 	}
-	volume, err = hostpath.Find(a.HostPods, string(pod.UID), directory)
+	found, err := hostpath.Find(a.HostPods, string(pod.UID), directory)
 	if err != nil { // the kubelet may be about to mount it
-		return volume, err.Error(), nil
+		return opened, err.Error(), nil
 	}
-	return volume, "", nil
+	return exposedVolume{found, pod.UID, directory}, "", nil
 }
 
 // onlyClaim returns the name of the volume with which a pod exposes the volume of a load.

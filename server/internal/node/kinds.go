@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"strconv"
 	"time"
@@ -277,6 +278,22 @@ func (l *load) acceptedAt() time.Time {
 		return at.Time
 	}
 	return l.GetCreationTimestamp().Time
+}
+
+// attempt returns the number of the current attempt to move the data, 1 for the first.
+func (l *load) attempt() int {
+	n, _ := strconv.Atoi(l.GetAnnotations()[velerov1.LoadAttemptAnnotation])
+	return max(1, n)
+}
+
+// setAttempt sets the number of the attempt.
+func (l *load) setAttempt(n int) {
+	annotations := maps.Clone(l.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[velerov1.LoadAttemptAnnotation] = strconv.Itoa(n)
+	l.SetAnnotations(annotations)
 }
 
 // owner returns the name of the Backup or Restore to which the load belongs.

@@ -18,6 +18,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 )
 
 // retryDelay is the time until the next attempt for a load that waits for something without an event.
@@ -39,6 +40,9 @@ type machine struct {
 
 // ofPod returns the loads that wait for a pod.
 func (m *machine) ofPod(ctx context.Context, pod client.Object) []ctrl.Request {
+	if kind, name := loadpod.OfLoad(pod); kind == m.kind.name && pod.GetNamespace() == m.Namespace {
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: m.Namespace, Name: name}}}
+	}
 	if m.kind.podLabel != "" {
 		name := pod.GetLabels()[m.kind.podLabel]
 		if name == "" || pod.GetNamespace() != m.Namespace {
@@ -66,7 +70,7 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if apierrors.IsNotFound(err) {
 		m.forget(ctx, request.Name, "")
 		m.Metrics.forget(m.kind, request.Name)
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, nil // the garbage collector deletes its pods
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -89,8 +93,11 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{RequeueAfter: after}, err
 }
 
-// step makes at most one write. It returns the time until the next attempt without an event, or 0 for none.
+// step makes at most one write of the load. It returns the time until the next attempt without an event, or 0 for none.
 func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
+	if err := m.sweep(ctx, l); err != nil {
+		return 0, err
+	}
 	if t := m.slots.of(l.GetUID()); t != nil {
 		return m.follow(ctx, l, t)
 	}
@@ -116,7 +123,7 @@ func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
 		return m.guard(ctx, l)
 	case velerov1.LoadPhaseInProgress, velerov1.LoadPhaseCanceling:
 		if l.node() == m.Node {
-			return 0, m.abandon(ctx, l)
+			return m.resume(ctx, l)
 		}
 		return m.guard(ctx, l)
 	}
@@ -136,8 +143,8 @@ func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 	if mine && m.Exposers[l.name] != nil {
 		exposing, again = m.expose(ctx, l), soon
 	}
-	volume, wait, err := m.exposed(ctx, l)
-	_ = volume.Close() // the transfer opens it again
+	opened, wait, err := m.exposed(ctx, l)
+	_ = opened.Close() // the transfer opens it again
 	if final, ends := errors.AsType[*Final](cmp.Or(exposing, err)); mine && ends {
 		_, err := m.end(ctx, l, failed(final.Error()))
 		return 0, err
@@ -247,11 +254,11 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 		_, err := m.end(ctx, l, canceled(l))
 		return 0, err
 	}
-	volume, wait, err := m.exposed(ctx, l)
+	from, wait, err := m.exposed(ctx, l)
 	moving := false
 	defer func() {
 		if !moving {
-			_ = volume.Close()
+			_ = from.Close()
 		}
 	}()
 	if final, ends := errors.AsType[*Final](err); ends {
@@ -261,59 +268,67 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case wait != "" && l.podLabel != "":
+		return 0, m.exposeAgain(ctx, l, "its volume was accessible and is not any more: "+wait)
 	case wait != "":
 		_, err := m.end(ctx, l, failed("its volume was accessible and is not any more: "+wait))
 		return 0, err
 	}
-	if first, err := m.isNext(ctx, l); err != nil || !first {
+	waiting, interrupted, err := m.onNode(ctx)
+	if err != nil || !m.isNext(l, waiting, interrupted) {
 		return retryDelay, err
 	}
-	t := m.slots.take(l)
+	t := m.slots.take(l, interrupted)
 	if t == nil {
 		return retryDelay, nil // the load that frees a slot wakes the next one
 	}
+	first := l.GetAnnotations()[velerov1.LoadAttemptAnnotation] == ""
 	started, err := m.write(ctx, l, func(l *load) {
 		l.status.Phase, l.status.StartTimestamp = velerov1.LoadPhaseInProgress, run.Timestamp(m.Now())
+		l.setAttempt(l.attempt())
 		mark(l.Object, false)
 	})
 	if err != nil {
 		m.free(ctx, l)
 		return 0, err
 	}
-	m.Log.Info("load started", "kind", l.name, "name", l.GetName())
+	m.Log.Info("load started", "kind", l.name, "name", l.GetName(), "attempt", started.attempt())
 	moving = true
-	m.start(started, volume, t)
+	m.start(started, from, t, !first)
 	return 0, nil
 }
 
 // isNext reports whether a Prepared load is among the oldest of this node that fit into the free slots.
-func (m *machine) isNext(ctx context.Context, l *load) (bool, error) {
-	waiting, err := m.waitingForSlots(ctx)
+func (m *machine) isNext(l *load, waiting []*load, interrupted int) bool {
 	older := 0
 	for _, other := range waiting {
 		if other.compare(l) < 0 && other.GetUID() != l.GetUID() {
 			older++
 		}
 	}
-	return older < m.slots.free(), err
+	return older < m.slots.free(interrupted)
 }
 
-// waitingForSlots returns the Prepared loads of this node without a slot, the oldest first.
-func (a *Agent) waitingForSlots(ctx context.Context) ([]*load, error) {
-	var waiting []*load
+// onNode returns the Prepared loads of this node without a slot, the oldest first, and the number of loads whose
+// movement an earlier process has begun, and which this one has not resumed yet.
+func (a *Agent) onNode(ctx context.Context) (waiting []*load, interrupted int, err error) {
 	for _, k := range a.kinds {
 		loads, err := a.loads(ctx, k)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, l := range loads {
-			if l.phase() == velerov1.LoadPhasePrepared && l.node() == a.Node && a.slots.of(l.GetUID()) == nil {
+			switch {
+			case l.node() != a.Node || a.slots.of(l.GetUID()) != nil:
+			case l.phase() == velerov1.LoadPhasePrepared:
 				waiting = append(waiting, l)
+			case l.phase() == velerov1.LoadPhaseInProgress || l.phase() == velerov1.LoadPhaseCanceling:
+				interrupted++
 			}
 		}
 	}
 	slices.SortFunc(waiting, (*load).compare)
-	return waiting, nil
+	return waiting, interrupted, nil
 }
 
 // free frees the slot of a load and wakes the loads that can have it.
@@ -324,11 +339,11 @@ func (a *Agent) free(ctx context.Context, l *load) {
 
 // wakeNext wakes the loads that can take the free slots.
 func (a *Agent) wakeNext(ctx context.Context) {
-	waiting, err := a.waitingForSlots(ctx)
+	waiting, interrupted, err := a.onNode(ctx)
 	if err != nil {
 		return // they are reconciled again after retryDelay
 	}
-	for _, l := range waiting[:min(len(waiting), max(0, a.slots.free()))] {
+	for _, l := range waiting[:min(len(waiting), max(0, a.slots.free(interrupted)))] {
 		a.slots.wake(l.name, l.Object)
 	}
 }
@@ -346,6 +361,8 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 			m.wakeNext(ctx)
 		}
 		return 0, nil
+	case ended != nil && ended.lost:
+		return m.again(ctx, l, t, *ended)
 	case ended != nil:
 		_, err := m.end(ctx, l, *ended)
 		if err == nil {
@@ -366,46 +383,39 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 	return progressPeriod, m.report(ctx, l, t)
 }
 
-// abandon ends a load that is InProgress on this node and has no transfer, because the agent was killed. If all data
-// was moved before, the load is completed.
-func (m *machine) abandon(ctx context.Context, l *load) error {
-	if exposer := m.Exposers[l.name]; exposer != nil {
-		moved, err := exposer.Moved(ctx, l.copy().Object)
-		if err == nil && moved {
-			_, err = m.end(ctx, l, outcome{phase: velerov1.LoadPhaseCompleted,
-				bytes: max(l.spec.bytes, l.status.Progress.TotalBytes)})
-		}
-		if err != nil || moved {
-			return err
-		}
-	}
-	if l.cancelled() {
-		_, err := m.end(ctx, l, canceled(l))
-		return err
-	}
-	_, err := m.end(ctx, l, failed(fmt.Sprintf("the agent of node %s was stopped or killed while it moved the data; "+
-		"start a new backup or restore", m.Node)))
-	return err
-}
-
-// report writes the progress of a transfer, and whether it waits.
+// report writes the progress of a transfer, or why its data is not moved yet.
 func (m *machine) report(ctx context.Context, l *load, t *transfer) error {
 	t.stating.Lock()
 	defer t.stating.Unlock()
 	done, total := t.done.Load(), t.total.Load()
 	progress := velerov1.LoadProgress{TotalBytes: max(total, l.status.Progress.TotalBytes),
 		BytesDone: max(done, l.status.Progress.BytesDone)}
-	message := l.status.Message
-	if t.waits {
+	before, message := l.status.Message, t.message(l, m.Now())
+	switch {
+	case t.maintained:
 		message = run.WaitsForMaintenance
-	} else if message == run.WaitsForMaintenance {
+	case before == run.WaitsForMaintenance:
 		message = ""
+	case message != before && !m.reasons.may(l.GetUID(), m.Now()):
+		message = before
 	}
-	if progress == l.status.Progress && message == l.status.Message {
+	if progress == l.status.Progress && message == before {
 		return nil
 	}
 	_, err := m.write(ctx, l, func(l *load) { l.status.Progress, l.status.Message = progress, message })
 	return err
+}
+
+// sweep deletes the pods of a load that has ended, and those of its former attempts.
+func (m *machine) sweep(ctx context.Context, l *load) error {
+	switch {
+	case m.Pods == nil:
+		return nil
+	case l.status.Phase.Terminal():
+		return m.Pods.Sweep(ctx, l.GetUID(), loadpod.Most+1)
+	default:
+		return m.Pods.Sweep(ctx, l.GetUID(), l.attempt())
+	}
 }
 
 // forget stops the transfers of loads that were deleted, or replaced by another load of the same name. uid is the UID

@@ -8,14 +8,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/internal/control/run"
-	"github.com/cleat-dev/cleat/versioning/datamover"
+	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 )
 
 // awaitMaintenance waits while nothing but maintenance may work with the repository of a load that is InProgress. The
 // status of the load says so meanwhile.
-func (a *Agent) awaitMaintenance(ctx context.Context, l *load, t *transfer, mover datamover.Mover) error {
+func (a *Agent) awaitMaintenance(ctx context.Context, l *load, t *transfer) error {
+	mover, err := a.Movers.Find(l.spec.mover, hostpath.Volume{})
+	if err != nil {
+		return err
+	}
 	return a.Repositories.AwaitMaintenance(ctx, mover, l.spec.location, l.spec.repository, func(waits bool) error {
-		t.wait(waits)
+		t.waitForMaintenance(waits)
 		if waits {
 			a.Log.Info("a load waits for the maintenance of its repository", "kind", l.name, "name", l.GetName())
 			a.slots.wake(l.name, l.Object)
@@ -52,9 +56,9 @@ func (a *Agent) saysMoving(ctx context.Context, l *load, t *transfer) (bool, err
 	return l.kind.status(now).Message != run.WaitsForMaintenance, nil
 }
 
-// wait sets whether the load of a transfer waits.
-func (t *transfer) wait(waits bool) {
+// waitForMaintenance sets whether the load of a transfer waits for the maintenance of its repository.
+func (t *transfer) waitForMaintenance(waits bool) {
 	t.stating.Lock()
 	defer t.stating.Unlock()
-	t.waits = waits
+	t.maintained = waits
 }

@@ -21,6 +21,7 @@ type Metrics struct {
 	moved map[string]map[velerov1.LoadPhase]*prometheus.CounterVec
 
 	ended   *prometheus.CounterVec
+	lost    *prometheus.CounterVec
 	waited  *prometheus.HistogramVec
 	waiting *prometheus.GaugeVec
 	moving  prometheus.Gauge
@@ -51,6 +52,8 @@ func NewMetrics(registry prometheus.Registerer, node string, limit int) (*Metric
 		}, each),
 		moved: map[string]map[velerov1.LoadPhase]*prometheus.CounterVec{},
 		ended: counter("cleat", "load_ended_total", "Loads that have ended.", "kind", "phase"),
+		lost: counter("cleat", "load_attempt_lost_total",
+			"Attempts to move the data of a load whose mover has ended before it answered.", "kind", "reason"),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "cleat", Name: "load_wait_seconds", Help: "How long loads were New until they were Accepted.",
 			Buckets: prometheus.ExponentialBuckets(0.1, 4, 9),
@@ -112,6 +115,18 @@ func (m *Metrics) end(l *load) {
 	seconds := end.Sub(start.Time).Seconds()
 	m.latencies.WithLabelValues(labels...).Observe(seconds)
 	m.latency.WithLabelValues(labels...).Set(seconds)
+}
+
+// lose counts an attempt that was lost.
+func (m *Metrics) lose(l *load, memory bool) {
+	if m == nil {
+		return
+	}
+	reason := "ended"
+	if memory {
+		reason = "memory"
+	}
+	m.lost.WithLabelValues(l.name, reason).Inc()
 }
 
 // forget removes the series of a PodVolumeBackup that was deleted.

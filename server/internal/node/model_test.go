@@ -292,6 +292,18 @@ func (m *model) advance(l *load) {
 	}
 }
 
+// lose makes a load New again, as an agent does if its volume has to be exposed again.
+func (m *model) lose(l *load) {
+	if l.phase().IsNew() || l.phase().Terminal() || l.podLabel == "" {
+		return
+	}
+	l.clear(l.Object)
+	l.status.Phase = velerov1.LoadPhaseNew
+	l.setAttempt(l.attempt() + 1)
+	m.log("%s is New again", l.key())
+	require.NoError(m.t, m.store.Update(m.t.Context(), l.Object))
+}
+
 // user changes, deletes or creates a load.
 func (m *model) user() {
 	loads := m.loads()
@@ -313,13 +325,15 @@ func (m *model) user() {
 		return
 	}
 	l := loads[m.random.IntN(len(loads))]
-	switch m.random.IntN(4) {
+	switch m.random.IntN(5) {
 	case 0:
+		m.lose(l)
+	case 1:
 		l.SetFinalizers(nil)
 		require.NoError(m.t, m.store.Update(m.t.Context(), l.Object))
 		require.NoError(m.t, m.store.Delete(m.t.Context(), l.Object))
 		m.log("a user deletes %s", l.key())
-	case 1:
+	case 2:
 		l.SetLabels(map[string]string{"edited": fmt.Sprint(m.random.IntN(1000))})
 		require.NoError(m.t, m.store.Update(m.t.Context(), l.Object))
 		m.log("a user edits %s", l.key())

@@ -16,6 +16,21 @@ type Movers interface {
 	Find(name string, volume hostpath.Volume) (datamover.Mover, error)
 }
 
+// Lost is an error of a mover whose process has ended before it answered. Another attempt may move the data.
+type Lost struct {
+	Err    error
+	Memory bool // the kernel has killed a process for its memory
+}
+
+func (l *Lost) Error() string {
+	if l.Memory {
+		return "it was killed because it needed more memory than its limit: " + l.Err.Error()
+	}
+	return l.Err.Error()
+}
+
+func (l *Lost) Unwrap() error { return l.Err }
+
 // Repositories opens the repositories with the data of volumes.
 type Repositories interface {
 	// Create returns the repository for the volumes of a namespace in a location, in which data can be stored. It

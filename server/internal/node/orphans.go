@@ -43,8 +43,7 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 		if l.node() == "" {
 			had = "whose agent has accepted it"
 		}
-		_, err := m.end(ctx, l, failed(fmt.Sprintf("node %s, %s, does not exist any more", node, had)))
-		return 0, err
+		return 0, m.lostNode(ctx, l, fmt.Sprintf("node %s, %s, does not exist any more", node, had))
 	}
 	if l.phase() != velerov1.LoadPhaseAccepted {
 		return again, nil
@@ -55,6 +54,25 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, "+
 		"did not prepare it within %s and does not respond", l.name, l.acceptedBy(), m.PrepareTimeout)))
 	return 0, err
+}
+
+// lostNode continues a load whose node no longer exists. The volume of a pod is gone with its node. That of a
+// DataUpload or DataDownload can be exposed again elsewhere.
+func (m *machine) lostNode(ctx context.Context, l *load, why string) error {
+	if l.podLabel != "" && !l.cancelled() && l.phase() != velerov1.LoadPhaseCanceling {
+		moved, err := m.isMoved(ctx, l)
+		switch {
+		case err != nil:
+			return err
+		case !moved:
+			return m.exposeAgain(ctx, l, why)
+		case l.phase() == velerov1.LoadPhaseInProgress:
+			_, err := m.end(ctx, l, m.wasMoved(l))
+			return err
+		}
+	}
+	_, err := m.end(ctx, l, failed(why))
+	return err
 }
 
 // nodeGone reports whether a node no longer exists, as of the last check, and the time until the next call.

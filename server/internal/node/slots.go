@@ -4,13 +4,14 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// slots holds the loads whose data this process moves, never more than the limit. A load has a slot from before the
-// write of InProgress until after the write of its end. slots is safe for concurrent use.
+// slots holds the loads of this node whose data is moved, never more than the limit. A load has a slot from before the
+// write of InProgress until after the write of its end, for all its attempts. slots is safe for concurrent use.
 type slots struct {
 	limit int
 	wake  func(kind string, object client.Object) // triggers a reconciliation of a load
@@ -23,14 +24,26 @@ func newSlots(limit int) *slots {
 	return &slots{limit: limit, taken: map[types.UID]*transfer{}}
 }
 
-// take gives a load a slot. It returns nil if none is free.
-func (s *slots) take(l *load) *transfer {
+// take gives a load a slot. It returns nil if none is free. reserved slots are for loads that an earlier process has
+// begun to move.
+func (s *slots) take(l *load, reserved int) *transfer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[l.GetUID()] != nil || len(s.taken) >= s.limit {
+	if s.taken[l.GetUID()] != nil || len(s.taken)+reserved >= s.limit {
 		return nil
 	}
-	t := &transfer{kind: l.name, name: l.GetName()}
+	return s.add(l, l.attempt())
+}
+
+// retake gives a slot to the next attempt of a load, or to a load that an earlier process has begun to move.
+func (s *slots) retake(l *load) *transfer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.add(l, l.attempt())
+}
+
+func (s *slots) add(l *load, attempt int) *transfer {
+	t := &transfer{kind: l.name, name: l.GetName(), attempt: attempt}
 	s.taken[l.GetUID()] = t
 	return t
 }
@@ -56,7 +69,7 @@ func (s *slots) others(kind, name string, uid types.UID) []types.UID {
 }
 
 // free returns how many loads could take a slot.
-func (s *slots) free() int { return s.limit - s.moving() }
+func (s *slots) free(reserved int) int { return s.limit - s.moving() - reserved }
 
 // moving returns how many loads have a slot.
 func (s *slots) moving() int {
@@ -108,17 +121,51 @@ func (s *slots) drop(uid types.UID, cause error) (released bool) {
 	return t.ended != nil
 }
 
-// transfer is the movement of one load's data.
+// transfer is one attempt to move the data of a load.
 type transfer struct {
 	kind, name  string
+	attempt     int
 	cancel      context.CancelCauseFunc // nil before it has begun
 	done, total atomic.Int64
+	waits       atomic.Pointer[string] // why the data is not moved yet; nil if it is
+	former      *string                // message of the load before it had to wait; nil if it does not
 
-	stating sync.Mutex // held while the status of the load is written
-	waits   bool       // by stating: for the maintenance of the repository
+	stating    sync.Mutex // held while the status of the load is written
+	maintained bool       // by stating: it waits for the maintenance of the repository
 
 	dropped bool     // by slots
 	ended   *outcome // by slots
+}
+
+// wait notes why the data is not moved yet, "" if it is.
+func (t *transfer) wait(why string) {
+	if why == "" {
+		t.waits.Store(nil)
+		return
+	}
+	t.waits.Store(&why)
+}
+
+// message returns the message that a load should have: why its data is not moved yet, if that takes long, and
+// afterwards the former message.
+func (t *transfer) message(l *load, now time.Time) string {
+	why, start := t.waits.Load(), l.status.StartTimestamp
+	switch {
+	case why == nil && t.former != nil:
+		return *t.former
+	case why == nil || start == nil || now.Sub(start.Time) < explainAfter:
+		return l.status.Message
+	}
+	if t.former == nil {
+		t.former = new(l.status.Message)
+	}
+	return *why
+}
+
+// report notes how many bytes are moved.
+func (t *transfer) report(done, total int64) {
+	t.done.Store(done)
+	t.total.Store(total)
 }
 
 // stop cancels a transfer. It ends soon afterwards.

@@ -26,18 +26,24 @@ var (
 	errSuperseded = errors.New("another client has ended the load")
 )
 
-// start moves the data of a load in the background, closes its volume, and then triggers a reconciliation of the load.
-// If the agent stops before the end, the next process finds the load InProgress and ends it.
-func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
+// start moves the data of a load in the background, in a pod of its own if this agent makes pods, closes its volume,
+// and then triggers a reconciliation of the load. If the agent stops before the end, the next process continues
+// (resume).
+func (a *Agent) start(l *load, from exposedVolume, t *transfer, again bool) {
 	ctx, cancel := context.WithCancelCause(a.life)
 	t.cancel = cancel
 	go func() {
 		defer cancel(nil)
-		defer func() { _ = volume.Close() }()
-		o := a.move(ctx, l, volume, t)
+		defer func() { _ = from.Close() }()
+		move := a.moveHere
+		if a.Pods != nil {
+			move = a.moveInPod
+		}
+		o := move(ctx, l, from, t, again)
 		if a.life.Err() != nil {
 			return // no other load needs the slot, because the process ends
 		}
+		o.at = a.Now()
 		if a.slots.end(l.GetUID(), t, o) {
 			a.wakeNext(ctx)
 			return
@@ -46,74 +52,94 @@ func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 	}()
 }
 
-// move moves the data of a load and returns how the load ends.
-func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, t *transfer) outcome {
-	o, err := a.call(ctx, l, volume, t)
+// moveHere has a child of this process move the data, and returns how the attempt ends.
+func (a *Agent) moveHere(ctx context.Context, l *load, from exposedVolume, t *transfer, again bool) outcome {
+	var o outcome
+	err := a.awaitMaintenance(ctx, l, t)
+	if err == nil {
+		o, err = a.call(ctx, l, from.Volume, job{parent: a.parent(ctx, l), again: again}, t.report)
+	}
+	a.warn(l, o.warnings)
+	lost, isLost := errors.AsType[*Lost](err)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return o
 	case errors.Is(cause, errCancelled):
-		return outcome{phase: velerov1.LoadPhaseCanceled, message: "canceled while its data was moved"}
+		return canceledMoving()
+	case isLost:
+		return a.lost(err.Error(), lost.Memory)
 	default:
 		return failed(err.Error())
 	}
 }
 
-// call calls the mover to move the data.
-func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, t *transfer) (outcome, error) {
+func canceledMoving() outcome {
+	return outcome{phase: velerov1.LoadPhaseCanceled, message: "canceled while its data was moved"}
+}
+
+// lost returns the outcome of an attempt whose mover has ended before it answered.
+func (a *Agent) lost(why string, memory bool) outcome {
+	switch {
+	case memory && a.Pods != nil:
+		why += "; " + a.Pods.Remedy()
+	case memory:
+		why += "; raise the memory limit of the node agent"
+	}
+	return outcome{lost: true, memory: memory, message: why}
+}
+
+// job is what a mover needs to know in addition to the load.
+type job struct {
+	parent string // snapshot of an earlier state of the volume; empty for none
+	again  bool   // there may have been an attempt before
+}
+
+// call calls the mover to move the data. If it fails, the outcome has only the warnings.
+func (a *Agent) call(
+	ctx context.Context, l *load, from hostpath.Volume, of job, progress func(done, total int64),
+) (outcome, error) {
 	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
 		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
 	}
-	mover, err := a.Movers.Find(l.spec.mover, volume)
+	mover, err := a.Movers.Find(l.spec.mover, from)
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := a.awaitMaintenance(ctx, l, t, mover); err != nil {
-		return outcome{}, err
-	}
-	report := func(p datamover.Progress) {
-		t.done.Store(p.DoneBytes)
-		t.total.Store(p.TotalBytes)
-	}
+	report := func(p datamover.Progress) { progress(p.DoneBytes, p.TotalBytes) }
 	if l.restore {
-		return a.restore(ctx, l, mover, volume, report)
+		return a.restore(ctx, l, mover, from, report)
 	}
 	repository, err := a.Repositories.Create(ctx, mover, l.spec.location, l.spec.repository)
 	if err != nil {
 		return outcome{}, err
 	}
 	snapshot, err := mover.Backup(ctx, datamover.Backup{
-		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: volume.Path, Block: volume.Block},
-		Parent: a.parent(ctx, l), Source: l.spec.source, Tags: l.spec.tags, Settings: l.spec.settings,
+		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: from.Path, Block: from.Block},
+		Parent: of.parent, Source: l.spec.source, Tags: l.spec.tags, Settings: l.spec.settings, Again: of.again,
 	}, report)
 	if err != nil {
 		return outcome{}, err
 	}
-	a.warn(l, snapshot.Warnings)
 	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: snapshot.Bytes, backup: &stored{
-		id: snapshot.SnapshotID, newBytes: snapshot.NewBytes, path: volume.Path,
-	}}, nil
+		id: snapshot.SnapshotID, newBytes: snapshot.NewBytes, path: from.Path,
+	}, warnings: snapshot.Warnings}, nil
 }
 
 // restore calls the mover to restore the data of a volume.
 func (a *Agent) restore(
-	ctx context.Context, l *load, mover datamover.Mover, volume hostpath.Volume, report func(datamover.Progress),
+	ctx context.Context, l *load, mover datamover.Mover, to hostpath.Volume, report func(datamover.Progress),
 ) (outcome, error) {
 	var restored datamover.Restored
 	err := a.Repositories.Use(ctx, mover, l.spec.location, l.spec.repository,
 		func(repository datamover.Repository) (err error) {
 			restored, err = mover.Restore(ctx, datamover.Restore{
-				Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: volume.Path,
-					Block: volume.Block}, Settings: l.spec.settings,
+				Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume{Path: to.Path,
+					Block: to.Block}, Settings: l.spec.settings,
 				Bytes: l.kind.spec(l.Object).bytes, // not the bytes of an annotation, which are the size of the volume
 			}, report)
 			return err
 		})
-	a.warn(l, restored.Warnings)
-	if err == nil && l.podLabel == "" {
-		err = signalRestored(l, volume)
-	}
-	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes}, err
+	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes, warnings: restored.Warnings}, err
 }
 
 // warn logs the warnings of a mover for a load.
@@ -165,14 +191,48 @@ func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 	return do(root)
 }
 
-// signalRestored lets the pod of a restored volume continue.
-func signalRestored(l *load, volume hostpath.Volume) error {
+// signalRestored lets the pod of a restored volume continue, unless it was done before. It does nothing for other
+// loads, and for a pod that does not exist any more.
+func (a *Agent) signalRestored(ctx context.Context, l *load) error {
+	if !l.restore || l.podLabel != "" {
+		return nil
+	}
 	owner := metav1.GetControllerOf(l.Object)
 	if owner == nil {
 		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot be notified that its volume is restored", l.name,
 			l.GetName())
 	}
-	return inside(volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
+	if done, err := a.isSignalled(ctx, l); err != nil || done {
+		return err
+	}
+	restored, wait, err := a.exposed(ctx, l)
+	if err != nil || wait != "" {
+		return err
+	}
+	defer func() { _ = restored.Close() }()
+	return inside(restored.Volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
+}
+
+// isSignalled reports whether the pod of a restored volume knows that the volume is restored, or can read it.
+func (a *Agent) isSignalled(ctx context.Context, l *load) (is bool, err error) {
+	owner := metav1.GetControllerOf(l.Object)
+	pod, err := a.pod(ctx, l)
+	if err != nil || pod == nil || owner == nil {
+		return false, err
+	}
+	if seen(pod) == string(owner.UID) {
+		return true, nil
+	}
+	restored, wait, err := a.exposed(ctx, l)
+	if err != nil || wait != "" {
+		return false, err
+	}
+	defer func() { _ = restored.Close() }()
+	err = inside(restored.Volume, func(root *os.Root) error {
+		is = signal.IsRestored(root, string(owner.UID))
+		return nil
+	})
+	return is, err
 }
 
 // signalFailed signals to a waiting pod on this node that the data of its volume is not restored. If that fails, the
@@ -182,12 +242,12 @@ func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	if !l.restore || l.podLabel != "" || owner == nil {
 		return
 	}
-	volume, wait, err := a.exposed(ctx, l)
+	waiting, wait, err := a.exposed(ctx, l)
 	if err != nil || wait != "" {
 		return
 	}
-	defer func() { _ = volume.Close() }()
-	if err := inside(volume,
+	defer func() { _ = waiting.Close() }()
+	if err := inside(waiting.Volume,
 		func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
 		a.Log.Warn("could not notify the pod that its volume is not restored", "name", l.GetName(), "error", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,15 +17,16 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
-// transitions are the phases that may follow each phase.
+// transitions are the phases that may follow each phase. A load whose volume has to be exposed again is New again.
 func transitions() map[velerov1.LoadPhase][]velerov1.LoadPhase {
 	ends := []velerov1.LoadPhase{velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled}
 	return map[velerov1.LoadPhase][]velerov1.LoadPhase{
-		velerov1.LoadPhaseNew:        append(ends, velerov1.LoadPhaseAccepted),
-		velerov1.LoadPhaseAccepted:   append(ends, velerov1.LoadPhasePrepared),
-		velerov1.LoadPhasePrepared:   append(ends, velerov1.LoadPhaseInProgress),
-		velerov1.LoadPhaseInProgress: append(ends, velerov1.LoadPhaseCanceling, velerov1.LoadPhaseCompleted),
-		velerov1.LoadPhaseCanceling:  append(ends, velerov1.LoadPhaseCompleted),
+		velerov1.LoadPhaseNew:      append(ends, velerov1.LoadPhaseAccepted),
+		velerov1.LoadPhaseAccepted: append(ends, velerov1.LoadPhasePrepared, velerov1.LoadPhaseNew),
+		velerov1.LoadPhasePrepared: append(ends, velerov1.LoadPhaseInProgress, velerov1.LoadPhaseNew),
+		velerov1.LoadPhaseInProgress: append(ends, velerov1.LoadPhaseCanceling, velerov1.LoadPhaseCompleted,
+			velerov1.LoadPhaseNew),
+		velerov1.LoadPhaseCanceling: append(ends, velerov1.LoadPhaseCompleted),
 	}
 }
 
@@ -111,6 +113,12 @@ type outcome struct {
 	message string
 	backup  *stored // of a Completed backup
 	bytes   int64   // of the volume, if Completed
+
+	warnings []string
+
+	lost   bool // the mover has ended before it answered; there is no phase
+	memory bool // because it needed more memory
+	at     time.Time
 }
 
 // end writes the end of a load, after the objects that expose its volume were removed. For a refused load, nothing
@@ -128,6 +136,11 @@ func (a *Agent) end(ctx context.Context, l *load, o outcome) (*load, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("remove what exposes the volume of %s %s: %w", l.name, l.GetName(), err)
+		}
+	}
+	if o.phase == velerov1.LoadPhaseCompleted && !refused {
+		if err := a.signalRestored(ctx, l); err != nil {
+			o = failed(err.Error())
 		}
 	}
 	if o.phase != velerov1.LoadPhaseCompleted && !refused {

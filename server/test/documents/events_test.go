@@ -25,6 +25,10 @@ const loads = "PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload"
 
 // eventsByReason describe the events by their reasons. The test finds the reasons in the code.
 var eventsByReason = map[string]event{
+	"AttemptLost": {
+		loads, "Warning",
+		"An attempt to move the data has ended before all data was moved, with the reason. Another one follows.",
+	},
 	"BackupDeleted": {"Backup", "Normal", "A deletion that a user requested has deleted the backup."},
 	"Canceled":      {loads, "Normal", "The load was cancelled."},
 	"Completed": {

@@ -201,6 +201,44 @@ func (v *volumeSite) untouched() {
 	require.Equal(v.t, "of the user", string(data))
 }
 
+// csiLostNode deletes the node on which the snapshot of a DataUpload and the volume of a DataDownload are exposed,
+// while their data is moved. The agent of another node exposes them again, and moves the data.
+func csiLostNode(t *testing.T) {
+	t.Parallel()
+	v, retained := newHeld(t, 2, `{"loadConcurrency": {"globalConfig": 2}}`)
+	v.take("up", "data", "chosen")
+	v.target("dd", retained) // its name is as long, so it is exposed on the same node
+	upload, download := v.uploadOf("up", "data"), v.downloadOf("dd", held)
+	agents := v.agents()
+	v.create(upload, download)
+	node := v.awaitPhase("DataUpload/up", velerov1.LoadPhaseInProgress).node
+	require.Equal(t, node, v.awaitPhase("DataDownload/dd", velerov1.LoadPhaseInProgress).node)
+	for _, a := range agents {
+		if a.node == node {
+			a.kill()
+		}
+	}
+	require.NoError(t, v.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	v.await("another node has them", func(last map[string]state) bool {
+		up, down := last["DataUpload/up"], last["DataDownload/dd"]
+		return up.phase == velerov1.LoadPhaseInProgress && down.phase == velerov1.LoadPhaseInProgress &&
+			up.node != node && down.node != node
+	})
+	stored := filepath.Join(v.store, "restic", v.namespace, held)
+	require.NoError(t, os.Remove(filepath.Join(stored, "hold")))
+	require.NoError(t, os.Remove(filepath.Join(v.dir(v.namespace, "up"), "hold")))
+	for _, load := range []client.Object{upload, download} {
+		key := map[client.Object]string{upload: "DataUpload/up", download: "DataDownload/dd"}[load]
+		v.awaitPhase(key, velerov1.LoadPhaseCompleted)
+		require.NoError(t, v.client.Get(t.Context(), client.ObjectKeyFromObject(load), load))
+		require.Equal(t, "2", attemptOf(load), key)
+	}
+	data, err := os.ReadFile(filepath.Join(v.dir(v.shop, "dd"), "data"))
+	require.NoError(t, err)
+	require.Equal(t, "of the user", string(data))
+	v.remains(0)
+}
+
 // csiPrepareTimeouts has loads whose volumes do not become accessible in time. Each records the reason, and leaves
 // nothing.
 func csiPrepareTimeouts(t *testing.T) {

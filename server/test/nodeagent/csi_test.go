@@ -36,6 +36,7 @@ func TestAcceptVolumes_CSIDataMoved(t *testing.T) {
 	t.Run("names that are taken", csiTakenNames)
 	t.Run("delayed binding", csiDelayedBinding)
 	t.Run("configured claims", csiConfiguredClaims)
+	t.Run("a node that is lost", csiLostNode)
 	t.Run("least privilege", csiOfLeastPrivilege)
 	t.Run("uploads of killed agents", csiUploadsOfKilledAgents)
 	t.Run("downloads of killed agents", csiDownloadsOfKilledAgents)

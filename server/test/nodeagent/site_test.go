@@ -549,6 +549,13 @@ func (s *site) awaitPhase(key string, phase velerov1.LoadPhase) (found state) {
 	return found
 }
 
+// last returns the last state of a load.
+func (s *site) last(key string) state {
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	return s.history.last[key]
+}
+
 // awaitEnd waits until some loads exist and all have ended or were deleted.
 func (s *site) awaitEnd(count int) {
 	s.t.Helper()

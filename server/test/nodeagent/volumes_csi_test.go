@@ -144,6 +144,11 @@ func (v *volumeSite) ending(ctx context.Context, pod *corev1.Pod) bool {
 
 func (v *volumeSite) run(ctx context.Context, pod *corev1.Pod) error {
 	node := v.nodes[len(pod.Name)%len(v.nodes)]
+	for _, other := range v.nodes {
+		if apierrors.IsNotFound(v.client.Get(ctx, client.ObjectKey{Name: node}, new(corev1.Node))) {
+			node = other
+		}
+	}
 	if wanted := pod.Spec.NodeSelector[corev1.LabelHostname]; wanted != "" {
 		node = wanted
 	}
@@ -203,9 +208,14 @@ func (v *volumeSite) mount(pod string, pv *corev1.PersistentVolume) error {
 		return err
 	}
 	at = filepath.Join(at, "mount")
-	if err := os.Rename(volume, at); err != nil {
+	was, err := filepath.EvalSymlinks(volume) // of a former pod, maybe
+	if err != nil {
 		return err
 	}
+	if err := os.Rename(was, at); err != nil {
+		return err
+	}
+	_ = os.Remove(volume)
 	if err := os.Symlink(at, volume); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 //	New -> Accepted -> Prepared -> InProgress -> Completed
 //
 // A load that does not succeed ends Failed. One that is cancelled ends Canceled, after Canceling if somebody has begun
-// to work on it.
+// to work on it. If the volume of a DataUpload or DataDownload is lost with its node, the load is New again.
 //
 // +kubebuilder:validation:Enum=New;Accepted;Prepared;InProgress;Canceling;Canceled;Completed;Failed
 type LoadPhase string
@@ -64,7 +64,8 @@ type LoadStatus struct {
 	// +optional
 	Phase LoadPhase `json:"phase,omitempty"`
 
-	// Message says why the load has failed or was cancelled, or what one waits for whose data nobody moves yet.
+	// Message says why the load has failed or was cancelled, what one waits for whose data nobody moves yet, or why its
+	// last attempt has ended.
 	// +optional
 	Message string `json:"message,omitempty"`
 
@@ -111,6 +112,10 @@ const (
 	// LoadVolumesAnnotation lists the volumes of all loads of an operation, so that one that was deleted is missed.
 	LoadVolumesAnnotation = "cleat.dev/volumes"
 )
+
+// LoadAttemptAnnotation of a load is the number of the attempt to move its data, "1" for the first. The node agent that
+// begins an attempt writes it.
+const LoadAttemptAnnotation = "cleat.dev/attempt"
 
 // Annotations that prove where a load comes from, see package framework/loadproof.
 const (

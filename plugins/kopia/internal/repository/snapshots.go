@@ -170,7 +170,7 @@ func Store(ctx context.Context, w repo.RepositoryWriter, load *Load) (*snapshot.
 	uploader := upload.NewUploader(w)
 	uploader.Progress = load.Progress
 	uploader.DisableIgnoreRules = true
-	uploader.CheckpointLabels = load.Tags
+	uploader.CheckpointLabels, uploader.CheckpointInterval = load.Tags, checkpointInterval
 	lasting, release := lastingFor(ctx, uploader.Cancel)
 	defer release()
 	var previous []*snapshot.Manifest
@@ -206,6 +206,9 @@ func Store(ctx context.Context, w repo.RepositoryWriter, load *Load) (*snapshot.
 	return stored, nil
 }
 
+// checkpointInterval is how much of the work is lost at most if the process is killed.
+const checkpointInterval = 5 * time.Minute
+
 // grace is how long a load may work on after it was cancelled, to keep what was uploaded.
 const grace = 20 * time.Second
 
@@ -223,7 +226,7 @@ func lastingFor(ctx context.Context, cancel func()) (lasting context.Context, re
 	}
 }
 
-// dropCheckpoints removes the incomplete snapshots of a load, which kopia makes every 45 minutes.
+// dropCheckpoints removes the incomplete snapshots of a load, which kopia makes at each checkpoint.
 func dropCheckpoints(ctx context.Context, w repo.RepositoryWriter, key string) error {
 	found, err := find(ctx, w, map[string]string{manifest.TypeLabelKey: snapshot.ManifestType, KeyTag: key})
 	if err != nil {

@@ -102,7 +102,7 @@ func (m *model) start() {
 	api := modelClient{m.store, m}
 	m.server = &Controller{
 		Cluster: &run.Cluster{Client: api, Live: m.store, Namespace: namespace}, Runner: modelRunner{m},
-		Mover: func(name string) (bool, error) { return name == velerov1.BuiltInDataMover, nil },
+		Mover: func(name string) (bool, error) { return name == velerov1.ResticDataMover, nil },
 		Check: func(context.Context, *velerov1.BackupRepository) error { return nil }, AtOnce: 1,
 		StartTime: 10 * time.Minute, Patience: time.Hour,
 		Log: hclog.NewNullLogger(), Now: func() time.Time { return m.clock },

@@ -78,7 +78,7 @@ func (d Downloads) Expose(ctx context.Context, object client.Object) error {
 	if err != nil {
 		return err
 	}
-	return state(pod, claim)
+	return d.state(ctx, load.owner, pod, claim)
 }
 
 // target reads the claim that gets the data. It returns nil if there is none.
@@ -142,6 +142,15 @@ func like(target *corev1.PersistentVolumeClaim, node string) *corev1.PersistentV
 		claim.Annotations[selectedNodeAnnotation] = node
 	}
 	return claim
+}
+
+// Withdraw implements node.Exposer.
+func (d Downloads) Withdraw(ctx context.Context, object client.Object) error {
+	load, err := downloadOf(object)
+	if err != nil {
+		return err
+	}
+	return d.withdraw(ctx, load.owner)
 }
 
 // Release implements node.Exposer.

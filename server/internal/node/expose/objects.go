@@ -79,6 +79,9 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	switch {
 	case err != nil:
 		return err
+	case exists && object.GetDeletionTimestamp() != nil && isPod(object): // a drain evicts it, for instance
+		return node.Pending(fmt.Sprintf("pod %s, which exposes the volume, is being deleted, and is created again",
+			o.GetName()))
 	case exists && object.GetDeletionTimestamp() != nil:
 		return &node.Final{Err: fmt.Errorf("%s %s, which exposes the volume, was deleted by another client", nameOf(object),
 			o.GetName())}
@@ -97,6 +100,11 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 		return fmt.Errorf("create %s %s: %w", nameOf(object), o.GetName(), err)
 	}
 	return nil
+}
+
+// withdraw deletes the pod of a load, so that the next one can run on another node.
+func (v *Volumes) withdraw(ctx context.Context, o owner) error {
+	return v.remove(ctx, o, new(corev1.Pod))
 }
 
 // discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume
@@ -212,6 +220,11 @@ func (v *Volumes) remove(ctx context.Context, o owner, object client.Object) err
 		return fmt.Errorf("delete %s %s: %w", nameOf(object), o.GetName(), err)
 	}
 	return nil
+}
+
+func isPod(object client.Object) bool {
+	_, is := object.(*corev1.Pod)
+	return is
 }
 
 // nameOf returns the name of an object in messages.

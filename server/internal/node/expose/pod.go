@@ -1,6 +1,7 @@
 package expose
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -95,15 +96,18 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 	return pod
 }
 
-// state returns nil for a pod that holds its volume. Otherwise the error is Pending, or Final if the pod cannot hold
-// it.
-func state(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
+// state returns nil for a pod that holds its volume. Otherwise the error is Pending. A pod that has ended, because its
+// node was short of memory, for instance, is deleted, so that the next call creates another one.
+func (v *Volumes) state(ctx context.Context, o owner, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	switch pod.Status.Phase {
 	case corev1.PodRunning:
 		return nil
 	case corev1.PodFailed, corev1.PodSucceeded:
-		return &node.Final{Err: fmt.Errorf("pod %s, which exposes the volume, has ended as %s: %s %s", pod.Name,
-			pod.Status.Phase, pod.Status.Reason, pod.Status.Message)}
+		if err := v.remove(ctx, o, pod); err != nil {
+			return err
+		}
+		return node.Pending(fmt.Sprintf("pod %s, which exposed the volume, has ended as %s: %s %s", pod.Name,
+			pod.Status.Phase, pod.Status.Reason, pod.Status.Message))
 	default:
 	}
 	why := ""

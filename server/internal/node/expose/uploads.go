@@ -80,7 +80,7 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 	if err != nil {
 		return err
 	}
-	return state(pod, claim)
+	return u.state(ctx, load.owner, pod, claim)
 }
 
 // claim describes the claim whose volume is made of a snapshot.
@@ -139,6 +139,15 @@ func (u Uploads) complete(ctx context.Context, load *upload, snapshot *csisnapsh
 
 // Moved implements node.Exposer. The volume of an upload is not handed over.
 func (Uploads) Moved(context.Context, client.Object) (bool, error) { return false, nil }
+
+// Withdraw implements node.Exposer.
+func (u Uploads) Withdraw(ctx context.Context, object client.Object) error {
+	load, err := uploadOf(object)
+	if err != nil {
+		return nil //nolint:nilerr // nothing was exposed
+	}
+	return u.withdraw(ctx, load.owner)
+}
 
 // Release implements node.Exposer.
 func (u Uploads) Release(ctx context.Context, object client.Object, _ bool) error {

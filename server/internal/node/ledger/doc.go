@@ -6,8 +6,9 @@
 //     the other, and each decision takes all earlier admissions into account.
 //   - A note permits one write only: it names the resource version of the New load, on which the write of Accepted
 //     is conditional. If the load is New in another version, the note is void.
-//   - A note is dropped when its load is InProgress, ended or deleted in the cache. A load never returns to an earlier
-//     phase, so an old cache only makes notes last too long: agents count too many loads, never too few.
+//   - A note is dropped when its load is InProgress, ended or deleted in the cache, in a later version than the noted
+//     one. So an old cache only makes notes last too long: agents count too many loads, never too few. A load that is
+//     New again, because its volume has to be exposed again, gets a note of its new version.
 //
 // The ledger is never written only to drop notes: void notes are ignored until the next write drops them.
 //

@@ -23,7 +23,8 @@ const (
 	Pending
 	// Preparing notes belong to loads that are Accepted or Prepared.
 	Preparing
-	// Unknown notes belong to loads that are not in the cache, which may be behind. They count.
+	// Unknown notes belong to loads that are not in the cache, or in an earlier state than the noted one, because the
+	// cache is behind. They count.
 	Unknown
 )
 
@@ -33,7 +34,7 @@ func (n Note) State(seen *Seen, gone bool) State {
 	switch {
 	case seen == nil && gone:
 		return Void
-	case seen == nil:
+	case seen == nil, seen.Version != n.Version && newer(n.Version, seen.Version):
 		return Unknown
 	case seen.Phase.IsNew() && newer(seen.Version, n.Version):
 		return Void

@@ -84,7 +84,7 @@ func TestLoadsWaitForMaintenance(t *testing.T) {
 	t.Parallel()
 	cluster := controllertest.NewCluster(t, nil)
 	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
-	mover := &creator{name: velerov1.BuiltInDataMover}
+	mover := &creator{name: velerov1.ResticDataMover}
 	await := func(wait func(bool) error) error {
 		return opener.AwaitMaintenance(t.Context(), mover, "l", "shop", wait)
 	}

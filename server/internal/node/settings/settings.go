@@ -175,11 +175,11 @@ func (s *Settings) Affinity(class string) *metav1.LabelSelector {
 	return &s.LoadAffinity[i].NodeSelector
 }
 
-// WithoutEffect returns the keys that are set and have no effect: data movers run beside the agent, not in the pods
-// that expose volumes. In an agent that exposes no volumes, the keys about these pods have no effect either.
-func (s *Settings) WithoutEffect(exposes bool) []string {
+// WithoutEffect returns the keys that are set and have no effect. In an agent that makes no pods, the keys about pods
+// have no effect either.
+func (s *Settings) WithoutEffect(makesPods bool) []string {
 	without := map[string]bool{"privilegedFsBackup": s.PrivilegedFsBackup, "cachePVC": s.CachePVC != nil}
-	if !exposes {
+	if !makesPods {
 		maps.Copy(without, map[string]bool{
 			"loadAffinity": len(s.LoadAffinity) > 0, "backupPVC": len(s.BackupPVC) > 0,
 			"restorePVC":   s.RestorePVC != RestorePVC{},

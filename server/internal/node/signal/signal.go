@@ -28,6 +28,15 @@ const (
 // data.
 func Restored(volume *os.Root, restore string) error { return write(volume, restore, "") }
 
+// IsRestored reports whether a restore has marked a volume, and nobody has removed the mark.
+func IsRestored(volume *os.Root, restore string) bool {
+	if restore == "" || restore != filepath.Base(restore) {
+		return false
+	}
+	_, err := volume.Lstat(filepath.Join(directory, restore))
+	return err == nil
+}
+
 // Failed marks a volume whose data could not be restored, with the reason.
 func Failed(volume *os.Root, restore, why string) error { return write(volume, restore+suffix, why) }
 

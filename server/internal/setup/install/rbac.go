@@ -145,8 +145,8 @@ func volumeRules() []rbacv1.PolicyRule {
 }
 
 // agentRules returns the rights of a node agent in the namespace of the installation: loads, repositories with their
-// password, locations with their credentials, the ledger, and events. To move the data of CSI snapshots, it makes pods
-// and claims that expose their volumes.
+// password, locations with their credentials, the ledger, and events. It makes pods that move loads. To move the data
+// of CSI snapshots, it makes pods and claims that expose their volumes.
 func agentRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get"),
@@ -160,10 +160,11 @@ func agentRules(o *Options) []rbacv1.PolicyRule {
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}
 	rules = append(rules, volumeRules()...) // of the pods that expose volumes
+	rules = append(rules, rule("", []string{"pods"}, "create", "delete"))
 	if o.CSISnapshots {
 		rules = append(rules,
 			rule(snapshotGroup, []string{"volumesnapshots"}, "get", "create", "delete"),
-			rule("", []string{"pods", "persistentvolumeclaims"}, "create", "delete"),
+			rule("", []string{"persistentvolumeclaims"}, "create", "delete"),
 		)
 	}
 	return rules

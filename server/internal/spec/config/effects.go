@@ -20,7 +20,7 @@ func (o *Options) HasFeature(name string) bool { return slices.Contains(o.Featur
 // unsupported returns the flags of features that the server lacks, each with the reason why it has no effect.
 func unsupported() map[string]string {
 	return map[string]string{
-		"max-concurrent-k8s-connections":  "as many snapshots are taken at once as there are workers of item blocks",
+		"max-concurrent-k8s-connections": "as many snapshots are taken at once as there are workers of item blocks",
 	}
 }
 

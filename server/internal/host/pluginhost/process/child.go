@@ -248,12 +248,20 @@ func (c *child) Wait(context.Context) error {
 	return c.exit
 }
 
-// Kill is called by go-plugin after a bad handshake. A process that is about to exit gets the time to do so, because
-// its exit status is more informative.
+// Kill is called by go-plugin after a bad handshake, or if the process does not end soon. A process that is about to
+// exit gets the time to do so, because its exit status is more informative.
 func (c *child) Kill(context.Context) error {
-	c.endsWithin(graceTime)
+	c.endsWithin(c.cleanUpTime(graceTime))
 	c.kill(nil)
 	return nil
+}
+
+// cleanUpTime returns how long the process may take to end, at least as long as usual.
+func (c *child) cleanUpTime(usual time.Duration) time.Duration {
+	if c.enclose == nil {
+		return usual
+	}
+	return max(usual, c.enclose.CleanUp)
 }
 
 func (c *child) endsWithin(d time.Duration) bool {

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"os"
+	"time"
 )
 
 // Enclosure is what a process sees of the file system, in a mount namespace of its own whose root directory is empty
@@ -21,6 +22,8 @@ import (
 type Enclosure struct {
 	Mounts      []Mount
 	Environment []string // in addition to that of all processes, "NAME=value"
+	// CleanUp is how long the process may take to end after it was told to.
+	CleanUp time.Duration
 }
 
 // Mount is a file or directory of the host in an enclosure. Mounts of the host below it are not there.

@@ -333,7 +333,7 @@ func (p *process) stop() {
 	p.stopped.Store(true)
 	asked := make(chan struct{})
 	go func() { defer close(asked); p.client.Kill() }() // may hang as long as a stopped process does
-	if !p.child.endsWithin(p.settings.Stop) {
+	if !p.child.endsWithin(p.child.cleanUpTime(p.settings.Stop)) {
 		p.end()
 	}
 	<-asked
