@@ -94,8 +94,8 @@ func newStart(c takeovers) *cobra.Command {
 	}
 	c.addTimeout(cmd)
 	cmd.Flags().StringVar(&c.image, "image", install.ImageOf(install.Image, c.app.Version), "image of cleat")
-	cmd.Flags().StringSliceVar(&c.movers, "node-agent-plugins", nil, "images of the data movers of the server and the node "+
-		"agents; default that for kopia and, if there are repositories of restic, that for restic")
+	cmd.Flags().StringSliceVar(&c.movers, "node-agent-plugins", nil, "images of the data movers of the server and the "+
+		"node agents; default that for kopia and, if there are repositories of restic, that for restic")
 	cmd.Flags().BoolVar(&c.privileged, "privileged-node-agent", false, "run privileged node agents although Velero's are "+
 		"not: for volumes that are block devices")
 	cmd.Flags().DurationVar(&c.loadTimeout, "load-timeout", time.Hour, "how long Velero's node agents may go on moving "+
