@@ -38,6 +38,7 @@ type takeovers struct {
 	server, agent ServerFlags
 	image         string
 	movers        []string
+	privileged    bool
 	timeout       time.Duration
 	loadTimeout   time.Duration
 	force         bool
@@ -51,7 +52,7 @@ func (c *takeovers) connect() (*takeover.Takeover, *command.Cluster, error) {
 	}
 	return &takeover.Takeover{
 		Client: cluster, Namespace: cluster.Namespace, Image: c.image, Lease: app.LeaseName, Arguments: arguments(c.server),
-		AgentArguments: arguments(c.agent), LoadTimeout: c.loadTimeout, Movers: c.movers,
+		AgentArguments: arguments(c.agent), LoadTimeout: c.loadTimeout, Movers: c.movers, Privileged: c.privileged,
 		MoverOf: map[velerov1.RepositoryType]string{
 			velerov1.RepositoryTypeKopia:  install.ImageOf(install.KopiaMoverImage, c.app.Version),
 			velerov1.RepositoryTypeRestic: install.ImageOf(install.ResticMoverImage, c.app.Version),
@@ -93,8 +94,10 @@ func newStart(c takeovers) *cobra.Command {
 	}
 	c.addTimeout(cmd)
 	cmd.Flags().StringVar(&c.image, "image", install.ImageOf(install.Image, c.app.Version), "image of cleat")
-	cmd.Flags().StringSliceVar(&c.movers, "node-agent-plugins", nil, "images of the data movers of the server and the node "+
-		"agents; default that for kopia and, if there are repositories of restic, that for restic")
+	cmd.Flags().StringSliceVar(&c.movers, "node-agent-plugins", nil, "images of the data movers of the server and the "+
+		"node agents; default that for kopia and, if there are repositories of restic, that for restic")
+	cmd.Flags().BoolVar(&c.privileged, "privileged-node-agent", false, "run privileged node agents although Velero's are "+
+		"not: for volumes that are block devices")
 	cmd.Flags().DurationVar(&c.loadTimeout, "load-timeout", time.Hour, "how long Velero's node agents may go on moving "+
 		"data before what they move is cancelled")
 	cmd.Flags().BoolVar(&c.force, "force", false, "take over although something would be missed")

@@ -100,6 +100,7 @@ To know:
 - plugin image example.io/plugin:v1 runs unmodified
 - deployment velero is managed by Helm, which must not scale it up again while cleat runs
 - daemonset node-agent runs Velero's node agents: it is stopped, and daemonset cleat-node-agent runs cleat's in their place, with the data movers ghcr.io/cleat-dev/cleat-kopia:latest, ghcr.io/cleat-dev/cleat-restic:latest
+- the node agents of daemonset node-agent are not privileged; cleat's move volumes that are block devices only if they are: use --privileged-node-agent if there are some
 - repository blog-default-restic (restic) of namespace blog moves over as it is: cleat's node agents with the data mover cleat.dev/restic restore from it and back up into it
 - repository shop-default-kopia (kopia) of namespace shop moves over as it is: cleat's node agents with the data mover cleat.dev/kopia restore from it and back up into it
 - the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, and whoever writes it can replace them; see "Password of repositories" in server/docs/node-agents.md for how to change it

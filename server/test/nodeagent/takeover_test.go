@@ -56,7 +56,8 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 	require.Contains(t, check, "- repository "+m.shop+"-default-kopia (kopia) of namespace "+m.shop+" moves over as it is")
 	require.Contains(t, check, "A take-over of namespace "+m.namespace+" misses nothing.")
 
-	out, err := m.cleat("takeover", "start", "--image", cleatImage, "--node-agent-plugins", moverImage)
+	out, err := m.cleat("takeover", "start", "--image", cleatImage, "--node-agent-plugins", moverImage,
+		"--privileged-node-agent")
 	require.NoError(t, err, out)
 	for _, line := range []string{
 		"node agents of Velero move the data of ", "deployment/velero scaled from 1 to 0", "daemonset/node-agent stopped",

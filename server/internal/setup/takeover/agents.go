@@ -128,8 +128,7 @@ func (t *Takeover) agents(velero *appsv1.DaemonSet, movers []string) (*appsv1.Da
 		NodeAgent: &install.NodeAgent{
 			Plugins: movers, Args: t.AgentArguments(arguments).Kept, Resources: container.Resources,
 			PriorityClassName: former.Spec.PriorityClassName, KubeletRoot: install.KubeletRoot,
-			Privileged: container.SecurityContext != nil && container.SecurityContext.Privileged != nil &&
-				*container.SecurityContext.Privileged,
+			Privileged: t.Privileged || isPrivileged(container),
 		},
 	}
 	for _, volume := range former.Spec.Volumes {
@@ -166,6 +165,10 @@ func adopt(pod, former *corev1.PodSpec, container *corev1.Container) {
 		}
 		pod.Volumes, own.VolumeMounts = append(pod.Volumes, former.Volumes[at]), append(own.VolumeMounts, mount)
 	}
+}
+
+func isPrivileged(c *corev1.Container) bool {
+	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }
 
 // agentArguments returns the arguments after "server" of Velero's node agents, and the container that runs them.

@@ -128,9 +128,13 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 		replaced = true
 		f.note("daemonset %s runs Velero's node agents: it is stopped, and daemonset %s runs cleat's in their place, with "+
 			"the data movers %s", agent.Name, AgentsName, strings.Join(movers, ", "))
-		arguments, _, err := agentArguments(agent)
+		arguments, container, err := agentArguments(agent)
 		if err != nil {
 			return err
+		}
+		if !isPrivileged(container) {
+			f.note("the node agents of daemonset %s are not privileged; cleat's move volumes that are block devices only if "+
+				"they are: use --privileged-node-agent if there are some", agent.Name)
 		}
 		parsed := t.AgentArguments(arguments)
 		for _, flag := range parsed.Unknown {

@@ -37,6 +37,7 @@ type Takeover struct {
 	Movers         []string
 	MoverOf        map[velerov1.RepositoryType]string
 	AgentArguments func(args []string) Parsed // reads the arguments of a node agent
+	Privileged     bool                       // runs privileged node agents, although Velero's are not
 	LoadTimeout    time.Duration              // how long loads under way may take before they are cancelled
 }
 
