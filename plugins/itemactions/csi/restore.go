@@ -138,7 +138,8 @@ func (a *restoredSnapshots) AreAdditionalItemsReady(
 	}
 	for i := range list.Items {
 		content := &list.Items[i]
-		isWanted := func(item framework.ResourceIdentifier) bool { return item.Name == content.Annotations[velerov1.StoredContentAnnotation] }
+		stored := content.Annotations[velerov1.StoredContentAnnotation]
+		isWanted := func(item framework.ResourceIdentifier) bool { return item.Name == stored }
 		if !slices.ContainsFunc(input.AdditionalItems, isWanted) {
 			continue
 		}
