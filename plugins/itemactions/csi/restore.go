@@ -123,9 +123,6 @@ func (*restoredSnapshots) Execute(_ context.Context, input *riav2.ExecuteInput) 
 	return output, nil
 }
 
-// storedContent is the annotation of a restored content with its name in the backup.
-const storedContent = "cleat.dev/stored-content"
-
 // AreAdditionalItemsReady implements riav2.RestoreItemAction.
 func (a *restoredSnapshots) AreAdditionalItemsReady(
 	ctx context.Context, input *riav2.AreAdditionalItemsReadyInput,
@@ -141,7 +138,8 @@ func (a *restoredSnapshots) AreAdditionalItemsReady(
 	}
 	for i := range list.Items {
 		content := &list.Items[i]
-		isWanted := func(item framework.ResourceIdentifier) bool { return item.Name == content.Annotations[storedContent] }
+		stored := content.Annotations[velerov1.StoredContentAnnotation]
+		isWanted := func(item framework.ResourceIdentifier) bool { return item.Name == stored }
 		if !slices.ContainsFunc(input.AdditionalItems, isWanted) {
 			continue
 		}
@@ -201,7 +199,7 @@ func (a *restoredContents) Execute(ctx context.Context, input *riav2.ExecuteInpu
 	name := restoredName(input.Restore, snapshot)
 	content.SetName(name)
 	belongTo(content, input.Restore)
-	annotate(content, map[string]string{storedContent: input.ItemFromBackup.GetName()})
+	annotate(content, map[string]string{velerov1.StoredContentAnnotation: input.ItemFromBackup.GetName()})
 	spec["volumeSnapshotRef"] = map[string]any{
 		"apiVersion": snapshotv1.SchemeGroupVersion.String(), "kind": "VolumeSnapshot",
 		"namespace": input.Restore.Spec.TargetNamespace(namespace), "name": name,

@@ -91,8 +91,8 @@ func TestAcceptVolumes_Block(t *testing.T) {
 
 var hardLink = regexp.MustCompile(`"Same":"[^}]*"`)
 
-// keptByKopia returns the files of a list as kopia keeps them, which is without FIFOs, hard links and names that are not
-// UTF-8.
+// keptByKopia returns the files of a list as kopia keeps them, which is without FIFOs, hard links and names that are
+// not UTF-8.
 func keptByKopia(list string) (files []string) {
 	for line := range strings.Lines(list) {
 		if !strings.Contains(line, `"Mode":"p`) && !strings.Contains(line, "not UTF-8") {

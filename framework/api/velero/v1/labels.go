@@ -238,6 +238,9 @@ const (
 	// not say that, because it names a VolumeSnapshotContent.
 	SnapshotOfClaimAnnotation = "cleat.dev/snapshot-of-claim"
 
+	// StoredContentAnnotation of a restored VolumeSnapshotContent is its name in the backup.
+	StoredContentAnnotation = "cleat.dev/stored-content"
+
 	// SkippedNoCSIPVAnnotation is set by the backup item action for volume claims on a claim whose
 	// volume is not a CSI volume and that it has therefore skipped.
 	SkippedNoCSIPVAnnotation = "backup.velero.io/skipped-no-csi-pv"

@@ -2,7 +2,6 @@ package csisnapshots
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,22 +28,20 @@ type groupAPI struct {
 }
 
 // newGroupAPI returns the API of group snapshots, nil if the cluster serves none. All versions have what is used here.
-func newGroupAPI(ctx context.Context, config *rest.Config) (*groupAPI, error) {
+func newGroupAPI(config *rest.Config) (*groupAPI, error) {
 	known, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := known.RESTClient().Get().AbsPath("/apis", groupsnapshotv1.GroupName).Do(ctx).Raw()
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	var served metav1.APIGroup
-	if err == nil {
-		err = json.Unmarshal(raw, &served)
-	}
+	groups, err := known.ServerGroups()
 	if err != nil {
 		return nil, fmt.Errorf("which versions of %s the cluster serves: %w", groupsnapshotv1.GroupName, err)
 	}
+	i := slices.IndexFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == groupsnapshotv1.GroupName })
+	if i < 0 {
+		return nil, nil
+	}
+	served := groups.Groups[i]
 	anything, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -59,7 +56,7 @@ func newGroupAPI(ctx context.Context, config *rest.Config) (*groupAPI, error) {
 // removeGroups deletes the VolumeGroupSnapshots that a backup has left, with their snapshots. Actions delete them when
 // their snapshots have objects of their own, unless the server is killed meanwhile.
 func (s Snapshots) removeGroups(ctx context.Context, backup types.UID) error {
-	api, err := s.groups(ctx)
+	api, err := s.groups()
 	if err != nil || api == nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 // Snapshots are the VolumeSnapshots of backups and restores.
 type Snapshots struct {
 	api       func() (snapshotclient.SnapshotV1Interface, error)
-	groups    func(context.Context) (*groupAPI, error)
+	groups    func() (*groupAPI, error)
 	live      client.Reader
 	objects   client.Writer
 	namespace string // of the server
@@ -36,7 +36,7 @@ func New(config *rest.Config, live client.Reader, objects client.Writer, namespa
 	api := sync.OnceValues(func() (snapshotclient.SnapshotV1Interface, error) {
 		return snapshotclient.NewForConfig(config)
 	})
-	groups := func(ctx context.Context) (*groupAPI, error) { return newGroupAPI(ctx, config) }
+	groups := func() (*groupAPI, error) { return newGroupAPI(config) }
 	return Snapshots{api, groups, live, objects, namespace}
 }
 
