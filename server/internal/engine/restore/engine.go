@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"sync"
-
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -133,6 +131,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 		return err
 	}
 	if err := e.restoreOthers(ctx, deps.Discovery); err != nil {
+		return err
+	}
+	if err := e.askAgain(ctx); err != nil {
 		return err
 	}
 	e.warnOfIdle()
@@ -287,23 +288,8 @@ func (e *engine) warn(text string) {
 
 // restoreAll restores the items of a resource and returns when all are done.
 func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var group sync.WaitGroup
-	for _, entry := range entries {
-		if ctx.Err() != nil || !e.pool.begin(ctx) {
-			break
-		}
-		group.Go(func() {
-			defer e.pool.end()
-			if ctx.Err() != nil {
-				return
-			}
-			if _, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	group.Wait()
-	return causeOf(ctx)
+	return each(ctx, e.pool, entries, func(ctx context.Context, entry archive.Entry) error {
+		_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
+		return err
+	})
 }

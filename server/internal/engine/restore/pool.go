@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"sync"
 )
 
 // maxParked is the maximum number of parked items. When it is reached, no others are begun. It bounds the memory of
@@ -41,4 +42,28 @@ func (p pool) park(wait func() error) error {
 	<-p.active
 	defer func() { p.active <- struct{}{} }()
 	return wait()
+}
+
+// each calls do for all items, as many at once as the pool allows, and returns when all are done. After an error, it
+// calls do for no more items, and returns the error.
+func each[T any](ctx context.Context, p pool, items []T, do func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	for _, item := range items {
+		if ctx.Err() != nil || !p.begin(ctx) {
+			break
+		}
+		group.Go(func() {
+			defer p.end()
+			if ctx.Err() != nil {
+				return
+			}
+			if err := do(ctx, item); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	group.Wait()
+	return causeOf(ctx)
 }

@@ -199,6 +199,7 @@ type engine struct {
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
 	pool         pool
+	refusals     refusals
 	waiter       *ready.Waiter
 	namespaces   namespaces
 	serverParts  map[serverPart]bool // see findServerParts
