@@ -84,7 +84,7 @@ func (e *engine) restoreEntry(
 		if claim.isDone() {
 			return claim.exists, nil
 		}
-		err := e.pool.park(func() (err error) {
+		err := e.pool.park(ctx, func() (err error) {
 			exists, err = e.tracker.wait(ctx, w, claim)
 			return err
 		})

@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // maxParked is the maximum number of parked items. When it is reached, no others are begun. It bounds the memory of
@@ -37,8 +38,14 @@ func (p pool) end() {
 	<-p.begun
 }
 
-// park calls wait, and gives the caller's slot to another item meanwhile.
-func (p pool) park(wait func() error) error {
+// patience is how long a parked item holds up the items of later levels that do not need it.
+const patience = time.Second
+
+// park calls wait, and gives the caller's slot to another item meanwhile. If wait takes longer than patience, the items of
+// later levels begin that do not need the item of the context.
+func (p pool) park(ctx context.Context, wait func() error) error {
+	timer := time.AfterFunc(patience, func() { passTurn(ctx) })
+	defer timer.Stop()
 	<-p.active
 	defer func() { p.active <- struct{}{} }()
 	return wait()

@@ -10,7 +10,7 @@ const firstPause = 50 * time.Millisecond
 
 // pause parks the item for d or until the end of ctx, whose cause it returns.
 func (e *engine) pause(ctx context.Context, d time.Duration) error {
-	return e.pool.park(func() error {
+	return e.pool.park(ctx, func() error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
