@@ -7,7 +7,7 @@
 //	Writer, Reader      writer.go reader.go item by item, in memory that does not grow with their number
 //	File                file.go             single items of a file, by ranges
 //	Diff, Overlap       sets.go             what several manifests have in common
-//	Graph               graph.go waves.go   what depends on what, and an order for it
+//	Graph               graph.go waves.go   what depends on what, and an order for it, by package order
 //
 // # The file
 //

@@ -1,6 +1,10 @@
 package manifest
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cleat-dev/cleat/framework/manifest/order"
+)
 
 // Cycle is a set of items each of which depends, directly or not, on each other one.
 type Cycle struct {
@@ -14,20 +18,50 @@ type Cycle struct {
 // depend on each other in a cycle, some of the links are disregarded; they are in the cycles. Items and cycles are
 // sorted.
 func (g *Graph) Waves() ([][]*Item, []Cycle) {
-	p := newPlan(g)
-	var cycles []Cycle
-	for _, group := range p.groups() { // from dependencies to dependents
-		if cycle := p.place(group); cycle != nil {
-			cycles = append(cycles, *cycle)
+	places := make(map[*Item]int, len(g.items))
+	for i, item := range g.items {
+		places[item] = i
+	}
+	var needs order.Needs
+	links := make([][]Link, len(g.items)) // to items of the graph
+	for i, item := range g.items {
+		needs.Item()
+		for _, link := range slices.Concat(g.links[item], impliedLinks(item)) {
+			if link.Item != nil {
+				needs.Add(places[link.Item], link.Strict)
+				links[i] = append(links[i], link)
+			}
 		}
 	}
+	of, broken := needs.Waves()
 	var waves [][]*Item
 	for i, item := range g.items {
-		for len(waves) <= p.wave[i] {
+		for len(waves) <= int(of[i]) {
 			waves = append(waves, nil)
 		}
-		waves[p.wave[i]] = append(waves[p.wave[i]], item)
+		waves[of[i]] = append(waves[of[i]], item)
 	}
-	slices.SortFunc(cycles, func(a, b Cycle) int { return compareItems(a.Items[0], b.Items[0]) })
+	cycles := make([]Cycle, len(broken))
+	for i, cycle := range broken {
+		for _, item := range cycle.Items {
+			cycles[i].Items = append(cycles[i].Items, g.items[item])
+		}
+		for _, b := range cycle.Broken {
+			cycles[i].Broken = append(cycles[i].Broken, links[b.Item][b.Need])
+		}
+	}
 	return waves, cycles
+}
+
+// impliedLinks returns the links of an item to the definition of its resource and to its namespace.
+func impliedLinks(item *Item) []Link {
+	implied := func(to Ref, path string) Link {
+		return Link{From: item, Edge: Edge{Type: Reference, Strict: true, To: to, Path: path}, Item: item.Manifest.Find(to)}
+	}
+	links := []Link{implied(definition(item), "apiVersion")}
+	if item.Namespace != "" {
+		links = append(links, implied(Ref{Resource: "namespaces", Kind: "Namespace", Name: item.Namespace},
+			"metadata.namespace"))
+	}
+	return links
 }

@@ -27,6 +27,7 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 		StoreOutage:          c.Options.StoreOutageTimeout,
 		Plugins:              c.host,
 		Engine:               engine,
+		References:           c.references,
 		Hooks:                hooks,
 		ItemOperationTimeout: c.Options.DefaultItemOperationTimeout,
 		AllVersions:          c.Options.HasFeature(config.EnableAPIGroupVersions),

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -51,7 +52,8 @@ type Archive struct {
 	formatVersion string
 	hasResources  bool
 	length        int
-	index         map[schema.GroupResource][]record
+	mu            sync.RWMutex
+	index         map[schema.GroupResource][]record // the slices do not change
 	resources     []schema.GroupResource
 	versions      map[schema.GroupResource]*versions // nil unless requested
 }
@@ -116,12 +118,12 @@ func (a *Archive) Len() int { return a.length }
 func (a *Archive) Resources() []schema.GroupResource { return a.resources }
 
 // Count returns the number of objects of a type.
-func (a *Archive) Count(gr schema.GroupResource) int { return len(a.index[gr]) }
+func (a *Archive) Count(gr schema.GroupResource) int { return len(a.records(gr)) }
 
 // Items returns the objects of a type, sorted by namespace and name.
 func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for _, r := range a.index[gr] {
+		for _, r := range a.records(gr) {
 			if !yield(r.entry(gr)) {
 				return
 			}
@@ -133,7 +135,8 @@ func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
 // has only its Namespace object.
 func (a *Archive) Namespaces() []string {
 	found := map[string]struct{}{}
-	for _, records := range a.index {
+	for _, gr := range a.resources {
+		records := a.records(gr)
 		last := ""
 		for _, r := range records {
 			if r.namespace != last {
@@ -147,7 +150,7 @@ func (a *Archive) Namespaces() []string {
 
 // Find returns the entry of one object.
 func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, bool) {
-	records := a.index[gr]
+	records := a.records(gr)
 	i, found := slices.BinarySearchFunc(records, record{namespace: namespace, name: name}, compareRecords)
 	if !found {
 		return Entry{}, false
@@ -167,19 +170,27 @@ func (a *Archive) Versions(gr schema.GroupResource) (preferred string, others []
 }
 
 // Use makes Items, Find and Read return the objects of a type in another version. Objects that the archive does not
-// have in that version stay as they are. It must not be called concurrently with other methods.
+// have in that version stay as they are.
 func (a *Archive) Use(gr schema.GroupResource, version string) {
 	v := a.versions[gr]
 	if v == nil {
 		return
 	}
-	records := slices.Clone(a.index[gr])
+	records := slices.Clone(a.records(gr))
 	for _, other := range v.others[version] {
 		if i, found := slices.BinarySearchFunc(records, other, compareRecords); found {
 			records[i] = other
 		}
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.index[gr] = records
+}
+
+func (a *Archive) records(gr schema.GroupResource) []record {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.index[gr]
 }
 
 func (r record) entry(gr schema.GroupResource) Entry {

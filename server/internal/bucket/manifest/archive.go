@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,36 @@ func FromArchive(
 		return fmt.Errorf("make a manifest from the archive of backup %s: %w", header.Backup.Name, err)
 	}
 	return out.Close()
+}
+
+// OfArchive yields the objects of an unpacked archive for which wanted returns true, as FromArchive describes them. It
+// leaves out those that are no objects.
+func OfArchive(
+	contents *archive.Archive, wanted func(archive.Entry) bool, table *reference.Table,
+) iter.Seq2[*manifest.Item, error] {
+	return func(yield func(*manifest.Item, error) bool) {
+		for _, gr := range contents.Resources() {
+			for entry := range contents.Items(gr) {
+				if !wanted(entry) {
+					continue
+				}
+				raw, err := contents.Read(entry)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				meta, err := item.ParseMeta(raw)
+				if err != nil {
+					continue
+				}
+				version := meta.APIVersion[strings.LastIndex(meta.APIVersion, "/")+1:]
+				made, _ := document(gr.WithVersion(version), raw, meta, table) // too many references
+				if !yield(made, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func archived(o archive.Object, table *reference.Table) (*manifest.Item, error) {

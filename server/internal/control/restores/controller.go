@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -42,7 +43,8 @@ type Controller struct {
 	Monitor              *operation.Monitor  // nil in dry runs
 	Volumes              *volumes.Hub
 	Engine               Engine
-	Hooks                *hook.Restores // nil for dry runs
+	References           *reference.Table // by which the objects of a backup without a manifest need others
+	Hooks                *hook.Restores   // nil for dry runs
 	ItemOperationTimeout time.Duration
 	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
 	LogOptions           run.LogOptions

@@ -142,6 +142,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	request := restore.Request{
 		Restore:   w.object.DeepCopy(),
 		Archive:   contents,
+		Graph:     w.graph(objects, contents),
 		Actions:   pluginhost.All(session, kinds.RestoreItemActions()...),
 		Modifiers: w.source.modifiers,
 		Versions:  w.source.versions,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,11 +22,11 @@ type Action interface {
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 }
 
-// Set holds the actions of one run in the order in which they are called. It is safe for concurrent use,
-// except with Resolve.
+// Set holds the actions of one run in the order in which they are called. It is safe for concurrent use.
 type Set[A Action] struct {
-	members []member[A]
-	roles   operation.Roles
+	members  []member[A] // without what they apply to
+	resolved atomic.Pointer[[]member[A]]
+	roles    operation.Roles
 }
 
 type member[A Action] struct {
@@ -58,12 +59,14 @@ func NewSet[A Action](
 // Resolve resolves the selectors of the actions against the resources that a cluster serves. It may be called again
 // when the cluster serves more than before.
 func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
-	for i := range s.members {
-		m := &s.members[i]
+	members := slices.Clone(s.members)
+	for i := range members {
+		m := &members[i]
 		if m.applies, err = filter.Resolve(m.selector, snapshot); err != nil {
 			return fmt.Errorf("what %s applies to: %w", m.action.Name(), err)
 		}
 	}
+	s.resolved.Store(&members)
 	return nil
 }
 
@@ -78,8 +81,9 @@ func (s *Set[A]) Has(role framework.Role) bool {
 // Each returns the actions that may apply to objects of a resource, in order.
 func (s *Set[A]) Each(gr schema.GroupResource) iter.Seq[A] {
 	return func(yield func(A) bool) {
-		for i := range s.members {
-			if m := &s.members[i]; m.applies.Concerns(gr) && !yield(m.action) {
+		members := *s.resolved.Load()
+		for i := range members {
+			if m := &members[i]; m.applies.Concerns(gr) && !yield(m.action) {
 				return
 			}
 		}
@@ -98,8 +102,9 @@ func (s *Set[A]) Concerns(gr schema.GroupResource) bool {
 // match, because the previous action may have changed the labels of the item.
 func (s *Set[A]) For(gr schema.GroupResource, namespace string, labels func() map[string]string) iter.Seq[A] {
 	return func(yield func(A) bool) {
-		for i := range s.members {
-			if m := &s.members[i]; m.applies.Matches(gr, namespace, labels) && !yield(m.action) {
+		members := *s.resolved.Load()
+		for i := range members {
+			if m := &members[i]; m.applies.Matches(gr, namespace, labels) && !yield(m.action) {
 				return
 			}
 		}

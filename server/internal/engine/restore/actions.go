@@ -140,7 +140,7 @@ func (r *itemRun) waitForAdditional(
 	r.log.Debug("waits for its additional items", "plugin", a.Name(), "limit", limit)
 	defer waits.Begin(ctx, "%s to be ready before %s, for up to %s: action %s reports when", someOf(items), r.id, limit,
 		a.Name()).End()
-	err := r.engine.pool.park(func() error {
+	err := r.engine.pool.park(ctx, func() error {
 		return r.engine.waiter.Wait(ctx, a.Name(), limit, func(ctx context.Context) (bool, error) {
 			return a.AreAdditionalItemsReady(ctx, items, r.engine.restoreJSON)
 		})

@@ -30,7 +30,7 @@ func (c *cluster) dryRun(
 	result, err := Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
 		Discovery: helperFor(c.t, c.config), Options: testOptions()},
 		Request{
-			Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t),
+			Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t),
 			DryRun: &DryRun{
 				Actions: called,
 				Report: func(o dryrun.Outcome) {

@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"sync"
-
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
@@ -47,6 +45,9 @@ type Request struct {
 	Modifiers *modifiers.Rules
 	// Rules are the filters of the policy to which spec.resourcePolicy refers.
 	Rules filter.RuleLists
+	// Graph yields the dependencies of the objects for which wanted returns true, and may yield others; nil if they are not
+	// known. An error ends it.
+	Graph func(wanted func(archive.Entry) bool) iter.Seq2[*manifest.Item, error]
 	// Versions are the versions that the user prefers, by resource, if the archive has several versions of each
 	// object.
 	Versions plan.VersionPriorities
@@ -97,6 +98,7 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		hooks:        req.Hooks,
 		archive:      req.Archive,
 		modifiers:    req.Modifiers,
+		graph:        req.Graph,
 		versions:     req.Versions,
 		volumes:      volume.NewIndex(req.Volumes),
 		snapshots:    req.Snapshots,
@@ -133,6 +135,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 		return err
 	}
 	if err := e.restoreOthers(ctx, deps.Discovery); err != nil {
+		return err
+	}
+	if err := e.askAgain(ctx); err != nil {
 		return err
 	}
 	e.warnOfIdle()
@@ -230,7 +235,7 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	return e.use(snapshot)
 }
 
-// restoreOthers restores all other resources, one after the other.
+// restoreOthers restores all other resources.
 func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) error {
 	for _, warning := range e.selection.Warnings() {
 		e.warn("spec.resourcePolicy: " + warning)
@@ -242,31 +247,11 @@ func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) er
 	for _, gr := range e.archive.Resources() {
 		e.chooseVersion(gr)
 	}
-	ordered := e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load())
-	ordered = slices.DeleteFunc(ordered, func(gr schema.GroupResource) bool { return gr == crdsResource })
-	levels := make([][]archive.Entry, len(ordered))
-	for i, gr := range ordered {
-		var err error
-		if levels[i], err = e.collect(gr); err != nil {
-			return err
-		}
-		e.expect(len(levels[i]))
+	planned, err := e.plan()
+	if err != nil {
+		return err
 	}
-	for i, entries := range levels {
-		if len(entries) == 0 {
-			continue
-		}
-		start := time.Now()
-		if err := e.lookAgain(ctx, helper, ordered[i], entries); err != nil {
-			return err
-		}
-		if err := e.restoreAll(ctx, entries); err != nil {
-			return err
-		}
-		e.log.Info("restored a resource", "resource", ordered[i].String(), "items", len(entries), "seconds",
-			time.Since(start).Seconds())
-	}
-	return nil
+	return e.restoreInOrder(ctx, helper, planned)
 }
 
 // warnOfIdle records settings of the spec for objects of the backup that have matched no object.
@@ -283,27 +268,4 @@ func (e *engine) warnOfIdle() {
 func (e *engine) warn(text string) {
 	e.log.Warn(text)
 	e.results.RunWarning(text)
-}
-
-// restoreAll restores the items of a resource and returns when all are done.
-func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var group sync.WaitGroup
-	for _, entry := range entries {
-		if ctx.Err() != nil || !e.pool.begin(ctx) {
-			break
-		}
-		group.Go(func() {
-			defer e.pool.end()
-			if ctx.Err() != nil {
-				return
-			}
-			if _, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	group.Wait()
-	return causeOf(ctx)
 }

@@ -260,7 +260,7 @@ func (c *cluster) restore(
 	c.t.Helper()
 	return Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
 		Options: options},
-		Request{Restore: r, Archive: backup, Actions: actions, Log: testLog(c.t)})
+		Request{Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t)})
 }
 
 func (c *cluster) mustRestore(

@@ -84,7 +84,7 @@ func (e *engine) restoreEntry(
 		if claim.isDone() {
 			return claim.exists, nil
 		}
-		err := e.pool.park(func() (err error) {
+		err := e.pool.park(ctx, func() (err error) {
 			exists, err = e.tracker.wait(ctx, w, claim)
 			return err
 		})
@@ -98,22 +98,31 @@ func (e *engine) restoreEntry(
 	if errors.Is(err, panics.Err) {
 		err = r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
-	if err == nil && claim.action == "" {
+	if err == nil && !r.postponed {
+		r.conclude()
+	}
+	exists = claim.exists
+	e.tracker.finish(claim)
+	return exists, err
+}
+
+// conclude records and reports the result of an item whose steps are done.
+func (r *itemRun) conclude() {
+	e, claim := r.engine, r.claim
+	if claim.action == "" {
 		claim.action = actionSkipped
 		if r.warned || r.failed {
 			claim.action = actionFailed
 		}
 	}
-	e.tracker.finish(claim)
 	r.report(claim.action)
 	if claim.action == actionCreated || claim.action == actionUpdated {
 		done, total := e.counts()
 		runlog.Restored(e.log, runlog.Item{
-			Resource: entry.GroupResource.String(), Namespace: r.namespace, Name: entry.Name, Done: done +
-				1, Total: max(total, done+1),
+			Resource: r.entry.GroupResource.String(), Namespace: r.namespace, Name: r.entry.Name, Done: done + 1,
+			Total: max(total, done+1),
 		})
 	}
-	return claim.exists, err
 }
 
 func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error) {
@@ -209,7 +218,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if r.leavesOut(to) {
 		return nil
 	}
-	return r.write(ctx, to, home)
+	return r.write(ctx, to, home, object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager))
 }
 
 // excluded reports whether the item is excluded by its kind and content.
@@ -295,8 +304,7 @@ func (r *itemRun) leavesOut(to target) bool {
 }
 
 // write creates the object, or handles the existing one.
-func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) error {
-	own := object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager)
+func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, own object.Ownership) error {
 	const attempts = 3 // for an object that other clients create and delete
 	for attempt := 1; ; attempt++ {
 		made, err := r.create(ctx, to, home, own)
@@ -328,8 +336,10 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) er
 			return r.handleExisting(ctx, to, live, own)
 		case !errors.Is(err, errExists):
 			// Quotas, policies, webhooks and validation refuse existing objects in the same way as new ones.
-			r.finding.refused(err)
-			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
+			if r.postpone(to, home, own, err) {
+				return nil
+			}
+			return r.refused(err)
 		case readErr != nil:
 			r.claim.exists = true
 			r.warn(fmt.Errorf("%s exists in the cluster but cannot be read, so it was left as it is: %w", r.id, readErr))

@@ -33,6 +33,7 @@ type itemRun struct {
 	moving bool // an action restores the volumes of a pod
 
 	warned, failed bool
+	postponed      bool // the API server has refused it, and is asked again
 	finding        finding
 }
 

@@ -92,7 +92,7 @@ func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*nam
 		return state, state.err
 	default:
 	}
-	err := e.pool.park(func() error {
+	err := e.pool.park(ctx, func() error {
 		select {
 		case <-state.ready:
 			return state.err

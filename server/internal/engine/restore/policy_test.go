@@ -21,7 +21,7 @@ import (
 
 func (c *cluster) run(req Request) *Result {
 	c.t.Helper()
-	req.Log = testLog(c.t)
+	req.Log, req.Graph = testLog(c.t), graphOf(req.Archive)
 	result, err := Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
 		Discovery: helperFor(c.t, c.config), Options: testOptions()},
 		req)

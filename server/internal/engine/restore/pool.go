@@ -2,6 +2,8 @@ package restore
 
 import (
 	"context"
+	"sync"
+	"time"
 )
 
 // maxParked is the maximum number of parked items. When it is reached, no others are begun. It bounds the memory of
@@ -36,9 +38,39 @@ func (p pool) end() {
 	<-p.begun
 }
 
-// park calls wait, and gives the caller's slot to another item meanwhile.
-func (p pool) park(wait func() error) error {
+// patience is how long a parked item holds up the items of later levels that do not need it.
+const patience = time.Second
+
+// park calls wait, and gives the caller's slot to another item meanwhile. If wait takes longer than patience, the items of
+// later levels begin that do not need the item of the context.
+func (p pool) park(ctx context.Context, wait func() error) error {
+	timer := time.AfterFunc(patience, func() { passTurn(ctx) })
+	defer timer.Stop()
 	<-p.active
 	defer func() { p.active <- struct{}{} }()
 	return wait()
+}
+
+// each calls do for all items, as many at once as the pool allows, and returns when all are done. After an error, it
+// calls do for no more items, and returns the error.
+func each[T any](ctx context.Context, p pool, items []T, do func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	for _, item := range items {
+		if ctx.Err() != nil || !p.begin(ctx) {
+			break
+		}
+		group.Go(func() {
+			defer p.end()
+			if ctx.Err() != nil {
+				return
+			}
+			if err := do(ctx, item); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	group.Wait()
+	return causeOf(ctx)
 }

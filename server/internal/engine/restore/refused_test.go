@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -223,4 +225,46 @@ func TestNewObjectCostsOneWrite(t *testing.T) {
 	result := through.mustRestore(pack(t, things...), newRestore("r", nil))
 	requireAllCreated(t, c, result, things)
 	require.Equal(t, [2]int32{0, 20}, [2]int32{reads.Load(), writes.Load()}, "reads and writes")
+}
+
+// TestAcceptGraph_Refused restores objects that a webhook refuses while the next of them is missing, and one that it
+// always refuses.
+func TestAcceptGraph_Refused(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	ns := unique(t, "missing")
+	c.create(namespaceThing(ns, nil), "test")
+	const n = 5
+	needs := map[string]string{"never": "nothing"}
+	things := []thing{configMap(ns, "never", nil), configMap(ns, fmt.Sprint("item-", n), nil)}
+	for i := range n {
+		needs[fmt.Sprint("item-", i)] = fmt.Sprint("item-", i+1)
+		things = append(things, configMap(ns, fmt.Sprint("item-", i), nil))
+	}
+	var mu sync.Mutex
+	admitted, asked := map[string]bool{}, map[string]int{}
+	c.newWebhook(t, ns+".example.com", ns, newWebhookServer(t, func(name string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[name]++
+		if needed := needs[name]; name == "probe" || needed != "" && !admitted[needed] {
+			return false
+		}
+		admitted[name] = true
+		return true
+	}), nil)
+	c.awaitRefusal(configMap(ns, "probe", nil), "not wanted here")
+
+	result := c.mustRestore(pack(t, things...), newRestore("r", nil))
+	var want []string
+	for i := range n + 1 {
+		want = append(want, fmt.Sprintf("%s/item-%d(created)", ns, i))
+	}
+	require.Equal(t, append(want, ns+"/never(failed)"), result.ResourceList["v1/ConfigMap"], "%+v", result.Results)
+	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
+	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/never")
+	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "not wanted here")
+	require.Empty(t, result.Results.Warnings.Namespaces[ns])
+	require.LessOrEqual(t, asked["never"], n+2, "once, in each round, and in one that changes nothing")
+	require.Equal(t, 1, asked[fmt.Sprint("item-", n)])
 }

@@ -58,7 +58,7 @@ func (r *itemRun) restoreSnapshot(ctx context.Context, taken *volumes.Snapshot, 
 // newVolume makes a volume with the plugin of the snapshot's location, unless a former attempt has. It returns the
 // persistent volume that refers to it.
 func (r *itemRun) newVolume(ctx context.Context, taken *volumes.Snapshot) (changed *object.Object, err error) {
-	err = r.engine.pool.park(func() error {
+	err = r.engine.pool.park(ctx, func() error {
 		defer waits.Begin(ctx, "a volume of snapshot %s for %s", taken.Status.ProviderSnapshotID, r.id).End()
 		plugin, err := r.engine.snapshots.Open(ctx, taken.Spec.Location)
 		if err != nil {

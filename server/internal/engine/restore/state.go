@@ -3,6 +3,7 @@ package restore
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
@@ -193,12 +195,14 @@ type engine struct {
 	actions      *itemaction.Set[restoreitemaction.Action]
 	operations   *itemaction.Operations
 	modifiers    *modifiers.Rules
+	graph        func(wanted func(archive.Entry) bool) iter.Seq2[*manifest.Item, error]
 	versions     plan.VersionPriorities
 	volumes      volume.Index
 	snapshots    Snapshots
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
 	pool         pool
+	refusals     refusals
 	waiter       *ready.Waiter
 	namespaces   namespaces
 	serverParts  map[serverPart]bool // see findServerParts

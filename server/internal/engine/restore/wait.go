@@ -8,9 +8,11 @@ import (
 // firstPause is the first pause between two reads of an object that is expected to change soon.
 const firstPause = 50 * time.Millisecond
 
-// pause parks the item for d or until the end of ctx, whose cause it returns.
+// pause parks the item for d or until the end of ctx, whose cause it returns. It is called in loops, so it does not try
+// the patience of others.
 func (e *engine) pause(ctx context.Context, d time.Duration) error {
-	return e.pool.park(func() error {
+	passTurn(ctx)
+	return e.pool.park(ctx, func() error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

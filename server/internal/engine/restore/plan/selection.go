@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -36,20 +37,25 @@ func NonRestorableResources() []string {
 	}
 }
 
-// Selection decides which objects of an archive are restored, and into which namespaces.
+// Selection decides which objects of an archive are restored, and into which namespaces. It is safe for concurrent use.
 type Selection struct {
 	spec       *velerov1.RestoreSpec
 	server     string // namespace of the server that restores
 	backup     *archive.Archive
 	present    []string // namespaces of the backup
-	resources  filter.Names
-	status     filter.Names
-	unresolved []string // names of resources that the cluster does not serve, and globs that match none of them
 	namespaces filter.Namespaces
 	selectors  *filter.Selectors
 	policy     filter.RuleLists // rules of the resource policy; where they decide, the label selectors do not apply
-	rules      filter.Rules     // of the policy, resolved
-	warnings   []string         // about the rules
+	resolved   atomic.Pointer[resolved]
+}
+
+// resolved are the filters as the resources of a cluster resolve them.
+type resolved struct {
+	resources  filter.Names
+	status     filter.Names
+	unresolved []string     // names of resources that the cluster does not serve, and globs that match none of them
+	rules      filter.Rules // of the policy
+	warnings   []string     // about the rules
 }
 
 // NewSelection resolves the filters of a restore, and the rules of its resource policy, against the content of an
@@ -82,26 +88,27 @@ func NewSelection(
 
 // Resolve resolves the resource filters again. It is called when the cluster serves more than before.
 func (s *Selection) Resolve(snapshot *discovery.Snapshot) (err error) {
-	s.unresolved = nil
+	r := &resolved{}
 	names := func(includes, excludes []string) (filter.Names, error) {
-		return filter.NewNames(s.resolve(includes, snapshot), s.resolve(excludes, snapshot))
+		return filter.NewNames(s.resolve(r, includes, snapshot), s.resolve(r, excludes, snapshot))
 	}
-	if s.resources, err = names(s.spec.IncludedResources, s.spec.ExcludedResources); err != nil {
+	if r.resources, err = names(s.spec.IncludedResources, s.spec.ExcludedResources); err != nil {
 		return fmt.Errorf("resources of the restore: %w", err)
 	}
 	if status := s.spec.RestoreStatus; status != nil {
-		if s.status, err = names(status.IncludedResources, status.ExcludedResources); err != nil {
+		if r.status, err = names(status.IncludedResources, status.ExcludedResources); err != nil {
 			return fmt.Errorf("resources of restoreStatus: %w", err)
 		}
 	}
-	if s.rules, s.warnings, err = filter.NewRules(s.policy, snapshot); err != nil {
+	if r.rules, r.warnings, err = filter.NewRules(s.policy, snapshot); err != nil {
 		return fmt.Errorf("resource policy of the restore: %w", err)
 	}
+	s.resolved.Store(r)
 	return nil
 }
 
 // Warnings returns the problems with the rules of the resource policy in this cluster.
-func (s *Selection) Warnings() []string { return s.warnings }
+func (s *Selection) Warnings() []string { return s.resolved.Load().warnings }
 
 // isRequired reports whether the filters by type and namespace do not apply to a resource, because volumes
 // depend on it.
@@ -111,12 +118,12 @@ func isRequired(gr schema.GroupResource) bool {
 
 // IncludesResource reports whether the filters include objects of a resource.
 func (s *Selection) IncludesResource(gr schema.GroupResource) bool {
-	return isRequired(gr) || s.resources.Match(gr.String())
+	return isRequired(gr) || s.resolved.Load().resources.Match(gr.String())
 }
 
 // ExcludesResource reports whether the filters exclude objects of a resource by name.
 func (s *Selection) ExcludesResource(gr schema.GroupResource) bool {
-	return s.resources.Excluded(gr.String())
+	return s.resolved.Load().resources.Excluded(gr.String())
 }
 
 // Restores reports whether an object that the filters include is restored. Some are never restored, regardless of the
@@ -159,12 +166,12 @@ func (s *Selection) Allows(e archive.Entry) bool {
 
 // SelectsByContent reports whether objects of a resource are selected by more than their paths in the archive.
 func (s *Selection) SelectsByContent(gr schema.GroupResource) bool {
-	return (s.selectors.Any() || s.rules.Any()) && !isRequired(gr)
+	return (s.selectors.Any() || s.resolved.Load().rules.Any()) && !isRequired(gr)
 }
 
 // MatchesContent reports whether the rule for an object selects it or, if there is no rule, a label selector.
 func (s *Selection) MatchesContent(e archive.Entry, kind string, objectLabels map[string]string) bool {
-	if selected, decided := s.rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
+	if selected, decided := s.resolved.Load().rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
 		return selected
 	}
 	return s.selectors.Match(objectLabels)
@@ -190,5 +197,5 @@ func (s *Selection) RestoresStatus(gr schema.GroupResource, annotations map[stri
 	case "false":
 		return false
 	}
-	return s.spec.RestoreStatus != nil && s.status.Match(gr.String())
+	return s.spec.RestoreStatus != nil && s.resolved.Load().status.Match(gr.String())
 }

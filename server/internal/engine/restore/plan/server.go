@@ -44,7 +44,7 @@ func (s *Selection) BelongsToServer(gr schema.GroupResource, namespace string) b
 	case !RestoredByName(gr):
 		return true
 	}
-	return namespace == s.server && !slices.Contains(s.resources.Includes(), gr.String())
+	return namespace == s.server && !slices.Contains(s.resolved.Load().resources.Includes(), gr.String())
 }
 
 // RestoredByName reports whether objects of a resource are restored into the namespace of the server that restores if

@@ -14,20 +14,20 @@ import (
 
 // resolve returns names of resources in the form "resource.group". It resolves names that the cluster does not serve
 // against the backup, and records them as unresolved.
-func (s *Selection) resolve(names []string, snapshot *discovery.Snapshot) []string {
-	resolved, unresolved := filter.ResolveNames(names, snapshot)
+func (s *Selection) resolve(r *resolved, names []string, snapshot *discovery.Snapshot) []string {
+	full, unresolved := filter.ResolveNames(names, snapshot)
 	for _, name := range unresolved {
 		if slices.Contains(NonRestorableResources(), name) {
 			continue // the server always excludes them
 		}
-		if !slices.Contains(s.unresolved, name) {
-			s.unresolved = append(s.unresolved, name)
+		if !slices.Contains(r.unresolved, name) {
+			r.unresolved = append(r.unresolved, name)
 		}
 		if gr, ok := s.archived(name); ok {
-			resolved[slices.Index(resolved, name)] = gr.String()
+			full[slices.Index(full, name)] = gr.String()
 		}
 	}
-	return resolved
+	return full
 }
 
 // archived finds a resource of the backup by its plural name, optionally with its group or a prefix of it.
@@ -43,7 +43,7 @@ func (s *Selection) archived(name string) (schema.GroupResource, bool) {
 
 // Unresolved returns the names of resources in the spec that the cluster does not serve, and patterns that match none
 // of its resources.
-func (s *Selection) Unresolved() []string { return s.unresolved }
+func (s *Selection) Unresolved() []string { return s.resolved.Load().unresolved }
 
 // Unmatched returns a text for each name in the spec, and in its resource policy, that matches nothing in the backup.
 func (s *Selection) Unmatched() []string {
@@ -64,15 +64,15 @@ func (s *Selection) Unmatched() []string {
 				"restore does not include it", source, target))
 		}
 	}
-	texts = append(texts, s.unmatchedResources("spec.includedResources", s.spec.IncludedResources, s.resources.Includes(),
+	texts = append(texts, s.unmatchedResources("spec.includedResources", s.spec.IncludedResources, s.resolved.Load().resources.Includes(),
 		s.isHeld)...)
-	texts = append(texts, s.unmatchedResources("spec.excludedResources", s.spec.ExcludedResources, s.resources.Excludes(),
+	texts = append(texts, s.unmatchedResources("spec.excludedResources", s.spec.ExcludedResources, s.resolved.Load().resources.Excludes(),
 		s.isKnown)...)
 	if status := s.spec.RestoreStatus; status != nil {
 		texts = append(texts, s.unmatchedResources("spec.restoreStatus.includedResources", status.IncludedResources,
-			s.status.Includes(), s.isHeld)...)
+			s.resolved.Load().status.Includes(), s.isHeld)...)
 		texts = append(texts, s.unmatchedResources("spec.restoreStatus.excludedResources", status.ExcludedResources,
-			s.status.Excludes(), s.isKnown)...)
+			s.resolved.Load().status.Excludes(), s.isKnown)...)
 	}
 	for _, name := range s.namespaces.Absent(s.policy.NamespaceNames()) {
 		texts = append(texts, fmt.Sprintf("spec.resourcePolicy: namespacedFilterPolicies: %s matches no namespace of the "+
@@ -117,7 +117,7 @@ func (s *Selection) unmatchedResources(
 	for i, name := range names {
 		switch {
 		case name == "*" || slices.Contains(NonRestorableResources(), name) || fine(resolved[i]):
-		case slices.Contains(s.unresolved, name):
+		case slices.Contains(s.resolved.Load().unresolved, name):
 			texts = append(texts, fmt.Sprintf("%s: %s is a resource neither of the cluster nor of the backup; write a plural "+
 				"name such as pods or deployments.apps", field, name))
 		default:
@@ -136,5 +136,5 @@ func (s *Selection) isHeld(name string) bool {
 
 // isKnown reports whether the cluster serves a resource, or the backup contains objects of it.
 func (s *Selection) isKnown(name string) bool {
-	return !slices.Contains(s.unresolved, name) || s.isHeld(name)
+	return !slices.Contains(s.resolved.Load().unresolved, name) || s.isHeld(name)
 }

@@ -1,0 +1,122 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+)
+
+// plan collects the items of all resources but definitions, and their order.
+func (e *engine) plan() (*plan.Order, error) {
+	fixed := !reflect.DeepEqual(e.options.Priorities, plan.DefaultPriorities())
+	made := plan.NewOrder(e.snapshot.Load(), fixed)
+	for level, gr := range e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load()) {
+		if gr == crdsResource {
+			continue
+		}
+		entries, err := e.collect(gr)
+		if err != nil {
+			return nil, err
+		}
+		e.expect(len(entries))
+		made.AddLevel(gr, level, entries)
+	}
+	if e.graph != nil {
+		for item, err := range e.graph(made.Has) {
+			if err != nil {
+				e.warn(fmt.Sprintf("objects are restored in the order of their resources, because the graph of the backup "+
+					"cannot be read: %v", err))
+				break
+			}
+			made.AddEdges(item)
+		}
+	}
+	made.Complete()
+	for _, cycle := range made.Cycles {
+		var broken []string
+		for _, pair := range cycle.Broken {
+			broken = append(broken, fmt.Sprintf("%s before %s", pair[0].Path(), pair[1].Path()))
+		}
+		e.log.Info("objects need each other, so that some are restored before what they need", "items", len(cycle.Items),
+			"broken", broken)
+	}
+	return made, nil
+}
+
+// restoreInOrder restores the items of a plan and returns when all are done.
+func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, planned *plan.Order) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	s := newSchedule(planned)
+	begun := map[schema.GroupResource]*counted{}
+	for {
+		item, ok := s.take(ctx)
+		if !ok {
+			break
+		}
+		gr := planned.Items[item].GroupResource
+		if begun[gr] == nil {
+			begin, end := planned.Span(gr)
+			begun[gr] = &counted{left: end - begin, since: time.Now()}
+			if err := e.lookAgain(ctx, helper, gr, planned.Items[begin:end]); err != nil {
+				cancel(err)
+				break
+			}
+		}
+		entry, of := planned.Items[item], begun[gr]
+		if !e.pool.begin(ctx) {
+			break
+		}
+		group.Go(func() {
+			defer e.pool.end()
+			if ctx.Err() != nil {
+				return
+			}
+			if _, err := e.restoreEntry(withTurn(ctx, s, item), &worker{}, entry, selectedByFilters); err != nil {
+				cancel(err)
+			}
+			s.done(item)
+			of.done(func(n int, seconds float64) {
+				e.log.Info("restored a resource", "resource", gr.String(), "items", n, "seconds", seconds)
+			})
+		})
+	}
+	group.Wait()
+	return causeOf(ctx)
+}
+
+// counted counts the items of a resource.
+type counted struct {
+	mu    sync.Mutex
+	ended int
+	left  int
+	since time.Time
+}
+
+// done counts an item that is done, and calls last for the last one.
+func (c *counted) done(last func(n int, seconds float64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended++
+	if c.left--; c.left == 0 {
+		last(c.ended, time.Since(c.since).Seconds())
+	}
+}
+
+// restoreAll restores items of one resource and returns when all are done.
+func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
+	return each(ctx, e.pool, slices.Clone(entries), func(ctx context.Context, entry archive.Entry) error {
+		_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
+		return err
+	})
+}

@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/framework/manifest"
+	"github.com/cleat-dev/cleat/framework/manifest/order"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
+)
+
+// Order is the order in which the items of a restore begin: by levels, which the priorities of their resources give, and
+// each after what it needs. The zero value has no items.
+type Order struct {
+	// Items are in the order of the priorities, those of a resource by namespace and name.
+	Items []archive.Entry
+	// Level is the position of each item's resource in the priorities. An item that an item of an earlier level needs
+	// strictly is in that level.
+	Level []int32
+	// Needs are what each item needs, by the positions of Items. They have no cycles.
+	Needs *order.Needs
+	// Cycles are the items that need each other, with the needs that are disregarded for that.
+	Cycles []Cycle
+
+	spans    map[schema.GroupResource]span
+	snapshot *discovery.Snapshot
+	fixed    bool
+	edges    []edge
+}
+
+// Cycle is a set of items that need each other.
+type Cycle struct {
+	Items []archive.Entry
+	// Broken are the disregarded needs: of an item of another one.
+	Broken [][2]archive.Entry
+}
+
+// span is where the items of a resource are.
+type span struct{ begin, end int }
+
+type edge struct {
+	from, to int32
+	strict   bool
+}
+
+// NewOrder returns an order without items. snapshot has the resources of the cluster. If fixed is set, no need has an
+// effect against the priorities.
+func NewOrder(snapshot *discovery.Snapshot, fixed bool) *Order {
+	return &Order{spans: map[schema.GroupResource]span{}, snapshot: snapshot, fixed: fixed}
+}
+
+// AddLevel adds the items of a resource, which are sorted by namespace and name.
+func (o *Order) AddLevel(gr schema.GroupResource, level int, entries []archive.Entry) {
+	begin := len(o.Items)
+	o.Items = append(o.Items, entries...)
+	for range entries {
+		o.Level = append(o.Level, int32(level)) //nolint:gosec // as many as resources
+	}
+	o.spans[gr] = span{begin, len(o.Items)}
+}
+
+// Span returns the first position of the items of a resource, and the one after the last.
+func (o *Order) Span(gr schema.GroupResource) (begin, end int) {
+	s := o.spans[gr]
+	return s.begin, s.end
+}
+
+// Has reports whether an object is among the items.
+func (o *Order) Has(e archive.Entry) bool {
+	_, found := o.find(manifest.Ref{Group: e.GroupResource.Group, Resource: e.GroupResource.Resource,
+		Namespace: e.Namespace, Name: e.Name})
+	return found
+}
+
+// AddEdges adds the dependencies of an object. It ignores objects that are not among the items.
+//
+// An object needs its owners, with an exception: the controllers of workloads adopt what exists and make what they miss, so
+// they come after what they own. Other objects of the core group do not need to exist before what they own.
+func (o *Order) AddEdges(of *manifest.Item) {
+	from, found := o.find(of.Ref())
+	if !found {
+		return
+	}
+	for _, e := range of.Edges {
+		if e.Type == manifest.More {
+			continue
+		}
+		to, found := o.find(e.To)
+		if !found || to == from {
+			continue
+		}
+		made := edge{int32(from), int32(to), e.Strict} //nolint:gosec // order.MaxItems
+		if e.Type == manifest.Owner || e.Type == manifest.Controller {
+			switch {
+			case isWorkload(e.To):
+				made = edge{made.to, made.from, true}
+			case e.To.Group == "":
+				continue
+			}
+		}
+		o.edges = append(o.edges, made)
+	}
+}
+
+// isWorkload reports whether an object makes pods, directly or not, and adopts those that exist.
+func isWorkload(ref manifest.Ref) bool {
+	switch ref.Group {
+	case "apps", "batch", "extensions", "apps.openshift.io":
+		return true
+	}
+	return ref.Group == "" && ref.Kind == "ReplicationController"
+}
+
+// find returns the position of an object.
+func (o *Order) find(ref manifest.Ref) (int, bool) {
+	gr := schema.GroupResource{Group: ref.Group, Resource: ref.Resource}
+	if ref.Resource == "" {
+		known, ok := o.snapshot.ByKind(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
+		if !ok {
+			return 0, false
+		}
+		gr = schema.GroupResource{Group: known.GroupVersion.Group, Resource: known.Name}
+	}
+	s := o.spans[gr]
+	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
+		i, found := slices.BinarySearchFunc(o.Items[s.begin:s.end], archive.Entry{Namespace: namespace, Name: ref.Name},
+			func(a, b archive.Entry) int {
+				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+			})
+		if found {
+			return s.begin + i, true
+		}
+		if namespace == "" {
+			break
+		}
+	}
+	return 0, false
+}
+
+// Complete makes Needs and Cycles of the added dependencies. Nothing may be added afterwards.
+func (o *Order) Complete() {
+	slices.SortStableFunc(o.edges, func(a, b edge) int { return cmp.Compare(a.from, b.from) })
+	if !o.fixed {
+		o.lift()
+	}
+	o.edges = slices.DeleteFunc(o.edges, func(e edge) bool { return o.Level[e.to] > o.Level[e.from] })
+	of := func(without map[order.Broken]bool) *order.Needs {
+		needs := new(order.Needs)
+		edges := o.edges
+		for i := range o.Items {
+			needs.Item()
+			for k := 0; len(edges) > 0 && int(edges[0].from) == i; k++ {
+				if !without[order.Broken{Item: i, Need: k}] {
+					needs.Add(int(edges[0].to), edges[0].strict)
+				}
+				edges = edges[1:]
+			}
+		}
+		return needs
+	}
+	o.Needs = of(nil)
+	_, cycles := o.Needs.Waves()
+	if len(cycles) > 0 {
+		broken := map[order.Broken]bool{}
+		for _, cycle := range cycles {
+			made := Cycle{}
+			for _, item := range cycle.Items {
+				made.Items = append(made.Items, o.Items[item])
+			}
+			for _, b := range cycle.Broken {
+				broken[b] = true
+				made.Broken = append(made.Broken, [2]archive.Entry{o.Items[b.Item], o.Items[o.need(b)]})
+			}
+			o.Cycles = append(o.Cycles, made)
+		}
+		o.Needs = of(broken)
+	}
+	o.edges = nil
+}
+
+// need returns the item that a need is for.
+func (o *Order) need(b order.Broken) int {
+	k := 0
+	for to := range o.Needs.Of(b.Item) {
+		if k == b.Need {
+			return to
+		}
+		k++
+	}
+	return b.Item
+}
+
+// lift moves what an item needs strictly, directly or not, to the level of the item, if its own is later.
+func (o *Order) lift() {
+	first := make([]int, len(o.Items)+1) // of each item: the position of its first edge
+	at := 0
+	for i := range o.Items {
+		first[i] = at
+		for at < len(o.edges) && int(o.edges[at].from) == i {
+			at++
+		}
+	}
+	first[len(o.Items)] = at
+	byLevel := make([]int, len(o.Items))
+	for i := range byLevel {
+		byLevel[i] = i
+	}
+	slices.SortStableFunc(byLevel, func(a, b int) int { return cmp.Compare(o.Level[a], o.Level[b]) })
+	var open []int
+	for _, i := range byLevel {
+		for open = append(open[:0], i); len(open) > 0; {
+			item := open[len(open)-1]
+			open = open[:len(open)-1]
+			for _, e := range o.edges[first[item]:first[item+1]] {
+				if e.strict && o.Level[e.to] > o.Level[item] {
+					o.Level[e.to] = o.Level[item]
+					open = append(open, int(e.to))
+				}
+			}
+		}
+	}
+}

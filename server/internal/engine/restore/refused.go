@@ -1,0 +1,117 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+)
+
+// maxRefused is the maximum number of items that are asked for again. It bounds the memory of refused items; those
+// beyond it fail at once.
+const maxRefused = 10_000
+
+// refusals holds the items that the API server has refused to create. An admission may have refused them because
+// of objects that are restored later, so they are created again when all others are done.
+type refusals struct {
+	mu     sync.Mutex
+	closed bool // no item is asked for again
+	items  []*refusal
+}
+
+// refusal is an item that was refused.
+type refusal struct {
+	run  *itemRun
+	to   target
+	home *namespaceState
+	own  object.Ownership
+	err  error // the last answer
+}
+
+// add records a refusal, unless it is final.
+func (r *refusals) add(one *refusal) (added bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.items) >= maxRefused {
+		return false
+	}
+	r.items = append(r.items, one)
+	return true
+}
+
+// take returns the refusals since the last call.
+func (r *refusals) take() []*refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	items := r.items
+	r.items = nil
+	return items
+}
+
+// close makes all further refusals final.
+func (r *refusals) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// postpone records that the API server has refused to create the item, if the creation may succeed later. A dry run
+// creates nothing, so that no later request has another answer.
+func (r *itemRun) postpone(to target, home *namespaceState, own object.Ownership, err error) bool {
+	var status apierrors.APIStatus
+	if r.engine.dry != nil || !errors.As(err, &status) {
+		return false
+	}
+	r.postponed = r.engine.refusals.add(&refusal{run: r, to: to, home: home, own: own, err: err})
+	if r.postponed {
+		r.log.Info("refused, and asked for again when all others are restored", "error", err)
+	}
+	return r.postponed
+}
+
+// askAgain creates the refused items again, in rounds, until a round creates none. Then the last answer is the error of
+// each item. It must be called when all other items are done.
+func (e *engine) askAgain(ctx context.Context) error {
+	for before := 0; ; {
+		refused := e.refusals.take()
+		if len(refused) == before {
+			e.refusals.close()
+			for _, one := range refused {
+				if err := one.run.refused(one.err); err != nil {
+					return err
+				}
+				one.run.conclude()
+			}
+			return nil
+		}
+		before = len(refused)
+		e.log.Info("asking again for refused items", "items", len(refused))
+		if err := each(ctx, e.pool, refused, func(ctx context.Context, one *refusal) error {
+			return one.run.again(ctx, one)
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// again creates a refused item again.
+func (r *itemRun) again(ctx context.Context, one *refusal) error {
+	r.postponed = false
+	if err := r.write(ctx, one.to, one.home, one.own); err != nil {
+		return err
+	}
+	if !r.postponed {
+		r.conclude()
+	}
+	return nil
+}
+
+// refused records the answer of the API server that refuses to create the item.
+func (r *itemRun) refused(err error) error {
+	r.finding.refused(err)
+	return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
+}
