@@ -36,8 +36,8 @@ const kopiaImage = "cleat.invalid/cleat-kopia:v1"
 // loadLabel of a pod that moves a load is the UID of the load.
 const loadLabel = "cleat.dev/load"
 
-// installation is what "cleat install" makes, on a node with a kubelet, with a pod whose volume has data.
-type installation struct {
+// installedAgents is what "cleat install" makes, on a node with a kubelet, with a pod whose volume has data.
+type installedAgents struct {
 	*machine
 	app   *corev1.Pod
 	agent *corev1.Pod
@@ -48,7 +48,7 @@ type installation struct {
 
 // installed returns an installation with the data mover kopia, and the ConfigMap of the node agents, with the least
 // rights. The volume of the pod has some files of 1 MiB.
-func installed(t *testing.T, settings string, mebibytes int) *installation {
+func installed(t *testing.T, settings string, mebibytes int) *installedAgents {
 	t.Helper()
 	m, in := newInstallation(t)
 	mover, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia")
@@ -56,7 +56,7 @@ func installed(t *testing.T, settings string, mebibytes int) *installation {
 	image, err := productImage("cleat-kopia", programs.Build(t, "server/cmd/copy-plugins"), mover)
 	require.NoError(t, err)
 	require.NoError(t, pods.ImportImage(t.Context(), m.cluster, kopiaImage, image))
-	i := &installation{machine: m, movers: map[string]map[types.UID]bool{}}
+	i := &installedAgents{machine: m, movers: map[string]map[types.UID]bool{}}
 	i.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "agents"}, Data: map[string]string{"any": settings}})
 	credentials := filepath.Join(t.TempDir(), "credentials")
 	text := fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", in.AccessKey, in.SecretKey)
@@ -87,12 +87,12 @@ func installed(t *testing.T, settings string, mebibytes int) *installation {
 }
 
 // dir returns the directory of the volume of a pod.
-func (i *installation) dir(pod *corev1.Pod) string {
+func (i *installedAgents) dir(pod *corev1.Pod) string {
 	return filepath.Join(i.cluster.Node.Kubelet, "pods", string(pod.UID), "volumes/kubernetes.io~empty-dir/data")
 }
 
 // watch records the pods that move loads.
-func (i *installation) watch() {
+func (i *installedAgents) watch() {
 	for i.t.Context().Err() == nil {
 		for _, pod := range i.moving() {
 			i.mu.Lock()
@@ -108,14 +108,14 @@ func (i *installation) watch() {
 }
 
 // moving returns the pods that move loads.
-func (i *installation) moving() []corev1.Pod {
+func (i *installedAgents) moving() []corev1.Pod {
 	var list corev1.PodList
 	_ = i.client.List(i.t.Context(), &list, client.InNamespace(i.namespace), client.HasLabels{loadLabel})
 	return list.Items
 }
 
 // agentPod returns the pod of the agent when it is ready.
-func (i *installation) agentPod() (pod *corev1.Pod) {
+func (i *installedAgents) agentPod() (pod *corev1.Pod) {
 	i.t.Helper()
 	i.retry("the agent is ready", func(ctx context.Context) error {
 		var list corev1.PodList
@@ -134,14 +134,14 @@ func (i *installation) agentPod() (pod *corev1.Pod) {
 }
 
 // begin creates a backup of the volume.
-func (i *installation) begin(name string) {
+func (i *installedAgents) begin(name string) {
 	i.t.Helper()
 	i.create(&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: velerov1.BackupSpec{
 		IncludedNamespaces: []string{i.shop}, DefaultVolumesToFsBackup: new(true)}})
 }
 
 // load returns the only load of a backup.
-func (i *installation) load(backup string) (load *velerov1.PodVolumeBackup) {
+func (i *installedAgents) load(backup string) (load *velerov1.PodVolumeBackup) {
 	i.t.Helper()
 	i.retry("there is a load", func(ctx context.Context) error {
 		var list velerov1.PodVolumeBackupList
@@ -159,7 +159,7 @@ func (i *installation) load(backup string) (load *velerov1.PodVolumeBackup) {
 }
 
 // mover returns a pod that moves data, other than some, and a process of the program in it.
-func (i *installation) mover(others ...types.UID) (mover *corev1.Pod, process int) {
+func (i *installedAgents) mover(others ...types.UID) (mover *corev1.Pod, process int) {
 	i.t.Helper()
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
 		for _, pod := range i.moving() {
@@ -210,7 +210,7 @@ func groupsOf(pod *corev1.Pod, controller string) (groups []string) {
 }
 
 // groupOf returns the control group of a process of a pod.
-func (i *installation) groupOf(pod *corev1.Pod, controller string, process int) string {
+func (i *installedAgents) groupOf(pod *corev1.Pod, controller string, process int) string {
 	i.t.Helper()
 	for _, group := range groupsOf(pod, controller) {
 		text, _ := os.ReadFile(filepath.Join(group, "cgroup.procs"))
@@ -223,7 +223,7 @@ func (i *installation) groupOf(pod *corev1.Pod, controller string, process int) 
 }
 
 // freeze stops all processes of a container, and returns a function that continues them.
-func (i *installation) freeze(pod *corev1.Pod, process int) (thaw func()) {
+func (i *installedAgents) freeze(pod *corev1.Pod, process int) (thaw func()) {
 	i.t.Helper()
 	group := i.groupOf(pod, "freezer", process)
 	file, frozen, thawed := filepath.Join(group, "freezer.state"), "FROZEN", "THAWED"
@@ -237,7 +237,7 @@ func (i *installation) freeze(pod *corev1.Pod, process int) (thaw func()) {
 }
 
 // starve gives a container so little memory that a process in it is killed when it continues.
-func (i *installation) starve(pod *corev1.Pod, process int) {
+func (i *installedAgents) starve(pod *corev1.Pod, process int) {
 	i.t.Helper()
 	group := i.groupOf(pod, "memory", process)
 	for _, names := range [][2]string{{"memory.usage_in_bytes", "memory.limit_in_bytes"}, {"memory.current",
@@ -255,7 +255,7 @@ func (i *installation) starve(pod *corev1.Pod, process int) {
 }
 
 // completes waits for the end of a backup, and returns its load.
-func (i *installation) completes(name string) *velerov1.PodVolumeBackup {
+func (i *installedAgents) completes(name string) *velerov1.PodVolumeBackup {
 	i.t.Helper()
 	b := i.ended(name)
 	load := i.load(name)
@@ -267,7 +267,7 @@ func (i *installation) completes(name string) *velerov1.PodVolumeBackup {
 }
 
 // leavesNoPods waits until there is no pod that moves data.
-func (i *installation) leavesNoPods() {
+func (i *installedAgents) leavesNoPods() {
 	i.t.Helper()
 	i.retry("the pods that move data are deleted", func(context.Context) error {
 		if left := i.moving(); len(left) > 0 {
@@ -278,7 +278,7 @@ func (i *installation) leavesNoPods() {
 }
 
 // pods returns how many pods have moved a load.
-func (i *installation) podsOf(load client.Object) int {
+func (i *installedAgents) podsOf(load client.Object) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return len(i.movers[string(load.GetUID())])

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
+	"github.com/cleat-dev/cleat/server/internal/spec/podspec"
 )
 
 func order() *Order {
@@ -54,7 +55,7 @@ func TestPodIsLikeThatOfAgent(t *testing.T) {
 		},
 	}
 	p := &Pods{Cluster: &run.Cluster{Namespace: "velero"}, Agent: agent, ConfigMap: "agents", Settings: &settings.Settings{
-		PodResources: settings.PodResources{MemoryLimit: "1Gi"}, PodLabels: map[string]string{"team": "storage"},
+		PodResources: podspec.Resources{MemoryLimit: "1Gi"}, PodLabels: map[string]string{"team": "storage"},
 		PodAnnotations: map[string]string{"a": "b"},
 	}}
 	before := agent.DeepCopy()
