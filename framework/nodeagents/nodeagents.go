@@ -14,7 +14,8 @@ import (
 const (
 	// RoleLabel of the pods of node agents is Role. Both servers find them by it.
 	RoleLabel = "role"
-	Role      = "node-agent"
+	// Role is the value of RoleLabel.
+	Role = "node-agent"
 	// CleatLabel of the pods of cleat's agents is "true".
 	CleatLabel = "cleat.dev/node-agent"
 )

@@ -9,8 +9,9 @@ type step struct {
 }
 
 // groups calls found with the items in groups within which each needs each (Tarjan's strongly connected components).
-// Each group comes after those that it needs, its items sorted. numbers is memory for a number of each item of the group, which
-// is 0 then; found must leave 0 there. A chain of needs may be as long as the items are many, so groups does not recurse.
+// Each group comes after those that it needs, its items sorted. numbers is memory for a number of each item of the
+// group, which is 0 then; found must leave 0 there. A chain of needs may be as long as the items are many, so groups
+// does not recurse.
 func (n *Needs) groups(found func(group, numbers []int32)) {
 	var (
 		visit  = make([]int32, n.Len()) // the number of the first visit, from 1; closed if the item has a group

@@ -183,7 +183,7 @@ func (c candidates) Less(i, j int) bool {
 	return cmp.Or(c[i].lacks-c[j].lacks, c[i].member-c[j].member) < 0
 }
 func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *candidates) Push(x any)   { *c = append(*c, x.(candidate)) } //nolint:forcetypeassert // offer pushes nothing else
+func (c *candidates) Push(x any)   { *c = append(*c, x.(candidate)) } //nolint:forcetypeassert // see offer
 
 func (c *candidates) Pop() any {
 	last := (*c)[len(*c)-1]

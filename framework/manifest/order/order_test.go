@@ -41,7 +41,8 @@ func TestWaves(t *testing.T) {
 			Items: []int{0}, Broken: []order.Broken{{Item: 0, Need: 0}}}}},
 		"the soft one is broken": {[][]edge{{{1, strict}}, {{0, soft}}}, []int32{1, 0}, []order.Cycle{{
 			Items: []int{0, 1}, Broken: []order.Broken{{Item: 1, Need: 0}}}}},
-		"after another cycle": {[][]edge{{{1, soft}, {2, soft}}, {{0, strict}}, {{3, strict}}, {{2, strict}}}, []int32{2, 3, 1, 0},
+		"after another cycle": {
+			[][]edge{{{1, soft}, {2, soft}}, {{0, strict}}, {{3, strict}}, {{2, strict}}}, []int32{2, 3, 1, 0},
 			[]order.Cycle{
 				{Items: []int{0, 1}, Broken: []order.Broken{{Item: 0, Need: 0}}},
 				{Items: []int{2, 3}, Broken: []order.Broken{{Item: 3, Need: 0}}},

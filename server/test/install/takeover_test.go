@@ -116,7 +116,8 @@ To know:
 	require.Equal(t, int32(1), *awaitReplicas(s, "velero", 1).Spec.Replicas)
 	_, errs, err = s.Run("takeover", "back")
 	require.Error(t, err)
-	require.Contains(t, errs, "in progress: backup running, restore restoring, PodVolumeBackup open, DataUpload open; Velero marks them as Failed")
+	require.Contains(t, errs, "in progress: backup running, restore restoring, PodVolumeBackup open, DataUpload open; "+
+		"Velero marks them as Failed")
 
 	out = s.Must("takeover", "start", "--timeout", "1ms", "--force", "--wait=false", "--image",
 		"registry.example.io/cleat:v1")

@@ -111,7 +111,7 @@ func (r *Controller) fail(ctx context.Context, of *velerov1.BackupRepository, be
 func (r *Controller) add(
 	ctx context.Context, of, after *velerov1.BackupRepository, fresh []velerov1.BackupRepositoryMaintenanceStatus,
 ) error {
-	recent := append(after.Status.RecentMaintenance, fresh...)
+	recent := slices.Concat(after.Status.RecentMaintenance, fresh)
 	slices.SortStableFunc(recent, func(a, b velerov1.BackupRepositoryMaintenanceStatus) int {
 		if a.StartTimestamp == nil || b.StartTimestamp == nil {
 			return cmp.Compare(b2i(a.StartTimestamp != nil), b2i(b.StartTimestamp != nil))

@@ -45,8 +45,8 @@ type Request struct {
 	Modifiers *modifiers.Rules
 	// Rules are the filters of the policy to which spec.resourcePolicy refers.
 	Rules filter.RuleLists
-	// Graph yields the dependencies of the objects for which wanted returns true, and may yield others; nil if they are not
-	// known. An error ends it.
+	// Graph yields the dependencies of the objects for which wanted returns true, and may yield others; nil if they are
+	// not known. An error ends it.
 	Graph func(wanted func(archive.Entry) bool) iter.Seq2[*manifest.Item, error]
 	// Versions are the versions that the user prefers, by resource, if the archive has several versions of each
 	// object.

@@ -3,6 +3,7 @@ package restore
 import (
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ func graphOf(backup *archive.Archive) func(func(archive.Entry) bool) iter.Seq2[*
 	}
 }
 
-// TestWhatAPodNeedsIsRestoredBeforeIt restores a pod with a runtime class, whose resource comes after pods in the default
-// priorities: no request is refused.
+// TestWhatAPodNeedsIsRestoredBeforeIt restores a pod with a runtime class, whose resource comes after pods in the
+// default priorities: no request is refused.
 func TestWhatAPodNeedsIsRestoredBeforeIt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -43,8 +44,8 @@ func TestWhatAPodNeedsIsRestoredBeforeIt(t *testing.T) {
 	require.Less(t, version(class), version(pod))
 }
 
-// TestAcceptGraph_NoBarriers restores into a namespace that is being deleted: what does not need it is restored meanwhile,
-// also of resources that come later.
+// TestAcceptGraph_NoBarriers restores into a namespace that is being deleted: what does not need it is restored
+// meanwhile, also of resources that come later.
 func TestAcceptGraph_NoBarriers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -55,7 +56,7 @@ func TestAcceptGraph_NoBarriers(t *testing.T) {
 	}
 	c.must(http.MethodDelete, pathOf(namespaceThing(ns, nil), true), "", nil)
 	later := in("services", "v1", "Service", fine, "later", obj{"spec": obj{"ports": []obj{{"port": 80}}}})
-	things := append(manyConfigMaps(ns, 3)[1:], later)
+	things := slices.Concat(manyConfigMaps(ns, 3)[1:], []thing{later})
 	ended := make(chan *Result, 1)
 	go func() { ended <- c.mustRestore(pack(t, things...), newRestore("r", nil)) }()
 	require.Eventually(t, func() bool {

@@ -41,8 +41,8 @@ func (p pool) end() {
 // patience is how long a parked item holds up the items of later levels that do not need it.
 const patience = time.Second
 
-// park calls wait, and gives the caller's slot to another item meanwhile. If wait takes longer than patience, the items of
-// later levels begin that do not need the item of the context.
+// park calls wait, and gives the caller's slot to another item meanwhile. If wait takes longer than patience, the items
+// of later levels begin that do not need the item of the context.
 func (p pool) park(ctx context.Context, wait func() error) error {
 	timer := time.AfterFunc(patience, func() { passTurn(ctx) })
 	defer timer.Stop()

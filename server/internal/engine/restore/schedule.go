@@ -9,8 +9,8 @@ import (
 )
 
 // schedule decides which item begins next. An item begins when what it needs strictly is done, what it needs softly is
-// done or waits for something, and no item of an earlier level can begin or is at work. An item that waits for something
-// other than a reply of the API server holds up only those that need it.
+// done or waits for something, and no item of an earlier level can begin or is at work. An item that waits for
+// something other than a reply of the API server holds up only those that need it.
 type schedule struct {
 	order *plan.Order
 	// needers holds the items that need each item, from the position in begin on; strict ones twice, plus one.
@@ -172,7 +172,7 @@ func (r *readyItems) Less(i, j int) bool {
 }
 
 func (r *readyItems) Swap(i, j int) { r.items[i], r.items[j] = r.items[j], r.items[i] }
-func (r *readyItems) Push(x any)    { r.items = append(r.items, x.(int)) } //nolint:forcetypeassert // offer pushes nothing else
+func (r *readyItems) Push(x any)    { r.items = append(r.items, x.(int)) } //nolint:forcetypeassert // see offer
 
 func (r *readyItems) Pop() any {
 	last := r.items[len(r.items)-1]

@@ -44,8 +44,8 @@ func TestAcceptGraph_Order(t *testing.T) {
 			level := s.level
 			item, ok, left := s.next()
 			for _, other := range atWork {
-				require.True(t, s.level == level || passed[other], "seed %d: %d is at work, and those of level %d begin", seed, other,
-					s.level)
+				require.True(t, s.level == level || passed[other], "seed %d: %d is at work, and those of level %d begin", seed,
+					other, s.level)
 			}
 			if !left {
 				require.Equal(t, len(order.Items), begun)

@@ -99,7 +99,7 @@ func TestLoadsWaitForMaintenance(t *testing.T) {
 			client.ObjectKey{Namespace: cluster.Namespace, Name: "shop-l-restic"}, of))
 		before := of.DeepCopy()
 		require.NoError(t, run.SetMaintenance(of, c))
-		require.NoError(t, cluster.Client.Patch(t.Context(), of, client.MergeFrom(before)))
+		require.NoError(t, cluster.Patch(t.Context(), of, client.MergeFrom(before)))
 	}
 	claim(&run.Maintenance{Job: "beside"})
 	require.NoError(t, await(never), "it does not need the repository alone")

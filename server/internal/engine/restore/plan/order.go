@@ -12,8 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// Order is the order in which the items of a restore begin: by levels, which the priorities of their resources give, and
-// each after what it needs. The zero value has no items.
+// Order is the order in which the items of a restore begin: by levels, which the priorities of their resources give,
+// and each after what it needs.
 type Order struct {
 	// Items are in the order of the priorities, those of a resource by namespace and name.
 	Items []archive.Entry
@@ -77,8 +77,8 @@ func (o *Order) Has(e archive.Entry) bool {
 
 // AddEdges adds the dependencies of an object. It ignores objects that are not among the items.
 //
-// An object needs its owners, with an exception: the controllers of workloads adopt what exists and make what they miss, so
-// they come after what they own. Other objects of the core group do not need to exist before what they own.
+// An object needs its owners, with an exception: the controllers of workloads adopt what exists and make what they
+// miss, so they come after what they own. Other objects of the core group do not need to exist before what they own.
 func (o *Order) AddEdges(of *manifest.Item) {
 	from, found := o.find(of.Ref())
 	if !found {

@@ -33,6 +33,7 @@ func TestOrder(t *testing.T) {
 	edge := func(of manifest.EdgeType, to string, strict bool) manifest.Edge {
 		return manifest.Edge{Type: of, To: kind(to), Strict: strict}
 	}
+	refers := func(to string, strict bool) manifest.Edge { return edge(manifest.Reference, to, strict) }
 	const soft, strict = false, true
 	for name, test := range map[string]struct {
 		edges  map[string]manifest.Edge // one of each kind
@@ -41,19 +42,28 @@ func TestOrder(t *testing.T) {
 		levels map[string]int32  // those that changed
 		cycles int
 	}{
-		"none":                      {nil, false, map[string]string{}, nil, 0},
-		"a reference":               {map[string]manifest.Edge{"Tree": edge(manifest.Reference, "Apple", soft)}, false, map[string]string{"Tree": "Apple"}, nil, 0},
-		"against the priorities":    {map[string]manifest.Edge{"Pod": edge(manifest.Reference, "Tree", soft)}, false, map[string]string{}, nil, 0},
-		"a strict one lifts":        {map[string]manifest.Edge{"Pod": edge(manifest.Reference, "Tree", strict)}, false, map[string]string{"Pod": "Tree!"}, map[string]int32{"Tree": 0}, 0},
-		"what lifted ones need too": {map[string]manifest.Edge{"Pod": edge(manifest.Reference, "Tree", strict), "Tree": edge(manifest.Reference, "Apple", strict)}, false, map[string]string{"Pod": "Tree!", "Tree": "Apple!"}, map[string]int32{"Tree": 0, "Apple": 0}, 0},
-		"priorities of the user":    {map[string]manifest.Edge{"Pod": edge(manifest.Reference, "Tree", strict)}, true, map[string]string{}, nil, 0},
-		"owners come first":         {map[string]manifest.Edge{"Apple": edge(manifest.Controller, "Tree", strict)}, false, map[string]string{"Apple": "Tree!"}, map[string]int32{"Tree": 3}, 0},
-		"workloads come last":       {map[string]manifest.Edge{"Pod": edge(manifest.Controller, "ReplicaSet", strict)}, false, map[string]string{"ReplicaSet": "Pod!"}, nil, 0},
-		"others of the core group":  {map[string]manifest.Edge{"Apple": edge(manifest.Owner, "Service", soft)}, false, map[string]string{}, nil, 0},
-		"not in the backup":         {map[string]manifest.Edge{"Apple": edge(manifest.Owner, "Gone", soft)}, false, map[string]string{}, nil, 0},
-		"left out":                  {map[string]manifest.Edge{"Apple": {Type: manifest.More}}, false, map[string]string{}, nil, 0},
-		"a cycle": {map[string]manifest.Edge{"Apple": edge(manifest.Controller, "Tree", strict), "Tree": edge(manifest.Reference, "Apple", soft)}, false,
-			map[string]string{"Apple": "Tree!"}, map[string]int32{"Tree": 3}, 1},
+		"none":                   {needs: map[string]string{}},
+		"a reference":            {edges: map[string]manifest.Edge{"Tree": refers("Apple", soft)}, needs: map[string]string{"Tree": "Apple"}},
+		"against the priorities": {edges: map[string]manifest.Edge{"Pod": refers("Tree", soft)}, needs: map[string]string{}},
+		"a strict one lifts": {edges: map[string]manifest.Edge{"Pod": refers("Tree", strict)},
+			needs: map[string]string{"Pod": "Tree!"}, levels: map[string]int32{"Tree": 0}},
+		"what lifted ones need too": {edges: map[string]manifest.Edge{"Pod": refers("Tree", strict),
+			"Tree": refers("Apple", strict)}, needs: map[string]string{"Pod": "Tree!", "Tree": "Apple!"},
+			levels: map[string]int32{"Tree": 0, "Apple": 0}},
+		"priorities of the user": {edges: map[string]manifest.Edge{"Pod": refers("Tree", strict)}, fixed: true,
+			needs: map[string]string{}},
+		"owners come first": {edges: map[string]manifest.Edge{"Apple": edge(manifest.Controller, "Tree", strict)},
+			needs: map[string]string{"Apple": "Tree!"}, levels: map[string]int32{"Tree": 3}},
+		"workloads come last": {edges: map[string]manifest.Edge{"Pod": edge(manifest.Controller, "ReplicaSet", strict)},
+			needs: map[string]string{"ReplicaSet": "Pod!"}},
+		"others of the core group": {edges: map[string]manifest.Edge{"Apple": edge(manifest.Owner, "Service", soft)},
+			needs: map[string]string{}},
+		"not in the backup": {edges: map[string]manifest.Edge{"Apple": edge(manifest.Owner, "Gone", soft)},
+			needs: map[string]string{}},
+		"left out": {edges: map[string]manifest.Edge{"Apple": {Type: manifest.More}}, needs: map[string]string{}},
+		"a cycle": {edges: map[string]manifest.Edge{"Apple": edge(manifest.Controller, "Tree", strict),
+			"Tree": refers("Apple", soft)}, needs: map[string]string{"Apple": "Tree!"},
+			levels: map[string]int32{"Tree": 3}, cycles: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,8 +80,8 @@ func TestOrder(t *testing.T) {
 			}
 			for from, e := range test.edges {
 				ref := kind(from)
-				order.AddEdges(&manifest.Item{APIGroup: ref.Group, ItemKind: from, Resource: resources[kindIndex(resources, from)].Name,
-					Namespace: ref.Namespace, Name: "x", Edges: []manifest.Edge{e}})
+				order.AddEdges(&manifest.Item{APIGroup: ref.Group, ItemKind: from,
+					Resource: resources[kindIndex(resources, from)].Name, Namespace: ref.Namespace, Name: "x", Edges: []manifest.Edge{e}})
 			}
 			order.Complete()
 			needs, levels := map[string]string{}, map[string]int32{}

@@ -171,7 +171,8 @@ func (s *Selection) SelectsByContent(gr schema.GroupResource) bool {
 
 // MatchesContent reports whether the rule for an object selects it or, if there is no rule, a label selector.
 func (s *Selection) MatchesContent(e archive.Entry, kind string, objectLabels map[string]string) bool {
-	if selected, decided := s.resolved.Load().rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
+	rules := s.resolved.Load().rules
+	if selected, decided := rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
 		return selected
 	}
 	return s.selectors.Match(objectLabels)

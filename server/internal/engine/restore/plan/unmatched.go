@@ -64,15 +64,16 @@ func (s *Selection) Unmatched() []string {
 				"restore does not include it", source, target))
 		}
 	}
-	texts = append(texts, s.unmatchedResources("spec.includedResources", s.spec.IncludedResources, s.resolved.Load().resources.Includes(),
-		s.isHeld)...)
-	texts = append(texts, s.unmatchedResources("spec.excludedResources", s.spec.ExcludedResources, s.resolved.Load().resources.Excludes(),
-		s.isKnown)...)
+	now := s.resolved.Load()
+	texts = append(texts, s.unmatchedResources("spec.includedResources", s.spec.IncludedResources,
+		now.resources.Includes(), s.isHeld)...)
+	texts = append(texts, s.unmatchedResources("spec.excludedResources", s.spec.ExcludedResources,
+		now.resources.Excludes(), s.isKnown)...)
 	if status := s.spec.RestoreStatus; status != nil {
 		texts = append(texts, s.unmatchedResources("spec.restoreStatus.includedResources", status.IncludedResources,
-			s.resolved.Load().status.Includes(), s.isHeld)...)
+			now.status.Includes(), s.isHeld)...)
 		texts = append(texts, s.unmatchedResources("spec.restoreStatus.excludedResources", status.ExcludedResources,
-			s.resolved.Load().status.Excludes(), s.isKnown)...)
+			now.status.Excludes(), s.isKnown)...)
 	}
 	for _, name := range s.namespaces.Absent(s.policy.NamespaceNames()) {
 		texts = append(texts, fmt.Sprintf("spec.resourcePolicy: namespacedFilterPolicies: %s matches no namespace of the "+
