@@ -58,8 +58,8 @@ func (f *agentFlags) add(flags *pflag.FlagSet) {
 		"which outlives this agent, if the agent runs in a pod; otherwise the agent moves it")
 }
 
-// agentFlagsOf returns the flags of "cleat node-agent server", with the flags of all commands, and the options that they
-// set.
+// agentFlagsOf returns the flags of "cleat node-agent server", with the flags of all commands, and the options that
+// they set.
 func agentFlagsOf() (*pflag.FlagSet, *config.Options) {
 	f := new(agentFlags)
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)

@@ -1,5 +1,5 @@
-// Command bare moves a volume by nothing but the packages of kopia, with the settings of the mover and without its checks.
-// The speed of the mover is measured against it:
+// Command bare moves a volume by nothing but the packages of kopia, with the settings of the mover and without its
+// checks. The speed of the mover is measured against it:
 //
 //	bare create REPOSITORY STATE
 //	bare backup|restore REPOSITORY STATE VOLUME [SNAPSHOT]

@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 )
 
-// graph returns the dependencies of the objects of the backup: those of its manifest or, if it has none that can be read,
-// those that the objects in its archive name.
+// graph returns the dependencies of the objects of the backup: those of its manifest or, if it has none that can be
+// read, those that the objects in its archive name.
 func (w *work) graph(
 	objects *store.Store, contents *archive.Archive,
 ) func(wanted func(archive.Entry) bool) iter.Seq2[*manifest.Item, error] {

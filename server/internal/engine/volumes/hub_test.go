@@ -137,7 +137,8 @@ func newBackup() *velerov1.Backup {
 	return &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "b", UID: "u"}}
 }
 
-// TestSettleCompletesTheFilesInOnePass has an operation of each kind, loads whose status an agent has signed, and others.
+// TestSettleCompletesTheFilesInOnePass has an operation of each kind, loads whose status an agent has signed, and
+// others.
 func TestSettleCompletesTheFilesInOnePass(t *testing.T) {
 	t.Parallel()
 	keys := loadkey.New(signing.Fixed(signing.NewKey([]byte("of tests"))))

@@ -81,7 +81,8 @@ func TestOrder(t *testing.T) {
 			for from, e := range test.edges {
 				ref := kind(from)
 				order.AddEdges(&manifest.Item{APIGroup: ref.Group, ItemKind: from,
-					Resource: resources[kindIndex(resources, from)].Name, Namespace: ref.Namespace, Name: "x", Edges: []manifest.Edge{e}})
+					Resource: resources[kindIndex(resources, from)].Name, Namespace: ref.Namespace, Name: "x",
+					Edges: []manifest.Edge{e}})
 			}
 			order.Complete()
 			needs, levels := map[string]string{}, map[string]int32{}
