@@ -39,7 +39,8 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		"--rbac-namespaces", m.shop+","+restored,
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+
-			in.Endpoint, "--velero-pod-cpu-request", "0", "--log-level", "debug", "--wait")
+			in.Endpoint, "--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0", "--log-level", "debug",
+		"--wait")
 	require.NoError(t, err, out)
 
 	m.claim("data", corev1.PersistentVolumeFilesystem)
