@@ -312,7 +312,7 @@ func (m *machine) maintained(name string) {
 	})
 	require.Equal(t, job, jobs[0].Name)
 
-	dir := filepath.Join(m.bucket, "restic")
+	dir := filepath.Join(m.bucket, string(of.Spec.RepositoryType))
 	require.NoError(t, os.Rename(dir, dir+"-away"))
 	m.makeDue(name)
 	of = m.repository(name, "has failed", attempts(3))
