@@ -276,7 +276,7 @@ func (m *machine) configureJobs() {
 		Data: map[string]string{
 			"global": `{"podResources": {"cpuRequest": "0", "memoryRequest": "16Mi", "memoryLimit": "1Gi"},
 				"podLabels": {"team": "storage"}, "keepLatestMaintenanceJobs": 2}`,
-			m.shop + "-default-restic": `{"keepLatestMaintenanceJobs": 1}`,
+			m.shop + "-default-kopia": `{"keepLatestMaintenanceJobs": 1}`,
 		},
 	})
 }
