@@ -149,8 +149,11 @@ func (a *Agent) warn(l *load, warnings []string) {
 	}
 }
 
-// parent returns the snapshot of the last backup of the same volume in the same location, or "".
+// parent returns the snapshot of the last backup of the same volume in the same location, or "". A restore has none.
 func (a *Agent) parent(ctx context.Context, l *load) string {
+	if l.restore {
+		return ""
+	}
 	volume := volumeOf(l)
 	loads, err := a.loads(ctx, l.kind)
 	if err != nil || volume == "" {

@@ -156,7 +156,7 @@ func containersAreConfined(t *testing.T) {
 			require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, context.SeccompProfile.Type, c.Name)
 		}
 	}
-	require.Equal(t, 4, seen)
+	require.Equal(t, 5, seen, "of server and agents, with their plugins")
 }
 
 func bundleHasNoSecrets(t *testing.T) {
