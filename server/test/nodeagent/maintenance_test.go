@@ -77,6 +77,7 @@ func sizeOf(t *testing.T, dir string) (size int64) {
 func TestAcceptVolumes_Maintenance(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
+	f.useRestic()
 	f.addKopia()
 	shop, db := f.shop()
 	const large = 4 << 20
