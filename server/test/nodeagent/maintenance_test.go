@@ -190,7 +190,8 @@ func TestAcceptVolumes_MaintenanceAlone(t *testing.T) {
 	serve := func() *agent {
 		return s.start("server", "server", "--kubeconfig", s.plane.Get(t).Kubeconfig, "--namespace", s.namespace,
 			"--plugin-dir", s.plugins, "--metrics-address", "0", "--profiler-address", "", "--scratch-dir", t.TempDir(),
-			"--leader-elect-lease-duration", "2s", "--log-level", "debug", "--config", s.configFile())
+			"--leader-elect-lease-duration", "2s", "--log-level", "debug", "--config", s.configFile(),
+			"--disable-controllers", "backup") // the backup of the loads stays as the test has made it
 	}
 	servers := []*agent{serve(), serve()}
 	s.makeDue(name)
