@@ -15,8 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
-	"github.com/kopia/kopia/fs"
 	"github.com/kopia/kopia/fs/localfs"
 	"github.com/kopia/kopia/repo"
 	"github.com/kopia/kopia/repo/blob"
@@ -33,7 +33,7 @@ import (
 const password = "static-passw0rd"
 
 func main() {
-	args := append(os.Args[1:], "", "", "", "", "")
+	args := slices.Concat(os.Args[1:], make([]string, 5))
 	if err := run(context.Background(), args[0], args[1], args[2], args[3], args[4]); err != nil {
 		fmt.Fprintln(os.Stderr, "bare:", err)
 		os.Exit(1)
@@ -127,7 +127,7 @@ func bringBack(ctx context.Context, r repo.Repository, volume, id string) error 
 	if err := output.Init(ctx); err != nil {
 		return err
 	}
-	if _, err := restore.Entry(ctx, r, output, root.(fs.Directory), restore.Options{
+	if _, err := restore.Entry(ctx, r, output, root, restore.Options{
 		Parallel: runtime.NumCPU(), RestoreDirEntryAtDepth: math.MaxInt32, Cancel: make(chan struct{}),
 	}); err != nil {
 		return err
