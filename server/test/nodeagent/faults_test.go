@@ -276,20 +276,7 @@ func TestAcceptVolumes_KillEverywhere(t *testing.T) {
 		g, kubeconfig := s.newGate(at, func() { <-started; first.kill() })
 		first = s.agent(node, "--kubeconfig", kubeconfig)
 		close(started)
-		done := make(chan struct{})
-		go func() {
-			_ = first.wait()
-			close(done)
-			s.history.changed.Broadcast()
-		}()
-		s.await("the agent is killed or has done all", func(last map[string]state) bool {
-			select {
-			case <-done:
-				return true
-			default:
-			}
-			return last["PodVolumeBackup/"+names[0]].phase.Terminal() && last["PodVolumeBackup/"+names[1]].phase.Terminal()
-		})
+		s.awaitEndOf(first, names...)
 		first.kill()
 		g.mu.Lock()
 		if len(g.writes) >= at {
@@ -308,4 +295,24 @@ func TestAcceptVolumes_KillEverywhere(t *testing.T) {
 	}
 	require.Greater(t, killed, 8)
 	require.Equal(t, map[string]int{"": 1}, s.most(preparing))
+}
+
+// awaitEndOf waits until an agent is killed, or all PodVolumeBackups with the names have ended.
+func (s *site) awaitEndOf(a *agent, names ...string) {
+	s.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		_ = a.wait()
+		close(done)
+		s.history.changed.Broadcast()
+	}()
+	s.await("the agent is killed or has done all", func(last map[string]state) bool {
+		select {
+		case <-done:
+			return true
+		default:
+		}
+		return !slices.ContainsFunc(names,
+			func(name string) bool { return !last["PodVolumeBackup/"+name].phase.Terminal() })
+	})
 }

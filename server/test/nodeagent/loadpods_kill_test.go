@@ -110,20 +110,7 @@ func TestAcceptVolumes_KillEverywhereInPods(t *testing.T) {
 		g, kubeconfig := s.newGate(at, func() { <-started; first.kill() })
 		first = s.agent(node, "--kubeconfig", kubeconfig, "--pod-name", in)
 		close(started)
-		done := make(chan struct{})
-		go func() {
-			_ = first.wait()
-			close(done)
-			s.history.changed.Broadcast()
-		}()
-		s.await("the agent is killed or has done all", func(last map[string]state) bool {
-			select {
-			case <-done:
-				return true
-			default:
-			}
-			return last["PodVolumeBackup/"+lost.Name].phase.Terminal() && last["PodVolumeBackup/"+plain.Name].phase.Terminal()
-		})
+		s.awaitEndOf(first, lost.Name, plain.Name)
 		first.kill()
 		g.mu.Lock()
 		if len(g.writes) >= at {

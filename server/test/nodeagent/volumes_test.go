@@ -179,19 +179,9 @@ func (m *machine) restore(backup, namespace string) *corev1.Pod {
 }
 
 // stored returns the number of bytes in the bucket.
-func (m *machine) stored() (size int64) {
+func (m *machine) stored() int64 {
 	m.t.Helper()
-	require.NoError(m.t, filepath.WalkDir(m.bucket, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			size += info.Size()
-		}
-		return err
-	}))
-	return size
+	return sizeOf(m.t, m.bucket)
 }
 
 // TestAcceptVolumes_FilesOfPods has a pod of a real kubelet that writes files of all kinds to an empty volume and one

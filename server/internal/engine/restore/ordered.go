@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -115,7 +114,7 @@ func (c *counted) done(last func(n int, seconds float64)) {
 
 // restoreAll restores items of one resource and returns when all are done.
 func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
-	return each(ctx, e.pool, slices.Clone(entries), func(ctx context.Context, entry archive.Entry) error {
+	return each(ctx, e.pool, entries, func(ctx context.Context, entry archive.Entry) error {
 		_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
 		return err
 	})
