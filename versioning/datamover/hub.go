@@ -64,15 +64,11 @@ type (
 	Depth = dmv1.Depth
 )
 
-// The requesters of backups.
+// The requesters of backups, and the depths of checks from the cheapest.
 const (
 	PodVolume  = dmv1.PodVolume
 	DataUpload = dmv1.DataUpload
-)
-
-// The depths, from the cheapest.
-const (
-	Access    = dmv1.Access
-	Structure = dmv1.Structure
-	Data      = dmv1.Data
+	Access     = dmv1.Access
+	Structure  = dmv1.Structure
+	Data       = dmv1.Data
 )

@@ -343,10 +343,14 @@ func (s moverServer) Maintain(
 		return err
 	}
 	if s.m.has("mover-maintain") {
-		if err := os.RemoveAll(folder); err != nil {
-			return err
+		all, err := filepath.Glob(filepath.Join(folder, "[^.]*")) // without the parts of backups that are at work
+		for _, one := range all {
+			_, beside := os.Stat(filepath.Join(one, "beside")) // another rule has them
+			if filepath.Base(one) != "password" && beside != nil {
+				err = errors.Join(err, os.RemoveAll(one))
+			}
 		}
-		if err := s.m.create(folder, req.GetRepository()); err != nil {
+		if err != nil {
 			return err
 		}
 	}

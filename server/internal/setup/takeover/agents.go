@@ -24,10 +24,14 @@ import (
 // AgentsName is the name of the DaemonSet that runs cleat's node agents in place of Velero's.
 const AgentsName = "cleat-node-agent"
 
-// nodesAnnotation of a DaemonSet of Velero is its node selector before it was taken over. nowhere replaces it.
-const nodesAnnotation = "cleat.dev/taken-over-node-selector"
+const (
+	// nodesAnnotation of a DaemonSet of Velero is its node selector before it was taken over. nowhere replaces it.
+	nodesAnnotation = "cleat.dev/taken-over-node-selector"
+	// takenOverLabel is in the node selector of a DaemonSet of Velero that was taken over. No node has it.
+	takenOverLabel = "cleat.dev/taken-over"
+)
 
-func nowhere() map[string]string { return map[string]string{"cleat.dev/taken-over": "matches-no-node"} }
+func nowhere() map[string]string { return map[string]string{takenOverLabel: "matches-no-node"} }
 
 // veleroAgents returns Velero's DaemonSets of node agents.
 func (t *Takeover) veleroAgents(ctx context.Context) ([]appsv1.DaemonSet, error) {
