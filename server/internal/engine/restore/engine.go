@@ -148,6 +148,7 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error) {
 	config := rest.CopyConfig(deps.Config)
 	config.QPS, config.RateLimiter = -1, nil // the number of workers limits the requests
+	config.Wrap(e.pool.active.Watch)
 	if e.dry != nil {
 		config.Wrap(kubeapi.DryRun)
 	}

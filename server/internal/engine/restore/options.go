@@ -25,7 +25,7 @@ type Deps struct {
 type Options struct {
 	// Priorities is the order of resources; default plan.DefaultPriorities.
 	Priorities plan.Priorities
-	// Workers is the number of items of one resource that are restored at the same time; default 16.
+	// Workers is the number of items that are restored at the same time; 0 for as many as are fastest, up to pace.Max.
 	Workers int
 	// ResourceTimeout limits the wait for a custom resource definition to be established, and for additional
 	// items to be ready if the plugin sets no limit; default 10 minutes.
@@ -50,7 +50,6 @@ func (o Options) withDefaults() Options {
 	if len(o.Priorities.High)+len(o.Priorities.Low) == 0 {
 		o.Priorities = plan.DefaultPriorities()
 	}
-	o.Workers = cmp.Or(max(o.Workers, 0), 16)
 	o.ResourceTimeout = cmp.Or(o.ResourceTimeout, 10*time.Minute)
 	o.TerminatingTimeout = cmp.Or(o.TerminatingTimeout, 10*time.Minute)
 	o.PollInterval = cmp.Or(o.PollInterval, time.Second)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/pace"
 )
 
 // maxParked is the maximum number of parked items. When it is reached, no others are begun. It bounds the memory of
@@ -14,11 +16,16 @@ const maxParked = 512
 // than a reply of the API server parks: another item takes its slot until it can continue.
 type pool struct {
 	begun  chan struct{} // an element for each item that is restored or parked
-	active chan struct{} // an element for each item that is restored
+	active *pace.Limit   // of items that are restored
 }
 
+// newPool returns a pool of so many workers, or of as many as are fastest if workers is 0.
 func newPool(workers int) pool {
-	return pool{begun: make(chan struct{}, workers+maxParked), active: make(chan struct{}, workers)}
+	active := pace.NewAdaptive()
+	if workers > 0 {
+		active = pace.NewFixed(workers)
+	}
+	return pool{begun: make(chan struct{}, active.Most()+maxParked), active: active}
 }
 
 // begin returns true when an item may be begun, and false when ctx has ended.
@@ -28,13 +35,13 @@ func (p pool) begin(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	p.active <- struct{}{}
+	p.active.Enter()
 	return true
 }
 
 // end is called when an item is done.
 func (p pool) end() {
-	<-p.active
+	p.active.Leave(true)
 	<-p.begun
 }
 
@@ -46,8 +53,8 @@ const patience = time.Second
 func (p pool) park(ctx context.Context, wait func() error) error {
 	timer := time.AfterFunc(patience, func() { passTurn(ctx) })
 	defer timer.Stop()
-	<-p.active
-	defer func() { p.active <- struct{}{} }()
+	p.active.Leave(false)
+	defer p.active.Enter()
 	return wait()
 }
 

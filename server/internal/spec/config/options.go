@@ -94,7 +94,6 @@ func Defaults() Options {
 		BackupAttempts:               3,
 		RestoreAttempts:              3,
 		ItemBlockWorkerCount:         1,
-		RestoreWorkers:               8,
 		ShutdownGracePeriod:          20 * time.Second,
 		LeaderElect:                  true,
 		LeaderElectLeaseDuration:     15 * time.Second,
@@ -165,7 +164,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"less than 1 means 1; it does not bound the calls of actions that take several, as those built on the framework "+
 			"do: plugins.concurrency does")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers,
-		"items of one priority that are restored at once; less than 1 means 1")
+		"items of one restore that are written at once; 0 for as many as the API server writes fastest, up to 64, fewer "+
+			"when it is too busy")
 	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod,
 		"how long running backups and restores may go on once the server has to stop; then the next server takes them up, "+
 			"or they are marked as Failed if no attempt is left; asynchronous operations of plugins are not cancelled")
@@ -242,7 +242,7 @@ func (o *Options) Complete() error {
 	o.ConcurrentBackups = max(1, o.ConcurrentBackups)
 	o.ConcurrentRestores = max(1, o.ConcurrentRestores)
 	o.ItemBlockWorkerCount = max(1, o.ItemBlockWorkerCount)
-	o.RestoreWorkers = max(1, o.RestoreWorkers)
+	o.RestoreWorkers = max(0, o.RestoreWorkers)
 	o.Features = slices.DeleteFunc(o.Features, func(f string) bool { return strings.TrimSpace(f) == "" })
 	var errs []error
 	oneOf := func(flag, value string, allowed ...string) {
