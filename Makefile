@@ -154,6 +154,11 @@ bench: cluster build ## measure (ONLY=NAME for one), lines "BENCH <name> <value>
 compare: cluster velero build ## have cleat and the real Velero do the same work, and print seconds, CPU and memory as a table
 	@go run ./server/bench -cleat $(BIN)/cleat -compare -only "$(ONLY)"
 
+OBJECTS ?= 1000000
+.PHONY: scale
+scale: cluster build ## back up, list and restore a tenth of OBJECTS (1000000) and all of them, and print a table; takes hours
+	@go run ./server/bench -cleat $(BIN)/cleat -scale $(OBJECTS)
+
 FOR  ?= 10m
 SEED ?= $(shell date +%s)
 .PHONY: chaos

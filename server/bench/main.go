@@ -56,6 +56,12 @@ var benches = []bench{
 	{"sync_10k_backups", "time to bring 10,000 backups into an empty cluster / time of a bare listing and as many creates",
 		sync10k},
 	{"gc_10k", "requests to the API server for each of 10,000 expired backups that are deleted", gc10k},
+	{"calls_per_restored_item", "requests to the API server for each object of a restore", callsPerRestoredItem},
+	{"restore_rss_growth", "peak memory of a server that restores 60,000 objects / of one that restores 6,000",
+		onSite(restoreRSSGrowth)},
+	{"restore_graph_over_flat", "time of a restore of 2,000 objects in chains of ten / of as many without needs",
+		onSite(restoreGraphOverFlat)},
+	{"plan_million", "seconds, MB and growth of the order of a restore of a million items", planMillion},
 	{"upload_over_restic", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/restic / by the bare " +
 		"restic", moverOverBare(findRestic)},
 	{"upload_over_kopia", "time of backups of 2 GB in 50,000 files by the data mover cleat.dev/kopia / by a program " +
@@ -80,7 +86,11 @@ func limits() map[string]float64 {
 		"dryrun_over_backup":       1.0,
 		"archive_size":             1.02,
 		"backup_over_limit":        1,
-		"restore_over_limit":       2.5,
+		"restore_over_limit":       1.15,
+		"calls_per_restored_item":  1.01,
+		"restore_rss_growth":       1.2,
+		"restore_graph_over_flat":  1.1,
+		"plan_million_growth":      1.3,
 		"backup_rss_growth":        1.3,
 		"rpc_over_bare":            1.15,
 		"lift_over_direct":         1.02,
@@ -110,12 +120,16 @@ func limits() map[string]float64 {
 func main() {
 	cleat := flag.String("cleat", "bin/cleat", "path of the cleat binary")
 	only := flag.String("only", "", "measure this alone")
+	scaled := flag.Int("scale", 0, "back up and restore so many objects instead, and print a table")
 	compared := flag.Bool("compare", false, "compare cleat with the real Velero instead, and print a table")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	work := func() error { return measure(ctx, *cleat, *only) }
 	if *compared {
 		work = func() error { return compare(ctx, *cleat, *only) }
+	}
+	if *scaled > 0 {
+		work = func() error { return scale(ctx, *cleat, *scaled) }
 	}
 	err := work()
 	stop()

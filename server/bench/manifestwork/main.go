@@ -1,10 +1,12 @@
 // Command manifestwork writes or reads a manifest of many items in a process of its own, for the benchmarks:
 //
 //	manifestwork write FILE ITEMS
+//	manifestwork trees FILE ITEMS       (items that are owned by others, ten deep)
 //	manifestwork read FILE
+//	manifestwork plan FILE              (the order in which a restore begins the items)
 //	manifestwork values FILE > VALUES   (the bare values of all fields)
 //
-// The first two print the time in seconds and the peak of resident memory in KiB.
+// All but the last one print the time in seconds and the peak of resident memory in KiB.
 package main
 
 import (
@@ -29,12 +31,18 @@ func main() {
 
 func run(args []string) error {
 	switch {
-	case len(args) == 3 && args[0] == "write":
+	case len(args) == 3 && (args[0] == "write" || args[0] == "trees"):
 		count, err := strconv.Atoi(args[2])
 		if err != nil {
 			return err
 		}
-		return measured(func() error { return write(args[1], count) })
+		made := item
+		if args[0] == "trees" {
+			made = part
+		}
+		return measured(func() error { return write(args[1], count, made) })
+	case len(args) == 2 && args[0] == "plan":
+		return measured(func() error { return order(args[1]) })
 	case len(args) == 2 && args[0] == "read":
 		return measured(func() error { return read(args[1], func(*manifest.Item) error { return nil }) })
 	case len(args) == 2 && args[0] == "values":
@@ -44,7 +52,7 @@ func run(args []string) error {
 		}
 		return out.Flush()
 	}
-	return errors.New("want: write FILE ITEMS, read FILE, or values FILE")
+	return errors.New("want: write FILE ITEMS, trees FILE ITEMS, read FILE, plan FILE, or values FILE")
 }
 
 func measured(work func() error) error {
@@ -66,7 +74,7 @@ func measured(work func() error) error {
 	return err
 }
 
-func write(path string, count int) (err error) {
+func write(path string, count int, item func(int) *manifest.Item) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
