@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -127,8 +127,7 @@ func (s *site) backUp(ctx context.Context, name string, n int) (time.Duration, e
 
 // list counts the items of a backup by its manifest, and checks their number.
 func (s *site) list(ctx context.Context, name string, n int) (time.Duration, float64, error) {
-	command := exec.CommandContext(ctx, s.Cleat, "manifest", "ls", name, "--count", "--include-resources",
-		"configmaps,secrets,roles,rolebindings", "--kubeconfig", s.Kubeconfig, "--namespace", roundtrip.Namespace)
+	command := exec.CommandContext(ctx, s.Cleat, "manifest", "ls", name, "--count", "-o", "json", "--kubeconfig", s.Kubeconfig, "--namespace", roundtrip.Namespace)
 	command.Stderr = os.Stderr
 	began := time.Now()
 	out, err := command.Output()
@@ -136,9 +135,16 @@ func (s *site) list(ctx context.Context, name string, n int) (time.Duration, flo
 		return 0, 0, fmt.Errorf("list the manifest of %s: %w", name, err)
 	}
 	took := time.Since(began)
-	var items int
-	if _, err := fmt.Sscan(strings.TrimSpace(string(out)), &items); err != nil || items < n {
-		return 0, 0, fmt.Errorf("the manifest of %s has %q items, want %d or more", name, out, n)
+	var counts []struct{ Items int }
+	if err := json.Unmarshal(out, &counts); err != nil {
+		return 0, 0, fmt.Errorf("list the manifest of %s: %w", name, err)
+	}
+	items := 0
+	for _, one := range counts {
+		items += one.Items
+	}
+	if items < n {
+		return 0, 0, fmt.Errorf("the manifest of %s has %d items, want %d or more", name, items, n)
 	}
 	usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
