@@ -56,8 +56,8 @@ func planMillion(ctx context.Context, _ string, report func(string, float64)) (e
 // The kind of the objects of restoreGraphOverFlat.
 var links = schema.GroupVersionResource{Group: "bench.example.io", Version: "v1", Resource: "links"}
 
-// restoreGraphOverFlat reports the time of a restore of 2,000 objects in chains of ten, each owned by the one before it,
-// divided by the time of a restore of as many objects without owners.
+// restoreGraphOverFlat reports the time of a restore of 2,000 objects in chains of ten, each owned by the one before
+// it, divided by the time of a restore of as many objects without owners.
 func restoreGraphOverFlat(ctx context.Context, s *site, report func(string, float64)) (err error) {
 	definition := world.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -104,8 +104,8 @@ func restoreGraphOverFlat(ctx context.Context, s *site, report func(string, floa
 	return nil
 }
 
-// createChains creates 200 chains of ten objects in a namespace, in which each is owned by the one before it if owned is
-// set.
+// createChains creates 200 chains of ten objects in a namespace, in which each is owned by the one before it if owned
+// is set.
 func (s *site) createChains(ctx context.Context, namespace string, owned bool) error {
 	r := s.dynamic.Resource(links)
 	home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",

@@ -102,7 +102,9 @@ func scaleTo(ctx context.Context, cleat string, n int) (err error) {
 }
 
 // alone does work with a server of its own, and returns the time of the work and the peak of the server's memory in MB.
-func (s *site) alone(ctx context.Context, work func() (time.Duration, error)) (took time.Duration, peak float64, err error) {
+func (s *site) alone(
+	ctx context.Context, work func() (time.Duration, error),
+) (took time.Duration, peak float64, err error) {
 	err = s.serving(ctx, func(server *roundtrip.Server) (err error) {
 		if took, err = work(); err != nil {
 			return err
@@ -127,7 +129,8 @@ func (s *site) backUp(ctx context.Context, name string, n int) (time.Duration, e
 
 // list counts the items of a backup by its manifest, and checks their number.
 func (s *site) list(ctx context.Context, name string, n int) (time.Duration, float64, error) {
-	command := exec.CommandContext(ctx, s.Cleat, "manifest", "ls", name, "--count", "-o", "json", "--kubeconfig", s.Kubeconfig, "--namespace", roundtrip.Namespace)
+	command := exec.CommandContext(ctx, s.Cleat, "manifest", "ls", name, "--count", "-o", "json", "--kubeconfig",
+		s.Kubeconfig, "--namespace", roundtrip.Namespace)
 	command.Stderr = os.Stderr
 	began := time.Now()
 	out, err := command.Output()

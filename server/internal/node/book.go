@@ -187,10 +187,10 @@ func (q *admission) expire(ctx context.Context, v *view, uid types.UID, note led
 		_, err := q.write(ctx, l, func(l *load) {
 			l.status.Message = fmt.Sprintf("it was admitted, but the agent of node %s did not accept it", note.Node)
 		})
-		if superseded(err) {
-			return nil
+		if apierrors.IsConflict(err) { // perhaps by the write of Accepted that the note permits
+			return fmt.Errorf("%s %s has changed, but not yet in the cache", note.Kind, note.Name)
 		}
-		return err
+		return client.IgnoreNotFound(err)
 	}
 	for _, k := range q.kinds {
 		if k.name != note.Kind {

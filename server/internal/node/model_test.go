@@ -394,6 +394,49 @@ func TestNeverMoreLoadsAreInPreparationThanTheLimit(t *testing.T) {
 	}
 }
 
+// TestNoteOfAnAcceptedLoadOutlivesAnOldCache lets an agent doubt a note whose load is Accepted, while it is New in the
+// agent's cache.
+func TestNoteOfAnAcceptedLoadOutlivesAnOldCache(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1, 2)
+	m.limit = 1
+	old, other := m.agents[0], m.agents[1]
+	create := func(name string, of *modelAgent) {
+		require.NoError(t, m.store.Create(t.Context(), signed(t, &velerov1.PodVolumeBackup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: name, UID: types.UID(name)},
+			Spec:       velerov1.PodVolumeBackupSpec{Node: of.node, UploaderType: velerov1.RepositoryTypeRestic},
+		})))
+	}
+	see := func(a *modelAgent, prefix string) {
+		for key, object := range m.objects() {
+			if strings.HasPrefix(key, prefix) {
+				a.cache[key] = object
+			}
+		}
+	}
+	for _, a := range m.agents {
+		a.start()
+		a.pass(false)
+		a.sync(1)
+	}
+	create("first", other)
+	old.sync(1)
+	other.sync(1)
+	other.pass(false) // reserves
+	other.sync(1)
+	other.pass(false)
+	see(old, cacheKey(new(corev1.ConfigMap), ""))
+	create("second", old)
+	for range 6 { // it also yields to the agent of the older one for a while
+		see(old, cacheKey(new(velerov1.PodVolumeBackup), "second"))
+		old.pass(false)
+		m.clock = m.clock.Add(patience)
+	}
+	require.Contains(t, strings.Join(m.trace, "\n"), "n0 writes *v1.PodVolumeBackup/first: Operation cannot be fulfilled",
+		"the agent has doubted the note")
+	require.NoError(t, m.broken)
+}
+
 // TestModelFindsFlaw proves that the model detects an agent that admits without a note: the notes of its ledger are
 // lost.
 func TestModelFindsFlaw(t *testing.T) {
