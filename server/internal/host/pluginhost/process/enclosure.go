@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -24,12 +25,34 @@ type Enclosure struct {
 	Environment []string // in addition to that of all processes, "NAME=value"
 	// CleanUp is how long the process may take to end after it was told to.
 	CleanUp time.Duration
+
+	mu        sync.Mutex
+	namespace *os.File // of the mounts of the process; nil unless it runs
 }
+
+// keep keeps the mount namespace of the process, until forget.
+func (e *Enclosure) keep(namespace *os.File) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.namespace = namespace
+}
+
+// forget closes the mount namespace of a process that has ended.
+func (e *Enclosure) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.namespace != nil {
+		_ = e.namespace.Close()
+		e.namespace = nil
+	}
+}
+
+var errEnded = errors.New("the process does not run")
 
 // Mount is a file or directory of the host in an enclosure. Mounts of the host below it are not there.
 type Mount struct {
 	Path     string   // absolute, in the enclosure
-	File     *os.File // the open source, until the process has started; nil for an empty directory
+	File     *os.File // the open source, until it is mounted; nil for an empty directory, or file if it is a device
 	Writable bool
 	Device   bool // it is a device that can be opened
 	Links    bool // symbolic links in it are followed
