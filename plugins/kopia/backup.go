@@ -44,7 +44,7 @@ func (m *mover) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.Back
 		b.files = runtime.NumCPU()
 	}
 	output, err := b.run(ctx, tags)
-	return output, s.explain(ctx, err)
+	return output, s.done(ctx, err)
 }
 
 // tagsOf returns the tags of the snapshot, with those by which Velero finds parents.

@@ -23,6 +23,7 @@ func Register() framework.Registration {
 type mover struct {
 	config Config
 	cache  string
+	kept   kept
 
 	mu    sync.Mutex
 	alone map[string]*sync.Mutex // by repository: one call at a time creates or maintains it

@@ -127,6 +127,9 @@ func (r *Repository) configure(st *storage.Registered, options Options) (file st
 	return file, os.WriteFile(file, text, 0o600)
 }
 
+// Usable reports whether kopia has called no error fatal.
+func (r *Repository) Usable() bool { return r.fatal.Load() == nil }
+
 // Close closes the repository. An error that kopia has called fatal is returned here.
 func (r *Repository) Close(ctx context.Context) error {
 	err := errors.Join(r.DirectRepository.Close(context.WithoutCancel(ctx)), r.clean())
