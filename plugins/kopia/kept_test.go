@@ -51,8 +51,8 @@ func (c *client) create(of dmv1.Repository) {
 	require.NoError(c.t, err)
 }
 
-// TestRepositoryStaysOpen has two clients whose repository stays open. Each sees what the other one has written, removed
-// and maintained. Another password, another repository at the same place, or none, are not confused with it.
+// TestRepositoryStaysOpen has two clients whose repository stays open. Each sees what the other one has written,
+// removed and maintained. Another password, another repository at the same place, or none, are not confused with it.
 func TestRepositoryStaysOpen(t *testing.T) {
 	t.Parallel()
 	root, volume := t.TempDir(), t.TempDir()

@@ -43,7 +43,7 @@ const (
 	cacheKey = "cacheDirectory"
 )
 
-// enclosedMovers finds the data movers of a node agent. Each of their calls has a process, which sees only the files of
+// enclosedMovers finds the data movers of a node agent. Each of their calls has a process that sees only the files of
 // the node that the call needs, and serves no other call at the same time.
 type enclosedMovers struct {
 	host    *pluginhost.Host
@@ -58,7 +58,8 @@ type enclosedMovers struct {
 func newEnclosedMovers(c Config, host *pluginhost.Host, atOnce int) *enclosedMovers {
 	state := filepath.Join(cmp.Or(os.Getenv(hostapi.StateDirEnv), scratchBase(c.Options.ScratchDir)), "enclosed-state")
 	return &enclosedMovers{
-		host: host, kept: pluginhost.NewEnclosures(host, keptTime, atOnce), state: state, configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,
+		host: host, kept: pluginhost.NewEnclosures(host, keptTime, atOnce), state: state,
+		configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,
 	}
 }
 
@@ -167,7 +168,9 @@ func enclosed[R any](
 	}
 	killed := killedForMemory()
 	if f.volume != nil {
-		err = lease.Attach(ctx, process.Mount{Path: m.at(), File: f.volume.File, Writable: f.writable, Device: f.volume.Block})
+		err = lease.Attach(ctx, process.Mount{
+			Path: m.at(), File: f.volume.File, Writable: f.writable, Device: f.volume.Block,
+		})
 	}
 	if err == nil {
 		result, err = call(mover)

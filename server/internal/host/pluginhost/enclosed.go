@@ -12,7 +12,7 @@ import (
 )
 
 // Enclosures has processes of plugins that see no more of the file system than an enclosure. A process serves one user
-// at a time. It is kept for some time after its use, for the next one that needs the same plugin and the same enclosure.
+// at a time. It is kept for some time after its use, for the next user that needs the same plugin and enclosure.
 type Enclosures struct {
 	host   *Host
 	idle   time.Duration

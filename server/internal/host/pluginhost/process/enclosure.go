@@ -17,6 +17,8 @@ import (
 //   - /tmp, which is empty, private and removed with the process
 //   - Mounts
 //
+// While the process runs, files are attached to places among Mounts, and detached.
+//
 // There is no /proc. The process has only the capabilities that it needs to read and write the files of all users, and
 // cannot get others. An enclosure serves one process; it needs Linux 5.10, and a host with the capabilities SYS_ADMIN
 // and SYS_CHROOT.
