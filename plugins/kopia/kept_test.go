@@ -1,16 +1,21 @@
 package kopia
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/kopia/kopia/repo"
+	"github.com/kopia/kopia/snapshot"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
 )
 
 // client is a mover as the process of one client has it.
@@ -109,6 +114,45 @@ func TestRepositoryStaysOpen(t *testing.T) {
 	require.Empty(t, a.kept.free)
 	require.NoError(t, a.restore(of, second, t.TempDir()))
 	require.NotSame(t, open, a.only())
+}
+
+// TestAttemptContinuesAtCheckpoint has a load whose first process was killed after a checkpoint, which is all that it
+// has left. The second attempt reads only what the first one has not stored.
+func TestAttemptContinuesAtCheckpoint(t *testing.T) {
+	t.Parallel()
+	root, volume := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, "bucket"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(volume, "stored"), []byte("content"), 0o600))
+	time.Sleep(2 * time.Second) // a file that is as young as a snapshot is read again
+	of := dmv1.Repository{Provider: "cleat.dev/file", Config: map[string]string{"path": root, "bucket": "bucket"},
+		Path: "kopia/shop", Password: []byte("secret")}
+	c := newClient(t)
+	c.create(of)
+	r := c.only()
+	whole, err := repository.Snapshot(t.Context(), r.Repository, c.backup(of, "1", volume))
+	require.NoError(t, err)
+	require.NoError(t, repo.WriteSession(t.Context(), r, repo.WriteSessionOptions{},
+		func(ctx context.Context, w repo.RepositoryWriter) error {
+			begun := *whole
+			begun.IncompleteReason, begun.Tags = "checkpoint", map[string]string{repository.KeyTag: "2"}
+			_, err := snapshot.SaveSnapshot(ctx, w, &begun)
+			return errors.Join(err, w.DeleteManifest(ctx, whole.ID))
+		}))
+	require.NoError(t, os.WriteFile(filepath.Join(volume, "new"), []byte("content"), 0o600))
+	for _, attempt := range []struct {
+		again  bool
+		cached int32
+	}{{true, 1}, {false, 0}} {
+		output, err := c.Backup(t.Context(), &dmv1.BackupInput{Repository: of, Key: "2", Again: attempt.again,
+			Volume: dmv1.Volume{Path: volume}, Report: func(dmv1.Progress) {}})
+		require.NoError(t, err)
+		stored, err := repository.Snapshot(t.Context(), c.only().Repository, output.SnapshotID)
+		require.NoError(t, err)
+		require.Equal(t, attempt.cached, stored.Stats.CachedFiles)
+		left, err := repository.Checkpoint(t.Context(), c.only().Repository, "2")
+		require.NoError(t, err)
+		require.Nil(t, left)
+	}
 }
 
 // TestFewRepositoriesStayOpen has a client use more repositories than stay open.
