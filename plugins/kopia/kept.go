@@ -30,8 +30,10 @@ type opened struct {
 	counted *storage.Counted // counts what is deleted
 
 	key   string      // what it was opened with
-	since time.Time   // no call has it
-	timer *time.Timer // that closes it then
+	// While no call has it:
+	since time.Time
+	timer *time.Timer  // that closes it
+	end   func() error // closes it
 }
 
 // kept has the open repositories that no call uses. To derive the key of a repository from its password takes more time
@@ -91,8 +93,8 @@ func (k *kept) take(ctx context.Context, key string) *opened {
 func (k *kept) put(ctx context.Context, o *opened) {
 	lasting := context.WithoutCancel(ctx)
 	k.mu.Lock()
-	o.since = time.Now()
-	o.timer = time.AfterFunc(keptTime, func() { k.closeIdle(lasting, o) })
+	o.since, o.end = time.Now(), func() error { return o.Close(lasting) }
+	o.timer = time.AfterFunc(keptTime, func() { k.closeIdle(o) })
 	k.free = append(k.free, o)
 	var oldest *opened
 	if len(k.free) > keptMost {
@@ -100,7 +102,7 @@ func (k *kept) put(ctx context.Context, o *opened) {
 	}
 	k.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close(lasting) // its calls have written all
+		_ = oldest.end() // its calls have written all
 	}
 }
 
@@ -112,8 +114,18 @@ func (k *kept) remove(i int) *opened {
 	return o
 }
 
+// close closes all repositories.
+func (k *kept) close() (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.free) > 0 {
+		err = errors.Join(err, k.remove(0).end())
+	}
+	return err
+}
+
 // closeIdle closes a repository that no call has used for keptTime.
-func (k *kept) closeIdle(ctx context.Context, o *opened) {
+func (k *kept) closeIdle(o *opened) {
 	k.mu.Lock()
 	i := slices.Index(k.free, o)
 	over := i >= 0 && time.Since(o.since) >= keptTime // otherwise it was used meanwhile
@@ -122,6 +134,6 @@ func (k *kept) closeIdle(ctx context.Context, o *opened) {
 	}
 	k.mu.Unlock()
 	if over {
-		_ = o.Close(ctx) // its calls have written all
+		_ = o.end() // its calls have written all
 	}
 }

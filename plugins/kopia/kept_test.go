@@ -107,13 +107,16 @@ func TestRepositoryStaysOpen(t *testing.T) {
 	require.NoError(t, a.restore(of, second, t.TempDir()))
 	require.Same(t, open, a.only())
 
-	a.kept.closeIdle(t.Context(), open)
+	a.kept.closeIdle(open)
 	require.Same(t, open, a.only(), "it was used just now")
 	open.since = time.Now().Add(-keptTime)
-	a.kept.closeIdle(t.Context(), open)
+	a.kept.closeIdle(open)
 	require.Empty(t, a.kept.free)
 	require.NoError(t, a.restore(of, second, t.TempDir()))
 	require.NotSame(t, open, a.only())
+	require.NoError(t, a.Close())
+	require.Empty(t, a.kept.free)
+	require.NoDirExists(t, filepath.Dir(ofB.ConfigFilename()), "nothing is left of an open repository")
 }
 
 // TestAttemptContinuesAtCheckpoint has a load whose first process was killed after a checkpoint, which is all that it
