@@ -29,7 +29,7 @@ type opened struct {
 	*repository.Repository
 	counted *storage.Counted // counts what is deleted
 
-	key   string      // what it was opened with
+	key string // what it was opened with
 	// While no call has it:
 	since time.Time
 	timer *time.Timer  // that closes it
