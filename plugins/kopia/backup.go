@@ -44,7 +44,7 @@ func (m *mover) Backup(ctx context.Context, input *dmv1.BackupInput) (*dmv1.Back
 		b.files = runtime.NumCPU()
 	}
 	output, err := b.run(ctx, tags)
-	return output, s.explain(ctx, err)
+	return output, s.done(ctx, err)
 }
 
 // tagsOf returns the tags of the snapshot, with those by which Velero finds parents.
@@ -127,7 +127,18 @@ func (b *backup) run(ctx context.Context, tags map[string]string) (*dmv1.BackupO
 	if err != nil {
 		return nil, err
 	}
-	load.Parent = parent
+	if parent != nil {
+		load.Previous = append(load.Previous, parent)
+	}
+	if b.input.Again && !b.input.Volume.Block {
+		begun, err := repository.Checkpoint(ctx, b.Repository, b.input.Key)
+		if err != nil {
+			return nil, err
+		}
+		if begun != nil {
+			load.Previous = append(load.Previous, begun)
+		}
+	}
 	if err := b.source(load); err != nil {
 		return nil, err
 	}
@@ -185,8 +196,10 @@ func (b *backup) source(load *repository.Load) (err error) {
 		return err
 	}
 	source := volume.Options{Losses: &b.losses}
-	if load.Parent != nil {
-		source.Unchanged = load.Parent.StartTime.ToTime()
+	for _, one := range load.Previous { // the oldest counts: a file may be that of each of them
+		if began := one.StartTime.ToTime(); source.Unchanged.IsZero() || began.Before(source.Unchanged) {
+			source.Unchanged = began
+		}
 	}
 	load.Root, err = volume.Source(b.input.Volume.Path, source)
 	return err

@@ -7,9 +7,9 @@
 // a directory (cleat.dev/file).
 //
 // Start reading at mover.go. A call opens a session (session.go): it first looks at the files of the repository
-// (place.go), so that a missing bucket, server or repository is reported at once, and then opens it. backup.go,
-// restore.go and upkeep.go have the calls; failure.go explains errors. internal/repository drives kopia,
-// internal/volume reads and writes volumes, internal/storage has the blobs.
+// (place.go), so that a missing bucket, server or repository is reported at once, and then opens it. It stays open for
+// some time after a call (kept.go). backup.go, restore.go and upkeep.go have the calls; failure.go explains errors.
+// internal/repository drives kopia, internal/volume reads and writes volumes, internal/storage has the blobs.
 //
 // # What a snapshot does not have
 //

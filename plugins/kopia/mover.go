@@ -2,6 +2,7 @@ package kopia
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -23,12 +24,16 @@ func Register() framework.Registration {
 type mover struct {
 	config Config
 	cache  string
+	kept   kept
 
 	mu    sync.Mutex
 	alone map[string]*sync.Mutex // by repository: one call at a time creates or maintains it
 }
 
-var _ dmv1.DataMover = (*mover)(nil)
+var (
+	_ dmv1.DataMover = (*mover)(nil)
+	_ io.Closer      = (*mover)(nil)
+)
 
 // environmentLimit is the limit of memory in GOMEMLIMIT, or a huge one.
 var environmentLimit = debug.SetMemoryLimit(-1)
@@ -48,6 +53,9 @@ func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error)
 	}
 	return m, os.MkdirAll(m.cache, 0o700)
 }
+
+// Close closes the repositories that are kept open. It is called when the mover has no calls.
+func (m *mover) Close() error { return m.kept.close() }
 
 // one returns the lock of calls that must not be made twice at once for a repository.
 func (m *mover) one(repository string) *sync.Mutex {

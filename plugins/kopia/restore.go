@@ -34,7 +34,7 @@ func (m *mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.Re
 		}
 	}
 	output, err := r.run(ctx, input)
-	return output, s.explain(ctx, err)
+	return output, s.done(ctx, err)
 }
 
 // restoration is one restore of a volume.

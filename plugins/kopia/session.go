@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	"github.com/cleat-dev/cleat/plugins/internal/warnings"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
-	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
 )
 
 // session is one call of the mover on a repository.
@@ -30,8 +30,8 @@ type session struct {
 	tell     func(dmv1.Progress)
 	stopTick func()
 
-	*repository.Repository                  // nil until it is open
-	counted                *storage.Counted // counts what is deleted
+	*opened      // nil until it is open
+	worked  bool // the call, so that the repository is kept open
 
 	mu       sync.Mutex
 	progress func(*dmv1.Progress) // sets the numbers of now; nil for none
@@ -125,8 +125,16 @@ func (s *session) existing(ctx context.Context, st blob.Storage, state repositor
 	return s.use(ctx, st)
 }
 
-// use opens the repository, which exists.
+// use opens the repository, which exists, unless it is open.
 func (s *session) use(ctx context.Context, st blob.Storage) error {
+	key, err := keyOf(ctx, s.of, s.cacheMB, st)
+	if err != nil {
+		return errors.Join(err, st.Close(context.WithoutCancel(ctx)))
+	}
+	if s.opened = s.mover.kept.take(ctx, key); s.opened != nil {
+		s.report("")
+		return st.Close(ctx) // the open repository has its own
+	}
 	options := repository.Options{
 		Password: s.password(), ReadOnly: s.of.ReadOnly, CacheLimit: int64(s.cacheMB) << 20,
 		UploadLimit: bytesOf(s.mover.config.UploadLimit), DownloadLimit: bytesOf(s.mover.config.DownloadLimit),
@@ -135,12 +143,10 @@ func (s *session) use(ctx context.Context, st blob.Storage) error {
 		sum := sha256.Sum256([]byte(s.place.url))
 		options.Cache = filepath.Join(s.mover.cache, hex.EncodeToString(sum[:8]))
 		if err := os.MkdirAll(options.Cache, 0o700); err != nil {
-			return err
+			return errors.Join(err, st.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	s.counted = storage.Count(st)
-	opened, err := repository.Open(ctx, s.counted, options)
-	s.Repository = opened
+	s.opened, err = open(ctx, st, key, options)
 	s.report("")
 	return err
 }
@@ -151,12 +157,22 @@ func (s *session) password() string { return strings.TrimSpace(string(s.of.Passw
 // end ends the call.
 func (s *session) end(ctx context.Context) {
 	s.stopTick()
-	if s.Repository == nil {
+	if s.opened == nil {
+		return
+	}
+	if s.worked && ctx.Err() == nil && s.Usable() {
+		s.mover.kept.put(ctx, s.opened)
 		return
 	}
 	if err := s.Close(ctx); err != nil {
 		framework.Log(ctx).Warn("could not close the repository", "repository", s.of.String(), "error", s.Clean(err.Error()))
 	}
+}
+
+// done returns how the call ends: with an error that explains what has failed, or without one.
+func (s *session) done(ctx context.Context, err error) error {
+	s.worked = err == nil
+	return s.explain(ctx, err)
 }
 
 // follow has the numbers of the progress set by a function from now on.

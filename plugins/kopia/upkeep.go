@@ -40,7 +40,7 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 		}
 	}
 	output.Warnings = s.Warned()
-	return output, nil
+	return output, s.done(ctx, nil)
 }
 
 // hasTags reports whether a snapshot has all of some tags.
@@ -71,14 +71,16 @@ func (m *mover) Maintain(ctx context.Context, input *dmv1.MaintainInput) (*dmv1.
 	if err == nil {
 		err = s.existing(ctx, st, state)
 	}
+	var before int64
 	if err == nil {
+		before = s.counted.Freed()
 		s.report("maintaining the repository")
 		err = repository.Maintain(ctx, s.Repository, interval)
 	}
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return &dmv1.MaintainOutput{FreedBytes: s.counted.Freed(), Warnings: s.Warned()}, nil
+	return &dmv1.MaintainOutput{FreedBytes: s.counted.Freed() - before, Warnings: s.Warned()}, s.done(ctx, nil)
 }
 
 // Check implements dmv1.DataMover.
@@ -113,7 +115,7 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 		return nil, s.explain(ctx, err)
 	}
 	output.Warnings = s.Warned()
-	return output, nil
+	return output, s.done(ctx, nil)
 }
 
 // create opens the repository, which it creates in an empty place, and completes one that was begun.

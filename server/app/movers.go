@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
@@ -32,14 +34,20 @@ const (
 	// cleanUpTime is how long a mover whose call was cancelled may clean up, for instance remove its locks from the
 	// repository.
 	cleanUpTime = 30 * time.Second
+	// volumeAt and deviceAt are where a mover sees the volume of its call: a directory, or a block device.
+	volumeAt, deviceAt = "/volume", "/device"
+	// keptTime is how long the process of a mover is kept for the next call on the same repository, which it may have
+	// open.
+	keptTime = 2 * time.Minute
 	// cacheKey is the key of a mover's configuration that names a directory to write to.
 	cacheKey = "cacheDirectory"
 )
 
-// enclosedMovers finds the data movers of a node agent. Each of their calls has a process of its own, which sees only
-// the files of the node that it needs.
+// enclosedMovers finds the data movers of a node agent. Each of their calls has a process that sees only the files of
+// the node that the call needs, and serves no other call at the same time.
 type enclosedMovers struct {
 	host    *pluginhost.Host
+	kept    *pluginhost.Enclosures
 	state   string            // directory
 	configs map[string][]byte // JSON, by the names of movers
 	memory  int64             // bytes below which a mover tries to stay; 0 if that is not limited
@@ -50,7 +58,8 @@ type enclosedMovers struct {
 func newEnclosedMovers(c Config, host *pluginhost.Host, atOnce int) *enclosedMovers {
 	state := filepath.Join(cmp.Or(os.Getenv(hostapi.StateDirEnv), scratchBase(c.Options.ScratchDir)), "enclosed-state")
 	return &enclosedMovers{
-		host: host, state: state, configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,
+		host: host, kept: pluginhost.NewEnclosures(host, keptTime, atOnce), state: state,
+		configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,
 	}
 }
 
@@ -72,6 +81,14 @@ type enclosedMover struct {
 
 var _ datamover.Mover = (*enclosedMover)(nil)
 
+// at returns the path of the volume in the enclosure.
+func (m *enclosedMover) at() string {
+	if m.volume.Block {
+		return deviceAt
+	}
+	return volumeAt
+}
+
 // Name implements datamover.Mover.
 func (m *enclosedMover) Name() string { return m.name }
 
@@ -79,6 +96,7 @@ func (m *enclosedMover) Name() string { return m.name }
 func (m *enclosedMover) Backup(
 	ctx context.Context, backup datamover.Backup, report func(datamover.Progress),
 ) (datamover.Snapshot, error) {
+	backup.Volume.Path = m.at()
 	return enclosed(ctx, m, files{repository: &backup.Repository, volume: &m.volume},
 		func(mover datamover.Mover) (datamover.Snapshot, error) {
 			return mover.Backup(ctx, backup, report)
@@ -89,6 +107,7 @@ func (m *enclosedMover) Backup(
 func (m *enclosedMover) Restore(
 	ctx context.Context, restore datamover.Restore, report func(datamover.Progress),
 ) (datamover.Restored, error) {
+	restore.Volume.Path = m.at()
 	return enclosed(ctx, m, files{repository: &restore.Repository, volume: &m.volume, writable: true},
 		func(mover datamover.Mover) (datamover.Restored, error) {
 			return mover.Restore(ctx, restore, report)
@@ -125,7 +144,7 @@ func (m *enclosedMover) Check(
 		})
 }
 
-// enclosed makes one call of a mover, in a process of its own that sees some files of the node.
+// enclosed makes one call of a mover, in a process that sees some files of the node.
 func enclosed[R any](
 	ctx context.Context, m *enclosedMover, f files, call func(datamover.Mover) (R, error),
 ) (result R, err error) {
@@ -137,18 +156,32 @@ func enclosed[R any](
 	if m.memory > 0 {
 		environment = append(environment, fmt.Sprintf("GOMEMLIMIT=%d", m.memory))
 	}
-	mover, end, err := pluginhost.Enclosed(m.host, kinds.DataMover(), m.name, &process.Enclosure{
+	key, err := f.key()
+	if err != nil {
+		return result, err
+	}
+	mover, lease, err := pluginhost.Enclosed(m.kept, kinds.DataMover(), m.name, key, &process.Enclosure{
 		Mounts: f.mounts, Environment: environment, CleanUp: cleanUpTime,
 	})
 	if err != nil {
 		return result, err
 	}
 	killed := killedForMemory()
-	result, err = call(mover)
-	if ctx.Err() != nil && m.stays { // the mover may not have returned yet
-		go end()
-	} else {
-		end()
+	if f.volume != nil {
+		err = lease.Attach(ctx, process.Mount{
+			Path: m.at(), File: f.volume.File, Writable: f.writable, Device: f.volume.Block,
+		})
+	}
+	if err == nil {
+		result, err = call(mover)
+	}
+	switch {
+	case err == nil:
+		lease.Return()
+	case ctx.Err() != nil && m.stays: // the mover may not have returned yet
+		go lease.End()
+	default:
+		lease.End()
 	}
 	died, hasDied := errors.AsType[*calls.DiedError](err)
 	switch {
@@ -181,10 +214,7 @@ func (f *files) close() {
 
 // add opens all files.
 func (f *files) add(m *enclosedMover) error {
-	if f.volume != nil {
-		f.mounts = append(f.mounts, process.Mount{Path: f.volume.Path, File: f.volume.File, Writable: f.writable,
-			Device: f.volume.Block})
-	}
+	f.mounts = []process.Mount{{Path: volumeAt}, {Path: deviceAt, Device: true}}
 	own := f.ownDirectory(m.name)
 	errs := []error{f.addState(filepath.Join(m.state, own), enclosedState),
 		f.addRepository(m.host.HasRole(f.repository.Provider, framework.RoleNodeFiles)),
@@ -203,6 +233,21 @@ func (f *files) add(m *enclosedMover) error {
 		errs = append(errs, f.addCredentials(os.Getenv(name)))
 	}
 	return errors.Join(errs...)
+}
+
+// key returns what tells enclosures with different files apart.
+func (f *files) key() (string, error) {
+	var key strings.Builder
+	for _, m := range f.mounts {
+		var stat unix.Stat_t
+		if m.File != nil {
+			if err := unix.Fstat(int(m.File.Fd()), &stat); err != nil {
+				return "", fmt.Errorf("look at %s: %w", m.Path, err)
+			}
+		}
+		fmt.Fprintf(&key, "%q %d %d %t %t %t %t\n", m.Path, stat.Dev, stat.Ino, m.Writable, m.Device, m.Links, m.Programs)
+	}
+	return key.String(), nil
 }
 
 // ownDirectory returns the name of the directory that a mover has for the repository alone.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,8 @@ import (
 
 // TestAcceptVolumes_FromVelero has the real Velero, with its node agent on a node with a kubelet, back up the files of
 // pods and CSI volumes of files and of blocks. cleat, in another namespace with the same bucket, restores all of them,
-// backs them up again, which moves only what has changed, and deletes what Velero has stored. Velero maintains the
-// repository, and restores and deletes the second backup.
+// backs them up again, which moves only what has changed, and deletes what Velero has stored. Both maintain the
+// repository. Velero restores and deletes the second backup.
 func TestAcceptVolumes_FromVelero(t *testing.T) {
 	t.Parallel()
 	e := newExchange(t)
@@ -89,6 +90,7 @@ func (e *exchange) between(one, other installation) {
 	other.deletes("first")
 	require.ElementsMatch(t, snapshots(second), e.snapshotsOf(one.shop))
 	e.maintain(one.shop)
+	e.maintainByCleat(one.shop)
 	one.restores("second", one.shop, one.shop+"-second")
 	one.sees(after, shop.seen(one.shop+"-second"))
 	one.deletes("second")
@@ -122,6 +124,20 @@ func (e *exchange) maintain(namespace string) {
 	out, err := pods.Exec(e.t.Context(), e.cluster, e.veleros.namespace, list.Items[0].Name, "/velero", "repo-maintenance",
 		"--repo-name", namespace, "--repo-type", "kopia", "--backup-storage-location", "default")
 	require.NoError(e.t, err, "%s", out)
+}
+
+// maintainByCleat has cleat's server maintain the repository of a namespace, which Velero may have made.
+func (e *exchange) maintainByCleat(namespace string) {
+	e.t.Helper()
+	name := namespace + "-default-kopia"
+	began := time.Now().Truncate(time.Second)
+	e.makeDue(name)
+	of := e.repository(name, "is maintained", func(of *velerov1.BackupRepository) bool {
+		recent := of.Status.RecentMaintenance
+		return len(recent) > 0 && !recent[len(recent)-1].StartTimestamp.Time.Before(began)
+	})
+	last := of.Status.RecentMaintenance[len(of.Status.RecentMaintenance)-1]
+	require.Equal(e.t, velerov1.BackupRepositoryMaintenanceSucceeded, last.Result, last.Message)
 }
 
 // shop is a namespace with volumes of all kinds: an empty one and a claim whose files are backed up from the file

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,7 @@ func TestAcceptVolumes_Kopia(t *testing.T) {
 	f.useRestic()
 	f.addKopia()
 	shop, db := f.shop()
-	f.runAgent()
+	agent := f.runAgent()
 	server := f.serve()
 	spec := velerov1.BackupSpec{IncludedNamespaces: []string{shop}}
 	require.Equal(t, velerov1.BackupPhaseCompleted, f.backUp("b-restic", spec).Status.Phase)
@@ -43,6 +44,8 @@ func TestAcceptVolumes_Kopia(t *testing.T) {
 		require.Equal(t, velerov1.RepositoryTypeKopia, load.Spec.UploaderType)
 		require.Regexp(t, "^[0-9a-f]{32}$", load.Status.SnapshotID)
 	}
+	require.Len(t, regexp.MustCompile(`plugin process started: .*plugin=cleat.dev/kopia`).FindAllString(
+		agent.log.String(), -1), 1, "one process creates the repository and moves both volumes")
 	var infos []volumes.VolumeInfo
 	f.read(&infos, "backups", "b", "b-volumeinfo.json.gz")
 	for _, info := range infos {

@@ -391,7 +391,7 @@ func TestAcceptVolumes_OutOfMemory(t *testing.T) {
 }
 
 // TestAcceptVolumes_Drained evicts the pod that moves a load, as a drain does, after a part of the data was stored. The
-// next attempt stores the rest only.
+// next attempt stores the rest only. Another load is canceled while a pod moves it.
 func TestAcceptVolumes_Drained(t *testing.T) {
 	t.Parallel()
 	const mebibytes = 160
@@ -417,4 +417,24 @@ func TestAcceptVolumes_Drained(t *testing.T) {
 		load.Status.IncrementalBytes>>20)
 	require.Less(t, load.Status.IncrementalBytes, int64(mebibytes<<20)-part/2)
 	require.Less(t, i.stored()-before, int64(mebibytes<<20*12/10), "nothing is stored twice")
+
+	// A load that is canceled ends its pod, and has no other one.
+	i.begin("canceled")
+	mover, process = i.mover(mover.UID)
+	thaw = i.freeze(mover, process)
+	load = i.load("canceled")
+	i.change(load, func() { load.Spec.Cancel = true })
+	i.retry("the pod is stopped", func(ctx context.Context) error {
+		err := i.client.Get(ctx, client.ObjectKeyFromObject(mover), mover)
+		if err == nil && mover.DeletionTimestamp == nil {
+			err = errors.New("it is not")
+		}
+		return client.IgnoreNotFound(err)
+	})
+	thaw()
+	require.Equal(t, velerov1.BackupPhasePartiallyFailed, i.ended("canceled").Status.Phase)
+	load = i.load("canceled")
+	require.Equal(t, velerov1.LoadPhaseCanceled, load.Status.Phase, load.Status.Message)
+	require.Equal(t, 1, i.podsOf(load))
+	i.leavesNoPods()
 }

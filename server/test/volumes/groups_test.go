@@ -2,6 +2,7 @@ package volumes_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -112,6 +113,7 @@ func TestAcceptVolumes_Groups(t *testing.T) {
 	t.Run("there and back", groupsThereAndBack)
 	t.Run("groups that fail", groupsThatFail)
 	t.Run("the server is killed", groupsOfKilledServers)
+	t.Run("clusters with older versions", groupsOfOlderVersions)
 }
 
 func groupsThereAndBack(t *testing.T) {
@@ -307,4 +309,53 @@ func groupsOfKilledServers(t *testing.T) {
 		return held != ""
 	})
 	require.Equal(t, 10, writes)
+}
+
+// groupsOfOlderVersions takes groups in clusters that say that they serve one of the versions before v1 only.
+func groupsOfOlderVersions(t *testing.T) {
+	t.Parallel()
+	v := newVolumeSite(t)
+	v.groupClass("chosen", nil)
+	v.grouped("data", groupLabel, "db", "")
+	v.grouped("wal", groupLabel, "db", "")
+	const api = "/apis/" + groupsnapshotv1.GroupName
+	var mu sync.Mutex
+	var served string
+	writes := map[string]int{} // by version
+	g := &site.Gate{Answer: func(w http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		below, of := strings.CutPrefix(r.URL.Path, api)
+		if version, _, is := strings.Cut(strings.TrimPrefix(below, "/"), "/"); of && is && r.Method != http.MethodGet {
+			writes[version]++
+		}
+		if r.URL.Path != api {
+			return false
+		}
+		version := metav1.GroupVersionForDiscovery{GroupVersion: groupsnapshotv1.GroupName + "/" + served, Version: served}
+		w.Header().Set("Content-Type", "application/json")
+		return json.NewEncoder(w).Encode(&metav1.APIGroup{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: groupsnapshotv1.GroupName,
+			Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
+		}) == nil
+	}}
+	v.ServerKubeconfig, _ = g.Behind(t, v.Cluster)
+	v.Serve("--features", "EnableCSI")
+	v.Available()
+	for i, version := range []string{"v1beta1", "v1beta2"} {
+		mu.Lock()
+		served = version
+		clear(writes)
+		mu.Unlock()
+		v.begin(version, nil)
+		b := v.AwaitEnd(version)
+		require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, v.errors(version))
+		v.leavesNoGroups()
+		v.Eventually("two more snapshots are left",
+			func(context.Context) (bool, error) { return len(v.taken()) == 2*(i+1), nil })
+		mu.Lock()
+		require.Positive(t, writes[version])
+		require.Len(t, writes, 1, writes)
+		mu.Unlock()
+	}
 }

@@ -126,7 +126,7 @@ const (
 type DataUploadStatus struct {
 	v1.LoadStatus `json:",inline"`
 
-	// Path is the directory or device that was backed up, as the data mover sees it.
+	// Path is the directory or device that was backed up, as the node agent sees it.
 	// +optional
 	Path string `json:"path,omitempty"`
 

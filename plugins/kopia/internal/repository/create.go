@@ -63,6 +63,11 @@ func Look(ctx context.Context, st blob.Storage) (State, error) {
 	return Complete, CheckSeal(stored, known)
 }
 
+// Format returns the blob with the format of a repository, encrypted in part.
+func Format(ctx context.Context, st blob.Storage) ([]byte, error) {
+	return read(ctx, st, format.KopiaRepositoryBlobID)
+}
+
 // DamagedError is the error for a repository whose first blobs cannot be understood.
 type DamagedError struct{ Reason string }
 

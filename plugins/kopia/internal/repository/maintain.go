@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/kopia/kopia/repo"
@@ -21,6 +22,10 @@ func Maintain(ctx context.Context, r *Repository, fullInterval time.Duration) er
 			return err
 		}
 	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil { // kopia locks a file beside that of its config
+		return err
+	}
+	defer func() { _ = r.clean() }()
 	return repo.DirectWriteSession(ctx, r, repo.WriteSessionOptions{Purpose: "maintenance"},
 		func(ctx context.Context, w repo.DirectRepositoryWriter) error {
 			return snapshotmaintenance.Run(ctx, w, maintenance.ModeAuto, false, maintenance.SafetyFull)

@@ -56,7 +56,7 @@ func (o Options) caching() *content.CachingOptions {
 // Repository is an open repository.
 type Repository struct {
 	repo.DirectRepository
-	dir   string // of the config file
+	dir   string // of the config file, which only an open and maintenance need
 	fatal atomic.Pointer[error]
 }
 
@@ -65,8 +65,8 @@ func Open(ctx context.Context, st blob.Storage, options Options) (*Repository, e
 	registered := storage.Register(st)
 	r := &Repository{}
 	err := r.open(ctx, registered, options)
-	if err != nil {
-		return nil, errors.Join(err, registered.Close(context.WithoutCancel(ctx)), r.clean())
+	if err = errors.Join(err, r.clean()); err != nil { // a process can end at any moment, and leaves nothing behind
+		return nil, errors.Join(err, registered.Close(context.WithoutCancel(ctx)))
 	}
 	return r, nil
 }
@@ -127,9 +127,12 @@ func (r *Repository) configure(st *storage.Registered, options Options) (file st
 	return file, os.WriteFile(file, text, 0o600)
 }
 
+// Usable reports whether kopia has called no error fatal.
+func (r *Repository) Usable() bool { return r.fatal.Load() == nil }
+
 // Close closes the repository. An error that kopia has called fatal is returned here.
 func (r *Repository) Close(ctx context.Context) error {
-	err := errors.Join(r.DirectRepository.Close(context.WithoutCancel(ctx)), r.clean())
+	err := r.DirectRepository.Close(context.WithoutCancel(ctx))
 	if fatal := r.fatal.Load(); fatal != nil {
 		err = errors.Join(*fatal, err)
 	}

@@ -124,6 +124,22 @@ func Stored(ctx context.Context, r repo.Repository, key string) (*snapshot.Manif
 	return nil, nil //nolint:nilnil // there is none
 }
 
+// Checkpoint returns the newest incomplete snapshot of a load, with what was stored until its process was killed; nil if
+// there is none.
+func Checkpoint(ctx context.Context, r repo.Repository, key string) (*snapshot.Manifest, error) {
+	found, err := find(ctx, r, map[string]string{manifest.TypeLabelKey: snapshot.ManifestType, KeyTag: key})
+	if err != nil {
+		return nil, err
+	}
+	var newest *snapshot.Manifest
+	for _, one := range found {
+		if one.IncompleteReason != "" && one.RootEntry != nil && (newest == nil || one.EndTime.After(newest.EndTime)) {
+			newest = one
+		}
+	}
+	return newest, nil
+}
+
 // Latest returns the newest complete snapshot of a source and requester, which is the one that Velero takes as parent;
 // nil if there is none.
 func Latest(
@@ -151,8 +167,8 @@ func Latest(
 type Load struct {
 	Source     snapshot.SourceInfo
 	Root       fs.Directory
-	Tags       map[string]string  // RequesterTag, UploaderTag and KeyTag among them
-	Parent     *snapshot.Manifest // nil if everything is to be read
+	Tags       map[string]string    // RequesterTag, UploaderTag and KeyTag among them
+	Previous   []*snapshot.Manifest // whose unchanged files are not read
 	Compressor string
 	Files      int // how many files are read at once
 	Progress   upload.Progress
@@ -173,11 +189,7 @@ func Store(ctx context.Context, w repo.RepositoryWriter, load *Load) (*snapshot.
 	uploader.CheckpointLabels, uploader.CheckpointInterval = load.Tags, checkpointInterval
 	lasting, release := lastingFor(ctx, uploader.Cancel)
 	defer release()
-	var previous []*snapshot.Manifest
-	if load.Parent != nil {
-		previous = append(previous, load.Parent)
-	}
-	stored, err := uploader.Upload(lasting, load.Root, policies, load.Source, previous...)
+	stored, err := uploader.Upload(lasting, load.Root, policies, load.Source, load.Previous...)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

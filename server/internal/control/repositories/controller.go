@@ -53,7 +53,7 @@ type Controller struct {
 const (
 	// lookAgain is the time between two looks at what has no events.
 	lookAgain = time.Minute
-	// lookAtWork is the time between two looks at claimed maintenance, and at the loads for which it waits.
+	// lookAtWork is the time between two looks at a job that runs, and at the loads for which claimed maintenance waits.
 	lookAtWork = 5 * time.Second
 	// checkAgain is the time between two looks at a repository that is NotReady.
 	checkAgain = 5 * time.Minute
@@ -163,7 +163,7 @@ func (r *Controller) follow(
 			r.tell(of, fmt.Sprintf("job %s maintains the repository; another one begins when it has ended",
 				running.Name))
 		}
-		return lookAgain, nil
+		return lookAtWork, nil
 	}
 	if r.Now().Sub(running.Began) > r.StartTime {
 		waits, err := r.Runner.Waits(ctx, running)

@@ -212,8 +212,11 @@ func (c *child) disown() {
 	c.leader = nil
 }
 
-// abandon closes the channels on which others wait.
+// abandon closes what remains of a process that has ended, and the channels on which others wait.
 func (c *child) abandon() {
+	if c.enclose != nil {
+		c.enclose.forget()
+	}
 	_, _ = c.toStdout.Close(), c.toStderr.Close()
 	close(c.done)
 }

@@ -79,7 +79,7 @@ func (e *Enclosure) enter(b *Binary, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := newRoot(); err != nil {
+	if err := e.newRoot(); err != nil {
 		return err
 	}
 	for _, link := range links {
@@ -108,7 +108,7 @@ func (e *Enclosure) enter(b *Binary, dir string) (err error) {
 // tree is a mount that is attached nowhere yet.
 type tree struct {
 	path      string
-	fd        int     // or none, for a directory on which nothing is mounted
+	fd        int     // or none, for a place on which nothing is mounted
 	flags     uintptr // of mount
 	directory bool
 }
@@ -163,7 +163,7 @@ func (e *Enclosure) detach(b *Binary, dir string) (trees []tree, links []link, e
 			continue
 		}
 		if m.File == nil {
-			trees = append(trees, tree{path: filepath.Clean(m.Path), fd: none, directory: true})
+			trees = append(trees, tree{path: filepath.Clean(m.Path), fd: none, directory: !m.Device})
 			continue
 		}
 		failed = append(failed, add(filepath.Clean(m.Path), int(m.File.Fd()), m.flags()))
@@ -237,23 +237,42 @@ func makePlace(path string, directory bool) error {
 	return file.Close()
 }
 
-// newRoot gives the calling thread a mount namespace with an empty root directory, and no mount of the host.
-func newRoot() error {
+// newRoot gives the calling thread the mount namespace of the enclosure, which has an empty root directory, and no mount
+// of the host.
+func (e *Enclosure) newRoot() error {
 	root, err := emptyRoot()
 	if err != nil {
 		return fmt.Errorf("make its root directory: %w", err)
 	}
 	defer func() { _ = unix.Close(root) }()
+	if err := separate(); err != nil {
+		return err
+	}
+	namespace, err := os.Open("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return fmt.Errorf("open its mount namespace: %w", err)
+	}
+	e.keep(namespace)
+	if err := unmountAll(); err != nil {
+		return err
+	}
+	return goTo(root)
+}
+
+// separate gives the calling thread a mount namespace of its own, with the mounts of the host.
+func separate() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 		return fmt.Errorf("make a mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("separate its mounts from those of the host: %w", err)
 	}
-	if err := unmountAll(); err != nil {
-		return err
-	}
-	// pivot_root is denied to containers, also to those that may mount.
+	return nil
+}
+
+// goTo makes a file system the root directory of the calling thread. pivot_root is denied to containers, also to those
+// that may mount.
+func goTo(root int) error {
 	if err := unix.MoveMount(root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("mount its root directory: %w", err)
 	}

@@ -4,10 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,6 +29,14 @@ func needsMounts(t *testing.T) {
 // runEnclosed runs a shell script in an enclosure and returns what it prints.
 func runEnclosed(t *testing.T, e *Enclosure, script string) string {
 	t.Helper()
+	c, printed := startEnclosed(t, e, script)
+	_ = c.Wait(t.Context())
+	return printed()
+}
+
+// startEnclosed starts a shell script in an enclosure. printed returns what it has printed.
+func startEnclosed(t *testing.T, e *Enclosure, script string) (c *child, printed func() string) {
+	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "plugin")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nexec 1>&2\n"+script), 0o755))
@@ -35,7 +45,7 @@ func runEnclosed(t *testing.T, e *Enclosure, script string) string {
 	t.Cleanup(func() { _ = b.Close() })
 	var mu sync.Mutex
 	var lines []string
-	c := newChild(b, &output.Output{Clock: clock.RealClock{}, PerSecond: 1000, Drop: func(string) {},
+	c = newChild(b, &output.Output{Clock: clock.RealClock{}, PerSecond: 1000, Drop: func(string) {},
 		Pass: func(l output.Line) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -47,10 +57,11 @@ func runEnclosed(t *testing.T, e *Enclosure, script string) string {
 	require.NoError(t, c.prepare(private, nil, []string{"PATH=/usr/bin:/bin", "MARK=" + t.Name()}))
 	require.NoError(t, c.Start(t.Context()))
 	go func() { _, _ = c.Stdout().Read(nil) }()
-	_ = c.Wait(t.Context())
-	mu.Lock()
-	defer mu.Unlock()
-	return strings.Join(lines, "\n")
+	return c, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(lines, "\n")
+	}
 }
 
 // openAt opens a directory or file for a mount.
@@ -111,6 +122,70 @@ func TestEnclosureOfBackupIsReadOnly(t *testing.T) {
 	require.Contains(t, printed, "no owner")
 	require.Contains(t, printed, "given /tmp "+t.Name())
 	require.NoFileExists(t, filepath.Join(volume, "new"))
+}
+
+// A process has one volume after the other, each with its restrictions, and a place for devices. What it still uses
+// cannot be taken away, which the host must know.
+func TestEnclosureGetsOneMountAfterTheOther(t *testing.T) {
+	t.Parallel()
+	needsMounts(t)
+	state, other := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(other, "secret"), []byte("of others"), 0o600))
+	e := &Enclosure{Mounts: []Mount{{Path: "/volume"}, {Path: "/device", Device: true},
+		{Path: "/state", File: openAt(t, state), Writable: true}}}
+	c, printed := startEnclosed(t, e, `
+next() { : > /state/did-$1; until [ -e /state/do-$1 ]; do sleep 0.01; done; }
+echo "before: $(ls -A /volume)"; [ -f /device ] && echo "a place for devices"
+next first; echo "first: $(cat /volume/file)"; (echo x > /volume/new) || echo "first is read-only"
+cat /volume/out/secret || echo "no link"
+next second; echo "second: $(ls -A /volume)"; echo x > /volume/new && echo "second is writable"
+cat /volume/out/secret || echo "no link"
+next hold; exec 3< /volume/file
+next release; exec 3<&-
+next end; echo "after: $(ls -A /volume)"`)
+	wait := func(step string) {
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(filepath.Join(state, "did-"+step))
+			return err == nil
+		}, time.Minute, time.Millisecond)
+	}
+	proceed := func(step string) { require.NoError(t, os.WriteFile(filepath.Join(state, "do-"+step), nil, 0o600)) }
+	volumes := map[string]string{}
+	for _, name := range []string{"first", "second"} {
+		volume := t.TempDir()
+		volumes[name] = volume
+		require.NoError(t, os.WriteFile(filepath.Join(volume, "file"), []byte(name), 0o600))
+		require.NoError(t, os.Symlink(other, filepath.Join(volume, "out")))
+	}
+	wait("first")
+	require.NoError(t, e.Attach(Mount{Path: "/volume", File: openAt(t, volumes["first"])}))
+	proceed("first")
+	wait("second")
+	require.NoError(t, e.Detach("/volume"))
+	require.NoError(t, e.Attach(Mount{Path: "/volume", File: openAt(t, volumes["second"]), Writable: true}))
+	proceed("second")
+	wait("hold")
+	proceed("hold")
+	wait("release")
+	require.ErrorIs(t, e.Detach("/volume"), unix.EBUSY)
+	proceed("release")
+	wait("end")
+	require.NoError(t, e.Detach("/volume"))
+	proceed("end")
+	_ = c.Wait(t.Context())
+	require.Equal(t, []string{"before: ", "a place for devices", "first: first", "first is read-only", "no link",
+		"second: file", "out", "second is writable", "no link", "after: "}, withoutErrors(printed()))
+	require.FileExists(t, filepath.Join(volumes["second"], "new"))
+	require.NoFileExists(t, filepath.Join(volumes["first"], "new"))
+	require.ErrorIs(t, e.Attach(Mount{Path: "/volume", File: openAt(t, volumes["first"])}), ErrEnclosure)
+	require.Error(t, e.Detach("/volume"))
+}
+
+// withoutErrors returns the lines that programs have printed, without their error messages.
+func withoutErrors(printed string) []string {
+	return slices.DeleteFunc(strings.Split(printed, "\n"), func(line string) bool {
+		return strings.Contains(line, "/volume/")
+	})
 }
 
 func TestRootOfHostIsNeverInAnEnclosure(t *testing.T) {

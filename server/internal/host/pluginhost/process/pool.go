@@ -53,14 +53,19 @@ func NewPool(ctx context.Context, config PoolConfig) *Pool {
 	return &Pool{config: config, life: life, cancel: cancel, processes: map[*process]struct{}{}}
 }
 
-// Supervise returns a supervisor for a launch; nothing is started before the first call.
+// Supervise returns a supervisor for a launch; nothing is started before the first call. An enclosed process runs until
+// Stop.
 func (g *Pool) Supervise(l *Launch) *Supervisor {
 	log := g.config.Log.With("cmd", l.Binary.Path, "pluginName", filepath.Base(l.Binary.Path))
 	if l.Plugin != "" {
 		log = log.With("plugin", l.Plugin)
 	}
+	idle := g.config.IdleAfter
+	if l.Enclosure != nil {
+		idle = -1
+	}
 	return &Supervisor{
-		launch: l, pool: g, log: log, idle: g.config.IdleAfter,
+		launch: l, pool: g, log: log, idle: idle,
 		breaker: breaker{policy: g.config.Restart}, turn: make(chan struct{}, 1),
 		callers: callers{isOpen: func(run string) bool { return g.logOf(run) != nil }},
 	}

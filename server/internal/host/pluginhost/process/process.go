@@ -47,7 +47,8 @@ type Launch struct {
 	// Check is called before each start and returns what runs, the binary itself or a sealed copy, which is closed when
 	// the process has ended. An error means that it must not run. nil allows every start.
 	Check func(*Binary) (*Binary, error)
-	// Enclosure is the part of the file system that the process sees; nil means all of it.
+	// Enclosure is the part of the file system that the process sees; nil means all of it. An enclosed process is not
+	// started again after its end.
 	Enclosure *Enclosure
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string

@@ -40,6 +40,7 @@ type Supervisor struct {
 	pins     int    // sessions that keep the process from being idle
 	restarts int    // starts in the place of a process that had failed
 	failed   bool   // the last process, or the last try to start one
+	over     error  // why an enclosed process, which has run, is not there any more; nil before
 }
 
 // run is a process with the state that the supervisor keeps of it.
@@ -102,6 +103,9 @@ func (s *Supervisor) currentOrStart() (*run, *start, error) {
 	defer s.mu.Unlock()
 	if s.current != nil { // another caller was faster
 		return s.current, nil, nil
+	}
+	if s.over != nil {
+		return nil, nil, s.over
 	}
 	if s.starting == nil {
 		wait, err := s.breaker.next(s.pool.config.Clock.Now(), s.launch.Binary.Path)
@@ -250,6 +254,9 @@ func (s *Supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	}
 	r := &run{process: p, since: s.pool.config.Clock.Now()}
 	s.current = r
+	if s.launch.Enclosure != nil {
+		s.over = ErrClosed
+	}
 	go s.watch(r)
 	s.rest(r)
 }
@@ -333,6 +340,9 @@ func (s *Supervisor) noteEnd(r *run) {
 		name, during = "", ""
 	}
 	died := r.died(name, during)
+	if s.over != nil {
+		s.over = died
+	}
 	s.fail(calls.FailureDied, s.pool.config.Clock.Since(r.since), died)
 	s.log.Error("plugin process died", "error", died)
 }
@@ -408,6 +418,14 @@ func (s *Supervisor) Unpin() {
 	defer s.mu.Unlock()
 	s.pins--
 	s.rest(s.current)
+}
+
+// Runs reports whether there is a process that can be called.
+func (s *Supervisor) Runs() bool {
+	s.mu.Lock()
+	r := s.current
+	s.mu.Unlock()
+	return r != nil && !r.isGone(s.pool.life)
 }
 
 // Ready starts the process unless it runs.
