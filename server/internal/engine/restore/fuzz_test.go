@@ -8,9 +8,9 @@ func FuzzReplies(f *testing.F) {
 		`{"metadata":null}`} {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(_ *testing.T, body []byte) {
+	f.Fuzz(func(t *testing.T, body []byte) {
 		_, _ = decodeWritten(body)
-		_, _, _ = crdReady(body)
+		_, _, _ = checkDefinition(t.Context(), body)
 		_, _ = decodeExisting(body)
 	})
 }

@@ -14,10 +14,12 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// plan collects the items of all resources but definitions, and their order.
+// plan collects the items of all resources, and their order. Definitions come first, whatever the priorities are.
 func (e *engine) plan() (*plan.Order, error) {
 	fixed := !reflect.DeepEqual(e.options.Priorities, plan.DefaultPriorities())
 	made := plan.NewOrder(e.snapshot.Load(), fixed)
+	e.expect(len(e.definitions.entries))
+	made.AddLevel(crdsResource, 0, e.definitions.entries)
 	for level, gr := range e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load()) {
 		if gr == crdsResource {
 			continue
@@ -27,7 +29,10 @@ func (e *engine) plan() (*plan.Order, error) {
 			return nil, err
 		}
 		e.expect(len(entries))
-		made.AddLevel(gr, level, entries)
+		made.AddLevel(gr, level+1, entries)
+	}
+	if err := made.AddGates(e.archive, e.selection.Target); err != nil {
+		return nil, err
 	}
 	if e.graph != nil {
 		for item, err := range e.graph(made.Has) {
@@ -77,11 +82,10 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 			break
 		}
 		group.Go(func() {
-			defer e.pool.end()
-			if ctx.Err() != nil {
-				return
+			if err := e.takeTurn(withTurn(ctx, s, item), entry); err != nil {
+				cancel(err)
 			}
-			if _, err := e.restoreEntry(withTurn(ctx, s, item), &worker{}, entry, selectedByFilters); err != nil {
+			if err := e.awaitReady(ctx, s, item); err != nil {
 				cancel(err)
 			}
 			s.done(item)
@@ -92,6 +96,16 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 	}
 	group.Wait()
 	return causeOf(ctx)
+}
+
+// takeTurn restores an item, and frees the slot that it has.
+func (e *engine) takeTurn(ctx context.Context, entry archive.Entry) error {
+	defer e.pool.end()
+	if ctx.Err() != nil {
+		return nil
+	}
+	_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
+	return err
 }
 
 // counted counts the items of a resource.
@@ -110,12 +124,4 @@ func (c *counted) done(last func(n int, seconds float64)) {
 	if c.left--; c.left == 0 {
 		last(c.ended, time.Since(c.since).Seconds())
 	}
-}
-
-// restoreAll restores items of one resource and returns when all are done.
-func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
-	return each(ctx, e.pool, entries, func(ctx context.Context, entry archive.Entry) error {
-		_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
-		return err
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
@@ -29,6 +30,14 @@ type Order struct {
 	snapshot *discovery.Snapshot
 	fixed    bool
 	edges    []edge
+
+	// See AddGates.
+	backup    *archive.Archive
+	target    func(namespace string) string
+	gates     []gate
+	callers   map[schema.GroupResource][]int // gates that may be for objects of a resource
+	labels    map[string]labels.Set          // of namespaces
+	converted map[int]bool                   // see IsConverted
 }
 
 // Cycle is a set of items that need each other.
@@ -75,6 +84,9 @@ func (o *Order) Has(e archive.Entry) bool {
 	return found
 }
 
+// IsConverted reports whether the custom resources of a definition among the items wait for its conversion webhook.
+func (o *Order) IsConverted(item int) bool { return o.converted[item] }
+
 // AddEdges adds the dependencies of an object. It ignores objects that are not among the items.
 //
 // An object needs its owners, with an exception: the controllers of workloads adopt what exists and make what they
@@ -84,6 +96,7 @@ func (o *Order) AddEdges(of *manifest.Item) {
 	if !found {
 		return
 	}
+	o.intercept(from, of)
 	for _, e := range of.Edges {
 		if e.Type == manifest.More {
 			continue
@@ -127,9 +140,7 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	s := o.spans[gr]
 	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
 		i, found := slices.BinarySearchFunc(o.Items[s.begin:s.end], archive.Entry{Namespace: namespace, Name: ref.Name},
-			func(a, b archive.Entry) int {
-				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-			})
+			compareEntries)
 		if found {
 			return s.begin + i, true
 		}
@@ -140,9 +151,14 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	return 0, false
 }
 
+func compareEntries(a, b archive.Entry) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
 // Complete makes Needs and Cycles of the added dependencies. Nothing may be added afterwards.
 func (o *Order) Complete() {
-	slices.SortStableFunc(o.edges, func(a, b edge) int { return cmp.Compare(a.from, b.from) })
+	o.sortEdges()
+	o.addGates()
 	if !o.fixed {
 		o.lift()
 	}
@@ -178,7 +194,25 @@ func (o *Order) Complete() {
 		}
 		o.Needs = of(broken)
 	}
-	o.edges = nil
+	o.edges, o.gates, o.callers, o.labels = nil, nil, nil, nil
+}
+
+func (o *Order) sortEdges() {
+	slices.SortStableFunc(o.edges, func(a, b edge) int { return cmp.Compare(a.from, b.from) })
+}
+
+// firstEdges returns the position of the first edge of each item, and the number of edges.
+func (o *Order) firstEdges() []int {
+	first := make([]int, len(o.Items)+1)
+	at := 0
+	for i := range o.Items {
+		first[i] = at
+		for at < len(o.edges) && int(o.edges[at].from) == i {
+			at++
+		}
+	}
+	first[len(o.Items)] = at
+	return first
 }
 
 // need returns the item that a need is for.
@@ -195,15 +229,7 @@ func (o *Order) need(b order.Broken) int {
 
 // lift moves what an item needs strictly, directly or not, to the level of the item, if its own is later.
 func (o *Order) lift() {
-	first := make([]int, len(o.Items)+1) // of each item: the position of its first edge
-	at := 0
-	for i := range o.Items {
-		first[i] = at
-		for at < len(o.edges) && int(o.edges[at].from) == i {
-			at++
-		}
-	}
-	first[len(o.Items)] = at
+	first := o.firstEdges()
 	byLevel := make([]int, len(o.Items))
 	for i := range byLevel {
 		byLevel[i] = i
