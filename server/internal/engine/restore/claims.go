@@ -21,7 +21,7 @@ type bindings struct {
 	known map[string]bool // by the name of the class
 }
 
-// checkClaim reports whether a claim is bound. A claim that waits for its pod, or for data that is restored after it, is
+// checkClaim reports whether a claim is bound. A claim that waits for its pod, or for data that is restored later, is
 // ready as it is.
 func (e *engine) checkClaim(ctx context.Context, live []byte) (ready bool, why string, err error) {
 	var claim corev1.PersistentVolumeClaim
@@ -36,7 +36,8 @@ func (e *engine) checkClaim(ctx context.Context, live []byte) (ready bool, why s
 	return !bindsAtOnce, "storage class " + class + " binds at once, and the claim is not bound", err
 }
 
-// bindsAtOnce reports whether a storage class binds claims before they have a pod. A class that cannot be read does not.
+// bindsAtOnce reports whether a storage class binds claims before they have a pod. A class that cannot be read does
+// not.
 func (e *engine) bindsAtOnce(ctx context.Context, class string) (bool, error) {
 	e.bindings.mu.Lock()
 	defer e.bindings.mu.Unlock()

@@ -135,9 +135,6 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if err := e.restoreItems(ctx, deps.Discovery); err != nil {
 		return err
 	}
-	if err := e.askAgain(ctx); err != nil {
-		return err
-	}
 	e.warnOfIdle()
 	return nil
 }
@@ -234,7 +231,10 @@ func (e *engine) restoreItems(ctx context.Context, helper *discovery.Helper) err
 	if err != nil {
 		return err
 	}
-	return e.restoreInOrder(ctx, helper, planned)
+	if err := e.restoreInOrder(ctx, helper, planned); err != nil {
+		return err
+	}
+	return e.askAgain(ctx, planned)
 }
 
 // warnOfIdle records settings of the spec for objects of the backup that have matched no object.

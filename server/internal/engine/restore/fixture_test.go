@@ -34,7 +34,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-var plane controlplane.Shared
+// plane has no proxy of services, so the API server calls their endpoints itself.
+var plane = controlplane.Shared{Options: controlplane.Options{APIServerFlags: []string{"--enable-aggregator-routing=true"}}}
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
@@ -52,10 +51,11 @@ func (e *engine) awaitService(ctx context.Context, planned *plan.Order, called p
 	}
 	e.services.mu.Unlock()
 	if !known {
-		one.err = e.objects.Wait(ctx, called.String(), e.options.ResourceTimeout, func(ctx context.Context) (ready bool, err error) {
-			ready, one.why, err = e.serves(ctx, planned, called)
-			return ready, err
-		})
+		one.err = e.objects.Wait(ctx, called.String(), e.options.ResourceTimeout,
+			func(ctx context.Context) (ready bool, err error) {
+				ready, one.why, err = e.serves(ctx, planned, called)
+				return ready, err
+			})
 		close(one.done)
 	}
 	select {
@@ -67,12 +67,14 @@ func (e *engine) awaitService(ctx context.Context, planned *plan.Order, called p
 }
 
 // serves reports whether a service has a ready endpoint, or why not.
-func (e *engine) serves(ctx context.Context, planned *plan.Order, called plan.Service) (ready bool, why string, err error) {
+func (e *engine) serves(
+	ctx context.Context, planned *plan.Order, called plan.Service,
+) (ready bool, why string, err error) {
 	to := target{gvr: servicesResource.WithVersion("v1"), namespace: called.Namespace}
 	reply, err := e.api.Do(ctx, to.read(called.Name, kubeapi.JSON))
 	if apierrors.IsNotFound(err) {
 		why := fmt.Sprintf("%s does not exist", called)
-		if !planned.Has(archive.Entry{GroupResource: servicesResource, Namespace: called.Namespace, Name: called.Name}) {
+		if !planned.HasService(called) {
 			return false, why, errors.New(why + ", and the restore does not have it")
 		}
 		return false, why, nil

@@ -94,6 +94,13 @@ func TestBrokenAPIGroupRefusesRequestsAtOnce(t *testing.T) {
 	require.LessOrEqual(t, requests.Load()-before, int32(2))
 	_, err = client.Do(t.Context(), Request{Resource: pods})
 	require.NoError(t, err)
+	client.TryBroken()
+	before = requests.Load()
+	for range 10 {
+		_, err := client.Do(t.Context(), Request{Resource: others})
+		require.ErrorAs(t, err, &broken)
+	}
+	require.NotEqual(t, before, requests.Load())
 }
 
 func TestBlame(t *testing.T) {

@@ -195,10 +195,10 @@ func anyVersion(hook *webhook.Webhook) {
 
 // backendsOf returns the items of a service, and of the pods that serve it and of what makes such pods.
 func (o *Order) backendsOf(called Service) ([]int32, error) {
-	at, found := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: called.Namespace, Name: called.Name})
-	if !found || o.target(called.Namespace) != called.Namespace {
-		return nil, nil // of the cluster
+	if !o.HasService(called) {
+		return nil, nil // it is of the cluster
 	}
+	at, _ := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: called.Namespace, Name: called.Name})
 	raw, err := o.backup.Read(o.Items[at])
 	if err != nil {
 		return nil, err

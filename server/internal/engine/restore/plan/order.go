@@ -84,6 +84,12 @@ func (o *Order) Has(e archive.Entry) bool {
 	return found
 }
 
+// HasService reports whether a service is among the items, and is restored under its name.
+func (o *Order) HasService(s Service) bool {
+	_, found := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: s.Namespace, Name: s.Name})
+	return found && o.target(s.Namespace) == s.Namespace
+}
+
 // IsConverted reports whether the custom resources of a definition among the items wait for its conversion webhook.
 func (o *Order) IsConverted(item int) bool { return o.converted[item] }
 
