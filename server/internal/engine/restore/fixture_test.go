@@ -259,7 +259,15 @@ func (c *cluster) restore(
 	backup *archive.Archive, r *velerov1.Restore, options Options, actions ...restoreitemaction.Action,
 ) (*Result, error) {
 	c.t.Helper()
-	return Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
+	return c.restoreWith(c.t.Context(), backup, r, options, actions...)
+}
+
+func (c *cluster) restoreWith(
+	ctx context.Context, backup *archive.Archive, r *velerov1.Restore, options Options,
+	actions ...restoreitemaction.Action,
+) (*Result, error) {
+	c.t.Helper()
+	return Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
 		Options: options},
 		Request{Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t)})
 }

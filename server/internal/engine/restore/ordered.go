@@ -46,12 +46,13 @@ func (e *engine) plan() (*plan.Order, error) {
 	}
 	made.Complete()
 	for _, cycle := range made.Cycles {
+		const few = 10
 		var broken []string
-		for _, pair := range cycle.Broken {
+		for _, pair := range cycle.Broken[:min(few, len(cycle.Broken))] {
 			broken = append(broken, fmt.Sprintf("%s before %s", pair[0].Path(), pair[1].Path()))
 		}
 		e.log.Info("objects need each other, so that some are restored before what they need", "items", len(cycle.Items),
-			"broken", broken)
+			"broken", broken, "others", len(cycle.Broken)-len(broken))
 	}
 	return made, nil
 }

@@ -194,7 +194,7 @@ func (o *Order) Complete() {
 			}
 			for _, b := range cycle.Broken {
 				broken[b] = true
-				made.Broken = append(made.Broken, [2]archive.Entry{o.Items[b.Item], o.Items[o.need(b)]})
+				made.Broken = append(made.Broken, [2]archive.Entry{o.Items[b.Item], o.Items[o.Needs.To(b.Item, b.Need)]})
 			}
 			o.Cycles = append(o.Cycles, made)
 		}
@@ -219,18 +219,6 @@ func (o *Order) firstEdges() []int {
 	}
 	first[len(o.Items)] = at
 	return first
-}
-
-// need returns the item that a need is for.
-func (o *Order) need(b order.Broken) int {
-	k := 0
-	for to := range o.Needs.Of(b.Item) {
-		if k == b.Need {
-			return to
-		}
-		k++
-	}
-	return b.Item
 }
 
 // lift moves what an item needs strictly, directly or not, to the level of the item, if its own is later.
