@@ -19,7 +19,7 @@ type Order struct {
 	// Items are in the order of the priorities, those of a resource by namespace and name.
 	Items []archive.Entry
 	// Level is the position of each item's resource in the priorities. An item that an item of an earlier level needs
-	// strictly is in that level.
+	// strictly is in that level, with those that it needs softly and that do not come later by the priorities.
 	Level []int32
 	// Needs are what each item needs, by the positions of Items. They have no cycles.
 	Needs *order.Needs
@@ -221,9 +221,10 @@ func (o *Order) firstEdges() []int {
 	return first
 }
 
-// lift moves what an item needs strictly, directly or not, to the level of the item, if its own is later.
+// lift moves what an item needs, directly or not, to the level of the item, if its own is later. A soft need is moved
+// only if the priorities agree with it: then the item itself has been moved.
 func (o *Order) lift() {
-	first := o.firstEdges()
+	first, given := o.firstEdges(), slices.Clone(o.Level)
 	byLevel := make([]int, len(o.Items))
 	for i := range byLevel {
 		byLevel[i] = i
@@ -235,7 +236,7 @@ func (o *Order) lift() {
 			item := open[len(open)-1]
 			open = open[:len(open)-1]
 			for _, e := range o.edges[first[item]:first[item+1]] {
-				if e.strict && o.Level[e.to] > o.Level[item] {
+				if o.Level[e.to] > o.Level[item] && (e.strict || given[e.to] <= given[item]) {
 					o.Level[e.to] = o.Level[item]
 					open = append(open, int(e.to))
 				}
