@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"path"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
@@ -267,9 +269,18 @@ func (c *cluster) restoreWith(
 	actions ...restoreitemaction.Action,
 ) (*Result, error) {
 	c.t.Helper()
+	return c.restoreBy(ctx, backup, r, options, graphOf(backup), actions...)
+}
+
+// restoreBy runs a restore by a graph.
+func (c *cluster) restoreBy(
+	ctx context.Context, backup *archive.Archive, r *velerov1.Restore, options Options,
+	graph func(func(archive.Entry) bool) iter.Seq2[*manifest.Item, error], actions ...restoreitemaction.Action,
+) (*Result, error) {
+	c.t.Helper()
 	return Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
 		Options: options},
-		Request{Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t)})
+		Request{Restore: r, Archive: backup, Graph: graph, Actions: actions, Log: testLog(c.t)})
 }
 
 func (c *cluster) mustRestore(
