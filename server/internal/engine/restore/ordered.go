@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
@@ -83,10 +82,15 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 			break
 		}
 		group.Go(func() {
-			if err := e.takeTurn(withTurn(ctx, s, item), entry); err != nil {
-				cancel(err)
+			var err error
+			if ctx.Err() == nil {
+				_, err = e.restoreEntry(withTurn(ctx, s, item), &worker{}, entry, selectedByFilters)
 			}
-			if err := e.awaitReady(ctx, s, item); err != nil {
+			e.pool.end()
+			if err == nil {
+				err = e.awaitReady(ctx, s, item)
+			}
+			if err != nil {
 				cancel(err)
 			}
 			s.done(item)
@@ -97,16 +101,6 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 	}
 	group.Wait()
 	return causeOf(ctx)
-}
-
-// takeTurn restores an item, and frees the slot that it has.
-func (e *engine) takeTurn(ctx context.Context, entry archive.Entry) error {
-	defer e.pool.end()
-	if ctx.Err() != nil {
-		return nil
-	}
-	_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
-	return err
 }
 
 // counted counts the items of a resource.
