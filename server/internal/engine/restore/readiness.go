@@ -88,9 +88,11 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 			if err != nil {
 				return false, err
 			}
-			var is bool
-			is, why, err = one.check(ctx, live.Body)
-			waiting.Because(why)
+			is, because, err := one.check(ctx, live.Body)
+			if err == nil { // the end of the wait may have interrupted it
+				why = because
+				waiting.Because(why)
+			}
 			return is, err
 		})
 		if err != nil {

@@ -52,8 +52,11 @@ func (e *engine) awaitService(ctx context.Context, planned *plan.Order, called p
 	e.services.mu.Unlock()
 	if !known {
 		one.err = e.objects.Wait(ctx, called.String(), e.options.ResourceTimeout,
-			func(ctx context.Context) (ready bool, err error) {
-				ready, one.why, err = e.serves(ctx, planned, called)
+			func(ctx context.Context) (bool, error) {
+				ready, why, err := e.serves(ctx, planned, called)
+				if err == nil { // the end of the wait may have interrupted it
+					one.why = why
+				}
 				return ready, err
 			})
 		close(one.done)
