@@ -35,18 +35,23 @@ type readiness struct {
 
 // isUnready records what the item, which has just been created, is waited for.
 func (r *itemRun) isUnready(to target) {
-	if r.engine.dry != nil {
-		return
-	}
-	one := &readiness{run: r, to: to, services: plan.Services(to.gvr.GroupResource(), r.obj.Encode("managedFields"))}
+	one := &readiness{run: r, to: to}
 	switch gr := to.gvr.GroupResource(); {
-	case gr == crdsResource:
-		one.check = checkDefinition
-	case gr == apiServicesResource && len(one.services) > 0:
-		one.check = checkAPIService
+	case r.engine.dry != nil:
+		return
+	case plan.IsGate(gr):
+		one.services = plan.Services(gr, r.obj.Encode("managedFields"))
+		switch {
+		case gr == crdsResource:
+			one.check = checkDefinition
+		case len(one.services) == 0:
+			return
+		case gr == apiServicesResource:
+			one.check = checkAPIService
+		}
 	case gr == claimsResource && !r.operates:
 		one.check = r.engine.checkClaim
-	case len(one.services) == 0:
+	default:
 		return
 	}
 	u := &r.engine.unready
@@ -58,9 +63,13 @@ func (r *itemRun) isUnready(to target) {
 	u.items[r.entry.Path()] = one
 }
 
+// take returns what an item is waited for, once; nil for nothing.
 func (u *unready) take(entry archive.Entry) *readiness {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if len(u.items) == 0 {
+		return nil
+	}
 	one := u.items[entry.Path()]
 	delete(u.items, entry.Path())
 	return one

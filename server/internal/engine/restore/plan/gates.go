@@ -51,6 +51,11 @@ var (
 	}
 )
 
+// IsGate reports whether the API server may call services because of objects of a resource when it creates others.
+func IsGate(gr schema.GroupResource) bool {
+	return gr == crdsResource || gr == apiServicesResource || slices.Contains(webhookResources, gr)
+}
+
 // neverGated reports whether objects of a resource wait for no webhook: what serves a webhook may need them without
 // naming them.
 func neverGated(gr schema.GroupResource) bool {
