@@ -21,19 +21,22 @@ type bindings struct {
 	known map[string]bool // by the name of the class
 }
 
-// checkClaim reports whether a claim is bound. A claim that waits for its pod, or for data that is restored later, is
-// ready as it is.
-func (e *engine) checkClaim(ctx context.Context, live []byte) (ready bool, why string, err error) {
+// isBoundAtOnce reports whether the item is a claim that is bound before it has a pod. A claim that waits for its pod, or
+// for data that is restored later, is not.
+func (r *itemRun) isBoundAtOnce(ctx context.Context) (bool, error) {
+	var spec corev1.PersistentVolumeClaimSpec
+	if json.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil || spec.Selector != nil || spec.StorageClassName == nil {
+		return false, nil
+	}
+	return r.engine.bindsAtOnce(ctx, *spec.StorageClassName)
+}
+
+func checkClaim(live []byte) (ready bool, why string, err error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := json.Unmarshal(live, &claim); err != nil {
 		return false, "", fmt.Errorf("decode it: %w", err)
 	}
-	if claim.Status.Phase != corev1.ClaimPending || claim.Spec.Selector != nil || claim.Spec.StorageClassName == nil {
-		return true, "", nil
-	}
-	class := *claim.Spec.StorageClassName
-	bindsAtOnce, err := e.bindsAtOnce(ctx, class)
-	return !bindsAtOnce, "storage class " + class + " binds at once, and the claim is not bound", err
+	return claim.Status.Phase != corev1.ClaimPending, "its storage class binds at once, and it is not bound", nil
 }
 
 // bindsAtOnce reports whether a storage class binds claims before they have a pod. A class that cannot be read does

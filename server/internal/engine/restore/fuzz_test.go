@@ -8,9 +8,11 @@ func FuzzReplies(f *testing.F) {
 		`{"metadata":null}`} {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(func(_ *testing.T, body []byte) {
 		_, _ = decodeWritten(body)
-		_, _, _ = checkDefinition(t.Context(), body)
+		_, _, _ = checkDefinition(body)
+		_, _, _ = checkAPIService(body)
+		_, _, _ = checkClaim(body)
 		_, _ = decodeExisting(body)
 	})
 }

@@ -371,22 +371,22 @@ func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 
 func TestCheckDefinition(t *testing.T) {
 	t.Parallel()
-	ready, _, err := checkDefinition(t.Context(),
+	ready, _, err := checkDefinition(
 		[]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`),
 	)
 	require.NoError(t, err)
 	require.True(t, ready)
-	ready, why, err := checkDefinition(t.Context(),
+	ready, why, err := checkDefinition(
 		[]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"taken"},{"type":"Established","status":"True"}]}}`),
 	)
 	require.NoError(t, err)
 	require.False(t, ready)
 	require.Equal(t, "condition NamesAccepted is not met: taken", why)
-	ready, why, err = checkDefinition(t.Context(), []byte(`{}`))
+	ready, why, err = checkDefinition([]byte(`{}`))
 	require.NoError(t, err)
 	require.False(t, ready)
 	require.NotEmpty(t, why)
-	_, _, err = checkDefinition(t.Context(), []byte(`{"status":[]}`))
+	_, _, err = checkDefinition([]byte(`{"status":[]}`))
 	require.Error(t, err)
 }
 

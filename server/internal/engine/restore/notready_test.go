@@ -128,8 +128,8 @@ func TestAcceptGraph_Claims(t *testing.T) {
 	require.Nil(t, c.live(pod("never")))
 	result := <-ended
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results)
-	require.Equal(t, []string{"persistentvolumeclaims/" + ns + "/never is not ready after 20s (storage class " + ns +
-		"-never binds at once, and the claim is not bound); what needs it is restored nevertheless"},
+	require.Equal(t, []string{"persistentvolumeclaims/" + ns + "/never is not ready after 20s (its storage class " +
+		"binds at once, and it is not bound); what needs it is restored nevertheless"},
 		result.Results.Warnings.Namespaces[ns])
 	require.NotNil(t, c.live(pod("never")))
 }

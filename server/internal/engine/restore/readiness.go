@@ -27,8 +27,10 @@ type unready struct {
 type readiness struct {
 	run *itemRun
 	to  target
-	// check reports whether the item is ready, or why not.
-	check func(ctx context.Context, live []byte) (ready bool, why string, err error)
+	// applies reports whether the item is waited for at all; nil stands for yes.
+	applies func(ctx context.Context) (bool, error)
+	// check reports whether the item is ready, or why not. It is nil if only services matter.
+	check func(live []byte) (ready bool, why string, err error)
 	// services are those that serve the item; see services.
 	services []plan.Service
 }
@@ -50,7 +52,7 @@ func (r *itemRun) isUnready(to target) {
 			one.check = checkAPIService
 		}
 	case gr == claimsResource && !r.operates:
-		one.check = r.engine.checkClaim
+		one.applies, one.check = r.isBoundAtOnce, checkClaim
 	default:
 		return
 	}
@@ -82,6 +84,11 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 	if one == nil || !s.isNeeded(item) {
 		return nil
 	}
+	if one.applies != nil {
+		if applies, err := one.applies(ctx); !applies || err != nil {
+			return err
+		}
+	}
 	s.pass(item)
 	r, limit := one.run, e.options.ResourceTimeout
 	waiting := waits.Begin(ctx, "%s to be ready, for up to %s, so that what needs it can be restored", r.id, limit)
@@ -97,7 +104,7 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 			if err != nil {
 				return false, err
 			}
-			is, because, err := one.check(ctx, live.Body)
+			is, because, err := one.check(live.Body)
 			if err == nil { // the end of the wait may have interrupted it
 				why = because
 				waiting.Because(why)
@@ -139,11 +146,11 @@ func (r *itemRun) isNotReady(ctx context.Context, err error, why string, unserve
 }
 
 // checkDefinition reports whether the objects of a definition are served: it is established and its names are accepted.
-func checkDefinition(_ context.Context, live []byte) (ready bool, why string, err error) {
+func checkDefinition(live []byte) (ready bool, why string, err error) {
 	return hasConditions(live, "NamesAccepted", "Established")
 }
 
-func checkAPIService(_ context.Context, live []byte) (ready bool, why string, err error) {
+func checkAPIService(live []byte) (ready bool, why string, err error) {
 	return hasConditions(live, "Available")
 }
 
