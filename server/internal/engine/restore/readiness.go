@@ -78,10 +78,15 @@ func (u *unready) take(entry archive.Entry) *readiness {
 }
 
 // awaitReady returns when an item of a plan is ready for those that need it. It waits if this restore has created the
-// item and others need it strictly. After ResourceTimeout it records a warning. The caller holds no slot of the pool.
+// item and others need it strictly, and for each definition, whose error nothing else would tell. After ResourceTimeout
+// it records a warning. The caller holds no slot of the pool.
 func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 	one := e.unready.take(s.order.Items[item])
-	if one == nil || !s.isNeeded(item) {
+	if one == nil {
+		return nil
+	}
+	needed, isDefinition := s.isNeeded(item), one.to.gvr.GroupResource() == crdsResource
+	if !needed && !isDefinition {
 		return nil
 	}
 	if one.applies != nil {
@@ -93,7 +98,6 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 	r, limit := one.run, e.options.ResourceTimeout
 	waiting := waits.Begin(ctx, "%s to be ready, for up to %s, so that what needs it can be restored", r.id, limit)
 	defer waiting.End()
-	isDefinition := one.to.gvr.GroupResource() == crdsResource
 	if one.check != nil {
 		why := ""
 		err := e.objects.Wait(ctx, one.to.gvr.Resource, limit, func(ctx context.Context) (bool, error) {
@@ -115,7 +119,7 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 			return r.isNotReady(ctx, err, why, isDefinition)
 		}
 	}
-	if isDefinition && !s.order.IsConverted(item) {
+	if isDefinition && !(needed && s.order.IsConverted(item)) {
 		return nil
 	}
 	for _, called := range one.services {
