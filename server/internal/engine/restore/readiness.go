@@ -95,29 +95,12 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 		}
 	}
 	s.pass(item)
-	r, limit := one.run, e.options.ResourceTimeout
-	waiting := waits.Begin(ctx, "%s to be ready, for up to %s, so that what needs it can be restored", r.id, limit)
+	r := one.run
+	waiting := waits.Begin(ctx, "%s to be ready, for up to %s, so that what needs it can be restored", r.id,
+		e.options.ResourceTimeout)
 	defer waiting.End()
-	if one.check != nil {
-		why := ""
-		err := e.objects.Wait(ctx, one.to.gvr.Resource, limit, func(ctx context.Context) (bool, error) {
-			live, err := e.api.Do(ctx, one.to.read(r.claim.name, kubeapi.JSON))
-			if apierrors.IsNotFound(err) {
-				return false, errors.New("it does not exist any more")
-			}
-			if err != nil {
-				return false, err
-			}
-			is, because, err := one.check(live.Body)
-			if err == nil { // the end of the wait may have interrupted it
-				why = because
-				waiting.Because(why)
-			}
-			return is, err
-		})
-		if err != nil {
-			return r.isNotReady(ctx, err, why, isDefinition)
-		}
+	if why, err := e.awaitObject(ctx, one, waiting); err != nil {
+		return r.isNotReady(ctx, err, why, isDefinition)
 	}
 	if isDefinition && !(needed && s.order.IsConverted(item)) {
 		return nil
@@ -129,6 +112,29 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 		}
 	}
 	return nil
+}
+
+// awaitObject returns when the check of an item finds it ready, or an error and why it is not.
+func (e *engine) awaitObject(ctx context.Context, one *readiness, waiting *waits.Wait) (why string, err error) {
+	if one.check == nil {
+		return "", nil
+	}
+	err = e.objects.Wait(ctx, one.to.gvr.Resource, e.options.ResourceTimeout, func(ctx context.Context) (bool, error) {
+		live, err := e.api.Do(ctx, one.to.read(one.run.claim.name, kubeapi.JSON))
+		if apierrors.IsNotFound(err) {
+			return false, errors.New("it does not exist any more")
+		}
+		if err != nil {
+			return false, err
+		}
+		is, because, err := one.check(live.Body)
+		if err == nil {
+			why = because
+			waiting.Because(why)
+		}
+		return is, err
+	})
+	return why, err
 }
 
 // isNotReady records that the wait for the item has ended with an error: as a warning, but for a definition that is not
