@@ -60,6 +60,11 @@ func (n *Needs) Of(item int) func(yield func(to int, strict bool) bool) {
 	}
 }
 
+// To returns the item that a need is for, by its position among the needs of the item that has it.
+func (n *Needs) To(item, need int) int {
+	return int(n.of(int32(item))[need].to()) //nolint:gosec // an item
+}
+
 func (n *Needs) of(item int32) []need {
 	end := len(n.all)
 	if int(item)+1 < len(n.first) {

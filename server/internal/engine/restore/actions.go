@@ -51,6 +51,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 		if err != nil {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
+		r.operates = r.operates || result.OperationID != ""
 		r.moving = r.moving || result.OperationID != "" && r.engine.roles.Has(a.Name(), framework.RolePodVolumeRestores)
 		if result.SkipRestore {
 			r.leave("action "+a.Name()+" skips it", "plugin", a.Name())

@@ -1,10 +1,12 @@
 // Package restore restores the objects of a backup archive in a cluster.
 //
-// Start with Run in engine.go: custom resource definitions first, then all other resources by priority, the items of
-// one resource by a pool of workers. The other files are in the order of the data:
+// Start with Run in engine.go: it plans in which order all items are restored, by priorities and by what they need, and
+// restores them by a pool of workers. The other files are in the order of the data:
 //
 //	plan/          which objects are restored, in which order, into which namespaces
+//	definitions.go what the custom resource definitions of the backup define
 //	collect.go     the items of one resource
+//	ordered.go     begins each item when what it needs is ready, by schedule.go
 //	pool.go        how many items are restored at once, and how waiting items free their slots
 //	tracker.go     restores each item once, and lists the results
 //	server.go      objects that are not changed because the server that restores depends on them
@@ -16,11 +18,12 @@
 //	volume/        the data of volumes, as described by the files beside the archive
 //	actions.go     calls the plugins' restore item actions
 //	modify.go      applies the user's resource modifiers
-//	ready/         waits for additional items
+//	ready/         asks again until additional items, or objects, are ready
 //	write.go       creates the object and restores its field ownership and status
 //	existing.go    objects that already exist in the cluster
 //	drift/         the differences between such an object and the backup, and the fields that an update keeps
-//	crds.go        waits for custom resource definitions
+//	readiness.go   waits for what has been created, before those that need it: claims.go, services.go
+//	refused.go     what the API server has refused is asked for again
 //	dryrun.go      the differences in a dry run
 //	resume.go      objects that an interrupted attempt has created
 //	state.go       counts, messages and facts that items share

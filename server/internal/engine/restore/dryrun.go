@@ -8,15 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
-	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
-	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -68,9 +63,6 @@ func (f *finding) uncheck(err error) {
 // dryRun is the state of a dry run.
 type dryRun struct {
 	DryRun
-
-	mu      sync.Mutex
-	defined []discovery.Resource
 }
 
 func newDryRun(d *DryRun) *dryRun {
@@ -78,12 +70,6 @@ func newDryRun(d *DryRun) *dryRun {
 		return nil
 	}
 	return &dryRun{DryRun: *d}
-}
-
-func (d *dryRun) definedResources() []discovery.Resource {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.defined)
 }
 
 // mayCall reports whether an action is called for an item.
@@ -154,54 +140,4 @@ func (r *itemRun) isCreatedLater(err error) bool {
 			strings.Contains(message, needed.name) &&
 			r.engine.tracker.created(needed)
 	})
-}
-
-// define records the resources that the API server would serve with the definition.
-func (r *itemRun) define() {
-	r.engine.addDefined(schema.ParseGroupResource(r.obj.Name))
-	resource, ok := defines(r.obj)
-	if !ok {
-		return
-	}
-	d := r.engine.dry
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.defined = append(d.defined, resource)
-}
-
-// defines returns the resource that a definition defines, in the version that the API server would prefer. ok is false
-// if no version is served.
-func defines(crd *object.Object) (resource discovery.Resource, ok bool) {
-	var spec struct {
-		Group string
-		Names struct {
-			Plural, Singular, Kind string
-			ShortNames             []string
-		}
-		Scope    string
-		Versions []struct {
-			Name   string
-			Served bool
-		}
-	}
-	if json.Unmarshal(crd.Top.Get("spec"), &spec) != nil {
-		return discovery.Resource{}, false
-	}
-	var served []string
-	for _, v := range spec.Versions {
-		if v.Served {
-			served = append(served, v.Name)
-		}
-	}
-	if len(served) == 0 {
-		return discovery.Resource{}, false
-	}
-	slices.SortFunc(served, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
-	return discovery.Resource{
-		GroupVersion: schema.GroupVersion{Group: spec.Group, Version: served[0]}, Name: spec.Names.Plural,
-		Singular: cmp.Or(spec.Names.Singular, strings.ToLower(spec.Names.Kind)), Kind: spec.Names.Kind,
-		ShortNames: spec.Names.ShortNames,
-		Namespaced: spec.Scope == "Namespaced", Verbs: []string{"create", "delete", "get", "list", "patch", "update",
-			"watch"}, Others: served[1:],
-	}, true
 }

@@ -105,7 +105,8 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		tracker:      newTracker(),
 		pool:         newPool(options.Workers),
 		operations:   itemaction.NewOperations(req.Journal, req.Followed, time.Now),
-		waiter:       ready.NewWaiter(options.PollInterval),
+		waiter:       ready.NewWaiter(options.PollInterval, options.PollInterval),
+		objects:      ready.NewWaiter(firstPause, options.PollInterval),
 		state:        newState(req.Progress),
 	}
 	err := e.run(ctx, deps, req)
@@ -131,13 +132,7 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if err := e.findServerParts(ctx); err != nil {
 		return err
 	}
-	if err := e.restoreCRDs(ctx, deps.Discovery); err != nil {
-		return err
-	}
-	if err := e.restoreOthers(ctx, deps.Discovery); err != nil {
-		return err
-	}
-	if err := e.askAgain(ctx); err != nil {
+	if err := e.restoreItems(ctx, deps.Discovery); err != nil {
 		return err
 	}
 	e.warnOfIdle()
@@ -172,6 +167,25 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	if e.actions, err = itemaction.NewSet(ctx, req.Actions, e.options.EnableCSI, e.roles, e.log); err != nil {
 		return err
 	}
+	if err := e.readDefinitions(); err != nil {
+		return err
+	}
+	if err := e.use(snapshot); err != nil {
+		return err
+	}
+	return e.resolveRest(ctx, deps.Discovery)
+}
+
+// resolveRest reads the resources of the cluster again if a name in the spec is unknown.
+func (e *engine) resolveRest(ctx context.Context, helper *discovery.Helper) error {
+	unresolved := e.selection.Unresolved()
+	if len(unresolved) == 0 {
+		return nil
+	}
+	snapshot, err := e.discover(ctx, helper, unresolved...)
+	if err != nil {
+		return err
+	}
 	return e.use(snapshot)
 }
 
@@ -183,12 +197,9 @@ func (e *engine) warnOfGaps(list []gaps.Gap[velerov1.RestoreSpec]) {
 	}
 }
 
-// use resolves filters and actions against the resources of the cluster. In a dry run, these include the resources
-// that it would have defined.
+// use resolves filters and actions against the resources of the cluster, which include those that the restore defines.
 func (e *engine) use(snapshot *discovery.Snapshot) error {
-	if e.dry != nil {
-		snapshot = snapshot.With(e.dry.definedResources()...)
-	}
+	snapshot = snapshot.With(e.definitions.resources...)
 	e.snapshot.Store(snapshot)
 	return errors.Join(e.selection.Resolve(snapshot), e.actions.Resolve(snapshot))
 }
@@ -205,39 +216,8 @@ func (e *engine) discover(
 	return snapshot, err
 }
 
-// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It reads the
-// resources of the cluster again if they have changed, or if a name in the spec is unknown.
-func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) error {
-	entries, err := e.collect(crdsResource)
-	if err != nil {
-		return err
-	}
-	if len(entries) > 0 {
-		e.expect(len(entries))
-		if err := e.restoreAll(ctx, entries); err != nil {
-			return err
-		}
-	}
-	if e.dry != nil {
-		if err := e.use(e.snapshot.Load()); err != nil {
-			return err
-		}
-	}
-	unresolved := e.selection.Unresolved()
-	if len(unresolved) == 0 && (e.dry != nil || !e.tracker.wroteAny()) {
-		return nil
-	}
-	snapshot, err := e.discover(ctx, helper, unresolved...)
-	if err != nil {
-		e.log.Warn("discovery after the restore of custom resource definitions failed", "error", err)
-		e.results.RunWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))
-		return nil
-	}
-	return e.use(snapshot)
-}
-
-// restoreOthers restores all other resources.
-func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) error {
+// restoreItems plans the restore of all items, and restores them.
+func (e *engine) restoreItems(ctx context.Context, helper *discovery.Helper) error {
 	for _, warning := range e.selection.Warnings() {
 		e.warn("spec.resourcePolicy: " + warning)
 	}
@@ -252,7 +232,10 @@ func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) er
 	if err != nil {
 		return err
 	}
-	return e.restoreInOrder(ctx, helper, planned)
+	if err := e.restoreInOrder(ctx, helper, planned); err != nil {
+		return err
+	}
+	return e.askAgain(ctx, planned)
 }
 
 // warnOfIdle records settings of the spec for objects of the backup that have matched no object.

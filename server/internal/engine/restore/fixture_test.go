@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"path"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
@@ -34,7 +36,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-var plane controlplane.Shared
+// plane has no proxy of services, so the API server calls their endpoints itself.
+var plane = controlplane.Shared{Options: controlplane.Options{APIServerFlags: []string{"--enable-aggregator-routing=true"}}}
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
@@ -258,9 +261,26 @@ func (c *cluster) restore(
 	backup *archive.Archive, r *velerov1.Restore, options Options, actions ...restoreitemaction.Action,
 ) (*Result, error) {
 	c.t.Helper()
-	return Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
+	return c.restoreWith(c.t.Context(), backup, r, options, actions...)
+}
+
+func (c *cluster) restoreWith(
+	ctx context.Context, backup *archive.Archive, r *velerov1.Restore, options Options,
+	actions ...restoreitemaction.Action,
+) (*Result, error) {
+	c.t.Helper()
+	return c.restoreBy(ctx, backup, r, options, graphOf(backup), actions...)
+}
+
+// restoreBy runs a restore by a graph.
+func (c *cluster) restoreBy(
+	ctx context.Context, backup *archive.Archive, r *velerov1.Restore, options Options,
+	graph func(func(archive.Entry) bool) iter.Seq2[*manifest.Item, error], actions ...restoreitemaction.Action,
+) (*Result, error) {
+	c.t.Helper()
+	return Run(ctx, Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero, Discovery: helperFor(c.t, c.config),
 		Options: options},
-		Request{Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t)})
+		Request{Restore: r, Archive: backup, Graph: graph, Actions: actions, Log: testLog(c.t)})
 }
 
 func (c *cluster) mustRestore(

@@ -10,7 +10,9 @@ func FuzzReplies(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, body []byte) {
 		_, _ = decodeWritten(body)
-		_, _, _ = crdReady(body)
+		_, _, _ = checkDefinition(body)
+		_, _, _ = checkAPIService(body)
+		_, _, _ = checkClaim(body)
 		_, _ = decodeExisting(body)
 	})
 }

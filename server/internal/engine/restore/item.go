@@ -115,6 +115,7 @@ func (r *itemRun) conclude() {
 			claim.action = actionFailed
 		}
 	}
+	r.define()
 	r.report(claim.action)
 	if claim.action == actionCreated || claim.action == actionUpdated {
 		done, total := e.counts()
@@ -312,6 +313,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 		case err == nil:
 			r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
 			r.log.Debug("created")
+			r.isUnready(to)
 			r.dropRecord(ctx)
 			if err := r.reportLostData(); err != nil {
 				return err
@@ -388,13 +390,9 @@ func (r *itemRun) createIn(
 	return r.engine.create(ctx, to, r.obj, own)
 }
 
-// complete restores the parts that a creation does not: status and field ownership. It waits until definitions are
-// served.
+// complete restores the parts that a creation does not: status and field ownership.
 func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership) error {
 	if r.engine.dry != nil {
-		if to.gvr.GroupResource() == crdsResource {
-			r.define()
-		}
 		return nil
 	}
 	if r.restoresStatus() {
@@ -411,10 +409,7 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 		}
 		r.warn(fmt.Errorf("%s was restored: %w", r.id, err))
 	}
-	switch to.gvr.GroupResource() {
-	case crdsResource:
-		return r.waitForCRD(ctx, to)
-	case podsResource:
+	if to.gvr.GroupResource() == podsResource {
 		r.runHooks(made)
 		return r.adoptClaims(ctx, made.Metadata.Name, made.Metadata.UID)
 	}

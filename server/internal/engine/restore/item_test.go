@@ -369,24 +369,24 @@ func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 	require.ElementsMatch(t, append(createdNames(things), "Namespace "+ns), created(result, ""))
 }
 
-func TestCRDReady(t *testing.T) {
+func TestCheckDefinition(t *testing.T) {
 	t.Parallel()
-	ready, _, err := crdReady(
+	ready, _, err := checkDefinition(
 		[]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`),
 	)
 	require.NoError(t, err)
 	require.True(t, ready)
-	ready, why, err := crdReady(
+	ready, why, err := checkDefinition(
 		[]byte(`{"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"taken"},{"type":"Established","status":"True"}]}}`),
 	)
 	require.NoError(t, err)
 	require.False(t, ready)
 	require.Equal(t, "condition NamesAccepted is not met: taken", why)
-	ready, why, err = crdReady([]byte(`{}`))
+	ready, why, err = checkDefinition([]byte(`{}`))
 	require.NoError(t, err)
 	require.False(t, ready)
 	require.NotEmpty(t, why)
-	_, _, err = crdReady([]byte(`{"status":[]}`))
+	_, _, err = checkDefinition([]byte(`{"status":[]}`))
 	require.Error(t, err)
 }
 

@@ -30,7 +30,8 @@ type itemRun struct {
 	volumeName string          // of a claim
 	made       *volumes.Volume // for a persistent volume; nil for none
 
-	moving bool // an action restores the volumes of a pod
+	moving   bool // an action restores the volumes of a pod
+	operates bool // an action has started an operation
 
 	warned, failed bool
 	postponed      bool // the API server has refused it, and is asked again

@@ -27,8 +27,8 @@ type Options struct {
 	Priorities plan.Priorities
 	// Workers is the number of items that are restored at the same time; 0 for as many as are fastest, up to pace.Max.
 	Workers int
-	// ResourceTimeout limits the wait for a custom resource definition to be established, and for additional
-	// items to be ready if the plugin sets no limit; default 10 minutes.
+	// ResourceTimeout limits the wait for an object that the restore has created to be ready, and for additional items
+	// if the plugin sets no limit; default 10 minutes.
 	ResourceTimeout time.Duration
 	// TerminatingTimeout limits the wait for a namespace that is being deleted; default 10 minutes.
 	TerminatingTimeout time.Duration

@@ -9,15 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// plan collects the items of all resources but definitions, and their order.
+// plan collects the items of all resources, and their order. Definitions come first, whatever the priorities are.
 func (e *engine) plan() (*plan.Order, error) {
 	fixed := !reflect.DeepEqual(e.options.Priorities, plan.DefaultPriorities())
 	made := plan.NewOrder(e.snapshot.Load(), fixed)
+	e.expect(len(e.definitions.entries))
+	made.AddLevel(crdsResource, 0, e.definitions.entries)
 	for level, gr := range e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load()) {
 		if gr == crdsResource {
 			continue
@@ -27,7 +28,10 @@ func (e *engine) plan() (*plan.Order, error) {
 			return nil, err
 		}
 		e.expect(len(entries))
-		made.AddLevel(gr, level, entries)
+		made.AddLevel(gr, level+1, entries)
+	}
+	if err := made.AddGates(e.archive, e.selection.Target); err != nil {
+		return nil, err
 	}
 	if e.graph != nil {
 		for item, err := range e.graph(made.Has) {
@@ -41,12 +45,13 @@ func (e *engine) plan() (*plan.Order, error) {
 	}
 	made.Complete()
 	for _, cycle := range made.Cycles {
+		const few = 10
 		var broken []string
-		for _, pair := range cycle.Broken {
+		for _, pair := range cycle.Broken[:min(few, len(cycle.Broken))] {
 			broken = append(broken, fmt.Sprintf("%s before %s", pair[0].Path(), pair[1].Path()))
 		}
 		e.log.Info("objects need each other, so that some are restored before what they need", "items", len(cycle.Items),
-			"broken", broken)
+			"broken", broken, "others", len(cycle.Broken)-len(broken))
 	}
 	return made, nil
 }
@@ -77,11 +82,15 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 			break
 		}
 		group.Go(func() {
-			defer e.pool.end()
-			if ctx.Err() != nil {
-				return
+			var err error
+			if ctx.Err() == nil {
+				_, err = e.restoreEntry(withTurn(ctx, s, item), &worker{}, entry, selectedByFilters)
 			}
-			if _, err := e.restoreEntry(withTurn(ctx, s, item), &worker{}, entry, selectedByFilters); err != nil {
+			e.pool.end()
+			if err == nil {
+				err = e.awaitReady(ctx, s, item)
+			}
+			if err != nil {
 				cancel(err)
 			}
 			s.done(item)
@@ -110,12 +119,4 @@ func (c *counted) done(last func(n int, seconds float64)) {
 	if c.left--; c.left == 0 {
 		last(c.ended, time.Since(c.since).Seconds())
 	}
-}
-
-// restoreAll restores items of one resource and returns when all are done.
-func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
-	return each(ctx, e.pool, entries, func(ctx context.Context, entry archive.Entry) error {
-		_, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters)
-		return err
-	})
 }

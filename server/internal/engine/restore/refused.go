@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 )
 
 // maxRefused is the maximum number of items that are asked for again. It bounds the memory of refused items; those
@@ -73,12 +76,19 @@ func (r *itemRun) postpone(to target, home *namespaceState, own object.Ownership
 	return r.postponed
 }
 
-// askAgain creates the refused items again, in rounds, until a round creates none. Then the last answer is the error of
-// each item. It must be called when all other items are done.
-func (e *engine) askAgain(ctx context.Context) error {
+// askAgain creates the refused items again, in rounds, until a round creates none and no webhook of the plan is left to
+// wait for. Then the last answer is the error of each item. It must be called when all other items are done.
+func (e *engine) askAgain(ctx context.Context, planned *plan.Order) error {
 	for before := 0; ; {
 		refused := e.refusals.take()
-		if len(refused) == before {
+		again := len(refused) != before
+		if !again {
+			var err error
+			if again, err = e.awaitWebhooks(ctx, planned, refused); err != nil {
+				return err
+			}
+		}
+		if !again {
 			e.refusals.close()
 			for _, one := range refused {
 				if err := one.run.refused(one.err); err != nil {
@@ -89,6 +99,7 @@ func (e *engine) askAgain(ctx context.Context) error {
 			return nil
 		}
 		before = len(refused)
+		e.api.TryBroken()
 		e.log.Info("asking again for refused items", "items", len(refused))
 		if err := each(ctx, e.pool, refused, func(ctx context.Context, one *refusal) error {
 			return one.run.again(ctx, one)
@@ -96,6 +107,33 @@ func (e *engine) askAgain(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// calledWebhook has the service of a webhook that the API server could not call.
+var calledWebhook = regexp.MustCompile(`failed calling webhook .*https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b`)
+
+// awaitWebhooks waits for the services of the plan whose webhooks could not be called for refused items, each once. It
+// reports whether it is worthwhile to ask again.
+func (e *engine) awaitWebhooks(ctx context.Context, planned *plan.Order, refused []*refusal) (again bool, err error) {
+	for _, one := range refused {
+		match := calledWebhook.FindStringSubmatch(one.err.Error())
+		if match == nil {
+			continue
+		}
+		called := plan.Service{Namespace: match[2], Name: match[1]}
+		if !planned.HasService(called) || !e.firstReport("wait for "+called.String()) {
+			continue
+		}
+		waiting := waits.Begin(ctx, "%s to be ready, so that what its webhook has to admit can be restored", called)
+		waiting.Because(one.err.Error())
+		_, err := e.awaitService(ctx, planned, called)
+		waiting.End()
+		if err != nil && fatal(ctx, err) {
+			return false, err
+		}
+		again = again || err == nil
+	}
+	return again, nil
 }
 
 // again creates a refused item again.

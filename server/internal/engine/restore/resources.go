@@ -13,6 +13,7 @@ var (
 	podsResource            = schema.GroupResource{Resource: "pods"}
 	jobsResource            = schema.GroupResource{Group: "batch", Resource: "jobs"}
 	secretsResource         = schema.GroupResource{Resource: "secrets"}
+	apiServicesResource     = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 	serviceAccountsResource = schema.GroupResource{Resource: "serviceaccounts"}
 	volumesResource         = schema.GroupResource{Resource: "persistentvolumes"}
 	claimsResource          = schema.GroupResource{Resource: "persistentvolumeclaims"}

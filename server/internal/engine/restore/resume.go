@@ -22,6 +22,7 @@ func (r *itemRun) resume(ctx context.Context, to target, made written, own objec
 	r.claim.action = actionCreated
 	r.log.Info("not restored again: a former attempt has created it")
 	r.claim.name = made.Metadata.Name
+	r.isUnready(to)
 	var managers []json.RawMessage
 	if json.Unmarshal(made.Metadata.ManagedFields, &managers) == nil && len(managers) > 1 {
 		if to.gvr.GroupResource() == podsResource {

@@ -3,6 +3,7 @@ package restore
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
@@ -122,6 +123,11 @@ func (s *schedule) done(item int) {
 	s.fulfil(item, 1)
 	s.left--
 	s.wake()
+}
+
+// isNeeded reports whether other items need an item strictly.
+func (s *schedule) isNeeded(item int) bool {
+	return slices.ContainsFunc(s.needers[s.begin[item]:s.begin[item+1]], func(needer uint32) bool { return needer&1 == 1 })
 }
 
 // fulfil fulfils the soft needs of an item, or the strict ones.

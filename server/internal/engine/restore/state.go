@@ -34,6 +34,7 @@ type state struct {
 	progress    func(done, total int)
 	done, total int
 	defined     map[schema.GroupResource]bool // custom resources that this restore defined
+	redefined   map[schema.GroupResource]bool // custom resources whose existing definition it has changed
 	provisioned map[string]bool               // persistent volumes for whose claims new ones are provisioned
 	renamed     map[string]string             // persistent volumes that were restored under other names
 	undecodable atomic.Int64                  // entries of the archive that are not objects
@@ -48,7 +49,7 @@ func newState(progress func(done, total int)) state {
 		progress = func(int, int) {}
 	}
 	return state{
-		progress: progress, defined: map[schema.GroupResource]bool{},
+		progress: progress, defined: map[schema.GroupResource]bool{}, redefined: map[schema.GroupResource]bool{},
 		provisioned: map[string]bool{}, renamed: map[string]string{}, reported: map[string]bool{},
 		leftOut: map[schema.GroupResource]int{}, keptAsIs: map[schema.GroupResource]int{},
 	}
@@ -100,10 +101,21 @@ func (e *engine) firstReport(what string) bool {
 	return true
 }
 
-func (e *engine) addDefined(gr schema.GroupResource) {
+// addDefined records custom resources that the restore has defined. changed is set if the definition existed.
+func (e *engine) addDefined(gr schema.GroupResource, changed bool) {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
-	e.state.defined[gr] = true
+	if changed {
+		e.state.redefined[gr] = true
+	} else {
+		e.state.defined[gr] = true
+	}
+}
+
+func (e *engine) isRedefined(gr schema.GroupResource) bool {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return e.state.redefined[gr]
 }
 
 func (e *engine) isDefined(gr schema.GroupResource) bool {
@@ -203,7 +215,12 @@ type engine struct {
 	tracker      *tracker
 	pool         pool
 	refusals     refusals
-	waiter       *ready.Waiter
+	definitions  definitions
+	waiter       *ready.Waiter // for actions
+	objects      *ready.Waiter // for objects
+	unready      unready
+	services     services
+	bindings     bindings
 	namespaces   namespaces
 	serverParts  map[serverPart]bool // see findServerParts
 	results      results.Collector

@@ -117,18 +117,6 @@ func (t *tracker) created(key itemKey) bool {
 	return c != nil && c.isDone() && c.action == actionCreated
 }
 
-// wroteAny reports whether an object was created or updated.
-func (t *tracker) wroteAny() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.claims {
-		if c.action == actionCreated || c.action == actionUpdated {
-			return true
-		}
-	}
-	return false
-}
-
 // resourceList returns the results in the form of Velero's file: by apiVersion/kind, sorted, each item with its
 // action. The second result is the number of items.
 func (t *tracker) resourceList() (map[string][]string, int) {

@@ -39,12 +39,13 @@ func (e *engine) logUnknownVersions() {
 	}
 }
 
-// lookAgain checks whether the cluster now serves a resource in a version that the archive has, if it did not before.
+// lookAgain checks whether the cluster now serves a resource in a version that the archive has, if it did not before or
+// if the restore has changed the definition.
 // It must be called before an object of the resource is restored; entries are its objects.
 func (e *engine) lookAgain(
 	ctx context.Context, helper *discovery.Helper, gr schema.GroupResource, entries []archive.Entry,
 ) error {
-	if e.hasServedVersion(gr) {
+	if e.hasServedVersion(gr) && !e.isRedefined(gr) {
 		return nil
 	}
 	snapshot, err := e.discover(ctx, helper)

@@ -130,6 +130,16 @@ func (d *dependencies) refuse(ctx context.Context, r *Request, now time.Time) er
 	return nil
 }
 
+// TryBroken makes the client send the next request that needs a broken part of the cluster, to find out whether it
+// works again.
+func (c *Client) TryBroken() {
+	c.dependencies.mu.Lock()
+	defer c.dependencies.mu.Unlock()
+	for _, one := range c.dependencies.failing {
+		one.probe = time.Time{}
+	}
+}
+
 // worked takes note of a request that has succeeded.
 func (d *dependencies) worked(ctx context.Context, r *Request) {
 	for _, one := range d.those(ctx, r) {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/webhook"
 )
 
 func statusError(code int32, message string) error {
@@ -92,6 +94,13 @@ func TestBrokenAPIGroupRefusesRequestsAtOnce(t *testing.T) {
 	require.LessOrEqual(t, requests.Load()-before, int32(2))
 	_, err = client.Do(t.Context(), Request{Resource: pods})
 	require.NoError(t, err)
+	client.TryBroken()
+	before = requests.Load()
+	for range 10 {
+		_, err := client.Do(t.Context(), Request{Resource: others})
+		require.ErrorAs(t, err, &broken)
+	}
+	require.NotEqual(t, before, requests.Load())
 }
 
 func TestBlame(t *testing.T) {
@@ -156,45 +165,45 @@ func TestWebhookMatches(t *testing.T) {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"a": value}}
 	}
 	for name, tt := range map[string]struct {
-		hook webhook
+		hook webhook.Webhook
 		r    Request
 		want bool
 	}{
-		"everything":          {webhook{Rules: all}, create, true},
-		"no rule":             {webhook{}, create, false},
-		"this operation":      {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, create, true},
-		"apply that creates":  {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, apply, true},
-		"another operation":   {webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, patch, false},
-		"an update":           {webhook{Rules: rule("UPDATE", "", "v1", "configmaps")}, patch, true},
-		"another group":       {webhook{Rules: rule("*", "apps", "*", "*")}, create, false},
-		"another version":     {webhook{Rules: rule("*", "*", "v2", "*")}, create, false},
-		"another resource":    {webhook{Rules: rule("*", "*", "*", "pods", "configmaps/status")}, create, false},
-		"a subresource":       {webhook{Rules: rule("*", "*", "*", "configmaps/*")}, status, true},
-		"not the subresource": {webhook{Rules: rule("*", "*", "*", "*")}, status, false},
-		"another scope":       {webhook{Rules: scoped}, create, false},
-		"this scope":          {webhook{Rules: scoped}, cluster, true},
-		"conditions": {webhook{Rules: all, MatchConditions: []json.RawMessage{[]byte("{}")}}, create,
+		"everything":          {webhook.Webhook{Rules: all}, create, true},
+		"no rule":             {webhook.Webhook{}, create, false},
+		"this operation":      {webhook.Webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, create, true},
+		"apply that creates":  {webhook.Webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, apply, true},
+		"another operation":   {webhook.Webhook{Rules: rule("CREATE", "", "v1", "configmaps")}, patch, false},
+		"an update":           {webhook.Webhook{Rules: rule("UPDATE", "", "v1", "configmaps")}, patch, true},
+		"another group":       {webhook.Webhook{Rules: rule("*", "apps", "*", "*")}, create, false},
+		"another version":     {webhook.Webhook{Rules: rule("*", "*", "v2", "*")}, create, false},
+		"another resource":    {webhook.Webhook{Rules: rule("*", "*", "*", "pods", "configmaps/status")}, create, false},
+		"a subresource":       {webhook.Webhook{Rules: rule("*", "*", "*", "configmaps/*")}, status, true},
+		"not the subresource": {webhook.Webhook{Rules: rule("*", "*", "*", "*")}, status, false},
+		"another scope":       {webhook.Webhook{Rules: scoped}, create, false},
+		"this scope":          {webhook.Webhook{Rules: scoped}, cluster, true},
+		"conditions": {webhook.Webhook{Rules: all, MatchConditions: []json.RawMessage{[]byte("{}")}}, create,
 			false},
-		"labels of the object":             {webhook{Rules: all, ObjectSelector: selector("b")}, create, true},
-		"other labels of the object":       {webhook{Rules: all, ObjectSelector: selector("c")}, create, false},
-		"labels that a patch does not say": {webhook{Rules: all, ObjectSelector: selector("b")}, patch, false},
-		"labels of the namespace":          {webhook{Rules: all, NamespaceSelector: selector("around")}, create, true},
-		"other labels of the namespace":    {webhook{Rules: all, NamespaceSelector: selector("b")}, create, false},
-		"no namespace to select":           {webhook{Rules: all, NamespaceSelector: selector("c")}, cluster, true},
-		"a namespace is its own":           {webhook{Rules: all, NamespaceSelector: selector("b")}, namespace, true},
-		"another namespace":                {webhook{Rules: all, NamespaceSelector: selector("around")}, namespace, false},
-		"webhooks themselves":              {webhook{Rules: all}, hooks, false},
-		"a read":                           {webhook{Rules: all}, Request{Resource: configMaps}, false},
+		"labels of the object":             {webhook.Webhook{Rules: all, ObjectSelector: selector("b")}, create, true},
+		"other labels of the object":       {webhook.Webhook{Rules: all, ObjectSelector: selector("c")}, create, false},
+		"labels that a patch does not say": {webhook.Webhook{Rules: all, ObjectSelector: selector("b")}, patch, false},
+		"labels of the namespace":          {webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}, create, true},
+		"other labels of the namespace":    {webhook.Webhook{Rules: all, NamespaceSelector: selector("b")}, create, false},
+		"no namespace to select":           {webhook.Webhook{Rules: all, NamespaceSelector: selector("c")}, cluster, true},
+		"a namespace is its own":           {webhook.Webhook{Rules: all, NamespaceSelector: selector("b")}, namespace, true},
+		"another namespace":                {webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}, namespace, false},
+		"webhooks themselves":              {webhook.Webhook{Rules: all}, hooks, false},
+		"a read":                           {webhook.Webhook{Rules: all}, Request{Resource: configMaps}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			operation := operationOf(&tt.r)
 			got := operation != "" &&
-				tt.hook.matches(operation, &tt.r, func() (labels.Set, bool) { return labels.Set{"a": "around"}, true })
+				isCalled(&tt.hook, operation, &tt.r, func() labels.Set { return labels.Set{"a": "around"} })
 			require.Equal(t, tt.want, got)
 		})
 	}
-	unknown := webhook{Rules: all, NamespaceSelector: selector("around")}
-	require.False(t, unknown.matches(admissionv1.Create, &create, func() (labels.Set, bool) { return nil, false }),
+	unknown := webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}
+	require.False(t, isCalled(&unknown, admissionv1.Create, &create, func() labels.Set { return nil }),
 		"a namespace that cannot be read")
 }

@@ -8,5 +8,5 @@
 // whether the API server responds at all, dependency.go of the webhooks and aggregated APIs that do not, and webhook.go
 // finds out which requests need a webhook. dryrun.go makes all writes of a client be without effect.
 //
-// The package imports client-go and nothing of the server.
+// The package imports client-go, and of the server waits and webhook only.
 package kubeapi

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,25 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/webhook"
 )
 
 // lookupTimeout limits the requests that find out which requests a webhook is called for.
 const lookupTimeout = 10 * time.Second
 
-// webhook is an admission webhook, mutating or validating, in its configuration.
-type webhook struct {
-	Name              string                           `json:"name"`
-	Rules             []admissionv1.RuleWithOperations `json:"rules"`
-	NamespaceSelector *metav1.LabelSelector            `json:"namespaceSelector"`
-	ObjectSelector    *metav1.LabelSelector            `json:"objectSelector"`
-	MatchConditions   []json.RawMessage                `json:"matchConditions"`
-}
-
 // neededBy returns a function that reports whether the API server certainly calls the admission webhook of that name
 // for a request. The configuration is read once, by the first call.
 func (c *Client) neededBy(name string) func(context.Context, *Request) bool {
 	var mu sync.Mutex
-	var hooks []webhook
+	var hooks []webhook.Webhook
 	read, namespaces := false, map[string]labels.Set{}
 	return func(ctx context.Context, r *Request) bool {
 		operation := operationOf(r)
@@ -43,26 +35,24 @@ func (c *Client) neededBy(name string) func(context.Context, *Request) bool {
 		if !read {
 			hooks, read = c.webhooks(ctx, name), true
 		}
-		inNamespace := func() (labels.Set, bool) {
+		around := func() labels.Set {
 			if _, known := namespaces[r.Namespace]; !known {
 				namespaces[r.Namespace] = c.namespaceLabels(ctx, r.Namespace)
 			}
-			return namespaces[r.Namespace], namespaces[r.Namespace] != nil
+			return namespaces[r.Namespace]
 		}
 		// If several configurations have a webhook of that name, the reply does not name the one that failed.
 		return len(hooks) > 0 &&
-			!slices.ContainsFunc(hooks, func(hook webhook) bool { return !hook.matches(operation, r, inNamespace) })
+			!slices.ContainsFunc(hooks, func(hook webhook.Webhook) bool { return !isCalled(&hook, operation, r, around) })
 	}
 }
 
 // webhooks returns the admission webhooks of that name, none if they cannot be read.
-func (c *Client) webhooks(ctx context.Context, name string) []webhook {
-	var found []webhook
+func (c *Client) webhooks(ctx context.Context, name string) []webhook.Webhook {
+	var found []webhook.Webhook
 	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
 		var list struct {
-			Items []struct {
-				Webhooks []webhook `json:"webhooks"`
-			} `json:"items"`
+			Items []webhook.Configuration `json:"items"`
 		}
 		gvr := schema.GroupVersionResource{Group: admissionv1.GroupName, Version: "v1", Resource: resource}
 		if !c.look(ctx, &Request{Resource: gvr}, &list) {
@@ -85,6 +75,9 @@ func (c *Client) namespaceLabels(ctx context.Context, name string) labels.Set {
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	if !c.look(ctx, &Request{Resource: gvr, Name: name, Accept: Metadata}, &live) {
 		return nil
+	}
+	if live.Labels == nil {
+		return labels.Set{}
 	}
 	return live.Labels
 }
@@ -110,64 +103,26 @@ func operationOf(r *Request) admissionv1.OperationType {
 	return ""
 }
 
-// matches reports whether the webhook is certainly called.
-func (w *webhook) matches(operation admissionv1.OperationType, r *Request, inNamespace func() (labels.Set, bool)) bool {
-	if len(w.MatchConditions) > 0 || !slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
-		return hasRule(rule, operation, r)
-	}) {
-		return false
-	}
-	own, complete := objectLabels(r)
-	if !isEmpty(w.ObjectSelector) && (!complete || !selects(w.ObjectSelector, own)) {
-		return false
-	}
-	switch {
-	case isEmpty(w.NamespaceSelector):
-		return true
-	case r.Resource.GroupResource() == schema.GroupResource{Resource: "namespaces"}:
-		return complete && selects(w.NamespaceSelector, own)
-	case r.Namespace == "":
-		return true // the selector is for objects in namespaces
-	}
-	around, known := inNamespace()
-	return known && selects(w.NamespaceSelector, around)
-}
-
-func hasRule(rule admissionv1.RuleWithOperations, operation admissionv1.OperationType, r *Request) bool {
-	if !hasOr(rule.Operations, operation, admissionv1.OperationAll) || !hasOr(rule.APIGroups, r.Resource.Group, "*") ||
-		!hasOr(rule.APIVersions, r.Resource.Version, "*") {
-		return false
-	}
-	if scope := rule.Scope; scope != nil && *scope != admissionv1.AllScopes &&
-		(*scope == admissionv1.NamespacedScope) != (r.Namespace != "") {
-		return false
-	}
-	return slices.ContainsFunc(rule.Resources, func(text string) bool {
-		resource, subresource, _ := strings.Cut(text, "/")
-		return (resource == "*" || resource == r.Resource.Resource) && (subresource == "*" || subresource == r.Subresource)
+// isCalled reports whether the API server certainly calls a webhook.
+func isCalled(
+	hook *webhook.Webhook, operation admissionv1.OperationType, r *Request, around func() labels.Set,
+) bool {
+	return len(hook.MatchConditions) == 0 && hook.Matches(webhook.Request{
+		Operation: operation, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace,
+		Labels: objectLabels(r), Around: around,
 	})
 }
 
-func hasOr[T comparable](list []T, one, all T) bool {
-	return slices.Contains(list, one) || slices.Contains(list, all)
-}
-
-func isEmpty(selector *metav1.LabelSelector) bool {
-	return selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
-}
-
-func selects(selector *metav1.LabelSelector, set labels.Set) bool {
-	parsed, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && parsed.Matches(set)
-}
-
-// objectLabels returns the labels of the object in a request. complete is false if the request has only a part of it.
-func objectLabels(r *Request) (set labels.Set, complete bool) {
+// objectLabels returns the labels of the object in a request, nil if the request has only a part of it.
+func objectLabels(r *Request) labels.Set {
 	var object struct {
-		Metadata struct{ Labels map[string]string }
+		Metadata struct{ Labels labels.Set }
 	}
 	if r.ContentType == MergePatch || json.Unmarshal(r.Body, &object) != nil {
-		return nil, false
+		return nil
 	}
-	return object.Metadata.Labels, true
+	if object.Metadata.Labels == nil {
+		return labels.Set{}
+	}
+	return object.Metadata.Labels
 }

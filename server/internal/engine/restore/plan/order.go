@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
@@ -18,7 +19,7 @@ type Order struct {
 	// Items are in the order of the priorities, those of a resource by namespace and name.
 	Items []archive.Entry
 	// Level is the position of each item's resource in the priorities. An item that an item of an earlier level needs
-	// strictly is in that level.
+	// strictly is in that level, with those that it needs softly and that do not come later by the priorities.
 	Level []int32
 	// Needs are what each item needs, by the positions of Items. They have no cycles.
 	Needs *order.Needs
@@ -29,6 +30,14 @@ type Order struct {
 	snapshot *discovery.Snapshot
 	fixed    bool
 	edges    []edge
+
+	// See AddGates.
+	backup    *archive.Archive
+	target    func(namespace string) string
+	gates     []gate
+	callers   map[schema.GroupResource][]int // gates that may be for objects of a resource
+	labels    map[string]labels.Set          // of namespaces
+	converted map[int]bool                   // see IsConverted
 }
 
 // Cycle is a set of items that need each other.
@@ -75,6 +84,15 @@ func (o *Order) Has(e archive.Entry) bool {
 	return found
 }
 
+// HasService reports whether a service is among the items, and is restored under its name.
+func (o *Order) HasService(s Service) bool {
+	_, found := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: s.Namespace, Name: s.Name})
+	return found && o.target(s.Namespace) == s.Namespace
+}
+
+// IsConverted reports whether the custom resources of a definition among the items wait for its conversion webhook.
+func (o *Order) IsConverted(item int) bool { return o.converted[item] }
+
 // AddEdges adds the dependencies of an object. It ignores objects that are not among the items.
 //
 // An object needs its owners, with an exception: the controllers of workloads adopt what exists and make what they
@@ -84,6 +102,7 @@ func (o *Order) AddEdges(of *manifest.Item) {
 	if !found {
 		return
 	}
+	o.intercept(from, of)
 	for _, e := range of.Edges {
 		if e.Type == manifest.More {
 			continue
@@ -127,9 +146,7 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	s := o.spans[gr]
 	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
 		i, found := slices.BinarySearchFunc(o.Items[s.begin:s.end], archive.Entry{Namespace: namespace, Name: ref.Name},
-			func(a, b archive.Entry) int {
-				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-			})
+			compareEntries)
 		if found {
 			return s.begin + i, true
 		}
@@ -140,9 +157,14 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	return 0, false
 }
 
+func compareEntries(a, b archive.Entry) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
 // Complete makes Needs and Cycles of the added dependencies. Nothing may be added afterwards.
 func (o *Order) Complete() {
-	slices.SortStableFunc(o.edges, func(a, b edge) int { return cmp.Compare(a.from, b.from) })
+	o.sortEdges()
+	o.addGates()
 	if !o.fixed {
 		o.lift()
 	}
@@ -172,30 +194,22 @@ func (o *Order) Complete() {
 			}
 			for _, b := range cycle.Broken {
 				broken[b] = true
-				made.Broken = append(made.Broken, [2]archive.Entry{o.Items[b.Item], o.Items[o.need(b)]})
+				made.Broken = append(made.Broken, [2]archive.Entry{o.Items[b.Item], o.Items[o.Needs.To(b.Item, b.Need)]})
 			}
 			o.Cycles = append(o.Cycles, made)
 		}
 		o.Needs = of(broken)
 	}
-	o.edges = nil
+	o.edges, o.gates, o.callers, o.labels = nil, nil, nil, nil
 }
 
-// need returns the item that a need is for.
-func (o *Order) need(b order.Broken) int {
-	k := 0
-	for to := range o.Needs.Of(b.Item) {
-		if k == b.Need {
-			return to
-		}
-		k++
-	}
-	return b.Item
+func (o *Order) sortEdges() {
+	slices.SortStableFunc(o.edges, func(a, b edge) int { return cmp.Compare(a.from, b.from) })
 }
 
-// lift moves what an item needs strictly, directly or not, to the level of the item, if its own is later.
-func (o *Order) lift() {
-	first := make([]int, len(o.Items)+1) // of each item: the position of its first edge
+// firstEdges returns the position of the first edge of each item, and the number of edges.
+func (o *Order) firstEdges() []int {
+	first := make([]int, len(o.Items)+1)
 	at := 0
 	for i := range o.Items {
 		first[i] = at
@@ -204,6 +218,13 @@ func (o *Order) lift() {
 		}
 	}
 	first[len(o.Items)] = at
+	return first
+}
+
+// lift moves what an item needs, directly or not, to the level of the item, if its own is later. A soft need is moved
+// only if the priorities agree with it: then the item itself has been moved.
+func (o *Order) lift() {
+	first, given := o.firstEdges(), slices.Clone(o.Level)
 	byLevel := make([]int, len(o.Items))
 	for i := range byLevel {
 		byLevel[i] = i
@@ -215,7 +236,7 @@ func (o *Order) lift() {
 			item := open[len(open)-1]
 			open = open[:len(open)-1]
 			for _, e := range o.edges[first[item]:first[item+1]] {
-				if e.strict && o.Level[e.to] > o.Level[item] {
+				if o.Level[e.to] > o.Level[item] && (e.strict || given[e.to] <= given[item]) {
 					o.Level[e.to] = o.Level[item]
 					open = append(open, int(e.to))
 				}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// checksAtOnce is the maximum number of items about which one plugin is asked at the same time. Velero asks about one,
-// so plugins made for it are not prepared for many.
+// checksAtOnce is the maximum number of checks of one kind at the same time. Velero asks a plugin about one item, so
+// plugins made for it are not prepared for many.
 const checksAtOnce = 4
 
 // ErrTimeout is returned by Wait if the limit has passed.
@@ -16,46 +16,46 @@ var ErrTimeout = errors.New("not ready in time")
 
 // Waiter waits for many items. It is safe for concurrent use.
 type Waiter struct {
-	interval time.Duration // between two checks of one item
+	first, interval time.Duration // pauses between two checks of one item
 
 	mu    sync.Mutex
-	turns map[string]chan struct{} // of the plugins, by name
+	turns map[string]chan struct{} // by what is asked
 }
 
-// NewWaiter returns a waiter that checks each item once in an interval.
-func NewWaiter(interval time.Duration) *Waiter {
-	return &Waiter{interval: interval, turns: map[string]chan struct{}{}}
+// NewWaiter returns a waiter that checks each item once in an interval, after shorter pauses that begin with first.
+func NewWaiter(first, interval time.Duration) *Waiter {
+	return &Waiter{first: first, interval: interval, turns: map[string]chan struct{}{}}
 }
 
 // Wait calls check until it returns true or an error, which Wait returns. After limit it returns ErrTimeout, and when
-// ctx ends its cause. plugin is the name of the plugin that check calls.
+// ctx ends its cause. asked is what check asks, such as the name of a plugin.
 func (w *Waiter) Wait(
-	ctx context.Context, plugin string, limit time.Duration, check func(context.Context) (bool, error),
+	ctx context.Context, asked string, limit time.Duration, check func(context.Context) (bool, error),
 ) error {
-	turn := w.turn(plugin)
+	turn := w.turn(asked)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrTimeout)
 	defer cancel()
-	for {
+	for pause := w.first; ; pause = min(2*pause, w.interval) {
 		ready, err := inTurn(ctx, turn, check)
 		if ctx.Err() == nil && (ready || err != nil) {
 			return err
 		}
 		select {
-		case <-time.After(w.interval):
+		case <-time.After(min(pause, w.interval)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// turn returns the semaphore of a plugin.
-func (w *Waiter) turn(plugin string) chan struct{} {
+// turn returns the semaphore of what is asked.
+func (w *Waiter) turn(asked string) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.turns[plugin] == nil {
-		w.turns[plugin] = make(chan struct{}, checksAtOnce)
+	if w.turns[asked] == nil {
+		w.turns[asked] = make(chan struct{}, checksAtOnce)
 	}
-	return w.turns[plugin]
+	return w.turns[asked]
 }
 
 // inTurn calls check when it is its turn.

@@ -13,7 +13,7 @@ import (
 
 func TestPluginIsAskedAboutFewItemsAtATime(t *testing.T) {
 	t.Parallel()
-	w := NewWaiter(time.Millisecond)
+	w := NewWaiter(time.Millisecond, time.Millisecond)
 	var asking, most atomic.Int32
 	release := make(chan struct{})
 	slow := func(context.Context) (bool, error) {
@@ -40,7 +40,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	asked := 0
-	err := NewWaiter(time.Millisecond).Wait(ctx, "p", time.Hour, func(ctx context.Context) (bool, error) {
+	err := NewWaiter(time.Millisecond, time.Millisecond).Wait(ctx, "p", time.Hour, func(ctx context.Context) (bool, error) {
 		if asked++; asked == 3 {
 			cancel(stopped)
 			return false, ctx.Err() // like an interrupted call
@@ -53,7 +53,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 
 func TestLimitInterruptsACheck(t *testing.T) {
 	t.Parallel()
-	err := NewWaiter(time.Millisecond).Wait(t.Context(), "p", 10*time.Millisecond,
+	err := NewWaiter(time.Millisecond, time.Millisecond).Wait(t.Context(), "p", 10*time.Millisecond,
 		func(ctx context.Context) (bool, error) {
 			<-ctx.Done()
 			return false, ctx.Err()
