@@ -106,7 +106,8 @@ func (o *operator) run() {
 	port := listener.Addr().(*net.TCPAddr).Port
 	require.NoError(o.t, listener.Close())
 	address := net.JoinHostPort(host.String(), fmt.Sprint(port))
-	process := exec.Command(programs.Build(o.t, "server/internal/engine/restore/testdata/operator"), address, //nolint:gosec // ours
+	program := programs.Build(o.t, "server/internal/engine/restore/testdata/operator")
+	process := exec.Command(program, address, //nolint:gosec // ours
 		filepath.Join(o.dir, "cert"), filepath.Join(o.dir, "key"), o.answersFile())
 	process.Env = append(os.Environ(), "CLEAT_TEST_API="+o.c.host, "CLEAT_TEST_TOKEN="+o.c.config.BearerToken)
 	process.Stderr = os.Stderr
