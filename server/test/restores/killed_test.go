@@ -48,7 +48,7 @@ func TestAcceptGraph_KillEverywhere(t *testing.T) {
 	seed := rand.Uint64() //nolint:gosec // it is logged
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable
-	for round := range 6 {
+	for round := range 4 {
 		when := site.Before
 		if random.IntN(2) == 0 {
 			when = site.After

@@ -21,8 +21,8 @@ type bindings struct {
 	known map[string]bool // by the name of the class
 }
 
-// isBoundAtOnce reports whether the item is a claim that is bound before it has a pod. A claim that waits for its pod, or
-// for data that is restored later, is not.
+// isBoundAtOnce reports whether the item is a claim that is bound before it has a pod. A claim that waits for its pod,
+// or for data that is restored later, is not.
 func (r *itemRun) isBoundAtOnce(ctx context.Context) (bool, error) {
 	var spec corev1.PersistentVolumeClaimSpec
 	if json.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil || spec.Selector != nil || spec.StorageClassName == nil {

@@ -15,9 +15,9 @@ var clusterAPI = map[string]struct {
 	kind string
 	spec obj
 }{
-	"clusters.cluster.x-k8s.io":                               {"Cluster", obj{"infrastructureRef": objectRef, "paused": boolean}},
-	"machinedeployments.cluster.x-k8s.io":                     {"MachineDeployment", obj{"clusterName": mandatory, "replicas": integer, "template": template}},
-	"machinesets.cluster.x-k8s.io":                            {"MachineSet", obj{"clusterName": mandatory, "replicas": integer, "template": template}},
+	"clusters.cluster.x-k8s.io":                               {"Cluster", obj{"infrastructureRef": objectRef}},
+	"machinedeployments.cluster.x-k8s.io":                     {"MachineDeployment", replicated},
+	"machinesets.cluster.x-k8s.io":                            {"MachineSet", replicated},
 	"machines.cluster.x-k8s.io":                               {"Machine", machine},
 	"examplemachines.infrastructure.cluster.x-k8s.io":         {"ExampleMachine", obj{"size": integer}},
 	"examplemachinetemplates.infrastructure.cluster.x-k8s.io": {"ExampleMachineTemplate", obj{"size": integer}},
@@ -27,14 +27,14 @@ var clusterAPI = map[string]struct {
 }
 
 var (
-	boolean   = obj{"type": "boolean"}
 	integer   = obj{"type": "integer", "format": "int32"}
 	mandatory = obj{"type": "string", "minLength": 1}
 	objectRef = obj{"type": "object", "required": []string{"apiVersion", "kind", "name"}, "properties": obj{
 		"apiVersion": mandatory, "kind": mandatory, "name": mandatory}}
 	machine = obj{"clusterName": mandatory, "infrastructureRef": objectRef, "bootstrap": obj{"type": "object",
 		"properties": obj{"configRef": objectRef, "dataSecretName": obj{"type": "string"}}}}
-	template = obj{"type": "object", "properties": obj{"spec": obj{"type": "object", "properties": machine}}}
+	template   = obj{"type": "object", "properties": obj{"spec": obj{"type": "object", "properties": machine}}}
+	replicated = obj{"clusterName": mandatory, "replicas": integer, "template": template}
 )
 
 // clusterDefinition returns the definition of a kind of Cluster API.

@@ -37,7 +37,9 @@ import (
 )
 
 // plane has no proxy of services, so the API server calls their endpoints itself.
-var plane = controlplane.Shared{Options: controlplane.Options{APIServerFlags: []string{"--enable-aggregator-routing=true"}}}
+var plane = controlplane.Shared{Options: controlplane.Options{
+	APIServerFlags: []string{"--enable-aggregator-routing=true"},
+}}
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 

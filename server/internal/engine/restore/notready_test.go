@@ -80,8 +80,8 @@ func TestAcceptGraph_WebhookInTheCluster(t *testing.T) {
 	require.Len(t, created(result, ""), len(things))
 }
 
-// TestAcceptGraph_Claims restores pods with claims: one is bound before its pod, and two are never bound, by a class that
-// waits for pods and by one that does not.
+// TestAcceptGraph_Claims restores pods with claims: one is bound before its pod, and two are never bound, by a class
+// that waits for pods and by one that does not.
 func TestAcceptGraph_Claims(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -106,7 +106,8 @@ func (o *operator) run() {
 	port := listener.Addr().(*net.TCPAddr).Port
 	require.NoError(o.t, listener.Close())
 	address := net.JoinHostPort(host.String(), fmt.Sprint(port))
-	process := exec.Command(programs.Build(o.t, "server/internal/engine/restore/testdata/operator"), address, //nolint:gosec // ours
+	program := programs.Build(o.t, "server/internal/engine/restore/testdata/operator")
+	process := exec.Command(program, address, //nolint:gosec // ours
 		filepath.Join(o.dir, "cert"), filepath.Join(o.dir, "key"), o.answersFile())
 	process.Env = append(os.Environ(), "CLEAT_TEST_API="+o.c.host, "CLEAT_TEST_TOKEN="+o.c.config.BearerToken)
 	process.Stderr = os.Stderr
@@ -135,7 +136,11 @@ func (o *operator) answersFile() string { return filepath.Join(o.dir, "answers")
 func (o *operator) answers() []string {
 	text, err := os.ReadFile(o.answersFile())
 	require.NoError(o.t, err)
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
 }
 
 // await returns when a thing exists.
@@ -213,4 +218,30 @@ func TestAcceptGraph_Webhooks(t *testing.T) {
 	for _, one := range held {
 		require.NotNil(t, c.live(one), one.name)
 	}
+}
+
+// TestAcceptGraph_OwnWebhook restores an operator whose webhook has to admit everything in its namespace: what the
+// operator needs does not wait for it, and the rest does.
+func TestAcceptGraph_OwnWebhook(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	ns := unique(t, "own")
+	o := newOperator(t, c, ns)
+	configuration := o.configuration(ns, "", "secrets", "serviceaccounts", "configmaps")
+	configuration.body = []byte(strings.Replace(string(configuration.body), `"rules":`, fmt.Sprintf(
+		`"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":%q}},"rules":`, ns), 1))
+	t.Cleanup(func() { c.call(http.MethodDelete, pathOf(configuration, true), "", nil) })
+	held := configMap(ns, "held", nil)
+	things := append(o.things(), configuration, held)
+	ended := make(chan *Result, 1)
+	go func() { ended <- c.mustRestore(pack(t, things...), newRestore("r", nil)) }()
+	for _, one := range append(o.things(), configuration) {
+		c.await(one)
+	}
+	require.Nil(t, c.live(held))
+	o.run()
+	result := <-ended
+	require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
+	require.Len(t, created(result, ""), len(things))
+	require.Contains(t, o.answers(), "admit ConfigMap held admitted")
 }

@@ -164,6 +164,7 @@ func TestWebhookMatches(t *testing.T) {
 	selector := func(value string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"a": value}}
 	}
+	around := webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}
 	for name, tt := range map[string]struct {
 		hook webhook.Webhook
 		r    Request
@@ -187,11 +188,11 @@ func TestWebhookMatches(t *testing.T) {
 		"labels of the object":             {webhook.Webhook{Rules: all, ObjectSelector: selector("b")}, create, true},
 		"other labels of the object":       {webhook.Webhook{Rules: all, ObjectSelector: selector("c")}, create, false},
 		"labels that a patch does not say": {webhook.Webhook{Rules: all, ObjectSelector: selector("b")}, patch, false},
-		"labels of the namespace":          {webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}, create, true},
+		"labels of the namespace":          {around, create, true},
 		"other labels of the namespace":    {webhook.Webhook{Rules: all, NamespaceSelector: selector("b")}, create, false},
 		"no namespace to select":           {webhook.Webhook{Rules: all, NamespaceSelector: selector("c")}, cluster, true},
 		"a namespace is its own":           {webhook.Webhook{Rules: all, NamespaceSelector: selector("b")}, namespace, true},
-		"another namespace":                {webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}, namespace, false},
+		"another namespace":                {around, namespace, false},
 		"webhooks themselves":              {webhook.Webhook{Rules: all}, hooks, false},
 		"a read":                           {webhook.Webhook{Rules: all}, Request{Resource: configMaps}, false},
 	} {
@@ -203,7 +204,6 @@ func TestWebhookMatches(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
-	unknown := webhook.Webhook{Rules: all, NamespaceSelector: selector("around")}
-	require.False(t, isCalled(&unknown, admissionv1.Create, &create, func() labels.Set { return nil }),
+	require.False(t, isCalled(&around, admissionv1.Create, &create, func() labels.Set { return nil }),
 		"a namespace that cannot be read")
 }

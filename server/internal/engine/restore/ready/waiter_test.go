@@ -40,7 +40,8 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	asked := 0
-	err := NewWaiter(time.Millisecond, time.Millisecond).Wait(ctx, "p", time.Hour, func(ctx context.Context) (bool, error) {
+	w := NewWaiter(time.Millisecond, time.Millisecond)
+	err := w.Wait(ctx, "p", time.Hour, func(ctx context.Context) (bool, error) {
 		if asked++; asked == 3 {
 			cancel(stopped)
 			return false, ctx.Err() // like an interrupted call
