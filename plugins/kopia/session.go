@@ -160,7 +160,7 @@ func (s *session) end(ctx context.Context) {
 	if s.opened == nil {
 		return
 	}
-	if s.worked && ctx.Err() == nil && s.Usable() {
+	if s.worked && ctx.Err() == nil && s.Settle(ctx) {
 		s.mover.kept.put(ctx, s.opened)
 		return
 	}
