@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -160,7 +161,8 @@ func (s *session) end(ctx context.Context) {
 	if s.opened == nil {
 		return
 	}
-	if s.worked && ctx.Err() == nil && s.Usable() {
+	if s.worked && ctx.Err() == nil && s.Settle(ctx) {
+		debug.FreeOSMemory() // the host does not keep a process that holds much memory
 		s.mover.kept.put(ctx, s.opened)
 		return
 	}

@@ -39,6 +39,9 @@ const (
 	// keptTime is how long the process of a mover is kept for the next call on the same repository, which it may have
 	// open.
 	keptTime = 2 * time.Minute
+	// keptMemory is how many bytes of memory a process may hold to be kept. Buffers of a large upload would add to those
+	// of a restore.
+	keptMemory = 96 << 20
 	// cacheKey is the key of a mover's configuration that names a directory to write to.
 	cacheKey = "cacheDirectory"
 )
@@ -58,7 +61,7 @@ type enclosedMovers struct {
 func newEnclosedMovers(c Config, host *pluginhost.Host, atOnce int) *enclosedMovers {
 	state := filepath.Join(cmp.Or(os.Getenv(hostapi.StateDirEnv), scratchBase(c.Options.ScratchDir)), "enclosed-state")
 	return &enclosedMovers{
-		host: host, kept: pluginhost.NewEnclosures(host, keptTime, atOnce), state: state,
+		host: host, kept: pluginhost.NewEnclosures(host, keptTime, atOnce, keptMemory), state: state,
 		configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,
 	}
 }

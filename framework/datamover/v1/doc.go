@@ -26,8 +26,8 @@
 // capabilities that files of all users take (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, MKNOD, SETFCAP, as
 // far as the agent has them), and can gain no others. After a call that has worked, it gets other calls on the same
 // repository, which it may keep open meanwhile. It ends when it had none for two minutes, when another repository needs
-// its place, or when a call has failed; after a cancellation it has 30 seconds to clean up. A server, which removes
-// snapshots, has no volumes and calls movers as other plugins.
+// its place, when it holds more than 96 MiB of memory after a call, or when a call has failed; after a cancellation it
+// has 30 seconds to clean up. A server, which removes snapshots, has no volumes and calls movers as other plugins.
 //
 // Start reading at mover.go, the author's interface; volume.go and repository.go say what its calls are about, and
 // rules.go what an output must keep. server.go and codec.go put it on the wire, reporter.go sends its progress.

@@ -129,7 +129,7 @@ func (e *exchange) maintain(namespace string) {
 // maintainByCleat has cleat's server maintain the repository of a namespace, which Velero may have made.
 func (e *exchange) maintainByCleat(namespace string) {
 	e.t.Helper()
-	name := namespace + "-default-kopia"
+	name := namespace + "-objects-kopia"
 	began := time.Now().Truncate(time.Second)
 	e.makeDue(name)
 	of := e.repository(name, "is maintained", func(of *velerov1.BackupRepository) bool {

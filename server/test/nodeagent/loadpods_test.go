@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/test/pods"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
@@ -68,7 +69,8 @@ func installed(t *testing.T, settings string, mebibytes int) *installedAgents {
 		"--node-agent-configmap", "agents", "--rbac", "least", "--rbac-namespaces", m.shop+","+m.shop+"-restored",
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+in.Endpoint,
-		"--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0", "--log-level", "debug", "--wait")
+		"--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0", "--log-level", "debug", "--features", "EnableCSI",
+		"--wait")
 	require.NoError(t, err, out)
 	i.agent = i.agentPod()
 
@@ -289,7 +291,8 @@ func attemptOf(load client.Object) string {
 }
 
 // TestAcceptVolumes_OutlivesAgent kills the agent, replaces its DaemonSet and deletes its pod while the data of a
-// backup and of a restore is moved. One pod moves each of them, as the first attempt, and nothing fails.
+// backup and of a restore is moved. One pod moves each of them, as the first attempt, and nothing fails. A DataUpload has
+// such a pod, too.
 func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	t.Parallel()
 	i := installed(t, `{"podLabels": {"team": "storage"}, "podResources": {"memoryLimit": "1Gi"}}`, 8)
@@ -355,6 +358,23 @@ func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want, got), n)
 	}
+
+	// A pod moves a DataUpload as well.
+	i.claim("moved", corev1.PersistentVolumeFilesystem)
+	db := treePod("db")
+	db.Spec.Volumes = []corev1.Volume{claimed("moved")}
+	db.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "claimed", MountPath: "/claimed"}}
+	i.startPod(db)
+	i.tree(db, "write", "/claimed")
+	b := i.backUp("moved", velerov1.BackupSpec{IncludedNamespaces: []string{i.shop}, SnapshotMoveData: new(true)})
+	require.Equal(t, velerov1.BackupPhaseCompleted, b.Status.Phase, i.results("backups", "moved"))
+	var uploads velerov2alpha1.DataUploadList
+	require.NoError(t, i.client.List(t.Context(), &uploads, client.InNamespace(i.namespace)))
+	require.Len(t, uploads.Items, 1)
+	require.Equal(t, velerov1.LoadPhaseCompleted, uploads.Items[0].Status.Phase)
+	require.Positive(t, uploads.Items[0].Status.Progress.BytesDone)
+	require.Equal(t, 1, i.podsOf(&uploads.Items[0]))
+	i.leavesNoPods()
 	require.NotContains(t, i.logs()["node-agent"], "forbidden")
 }
 

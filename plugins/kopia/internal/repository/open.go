@@ -127,8 +127,18 @@ func (r *Repository) configure(st *storage.Registered, options Options) (file st
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// Usable reports whether kopia has called no error fatal.
-func (r *Repository) Usable() bool { return r.fatal.Load() == nil }
+// Settle returns when kopia does not work on the indexes any more, as it does after a call in the background. It reports
+// whether the repository can be used by another call, because kopia has called no error fatal.
+func (r *Repository) Settle(ctx context.Context) (usable bool) {
+	epochs, has, err := r.ContentReader().EpochManager(ctx)
+	if err != nil {
+		return false
+	}
+	if has {
+		epochs.Flush()
+	}
+	return r.fatal.Load() == nil
+}
 
 // Close closes the repository. An error that kopia has called fatal is returned here.
 func (r *Repository) Close(ctx context.Context) error {

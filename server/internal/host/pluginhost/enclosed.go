@@ -17,16 +17,17 @@ type Enclosures struct {
 	host   *Host
 	idle   time.Duration
 	atMost int
+	memory int64
 
 	mu   sync.Mutex
 	used int
 	free []*enclosedProcess // the longest unused one first
 }
 
-// NewEnclosures returns processes of the plugins of a host. They are kept for a time, and are not more than a number if
-// no more are used at once.
-func NewEnclosures(host *Host, idle time.Duration, atMost int) *Enclosures {
-	return &Enclosures{host: host, idle: idle, atMost: atMost}
+// NewEnclosures returns processes of the plugins of a host. They are kept for a time unless they hold more than some
+// bytes of memory, and are not more than a number if no more are used at once.
+func NewEnclosures(host *Host, idle time.Duration, atMost int, memory int64) *Enclosures {
+	return &Enclosures{host: host, idle: idle, atMost: atMost, memory: memory}
 }
 
 // enclosedProcess is a process in an enclosure.
@@ -133,9 +134,13 @@ func (l *Lease) Attach(ctx context.Context, m process.Mount) error {
 	return err
 }
 
-// Return ends the use of the process, which is kept for the next user. If it does not let go of what was attached, it
-// is ended.
+// Return ends the use of the process, which is kept for the next user. If it does not let go of what was attached, or
+// holds too much memory, it is ended.
 func (l *Lease) Return() {
+	if l.process.supervisor.State().ResidentBytes > l.of.memory {
+		l.End()
+		return
+	}
 	for _, path := range l.attached {
 		if err := l.process.enclosure.Detach(path); err != nil {
 			l.of.host.log.Debug("a plugin process still uses what it was given, and is ended", "plugin",

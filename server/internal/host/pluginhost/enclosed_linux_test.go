@@ -19,7 +19,7 @@ import (
 func TestEnclosedPluginHasAProcessOfItsOwn(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
-	e := NewEnclosures(h.Host, time.Hour, 2)
+	e := NewEnclosures(h.Host, time.Hour, 2, 1<<30)
 	take := func(key string) (int, *Lease) {
 		action, lease, err := Enclosed(e, kinds.BackupItemAction(), "example.io/behave", key, &process.Enclosure{})
 		require.NoError(t, err)
@@ -61,6 +61,14 @@ func TestEnclosedPluginHasAProcessOfItsOwn(t *testing.T) {
 	lease.Return()
 	next, lease := take("a")
 	require.NotEqual(t, again, next)
+
+	// One that holds too much memory is not kept.
+	e.memory = 1
+	lease.Return()
+	require.False(t, lease.process.supervisor.Runs())
+	e.memory = 1 << 30
+	again, lease = take("a")
+	require.NotEqual(t, next, again)
 	lease.End()
 	e.idle = 0
 	for _, p := range slices.Clone(e.free) {
@@ -75,7 +83,7 @@ func TestEnclosedPluginHasAProcessOfItsOwn(t *testing.T) {
 func TestBuiltInPluginIsNotEnclosed(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, t.TempDir(), func(c *Config) { c.BuiltIns = []framework.Registration{fifo.Register()} })
-	e := NewEnclosures(h.Host, time.Hour, 1)
+	e := NewEnclosures(h.Host, time.Hour, 1, 1<<30)
 	_, _, err := Enclosed(e, kinds.QueueAdmission(), "cleat.dev/fifo", "", &process.Enclosure{})
 	require.ErrorContains(t, err, "give built-in plugins a process of their own (plugins.isolateBuiltIns)")
 	_, _, err = Enclosed(e, kinds.DataMover(), "example.io/none", "", &process.Enclosure{})
