@@ -18,8 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
-// planned plans the restore of objects, in YAML that is JSON, by the default priorities. It returns the order, and what
-// each item needs strictly: "resource/name" both.
+// planned plans the restore of objects by the default priorities: each is "resource/namespace/name", without the
+// namespace for one in none, and after a blank the fields of its JSON. It returns the order, and what each item needs
+// strictly, by "resource/name".
 func planned(t *testing.T, objects ...string) (order *Order, needs map[string][]string) {
 	t.Helper()
 	var packed bytes.Buffer
