@@ -18,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
+	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 )
 
 // run runs "cleat manifest" with the arguments and returns all that it prints.
@@ -485,12 +486,12 @@ func TestNamesOfKubernetesResources(t *testing.T) {
 		"pc":         "priorityclasses.scheduling.k8s.io",
 		"psp.policy": "", "componentstatuses": "componentstatuses", "sts": "statefulsets.apps",
 	} {
-		resource, ok := builtIns().Resolve(name)
+		resource, ok := itemname.BuiltIns().Resolve(name)
 		require.Equal(t, want != "", ok, name)
 		require.Equal(t, want, resource.String(), name)
 	}
 	for resource := range shortNames {
-		_, known := builtIns().ByGroupResource(resource)
+		_, known := itemname.BuiltIns().ByGroupResource(resource)
 		require.True(t, known, resource)
 	}
 }

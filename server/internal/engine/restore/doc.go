@@ -18,11 +18,13 @@
 //	modify.go      applies the user's resource modifiers
 //	ready/         waits for additional items
 //	write.go       creates the object and restores its field ownership and status
+//	owners.go      the owners of the object
 //	existing.go    objects that already exist in the cluster
 //	drift/         the differences between such an object and the backup, and the fields that an update keeps
 //	crds.go        waits for custom resource definitions
 //	dryrun.go      the differences in a dry run
 //	resume.go      objects that an interrupted attempt has created
+//	account.go     what becomes of each item, and what it waits for
 //	state.go       counts, messages and facts that items share
 //	result.go      the outcome
 //

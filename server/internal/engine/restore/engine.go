@@ -61,6 +61,8 @@ type Request struct {
 	Hooks Hooks
 	// Begun, unless nil, is called with the scope of the restore before its first write.
 	Begun func(Scope)
+	// Account, unless nil, gets what becomes of each item.
+	Account *Account
 	// Resumed is set if a former attempt was interrupted: objects that it has created are not changed.
 	Resumed bool
 	// Log is the log of the restore.
@@ -103,10 +105,15 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		volumes:      volume.NewIndex(req.Volumes),
 		snapshots:    req.Snapshots,
 		tracker:      newTracker(),
+		account:      req.Account,
 		pool:         newPool(options.Workers),
+		owners:       newOwners(req.Restore),
 		operations:   itemaction.NewOperations(req.Journal, req.Followed, time.Now),
 		waiter:       ready.NewWaiter(options.PollInterval),
 		state:        newState(req.Progress),
+	}
+	if e.account == nil {
+		e.account = NewAccount(nil)
 	}
 	err := e.run(ctx, deps, req)
 	result := e.result()
@@ -138,6 +145,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 		return err
 	}
 	if err := e.askAgain(ctx); err != nil {
+		return err
+	}
+	if err := e.restoreOwners(ctx); err != nil {
 		return err
 	}
 	e.warnOfIdle()
@@ -211,6 +221,7 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	if err != nil {
 		return err
 	}
+	e.definitions = entries
 	if len(entries) > 0 {
 		e.expect(len(entries))
 		if err := e.restoreAll(ctx, entries); err != nil {
