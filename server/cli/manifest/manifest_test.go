@@ -18,7 +18,6 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
-	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 )
 
 // run runs "cleat manifest" with the arguments and returns all that it prints.
@@ -473,25 +472,4 @@ func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
 	require.Equal(t, evil, items[0].Labels["a"], "JSON loses nothing")
 	require.NoError(t, yaml.Unmarshal([]byte(must(t, "ls", path, "-o", "yaml")), &items))
 	require.Equal(t, evil, items[0].Labels["a"], "YAML loses nothing")
-}
-
-func TestNamesOfKubernetesResources(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"po": "pods", "Endpoints": "endpoints", "netpol": "networkpolicies.networking.k8s.io",
-		"ing":    "ingresses.networking.k8s.io",
-		"events": "events", "Deployment": "deployments.apps", "crd": "customresourcedefinitions.apiextensions.k8s.io",
-		"apiservice":   "apiservices.apiregistration.k8s.io",
-		"StorageClass": "storageclasses.storage.k8s.io", "hpa": "horizontalpodautoscalers.autoscaling",
-		"pc":         "priorityclasses.scheduling.k8s.io",
-		"psp.policy": "", "componentstatuses": "componentstatuses", "sts": "statefulsets.apps",
-	} {
-		resource, ok := itemname.BuiltIns().Resolve(name)
-		require.Equal(t, want != "", ok, name)
-		require.Equal(t, want, resource.String(), name)
-	}
-	for resource := range shortNames {
-		_, known := itemname.BuiltIns().ByGroupResource(resource)
-		require.True(t, known, resource)
-	}
 }

@@ -157,7 +157,7 @@ func (s *search) only(r *velerov1.Restore, name itemname.Name) (*outcome.Item, e
 		return nil, fmt.Errorf("restore %s: several items have the name %s, say which: %s", r.Name, name,
 			layout.Abbreviate(names, maxSimilar, ", "))
 	case len(names) == 1:
-		return &s.found[0], nil
+		return &s.found[len(s.found)-1], nil // a namespace that is left out may have been created for other items
 	}
 	return s.covers, nil
 }

@@ -59,11 +59,11 @@ func (e *RestoreExplanation) Print(w io.Writer) error {
 	if len(i.Waits) > 0 {
 		d.Section("Waits", func() {
 			for _, wait := range i.Waits {
-				since := "for "
+				soFar := ""
 				if wait.Open {
-					since = "since "
+					soFar = " so far"
 				}
-				d.Line("%s, %s%s", layout.OneLine(wait.For), since, lasting(wait.Seconds))
+				d.Line("%s, for %s%s", layout.OneLine(wait.For), lasting(wait.Seconds), soFar)
 				if wait.Because != "" {
 					d.Indented(1, func() { d.Line("%s", layout.OneLine(wait.Because)) })
 				}
