@@ -29,11 +29,11 @@ func newExplainCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain NAME ITEM",
 		Short: "Explain why an item was skipped, waits or failed",
-		Long: "Explain what became of an item: its wave, what it waited for and how long, and why it was skipped, waits, was " +
-			"left out or\n" +
-			"failed. While the restore is at work, the server is asked, and afterwards its file in the object storage. An item " +
-			"is\n" +
-			"RESOURCE/NAMESPACE/NAME or RESOURCE/NAME, as one or two arguments.",
+		Long: "Explain what became of an item: its wave, what it waited for and how long, and why it was skipped, waits, " +
+			"was left out\n" +
+			"or failed. While the restore is at work, the server is asked, and afterwards its file in the object storage. An " +
+			"item\n" +
+			"is RESOURCE/NAMESPACE/NAME or RESOURCE/NAME, as one or two arguments.",
 		Example: "  cleat restore explain nightly-20260102150405 deployments.apps/shop/web",
 		Args:    cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {

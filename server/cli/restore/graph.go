@@ -24,9 +24,9 @@ func newGraphCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph NAME",
 		Short: "Show what is left of a restore, and what waits for what",
-		Long: "Show the items that a restore at work has not ended, and what they wait for. Of a restore that has ended, show " +
-			"the items that it\n" +
-			"did not restore, with what they need.",
+		Long: "Show the items that a restore at work has not ended, and which of them wait for which. Of a restore that " +
+			"has ended,\n" +
+			"show the items that it did not restore.",
 		Example: "  cleat restore graph nightly-20260102150405 -o svg > left.svg",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,14 +92,17 @@ func left(
 
 // graphOf returns the graph of items that are left. Of what they need, it has what is left.
 func graphOf(left *serverreport.Restoring) (*render.Graph, error) {
-	m := manifest.New()
+	m, isLeft := manifest.New(), map[outcome.Ref]bool{}
+	for i := range left.Items {
+		isLeft[left.Items[i].Source()] = true
+	}
 	items := make([]*manifest.Item, 0, len(left.Items))
 	for i := range left.Items {
 		ref := refOf(left.Items[i].Source())
 		one := &manifest.Item{APIGroup: ref.Group, APIVersion: "v1", Resource: ref.Resource, ItemKind: ref.Resource,
 			Namespace: ref.Namespace, Name: ref.Name}
 		for _, need := range left.Items[i].Needs {
-			if need.Missing || left.Items[i].Outcome != outcome.Waiting {
+			if isLeft[need.Ref] {
 				one.Edges = append(one.Edges, manifest.Edge{Type: manifest.Reference, Strict: need.Strict, To: refOf(need.Ref)})
 			}
 		}
@@ -108,7 +111,8 @@ func graphOf(left *serverreport.Restoring) (*render.Graph, error) {
 		}
 		items = append(items, one)
 	}
-	return render.New(render.Options{Title: "what is left of restore " + left.Restore, Graph: m.Graph(), Items: items}), nil
+	title := "what is left of restore " + left.Restore
+	return render.New(render.Options{Title: title, Graph: m.Graph(), Items: items}), nil
 }
 
 func refOf(ref outcome.Ref) manifest.Ref {

@@ -344,6 +344,9 @@ func encodeOutcomes(w io.Writer, r *velerov1.Restore, messages results.Results, 
 	}
 	separator := "\n"
 	content, err := items(func(o outcome.Item) error {
+		if o.Outcome == outcome.LeftOut {
+			return nil
+		}
 		encoded, err := json.Marshal(o)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%s%s", separator, encoded)

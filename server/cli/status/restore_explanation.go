@@ -10,7 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 )
 
-// RestoreExplanation says why an item was skipped, waits or failed. It is the output of "restore explain", also as JSON.
+// RestoreExplanation says why an item was skipped, waits or failed. It is the output of "restore explain", also as
+// JSON.
 type RestoreExplanation struct {
 	Restore string `json:"restore"`
 	// Live is set if the restore is at work, so that the rest changes.

@@ -15,10 +15,11 @@ func TestExplainRestore(t *testing.T) {
 	secret := outcome.Ref{Resource: "secrets", Namespace: "shop", Name: "key"}
 	pod := outcome.Item{
 		Resource: "pods", APIVersion: "v1", Kind: "Pod", Namespace: "shop-copy", From: "shop", Name: "web",
-		Outcome: outcome.Created, Reason: "pods/shop-copy/web was restored without its status: a\nlong answer", Incomplete: true,
-		Wave: 7, Needs: []outcome.Need{{Ref: account, Strict: true}, {Ref: secret}}, MoreNeeds: 3, HeldUp: 4.25,
+		Outcome: outcome.Created, Reason: "pods/shop-copy/web was restored without its status: a\nlong answer",
+		Incomplete: true, Wave: 7, Needs: []outcome.Need{{Ref: account, Strict: true}, {Ref: secret}}, MoreNeeds: 3, HeldUp: 4.25,
 		HeldUpBy: &account, Refusals: 2,
-		Waits: []outcome.Wait{{For: "secrets/shop/key to be ready before pods/shop-copy/web", Because: "no answer", Seconds: 61}},
+		Waits: []outcome.Wait{{For: "secrets/shop/key to be ready before pods/shop-copy/web", Because: "no answer",
+			Seconds: 61}},
 	}
 	needs := []outcome.Item{
 		{Resource: "serviceaccounts", Namespace: "shop-copy", From: "shop", Name: "app", Outcome: outcome.Created},
@@ -39,7 +40,8 @@ func TestOrderOfRestore(t *testing.T) {
 	plan := &outcome.Plan{
 		Waves: []outcome.Wave{
 			{Resources: []outcome.Count{{Resource: "namespaces", Items: 2}}, Done: 2},
-			{Resources: []outcome.Count{{Resource: "runtimeclasses.node.k8s.io", Items: 1}, {Resource: "secrets", Items: 40}}, Done: 12},
+			{Resources: []outcome.Count{{Resource: "runtimeclasses.node.k8s.io", Items: 1}, {Resource: "secrets", Items: 40}},
+				Done: 12},
 			{Resources: []outcome.Count{{Resource: "pods", Items: 9}}},
 		},
 		Needs: []outcome.Pair{{Resource: "pods", Needs: "secrets", Items: 8},
@@ -47,7 +49,8 @@ func TestOrderOfRestore(t *testing.T) {
 		Cycles: []outcome.Cycle{{Items: 2, Broken: []outcome.Broken{{Item: web, Before: outcome.Ref{Resource: "secrets",
 			Namespace: "shop", Name: "key"}}}}}, MoreCycles: 3,
 		Missing: []outcome.Missing{{Ref: outcome.Ref{Resource: "storageclasses.storage.k8s.io", Name: "fast"}, LeftOut: true,
-			Items: 1, Needer: web}, {Ref: outcome.Ref{Resource: "secrets", Namespace: "shop", Name: "gone"}, Items: 4, Needer: web}},
+			Items: 1, Needer: web}, {Ref: outcome.Ref{Resource: "secrets", Namespace: "shop", Name: "gone"}, Items: 4,
+			Needer: web}},
 		MoreMissing: 1,
 	}
 	for name, all := range map[string]bool{"restore_order.txt": true, "restore_order_live.txt": false} {

@@ -40,6 +40,9 @@ func TestAcceptGraph_Explain(t *testing.T) {
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: hidden, namespace: %s}}`, shop))
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: %s}, spec: {serviceAccountName: app, `+
 		`containers: [{name: c, image: "x.invalid/x:1"}], volumes: [{name: v, configMap: {name: item-a}}]}}`, shop))
+	a := s.Get(s.Object(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: item-a, namespace: %s}}`, shop)))
+	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: owned, namespace: %s, `+
+		`finalizers: [example.io/x], ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: item-a, uid: %s}]}}`, shop, a.GetUID()))
 	s.Must("backup", "create", "b", "--include-namespaces", shop, "--wait")
 	into := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop + "-copy"}}
 	require.NoError(t, s.Client.Create(t.Context(), into))
@@ -47,10 +50,12 @@ func TestAcceptGraph_Explain(t *testing.T) {
 		Finalizers: []string{"example.io/held"}}}
 	require.NoError(t, s.Client.Create(t.Context(), held))
 	require.NoError(t, s.Client.Delete(t.Context(), into))
-	args := []string{"--from-backup", "b", "--namespace-mappings", shop + ":" + into.Name, "--exclude-resources", "secrets"}
+	args := []string{"--from-backup", "b", "--namespace-mappings", shop + ":" + into.Name,
+		"--exclude-resources", "secrets", "--restore-owner-references", "--restore-finalizers=false"}
 
 	planned := s.Must(append([]string{"restore", "create", "r", "--dry-run", "--details"}, args...)...)
-	require.Regexp(t, `(?m)^wave \d+: pods/`+into.Name+`/web: created.*; waits for .*serviceaccounts/`+shop+`/app`, planned)
+	require.Regexp(t, `(?m)^wave \d+: pods/`+into.Name+`/web: created.*; waits for .*serviceaccounts/`+shop+`/app`,
+		planned)
 	require.Regexp(t, `(?m)^ *wave 1 of \d+: 1 namespaces$`, planned)
 	require.Regexp(t, `(?m)^ *1 pods wait for serviceaccounts`, planned)
 
@@ -81,6 +86,18 @@ func TestAcceptGraph_Explain(t *testing.T) {
 		[]byte(`{"metadata":{"finalizers":null}}`))))
 	s.AwaitEndOfRestore("r")
 
+	a = s.Get(s.Object(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: item-a, namespace: %s}}`,
+		into.Name)))
+	owned := s.Get(s.Object(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: owned, namespace: %s}}`,
+		into.Name)))
+	require.Len(t, owned.GetOwnerReferences(), 1)
+	require.Equal(t, a.GetUID(), owned.GetOwnerReferences()[0].UID)
+	require.Empty(t, owned.GetFinalizers())
+	_, errs, err := s.Run("restore", "create", "wrong", "--from-backup", "b", "--annotations",
+		"cleat.dev/restore-finalizers=maybe", "--wait")
+	require.Error(t, err)
+	require.Contains(t, errs+err.Error(), `annotation cleat.dev/restore-finalizers: "maybe", want true or false`)
+
 	e, err = explained(s, "r", "pods/"+shop+"/web")
 	require.NoError(t, err)
 	require.False(t, e.Live)
@@ -97,7 +114,8 @@ func TestAcceptGraph_Explain(t *testing.T) {
 		require.Contains(t, s.Must("restore", "explain", "r", item), want)
 	}
 	for item, want := range map[string]string{
-		"deploy/" + shop + "/web":  "backup b has no item deploy/" + shop + "/web; items with the same name: pods/" + shop + "/web",
+		"deploy/" + shop + "/web": "backup b has no item deploy/" + shop + "/web; items with the same name: pods/" + shop +
+			"/web",
 		"pods/" + shop + "/nobody": "backup b has no item pods/" + shop + `/nobody; "cleat manifest ls b" lists its items`,
 		"web":                      `item "web": want RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME`,
 	} {

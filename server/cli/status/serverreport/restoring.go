@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// RestoringOfAnnotation is set by the author of a ServerStatusRequest to a RestoreQuestion as JSON. The answer then has
-	// a RestoringAnnotation, if the restore is at work.
+	// RestoringOfAnnotation is set by the author of a ServerStatusRequest to a RestoreQuestion as JSON. The answer then
+	// has a RestoringAnnotation, if the restore is at work.
 	RestoringOfAnnotation = "cleat.dev/restoring-of"
 	// RestoringAnnotation holds Restoring in an answered ServerStatusRequest: JSON, compressed with gzip, in base64.
 	RestoringAnnotation = "cleat.dev/restoring"

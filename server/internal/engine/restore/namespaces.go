@@ -214,7 +214,9 @@ func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (e
 		r.claim.action = actionFailed
 	}
 	if r.claim.action == "" {
-		r.report(actionSkipped)
+		if r.engine.dry == nil { // Velero's list does not have it, and a dry run shows what that list will have
+			r.report(actionSkipped)
+		}
 		return nil
 	}
 	r.engine.tracker.add(itemKey{listKey: "v1/Namespace", name: r.namespace}, r.claim.action)

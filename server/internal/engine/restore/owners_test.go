@@ -168,7 +168,8 @@ func newFamily(ns string) family {
 	this, that := configMap(ns, "this", nil), configMap(ns, "that", nil)
 	things := withUIDs(parent, ownedBy(child, refTo(parent, obj{"controller": true, "blockOwnerDeletion": true})),
 		role, ownedBy(account, refTo(role, nil)), cron, ownedBy(run, refTo(cron, obj{"controller": true})),
-		set, ownedBy(pod, refTo(set, obj{"controller": true})), ownedBy(this, refTo(that, nil)), ownedBy(that, refTo(this, nil)))
+		set, ownedBy(pod, refTo(set, obj{"controller": true})),
+		ownedBy(this, refTo(that, nil)), ownedBy(that, refTo(this, nil)))
 	return family{things: things, owners: map[string][]string{
 		"child": {"ConfigMap/parent"}, "of-role": {"Role/a-role"}, "run": {"CronJob/cron"}, "of-set": {"ReplicaSet/set"},
 		"this": {"ConfigMap/that"}, "that": {"ConfigMap/this"}, "parent": nil, "a-role": nil, "cron": nil, "set": nil,
@@ -297,8 +298,8 @@ func TestAcceptGraph_Owners(t *testing.T) {
 			"configmaps/" + ns + "/e is restored without its owner ConfigMap going: it is being deleted, and garbage " +
 				"collection would delete the object with it",
 		}, result.Results.Warnings.Namespaces[ns])
-		require.Equal(t, []string{"clusterroles.rbac.authorization.k8s.io/" + ns + " is restored without its owner ConfigMap " +
-			"here: an owner in a namespace cannot own an object without one, which garbage collection would delete"},
+		require.Equal(t, []string{"clusterroles.rbac.authorization.k8s.io/" + ns + " is restored without its owner " +
+			"ConfigMap here: an owner in a namespace cannot own an object without one, which garbage collection would delete"},
 			result.Results.Warnings.Cluster)
 		for _, one := range things {
 			require.Empty(t, c.ownersOf(one), one.name)
@@ -328,8 +329,8 @@ func TestAcceptGraph_Owners(t *testing.T) {
 			})
 		require.NoError(t, err)
 		require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-		require.Equal(t, []string{"configmaps/" + ns + "/owned is restored without blockOwnerDeletion of its owner ConfigMap " +
-			"owner: the server has no right to update finalizers of the owner, with which it could set it"},
+		require.Equal(t, []string{"configmaps/" + ns + "/owned is restored without blockOwnerDeletion of its owner " +
+			"ConfigMap owner: the server has no right to update finalizers of the owner, with which it could set it"},
 			result.Results.Warnings.Namespaces[ns])
 		require.Equal(t, []string{"ConfigMap/owner"}, c.ownersOf(things[1], owner))
 	})

@@ -49,14 +49,15 @@ func (o *Order) Describe(waves []int32, has func(archive.Entry) bool) *outcome.P
 		resource string
 	}
 	counts, pairs := map[inWave]int{}, map[outcome.Pair]int{}
+	var seen []outcome.Pair // those of an item
 	for i := range o.Items {
 		resource := o.Items[i].GroupResource.String()
 		counts[inWave{waves[i], resource}]++
-		seen := map[outcome.Pair]bool{}
+		seen = seen[:0]
 		for to, strict := range o.Needs.Of(i) {
 			pair := outcome.Pair{Resource: resource, Needs: o.Items[to].GroupResource.String(), Strict: strict}
-			if !seen[pair] {
-				seen[pair] = true
+			if !slices.Contains(seen, pair) {
+				seen = append(seen, pair)
 				pairs[pair]++
 			}
 		}
@@ -147,7 +148,8 @@ func (o *Order) missing(has func(archive.Entry) bool) (list []outcome.Missing, m
 			Needer: RefOf(o.Items[by.needer])})
 	}
 	slices.SortFunc(list, func(a, b outcome.Missing) int {
-		return cmp.Or(boolOrder(b.Strict, a.Strict), cmp.Compare(b.Items, a.Items), cmp.Compare(a.Ref.String(), b.Ref.String()))
+		return cmp.Or(boolOrder(b.Strict, a.Strict), cmp.Compare(b.Items, a.Items),
+			cmp.Compare(a.Ref.String(), b.Ref.String()))
 	})
 	shown := min(len(list), outcome.MaxMissing)
 	return list[:shown:shown], len(list) - shown + o.moreMissed
