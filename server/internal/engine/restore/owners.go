@@ -92,9 +92,14 @@ func (r *itemRun) writeOwned(ctx context.Context, to target, home *namespaceStat
 		return r.write(ctx, to, home, own)
 	}
 	var late []metav1.OwnerReference
+	warn := func(err error) {
+		if e.firstReport(err.Error()) { // the item may be asked for again
+			r.warn(err)
+		}
+	}
 	if len(r.owners) > 0 && (r.given != nil || r.obj.Metadata.Get("ownerReferences") == nil) {
 		var err error
-		if r.given, late, err = e.resolveOwners(ctx, r.owned(), r.owners, e.dry == nil, r.warn); err != nil {
+		if r.given, late, err = e.resolveOwners(ctx, r.owned(), r.owners, e.dry == nil, warn); err != nil {
 			return err
 		}
 		if err := r.setOwners(); err != nil {
@@ -113,7 +118,7 @@ func (r *itemRun) writeOwned(ctx context.Context, to target, home *namespaceStat
 	}
 	one := &lateOwned{of: r.owned(), to: to, name: r.obj.Name, uid: r.uid, refs: late}
 	if r.existed && len(r.given) > 0 {
-		changed, err := e.addOwners(ctx, one, r.given, r.warn)
+		changed, err := e.addOwners(ctx, one, r.given, warn)
 		if changed && r.claim.action == "" {
 			r.claim.action = actionUpdated
 		}

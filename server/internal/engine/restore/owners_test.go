@@ -305,6 +305,19 @@ func TestAcceptGraph_Owners(t *testing.T) {
 			require.Empty(t, c.ownersOf(one), one.name)
 		}
 	})
+	t.Run("of an object that is refused", func(t *testing.T) {
+		t.Parallel()
+		c, ns := newCluster(t), unique(t, "refused")
+		c.create(namespaceThing(ns, nil), "test")
+		here := configMap(ns, "here", nil)
+		account := in("serviceaccounts", "v1", "ServiceAccount", ns, "account", nil)
+		pod := in("pods", "v1", "Pod", ns, "pod", obj{"spec": obj{"serviceAccountName": "nobody",
+			"containers": []obj{{"name": "c", "image": "i"}}}})
+		things := withUIDs(here, account, ownedBy(pod, refTo(here, nil), refTo(configMap(ns, "gone", nil), nil)))
+		result := c.mustRestore(pack(t, things...), withOwners("r", nil))
+		require.Len(t, result.Results.Errors.Namespaces[ns], 1)
+		require.Len(t, result.Results.Warnings.Namespaces[ns], 1, "it is said once")
+	})
 	t.Run("whose deletion must not wait", func(t *testing.T) {
 		t.Parallel()
 		c, ns := newCluster(t), unique(t, "rights")
