@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/operations"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/control/restores"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
@@ -66,6 +67,7 @@ type controllers struct {
 	runLogs     run.LogOptions
 	backupRuns  *run.Runs
 	restoreRuns *run.Runs
+	restoring   restores.Accounts
 	journals    *operation.Journals
 	following   *operations.Common
 	volumes     *volumes.Hub

@@ -40,7 +40,8 @@ func (c *controllers) statusRequests(queue *backupqueue.Controller) *requests.St
 		Operations: func(owners []string) *serverreport.Operations {
 			return operationreport.OfMonitor(c.following.Monitor, owners, time.Now())
 		},
-		Log: c.Log.Named(run.ServerStatusController),
-		Now: time.Now,
+		Restoring: c.restoring.Report,
+		Log:       c.Log.Named(run.ServerStatusController),
+		Now:       time.Now,
 	}
 }

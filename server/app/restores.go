@@ -27,6 +27,7 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 		StoreOutage:          c.Options.StoreOutageTimeout,
 		Plugins:              c.host,
 		Engine:               engine,
+		Accounts:             &c.restoring,
 		References:           c.references,
 		Hooks:                hooks,
 		ItemOperationTimeout: c.Options.DefaultItemOperationTimeout,

@@ -14,9 +14,6 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/manifest/render"
 )
 
-// graphForms are the values of --output, the default first.
-var graphForms = []string{"tree", "dot", "mermaid", "svg", "html"}
-
 func newGraphCommand(a *command.App) *cobra.Command {
 	var f flags
 	var selecting selectionFlags
@@ -35,7 +32,7 @@ func newGraphCommand(a *command.App) *cobra.Command {
 		Args:              cobra.RangeArgs(1, 3),
 		ValidArgsFunction: completeBackups(a, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckForm(f.output, graphForms...); err != nil {
+			if err := command.CheckForm(f.output, render.Forms()...); err != nil {
 				return err
 			}
 			selection, err := selecting.Build()
@@ -66,7 +63,7 @@ func newGraphCommand(a *command.App) *cobra.Command {
 			return g.print(a.Out, f.output, graph)
 		},
 	}
-	f.add(cmd, graphForms...)
+	f.add(cmd, render.Forms()...)
 	selecting.Add(cmd.Flags())
 	cmd.Flags().IntVar(&g.depth, "depth", 0, "how many dependencies away from the item to go; 0 for all")
 	cmd.Flags().BoolVar(&g.referrers, "referrers", false, "show what depends on the item, rather than what it depends on")
@@ -129,22 +126,8 @@ func (g *graphFlags) print(w io.Writer, form string, graph *render.Graph) error 
 	switch form {
 	case "json", "yaml":
 		return printOne(w, form, graph)
-	case "tree":
-		return graph.Tree(w, g.referrers)
 	}
-	if g.limit > 0 {
-		graph = graph.Collapse(g.limit)
-	}
-	switch form {
-	case "dot":
-		return graph.DOT(w)
-	case "mermaid":
-		return graph.Mermaid(w)
-	case "svg":
-		return graph.SVG(w)
-	default:
-		return graph.HTML(w)
-	}
+	return graph.Print(w, form, g.limit, g.referrers)
 }
 
 // reach returns an item with its direct and indirect dependencies, or with its dependents. depth limits the distance,

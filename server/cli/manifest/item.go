@@ -10,28 +10,19 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 )
 
 // itemArgs accepts an item after the source, as one or two arguments.
 func itemArgs(cmd *cobra.Command, args []string) error { return cobra.RangeArgs(2, 3)(cmd, args) }
 
 // named is an item as the user has named it.
-type named struct {
-	resource, namespace, name string
-	anyNamespace              bool // none was given
-}
+type named struct{ itemname.Name }
 
 // parseItem parses RESOURCE/[NAMESPACE/]NAME, as one or two arguments.
 func parseItem(args []string) (named, error) {
-	parts := strings.Split(strings.Join(args, "/"), "/")
-	n := named{resource: parts[0], name: parts[len(parts)-1], anyNamespace: len(parts) == 2}
-	if len(parts) == 3 {
-		n.namespace = parts[1]
-	}
-	if len(parts) < 2 || len(parts) > 3 || n.resource == "" || n.name == "" {
-		return named{}, fmt.Errorf("item %q: want RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME", strings.Join(args, " "))
-	}
-	return n, nil
+	name, err := itemname.Parse(args...)
+	return named{name}, err
 }
 
 // maxNamed is how many items an error enumerates.
@@ -40,16 +31,16 @@ const maxNamed = 5
 // find returns the item. It reads no more of the manifest than it needs to: a block if resource and namespace are
 // exact.
 func (n named) find(ctx context.Context, s *source) (*manifest.Item, error) {
-	resource, known := builtIns().Resolve(n.resource)
+	resource, known := itemname.BuiltIns().Resolve(n.Resource)
 	if !known { // the full name of a custom resource, or another spelling
-		plural, group, _ := strings.Cut(n.resource, ".")
+		plural, group, _ := strings.Cut(n.Resource, ".")
 		resource.Resource, resource.Group = plural, group
 	}
 	within := manifest.Ref{Group: resource.Group, Resource: resource.Resource}
 	exact := within
-	exact.Namespace, exact.Name = n.namespace, n.name
+	exact.Namespace, exact.Name = n.Namespace, n.Name.Name
 	refs := []manifest.Ref{exact}
-	if n.anyNamespace {
+	if n.AnyNamespace {
 		refs = append(refs, within)
 	}
 	if !known {
@@ -90,23 +81,8 @@ func (n named) search(items func(func(*manifest.Item, error) bool)) ([]*manifest
 }
 
 func (n named) matches(item *manifest.Item) bool {
-	if item.Name != n.name || item.Namespace != n.namespace && !n.anyNamespace {
-		return false
-	}
-	if resource, known := builtIns().Resolve(n.resource); known {
-		return resource == groupResource(item)
-	}
-	_, snapshot := resourceOf(item)
-	_, same := snapshot.Resolve(n.resource)
-	return same
-}
-
-// String returns the name as one argument.
-func (n named) String() string {
-	if n.anyNamespace {
-		return n.resource + "/" + n.name
-	}
-	return n.resource + "/" + n.namespace + "/" + n.name
+	return item.Name == n.Name.Name && n.In(item.Namespace) &&
+		n.Is(groupResource(item), item.APIVersion, item.ItemKind, item.Namespace != "")
 }
 
 func first(items []*manifest.Item) *manifest.Item {

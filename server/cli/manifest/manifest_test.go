@@ -473,24 +473,3 @@ func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(must(t, "ls", path, "-o", "yaml")), &items))
 	require.Equal(t, evil, items[0].Labels["a"], "YAML loses nothing")
 }
-
-func TestNamesOfKubernetesResources(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"po": "pods", "Endpoints": "endpoints", "netpol": "networkpolicies.networking.k8s.io",
-		"ing":    "ingresses.networking.k8s.io",
-		"events": "events", "Deployment": "deployments.apps", "crd": "customresourcedefinitions.apiextensions.k8s.io",
-		"apiservice":   "apiservices.apiregistration.k8s.io",
-		"StorageClass": "storageclasses.storage.k8s.io", "hpa": "horizontalpodautoscalers.autoscaling",
-		"pc":         "priorityclasses.scheduling.k8s.io",
-		"psp.policy": "", "componentstatuses": "componentstatuses", "sts": "statefulsets.apps",
-	} {
-		resource, ok := builtIns().Resolve(name)
-		require.Equal(t, want != "", ok, name)
-		require.Equal(t, want, resource.String(), name)
-	}
-	for resource := range shortNames {
-		_, known := builtIns().ByGroupResource(resource)
-		require.True(t, known, resource)
-	}
-}

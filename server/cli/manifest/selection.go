@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 )
 
@@ -65,9 +66,9 @@ func (f *selectionFlags) Build() (*selection, error) {
 	}
 	s.lists = f.resources
 	for _, names := range s.names() {
-		*names, _ = filter.ResolveNames(*names, builtIns())
+		*names, _ = filter.ResolveNames(*names, itemname.BuiltIns())
 	}
-	_, _, err = filter.NewResources(s.lists, s.namespaces, builtIns()) // patterns and families are as they must be
+	_, _, err = filter.NewResources(s.lists, s.namespaces, itemname.BuiltIns()) // patterns and families are as they must be
 	return s, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,8 @@ type createFlags struct {
 	parallelFiles                  int
 	itemOperationsTimeout          time.Duration
 	allowPartial, wait             bool
+	owners                         bool
+	finalizers                     *bool
 	dryRun                         runs.DryRun
 	command.PrintFlag
 }
@@ -62,6 +65,12 @@ func (c *createFlags) build(cluster *command.Cluster, args []string) (*velerov1.
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Restore"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Labels: c.labels, Annotations: c.annotations},
 		Spec:       c.spec,
+	}
+	if c.owners {
+		metav1.SetMetaDataAnnotation(&restore.ObjectMeta, velerov1.OwnerReferencesAnnotation, "true")
+	}
+	if c.finalizers != nil {
+		metav1.SetMetaDataAnnotation(&restore.ObjectMeta, velerov1.FinalizersAnnotation, strconv.FormatBool(*c.finalizers))
 	}
 	spec := &restore.Spec
 	restore.Name = cmp.Or(spec.BackupName, spec.ScheduleName) + "-" + time.Now().Format("20060102150405")
@@ -159,6 +168,9 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	c.selectors.Add(f)
 	command.AddOptionalBool(f, &spec.RestorePVs, "restore-volumes", "restore volumes from snapshots")
 	command.AddOptionalBool(f, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of services")
+	f.BoolVar(&c.owners, "restore-owner-references", false,
+		"restore the owners of objects, with the UIDs that the owners have in the cluster")
+	command.AddOptionalBool(f, &c.finalizers, "restore-finalizers", "restore the finalizers of objects")
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0,
 		"how long asynchronous operations of plugins may take")
 	command.AddOnce(f, &c.modifiers, "resource-modifier-configmap", "ConfigMap with resource modifiers", oneConfigMap)
@@ -169,6 +181,7 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")
 	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the restore")
 	c.dryRun.Add(f, "restore")
+	c.dryRun.AddDetails(f)
 	runs.AddWait(f, &c.wait, "restore")
 	c.Add(f, "restore")
 	return cmd

@@ -17,6 +17,7 @@ import (
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("restore", "Work with restores",
 		newCreateCommand(a), command.NewGetCommand(a, "restores", getter()), newDescribeCommand(a), newLogsCommand(a),
+		newExplainCommand(a), newGraphCommand(a),
 		newCancelCommand(a),
 		command.NewDeleteCommand(a, "Restore", "restores", getter(), command.Deletion[velerov1.Restore]{
 			Short: "Delete restores with their logs; what they have restored stays",
@@ -67,6 +68,9 @@ func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, fi
 	var problems []string
 	description.Volumes, problems = runs.LoadVolumes[[]volumes.RestoreVolumeInfo](ctx, files, run,
 		velerov1.DownloadTargetKindRestoreVolumeInfo, location)
+	description.Problems = append(description.Problems, problems...)
+	description.Order, problems = files.LoadOrder(ctx, r, isAtWork(r) && r.Status.StartTimestamp != nil, location)
+	description.AtWork = isAtWork(r)
 	description.Problems = append(description.Problems, problems...)
 	var loads velerov1.PodVolumeRestoreList
 	description.Problems = append(description.Problems, files.List(ctx, &loads, velerov1.RestoreNameLabel, r.Name)...)

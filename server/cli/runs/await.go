@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,10 +54,11 @@ type waiter struct {
 	cluster  *command.Cluster
 	object   *Object
 	progress command.Progress
-	asking   context.Context //nolint:containedctx // of the goroutine that asks for amounts
-	asks     bool
-	amounts  chan string // how far its operations are
-	amount   string      // the last one
+	asking   context.Context                       //nolint:containedctx // of the goroutine that asks for amounts
+	question atomic.Pointer[func() (string, bool)] // nil before the first
+	amounts  chan string                           // how far its operations are
+	phase    string                                // to which amount belongs
+	amount   string                                // the last one
 }
 
 // follow watches the object until it has ended. It returns an error if the watch ends before.
@@ -116,6 +118,13 @@ func (w *waiter) apply(event watch.Event) (ended bool, err error) {
 func (w *waiter) show() bool {
 	now := w.object.state()
 	state := command.State{Phase: now.Phase, What: "items", Done: now.Done, Total: now.Total, Waiting: now.Waiting}
+	if now.Phase != w.phase {
+		w.phase, w.amount = now.Phase, ""
+	}
+	if now.Kind == "restore" && !now.Starts() && !now.Waits() && !now.Ended() {
+		state.Detail = w.amount
+		w.askWaves(now)
+	}
 	if now.Starts() {
 		state.Detail = fmt.Sprintf("%d of %s ended", now.Operations.Ended(),
 			layout.Count(now.Operations.Attempted(), "operation"))
@@ -133,18 +142,43 @@ func (w *waiter) show() bool {
 	return now.Ended()
 }
 
+// askWaves begins to ask the server how far the waves of a restore are, if that is shown.
+func (w *waiter) askWaves(run status.Run) {
+	w.keepAsking(func() (string, bool) {
+		report, err := w.cluster.Restoring(w.asking, askTimeout, serverreport.RestoreQuestion{Restore: run.Name})
+		if err != nil || report == nil {
+			return "", false
+		}
+		return status.OrderProgress(report.Plan), true
+	})
+}
+
 // ask begins to ask the server how far the operations of a run are, if that is shown.
 func (w *waiter) ask(run status.Run) {
-	if _, drawn := w.progress.(*command.Bar); !drawn || w.asks {
+	key, uid := serverreport.OwnerKey(run.Kind, run.Name), w.object.GetUID()
+	w.keepAsking(func() (string, bool) {
+		report, err := w.cluster.Operations(w.asking, askTimeout, key)
+		if err != nil {
+			return "", false
+		}
+		return status.OperationsProgress(&report.Only(run.Title(), uid).Summary), true
+	})
+}
+
+// keepAsking begins to ask for an amount that only the server knows, in place of what was asked for before. Nothing is
+// asked if nothing is drawn. The bar goes on without an answer.
+func (w *waiter) keepAsking(question func() (amount string, ok bool)) {
+	if _, drawn := w.progress.(*command.Bar); !drawn {
 		return
 	}
-	w.asks = true
-	key, uid := serverreport.OwnerKey(run.Kind, run.Name), w.object.GetUID()
+	if w.question.Swap(&question) != nil {
+		return
+	}
 	go func() {
 		for {
-			if report, err := w.cluster.Operations(w.asking, askTimeout, key); err == nil { // the bar goes on without it
+			if amount, ok := (*w.question.Load())(); ok {
 				select {
-				case w.amounts <- status.OperationsProgress(&report.Only(run.Title(), uid).Summary):
+				case w.amounts <- amount:
 				case <-w.asking.Done():
 				}
 			}

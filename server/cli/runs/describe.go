@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,11 +14,16 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // describeTimeout is how long "describe" waits for the server to make a URL.
 const describeTimeout = 30 * time.Second
+
+// orderTimeout is how long "describe" waits for the server to report the order of a restore.
+const orderTimeout = 5 * time.Second
 
 // Description describes one run.
 type Description interface {
@@ -92,6 +98,31 @@ type Files struct {
 
 // Details reports whether details are requested.
 func (f Files) Details() bool { return f.details }
+
+// LoadOrder returns the order of a restore: from the server while the restore is at work and, if details or JSON are
+// requested, from its file afterwards. Without them it is nil.
+func (f Files) LoadOrder(
+	ctx context.Context, r *velerov1.Restore, atWork bool, location string,
+) (order *outcome.Plan, problems []string) {
+	if atWork {
+		report, err := f.cluster.Restoring(ctx, orderTimeout, serverreport.RestoreQuestion{Restore: r.Name})
+		switch {
+		case err != nil:
+			return nil, []string{err.Error()}
+		case report != nil:
+			return report.Plan, nil
+		}
+		return nil, nil
+	}
+	if !f.details && !f.document || !status.RestoreRun(r).HasLog() {
+		return nil, nil
+	}
+	content, err := f.downloads.Items(ctx, f.cluster, r, location, func(outcome.Item) error { return nil })
+	if err != nil && !errors.Is(err, ErrNoFile) { // Velero's have none
+		problems = append(problems, err.Error())
+	}
+	return content.Plan, problems
+}
 
 // List lists the objects of the namespace with the label of a run. A failure is added to problems.
 func (f Files) List(ctx context.Context, into client.ObjectList, label, run string) (problems []string) {

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +18,10 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
@@ -30,6 +31,7 @@ type DryRun struct {
 	// On is true if a dry run is requested.
 	On        bool
 	keep      time.Duration
+	details   bool // list all items of a restore
 	downloads Downloads
 }
 
@@ -94,22 +96,18 @@ func (d *DryRun) Restore(
 		if err := cluster.Get(ctx, cluster.Key(r.Spec.BackupName), &b); err != nil {
 			return 0, err
 		}
-		file, err := d.downloads.OpenTarget(ctx, cluster, d.target(velerov1.DownloadTargetKindRestoreResourceList, r.Name,
-			b.Spec.StorageLocation))
-		if err != nil {
-			return 0, err
-		}
 		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindRestoreResults, r.Name,
 			b.Spec.StorageLocation)
 		if err != nil {
-			return 0, cmp.Or(err, file.Close())
+			return 0, err
 		}
-		show := printOutcomes
+		show := d.printOutcomes
 		if form == "json" {
 			show = encodeOutcomes
 		}
-		err = show(a.Out, r, file, messages)
-		return r.Status.Errors, cmp.Or(err, file.Close())
+		return r.Status.Errors, show(a.Out, r, messages, func(use func(outcome.Item) error) (outcome.Content, error) {
+			return d.downloads.Items(ctx, cluster, r, b.Spec.StorageLocation, use)
+		})
 	})
 }
 
@@ -249,20 +247,34 @@ func printNotCalled(w io.Writer, notCalled map[string]int) {
 	}
 }
 
-// printOutcomes prints the outcomes of a restore: the items that need attention, then counts.
-func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages results.Results) error {
-	counts := map[string]map[dryrun.Verdict]int{}
+// itemsOf reads the file of a dry run of a restore.
+type itemsOf func(use func(outcome.Item) error) (outcome.Content, error)
+
+// AddDetails adds the flag for details of a dry run of a restore.
+func (d *DryRun) AddDetails(flags *pflag.FlagSet) {
+	flags.BoolVar(&d.details, "details", false, "with --dry-run: list all items, with their waves and what they wait for")
+}
+
+// printOutcomes prints the outcomes of a restore: the items that need attention, or all, then counts and the order.
+func (d *DryRun) printOutcomes(w io.Writer, _ *velerov1.Restore, messages results.Results, items itemsOf) error {
+	counts := map[string]map[outcome.Verdict]int{}
 	unchecked := 0
-	summary, err := dryrun.ReadOutcomes(file, func(o dryrun.Outcome) error {
+	content, err := items(func(o outcome.Item) error {
+		if o.Outcome == outcome.LeftOut {
+			return nil
+		}
 		if counts[o.Resource] == nil {
-			counts[o.Resource] = map[dryrun.Verdict]int{}
+			counts[o.Resource] = map[outcome.Verdict]int{}
 		}
 		counts[o.Resource][o.Outcome]++
 		if o.Unchecked {
 			unchecked++
 		}
+		if d.details {
+			return printDetails(w, &o)
+		}
 		switch {
-		case o.Incomplete, o.Outcome == dryrun.Conflict, o.Outcome == dryrun.Refused, o.Outcome == dryrun.Failed:
+		case o.Incomplete, o.Outcome == outcome.Conflict, o.Outcome == outcome.Refused, o.Outcome == outcome.Failed:
 			_, err := fmt.Fprintf(w, "%s %s: %s: %s\n", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), o.Outcome,
 				o.Reason)
 			return err
@@ -273,12 +285,12 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages re
 		return err
 	}
 	table := layout.Table{Head: []string{"RESOURCE"}}
-	for _, verdict := range dryrun.Verdicts() {
+	for _, verdict := range outcome.Verdicts() {
 		table.Head = append(table.Head, strings.ToUpper(string(verdict)))
 	}
 	for _, resource := range slices.Sorted(maps.Keys(counts)) {
 		row := []string{resource}
-		for _, verdict := range dryrun.Verdicts() {
+		for _, verdict := range outcome.Verdicts() {
 			row = append(row, fmt.Sprint(counts[resource][verdict]))
 		}
 		table.Rows = append(table.Rows, row)
@@ -288,22 +300,53 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages re
 	}
 	printMessages(w, "Errors of the restore as a whole", results.Result{Velero: messages.Errors.Velero})
 	printMessages(w, "Warnings about the restore as a whole", results.Result{Velero: messages.Warnings.Velero})
-	printNotCalled(w, summary.NotCalled)
+	description := layout.NewDescription(w)
+	status.PrintOrder(description, content.Plan, true)
+	if err := description.Err(); err != nil {
+		return err
+	}
+	printNotCalled(w, content.Summary.NotCalled)
 	if unchecked > 0 {
 		fmt.Fprintf(w, "\n%s could not be checked by the API server, because what they need would be created by the same "+
 			"restore.\n", layout.Count(unchecked, "item"))
 	}
-	_, err = fmt.Fprintf(w, "\n%s.\n", dryrun.Describe(summary))
+	_, err = fmt.Fprintf(w, "\n%s.\n", outcome.Describe(content.Summary))
+	return err
+}
+
+// printDetails prints an item with its wave and what it waits for.
+func printDetails(w io.Writer, o *outcome.Item) error {
+	text := fmt.Sprintf("%s: %s", outcome.Ref{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, o.Outcome)
+	if o.Wave > 0 {
+		text = fmt.Sprintf("wave %d: %s", o.Wave, text)
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	var needs []string
+	for _, need := range o.Needs {
+		needs = append(needs, need.Ref.String())
+	}
+	if o.MoreNeeds > 0 {
+		needs = append(needs, fmt.Sprintf("%d more", o.MoreNeeds))
+	}
+	if len(needs) > 0 {
+		text += "; waits for " + strings.Join(needs, ", ")
+	}
+	_, err := fmt.Fprintln(w, layout.OneLine(text))
 	return err
 }
 
 // encodeOutcomes prints the outcomes of a restore as one JSON document, without holding it in memory.
-func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader, messages results.Results) error {
+func encodeOutcomes(w io.Writer, r *velerov1.Restore, messages results.Results, items itemsOf) error {
 	if _, err := fmt.Fprintf(w, "{\"name\":%q,\"uid\":%q,\"items\":[", r.Name, r.UID); err != nil {
 		return err
 	}
 	separator := "\n"
-	summary, err := dryrun.ReadOutcomes(file, func(o dryrun.Outcome) error {
+	content, err := items(func(o outcome.Item) error {
+		if o.Outcome == outcome.LeftOut {
+			return nil
+		}
 		encoded, err := json.Marshal(o)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%s%s", separator, encoded)
@@ -314,7 +357,11 @@ func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader, messages r
 	if err != nil {
 		return err
 	}
-	encoded, err := json.Marshal(summary)
+	encoded, err := json.Marshal(content.Summary)
+	if err != nil {
+		return err
+	}
+	order, err := json.Marshal(content.Plan)
 	if err != nil {
 		return err
 	}
@@ -322,7 +369,7 @@ func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader, messages r
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\n],\"summary\":%s,\"results\":%s}\n", encoded, said)
+	_, err = fmt.Fprintf(w, "\n],\"plan\":%s,\"summary\":%s,\"results\":%s}\n", order, encoded, said)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
@@ -43,8 +44,11 @@ type RestoreDescription struct {
 	Volumes    []volumes.RestoreVolumeInfo `json:"volumes,omitempty"`
 	PodVolumes []PodVolume                 `json:"podVolumes,omitempty"`
 	Movements  []Movement                  `json:"dataMovements,omitempty"`
-	Problems   []string                    `json:"problems,omitempty"` // errors while the document was composed
-	Details    bool                        `json:"-"`
+	// Order is that of the items: while the restore is at work, and with details.
+	Order    *outcome.Plan `json:"order,omitempty"`
+	Problems []string      `json:"problems,omitempty"` // errors while the document was composed
+	Details  bool          `json:"-"`
+	AtWork   bool          `json:"-"`
 }
 
 // Document returns the description.
@@ -80,6 +84,7 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 		d.Pairs([2]string{"Total items to be restored", strconv.Itoa(p.TotalItems)},
 			[2]string{"Items restored", strconv.Itoa(p.ItemsRestored)})
 	}
+	PrintOrder(d, doc.Order, doc.Details || !doc.AtWork)
 	d.Gap()
 	printRestoreSpec(d, &r.Spec)
 	doc.printVolumes(d)

@@ -60,8 +60,8 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 			require.Contains(t, s.Must("restore", "describe", "back", "--details"), "- "+restoredTo+"/item-a(created)\n")
 			require.Contains(t, s.Must("restore", "logs", "back"), `msg="restore started"`)
 			require.Equal(t, []string{
-				"back-volumeinfo.json.gz", "restore-back-itemoperations.json.gz", "restore-back-logs.gz",
-				"restore-back-resource-list.json.gz", "restore-back-results.gz",
+				"back-volumeinfo.json.gz", "restore-back-itemoperations.json.gz", "restore-back-items.json.gz",
+				"restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
 			}, s.Files("restores/back"))
 			own := s.Must("version", "--client-only") // depends on the build
 			require.Equal(t, own+strings.Replace(own, "Client", "Server", 1), s.Must("version", "--timeout", "2m"))

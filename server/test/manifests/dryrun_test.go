@@ -19,6 +19,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
@@ -196,20 +197,20 @@ func TestAcceptManifest_DryRunRestore(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(s.Client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: "item-a"},
 		&corev1.ConfigMap{})))
 	var said struct {
-		Items   []dryrun.Outcome
-		Summary dryrun.Summary
+		Items   []outcome.Item
+		Summary outcome.Summary
 	}
 	require.NoError(t, json.Unmarshal([]byte(s.Must("restore", "create", "r", "--from-backup", "b", "--dry-run", "-o",
 		"json")), &said))
 	require.Equal(t, said.Summary.Total(), len(said.Items))
-	require.Equal(t, 1, said.Summary.Items[dryrun.Created])
+	require.Equal(t, 1, said.Summary.Items[outcome.Created])
 
 	s.Must("restore", "create", "r", "--from-backup", "b", "--wait")
 	var done map[string][]string
 	require.NoError(t, json.NewDecoder(s.Unzipped("restores", "r", "restore-r-resource-list.json.gz")).Decode(&done))
 	for _, one := range said.Items {
 		action := string(one.Outcome)
-		if one.Outcome == dryrun.Conflict {
+		if one.Outcome == outcome.Conflict {
 			action = "failed"
 		}
 		require.Contains(t, done[one.APIVersion+"/"+one.Kind], fmt.Sprintf("%s/%s(%s)", one.Namespace, one.Name, action))

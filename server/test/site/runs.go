@@ -229,7 +229,7 @@ func (s *Site) CheckRestore(name string) {
 	})
 	require.NotNil(s.T, r.Status.CompletionTimestamp)
 	require.Equal(s.T, velerov1.RestorePhaseCompleted, r.Status.Phase, "%s: %s", name, r.Status.FailureReason)
-	require.Len(s.T, s.Files("restores/"+name), 5)
+	require.Len(s.T, s.Files("restores/"+name), 6)
 }
 
 // CheckDeleted waits until a backup is deleted completely.

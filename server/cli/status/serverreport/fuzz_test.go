@@ -16,5 +16,7 @@ func FuzzReports(f *testing.F) {
 		_, _ = serverreport.DecodeBlockers(text)
 		_, _ = serverreport.DecodeOperations(text)
 		_, _ = serverreport.DecodePolicies(text)
+		_, _ = serverreport.DecodeRestoreQuestion(text)
+		_, _ = serverreport.DecodeRestoring(text)
 	})
 }

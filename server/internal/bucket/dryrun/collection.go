@@ -1,5 +1,8 @@
 package dryrun
 
+// FileName is the name of the file of a dry run, after the name of the backup or restore and a dash.
+const FileName = "dry-run.json.gz"
+
 // Collection lists the contents of a backup, and the objects that it would leave out. Its file is JSON, compressed with
 // gzip.
 type Collection struct {

@@ -358,6 +358,11 @@ func (s *Store) PutRestoreVolumeInfo(ctx context.Context, name string, infos io.
 	return s.putNamed(ctx, name, s.layout.restoreVolumeInfo, infos)
 }
 
+// PutRestoreItems stores what became of each item of a restore, which is compressed with gzip.
+func (s *Store) PutRestoreItems(ctx context.Context, name string, items io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.restoreItems, items)
+}
+
 // PutRestoreDryRun stores the result of a dry run of a restore, which is compressed with gzip.
 func (s *Store) PutRestoreDryRun(ctx context.Context, name string, outcomes io.ReadSeeker) error {
 	return s.putNamed(ctx, name, s.layout.restoreDryRun, outcomes)

@@ -13,6 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
@@ -35,7 +36,8 @@ func CheckArtifact(name string) error {
 // File names a file of a backup or restore.
 type File struct {
 	velerov1.DownloadTarget
-	// Artifact, unless empty, is the name of a file of a manifest writer or of a dry run. The target is the resource list
+	// Artifact, unless empty, is the name of a file of a manifest writer, of a dry run, or of what became of the items of a
+	// restore. The target is the resource list
 	// of the backup or restore then.
 	Artifact string
 }
@@ -46,6 +48,8 @@ func (l layout) key(file File) (string, error) {
 		return l.download(file.Kind, file.Name)
 	case file.Kind == velerov1.DownloadTargetKindRestoreResourceList && file.Artifact == dryrun.FileName:
 		return l.restoreDryRun(file.Name), checkName(file.Name)
+	case file.Kind == velerov1.DownloadTargetKindRestoreResourceList && file.Artifact == outcome.FileName:
+		return l.restoreItems(file.Name), checkName(file.Name)
 	case file.Kind != velerov1.DownloadTargetKindBackupResourceList:
 		return "", fmt.Errorf("the file %s of %s is requested, want %s beside the name of a file", file.Artifact, file.Kind,
 			velerov1.DownloadTargetKindBackupResourceList)

@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 )
 
 // topLevel returns the directories that may be at the root of a location (Velero's layout). A bucket with any other
@@ -103,6 +104,8 @@ func (l layout) restoreResourceList(restore string) string {
 func (l layout) restoreItemOperations(restore string) string {
 	return l.restore(restore, "-itemoperations.json.gz")
 }
+
+func (l layout) restoreItems(restore string) string { return l.restore(restore, "-"+outcome.FileName) }
 
 func (l layout) restoreDryRun(restore string) string { return l.restore(restore, "-"+dryrun.FileName) }
 

@@ -35,8 +35,10 @@ type Statuses struct {
 	// Operations returns the report on the operations of the owners with the given keys, or of all owners without
 	// keys; may be nil.
 	Operations func(owners []string) *serverreport.Operations
-	Log        hclog.Logger
-	Now        func() time.Time
+	// Restoring answers a question about a restore that is at work; nil if it is not. May be nil.
+	Restoring func(serverreport.RestoreQuestion) (*serverreport.Restoring, error)
+	Log       hclog.Logger
+	Now       func() time.Time
 }
 
 // Reconcile answers one request, or deletes it keepStatus later.
@@ -61,6 +63,8 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	request.Status.Plugins = r.Plugins()
 	if owners, asked := request.Annotations[serverreport.OperationsOfAnnotation]; asked && r.Operations != nil {
 		r.reportOperations(request, owners)
+	} else if question, asked := request.Annotations[serverreport.RestoringOfAnnotation]; asked && r.Restoring != nil {
+		r.reportRestoring(request, question)
 	} else {
 		r.report(ctx, request)
 		r.reportPolicies(request)
@@ -124,6 +128,23 @@ func (r *Statuses) reportOperations(request *velerov1.ServerStatusRequest, owner
 		return
 	}
 	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.OperationsAnnotation, text)
+}
+
+// reportRestoring adds the state of the restore of a question, and no other report, as reportOperations does.
+func (r *Statuses) reportRestoring(request *velerov1.ServerStatusRequest, text string) {
+	question, err := serverreport.DecodeRestoreQuestion(text)
+	var report *serverreport.Restoring
+	if err == nil {
+		report, err = r.Restoring(question)
+	}
+	if err == nil && report != nil {
+		if text, err = report.Encode(); err == nil {
+			metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.RestoringAnnotation, text)
+		}
+	}
+	if err != nil {
+		r.Log.Warn("the reply to a status request has no state of a restore", "request", request.Name, "error", err)
+	}
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

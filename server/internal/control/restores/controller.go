@@ -43,6 +43,7 @@ type Controller struct {
 	Monitor              *operation.Monitor  // nil in dry runs
 	Volumes              *volumes.Hub
 	Engine               Engine
+	Accounts             *Accounts        // gets those of the restores at work; nil for none
 	References           *reference.Table // by which the objects of a backup without a manifest need others
 	Hooks                *hook.Restores   // nil for dry runs
 	ItemOperationTimeout time.Duration

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
@@ -141,7 +141,7 @@ func (r *DryRuns) work(
 	summary, result, err := r.findOut(w)
 	if err == nil {
 		return func(object *velerov1.Restore) {
-			r.ended(object, velerov1.DryRunDone, dryrun.Describe(summary))
+			r.ended(object, velerov1.DryRunDone, outcome.Describe(summary))
 			countRestore(object, result)
 			object.Status.Progress = &velerov1.RestoreProgress{TotalItems: summary.Total()}
 		}
@@ -153,7 +153,7 @@ func (r *DryRuns) work(
 }
 
 // findOut runs the engine, which reports each item to a temporary file, and stores that with the results and the log.
-func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Result, err error) {
+func (r *DryRuns) findOut(w *work) (summary outcome.Summary, result *restore.Result, err error) {
 	log := w.log.Logger()
 	progress := w.follow()
 	defer func() { *w.object = *progress.End() }()
@@ -161,22 +161,20 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 	if err != nil {
 		return summary, nil, err
 	}
-	file, err := os.CreateTemp(r.SpoolDir, "cleat-dry-run-*")
+	file, err := outcome.NewSpool(r.SpoolDir)
 	if err != nil {
-		return summary, nil, fmt.Errorf("make a temporary file, see --scratch-dir: %w", err)
+		return summary, nil, err
 	}
-	defer func() {
-		_ = file.Close() // what was written has been read, or is of no use
-		_ = os.Remove(file.Name())
-	}()
-	outcomes := dryrun.NewOutcomeWriter(file)
+	defer file.Remove()
+	w.account = restore.NewAccount(file)
+	defer r.Accounts.add(w.object.Name, w.account)()
 	var plugins *pluginhost.Session
 	actions := dryrun.NewActions(func(action string) bool {
 		return plugins.HasRole(action, framework.RoleDryRun) || slices.Contains(r.Harmless, action)
 	})
 	w.dryRun = func(session *pluginhost.Session) *restore.DryRun {
 		plugins = session
-		return &restore.DryRun{Actions: actions, Report: outcomes.Add}
+		return &restore.DryRun{Actions: actions}
 	}
 	log.Info("dry run of a restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 	err = panics.Catch(log, func() (err error) {
@@ -186,14 +184,12 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 	if err != nil {
 		return summary, nil, err
 	}
-	if summary, err = outcomes.Close(actions.NotCalled()); err != nil {
-		return summary, nil, fmt.Errorf("write the outcomes: %w", err)
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return summary, nil, fmt.Errorf("read the outcomes: %w", err)
+	outcomes, summary, err := file.Finish(actions.NotCalled())
+	if err != nil {
+		return summary, nil, err
 	}
 	log.Info("dry run of a restore done", "items", summary.Total())
-	return summary, result, r.store(w, objects, file, result)
+	return summary, result, r.store(w, objects, outcomes, result)
 }
 
 // store stores the files of a dry run.

@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
@@ -34,6 +35,9 @@ type work struct {
 	server hclog.Logger
 	dryRun func(*pluginhost.Session) *restore.DryRun // nil for a real restore
 
+	account *restore.Account
+	items   *outcome.Spool // of the account; nil in a dry run
+
 	operations *operation.Group // nil until the engine runs, and in a dry run
 }
 
@@ -54,6 +58,14 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		log.Warn("the server was stopped or killed in the attempt before; the restore goes on", "attempt", attempt)
 	}
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
+
+	if w.items, err = outcome.NewSpool(w.SpoolDir); err != nil {
+		*w.object = *progress.End()
+		return run.FailedRestore(err, w.Now())
+	}
+	defer w.items.Remove()
+	w.account = restore.NewAccount(w.items)
+	defer w.Accounts.add(w.object.Name, w.account)()
 
 	result := new(restore.Result)
 	err = panics.Catch(log, func() error {
@@ -148,6 +160,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 		Versions:  w.source.versions,
 		Volumes:   stored,
 		Snapshots: restore.Snapshots{Open: w.Volumes.Open, Records: w.Volumes.Records},
+		Account:   w.account,
 		Resumed:   run.ClaimOf(w.object).Attempt > 1,
 		Log:       w.log.Logger(),
 		Journal:   journal,
@@ -235,6 +248,11 @@ func (w *work) put(objects *store.Store, result *restore.Result) {
 		failed("log", err)
 	}
 	name := w.object.Name
+	if items, _, err := w.items.Finish(nil); err != nil {
+		failed("items", err)
+	} else if err := objects.PutRestoreItems(w.run.Final, name, items); err != nil {
+		failed("items", err)
+	}
 	operations := operation.NewFile(run.OwnerOfRestore(w.object), result.Operations)
 	if err := store.PutJSON(w.run.Final, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
 		failed("resource list", err)

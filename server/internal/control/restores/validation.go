@@ -61,6 +61,13 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 	if src.versions, err = r.versionPriorities(ctx); err != nil {
 		return source{}, err
 	}
+	for _, check := range []func(*velerov1.Restore) (bool, error){
+		velerov1.RestoresOwnerReferences, velerov1.RestoresFinalizers,
+	} {
+		if _, err := check(object); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
 	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems, modifierProblems, policyProblems)
 	return src, nil
 }

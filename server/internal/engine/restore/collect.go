@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
@@ -12,11 +13,35 @@ import (
 func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 	if !e.selection.IncludesResource(gr) {
 		e.log.Debug("resource is excluded by the filters of the restore", "resource", gr.String())
+		e.account.add(outcome.Item{Resource: gr.String(), Items: e.archive.Count(gr), Outcome: outcome.LeftOut,
+			Reason: e.selection.WhyNotResource(gr)})
 		return nil, nil
 	}
 	var entries []archive.Entry
+	leftOut := func(entry archive.Entry, why string) {
+		e.account.add(outcome.Item{Resource: gr.String(), Namespace: entry.Namespace, Name: entry.Name,
+			Outcome: outcome.LeftOut, Reason: why})
+	}
+	var unselected outcome.Item // those of one namespace; they are many
+	flush := func() {
+		if unselected.Items > 0 {
+			e.account.add(unselected)
+		}
+		unselected.Items = 0
+	}
+	defer flush()
 	for entry := range e.archive.Items(gr) {
 		if !e.selection.Selects(entry) {
+			if gr == namespacesResource {
+				leftOut(entry, e.selection.WhyNotSelected(entry))
+				continue
+			}
+			if unselected.Items == 0 || unselected.Namespace != entry.Namespace {
+				flush()
+				unselected = outcome.Item{Resource: gr.String(), Namespace: entry.Namespace, Outcome: outcome.LeftOut,
+					Reason: e.selection.WhyNotSelected(entry)}
+			}
+			unselected.Items++
 			continue
 		}
 		if e.selection.SelectsByContent(gr) {
@@ -26,13 +51,16 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 			}
 			// An invalid item is kept, so that its restore reports the error.
 			if meta, err := item.ParseMeta(raw); err == nil && !e.selection.MatchesContent(entry, meta.Kind, meta.Labels) {
+				leftOut(entry, e.selection.WhyNotContent(entry, meta.Kind, meta.Labels))
 				continue
 			}
 		}
-		switch {
-		case e.selection.Restores(entry):
+		if e.selection.Restores(entry) {
 			entries = append(entries, entry)
-		case e.selection.BelongsToServer(gr, e.selection.Target(entry.Namespace)):
+			continue
+		}
+		leftOut(entry, e.selection.WhyNotRestored(entry))
+		if e.selection.BelongsToServer(gr, e.selection.Target(entry.Namespace)) {
 			e.log.Info("not restored: a server would act on it or lives on it", "resource", gr.String(), "namespace",
 				entry.Namespace, "name", entry.Name)
 			e.leaveOut(gr)

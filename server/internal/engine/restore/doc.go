@@ -20,12 +20,14 @@
 //	modify.go      applies the user's resource modifiers
 //	ready/         asks again until additional items, or objects, are ready
 //	write.go       creates the object and restores its field ownership and status
+//	owners.go      the owners of the object
 //	existing.go    objects that already exist in the cluster
 //	drift/         the differences between such an object and the backup, and the fields that an update keeps
 //	readiness.go   waits for what has been created, before those that need it: claims.go, services.go
 //	refused.go     what the API server has refused is asked for again
 //	dryrun.go      the differences in a dry run
 //	resume.go      objects that an interrupted attempt has created
+//	account.go     what becomes of each item, and what it waits for
 //	state.go       counts, messages and facts that items share
 //	result.go      the outcome
 //

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -21,16 +22,14 @@ import (
 type DryRun struct {
 	// Actions selects the actions to call, which have no side effects.
 	Actions *dryrun.Actions
-	// Report is called once for each item, from several goroutines.
-	Report func(dryrun.Outcome)
 }
 
 // errUnchecked is returned instead of creating an object that the API server cannot check.
 var errUnchecked = errors.New("the API server cannot check it yet")
 
-// finding is the result of a dry run for an item.
+// finding is what became of an item, or would in a dry run.
 type finding struct {
-	verdict   dryrun.Verdict // of an item that is not restored; if empty, the listed action applies
+	verdict   outcome.Verdict // of an item that is not restored; if empty, the listed action applies
 	reasons   []string
 	unchecked bool
 }
@@ -45,9 +44,9 @@ func (f *finding) refused(err error) {
 	}
 	switch status.Status().Code {
 	case http.StatusConflict:
-		f.verdict = dryrun.Conflict
+		f.verdict = outcome.Conflict
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity:
-		f.verdict = dryrun.Refused
+		f.verdict = outcome.Refused
 	}
 }
 
@@ -75,31 +74,6 @@ func newDryRun(d *DryRun) *dryRun {
 // mayCall reports whether an action is called for an item.
 func (e *engine) mayCall(a restoreitemaction.Action) bool {
 	return e.dry == nil || e.dry.Actions.MayCall(a)
-}
-
-// namespace reports a namespace that would be created.
-func (d *dryRun) namespace(name string, verdict dryrun.Verdict, reason string) {
-	d.Report(dryrun.Outcome{Resource: namespacesResource.String(), APIVersion: "v1", Kind: "Namespace", Name: name,
-		Outcome: verdict, Reason: reason})
-}
-
-// report reports what would be done with the item. An empty action means that the restore ended before.
-func (r *itemRun) report(action string) {
-	if r.engine.dry == nil || action == "" {
-		return
-	}
-	outcome := dryrun.Outcome{
-		Resource: r.entry.GroupResource.String(), Namespace: r.namespace, Name: r.entry.Name,
-		Outcome: dryrun.Verdict(action), Reason: strings.Join(r.finding.reasons, "; "), Unchecked: r.finding.unchecked,
-		Incomplete: (r.warned || r.failed) && (action == actionCreated || action == actionUpdated),
-	}
-	if r.obj != nil {
-		outcome.APIVersion, outcome.Kind = r.obj.GroupVersion().String(), r.obj.Kind
-	}
-	if action == actionFailed {
-		outcome.Outcome = cmp.Or(r.finding.verdict, dryrun.Failed)
-	}
-	r.engine.dry.Report(outcome)
 }
 
 // unchecked returns an error if the API server cannot check the creation of the object in a dry run, because the

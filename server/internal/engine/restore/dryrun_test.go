@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -22,35 +22,32 @@ import (
 // dryRun runs a dry run of a restore. Actions whose names start with "safe" are called.
 func (c *cluster) dryRun(
 	backup *archive.Archive, r *velerov1.Restore, actions ...restoreitemaction.Action,
-) ([]dryrun.Outcome, *Result, map[string]int) {
+) ([]outcome.Item, *Result, map[string]int) {
 	c.t.Helper()
 	called := dryrun.NewActions(func(action string) bool { return strings.HasPrefix(action, "safe") })
-	var mu sync.Mutex
-	var outcomes []dryrun.Outcome
+	file, err := outcome.NewSpool(c.t.TempDir())
+	require.NoError(c.t, err)
+	defer file.Remove()
 	result, err := Run(c.t.Context(), Deps{Config: c.config, Roles: pluginhost.IsRoleOfVelero,
 		Discovery: helperFor(c.t, c.config), Options: testOptions()},
-		Request{
-			Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t),
-			DryRun: &DryRun{
-				Actions: called,
-				Report: func(o dryrun.Outcome) {
-					mu.Lock()
-					defer mu.Unlock()
-					outcomes = append(outcomes, o)
-				},
-			},
-		})
+		Request{Restore: r, Archive: backup, Graph: graphOf(backup), Actions: actions, Log: testLog(c.t),
+			DryRun: &DryRun{Actions: called}, Account: NewAccount(file)})
 	require.NoError(c.t, err)
+	var outcomes []outcome.Item
+	require.NoError(c.t, file.Items(func(o outcome.Item) error {
+		outcomes = append(outcomes, o)
+		return nil
+	}))
 	return outcomes, result, called.NotCalled()
 }
 
 // listed returns outcomes in the form in which a restore lists its results. Outcomes of items that are not listed
 // there are omitted.
-func listed(outcomes []dryrun.Outcome, in map[string][]string) map[string][]string {
+func listed(outcomes []outcome.Item, in map[string][]string) map[string][]string {
 	list := map[string][]string{}
 	for _, o := range outcomes {
 		action := string(o.Outcome)
-		if o.Outcome == dryrun.Conflict || o.Outcome == dryrun.Refused {
+		if o.Outcome == outcome.Conflict || o.Outcome == outcome.Refused {
 			action = actionFailed
 		}
 		name := o.Name
@@ -69,9 +66,9 @@ func listed(outcomes []dryrun.Outcome, in map[string][]string) map[string][]stri
 	return list
 }
 
-func outcomeOf(t *testing.T, outcomes []dryrun.Outcome, resource, name string) dryrun.Outcome {
+func outcomeOf(t *testing.T, outcomes []outcome.Item, resource, name string) outcome.Item {
 	t.Helper()
-	i := slices.IndexFunc(outcomes, func(o dryrun.Outcome) bool { return o.Resource == resource && o.Name == name })
+	i := slices.IndexFunc(outcomes, func(o outcome.Item) bool { return o.Resource == resource && o.Name == name })
 	require.GreaterOrEqual(t, i, 0, "%s %s in %+v", resource, name, outcomes)
 	return outcomes[i]
 }
@@ -160,34 +157,34 @@ func TestAcceptManifest_DryRun(t *testing.T) {
 			require.Equal(t, done.ResourceList, said.ResourceList)
 			require.Len(t, effects.saw, 7)
 
-			differing, immutable := dryrun.Conflict, dryrun.Conflict
+			differing, immutable := outcome.Conflict, outcome.Conflict
 			if policy == velerov1.PolicyTypeUpdate {
-				differing, immutable = dryrun.Updated, dryrun.Refused
+				differing, immutable = outcome.Updated, outcome.Refused
 			}
 			for _, want := range []struct {
 				resource, name string
-				verdict        dryrun.Verdict
+				verdict        outcome.Verdict
 				reason         string
 				unchecked      bool
 			}{
-				{"configmaps", "absent", dryrun.Created, "", false},
-				{"configmaps", "additional", dryrun.Created, "", false},
-				{"configmaps", "equal", dryrun.Skipped, "in the cluster as it is in the backup", false},
+				{"configmaps", "absent", outcome.Created, "", false},
+				{"configmaps", "additional", outcome.Created, "", false},
+				{"configmaps", "equal", outcome.Skipped, "in the cluster as it is in the backup", false},
 				{"configmaps", "differs", differing, "", false},
 				{"configmaps", "fixed", immutable, "", false},
-				{"configmaps", "unwanted", dryrun.Refused, "not wanted here", false},
-				{"configmaps", "not valid", dryrun.Refused, "metadata.name", false},
-				{"configmaps", "left-by-action", dryrun.Skipped, "safe/action skips it", false},
-				{"secrets", "s", dryrun.Refused, "exceeded quota", false},
-				{"namespaces", missing, dryrun.Created, "", false},
-				{"configmaps", "elsewhere", dryrun.Created, "its namespace would be created", true},
-				{"serviceaccounts", "merged", dryrun.Updated, "", false},
-				{"serviceaccounts", "robot", dryrun.Created, "", false},
-				{"pods", "of-robot", dryrun.Created, `serviceaccount "robot" not found`, true},
-				{"pods", "of-nobody", dryrun.Refused, `serviceaccount "nobody" not found`, false},
-				{"pods", "done", dryrun.Skipped, "it has completed", false},
-				{"gadgets." + group, "g", dryrun.Created, "its definition would be created", true},
-				{"toys.nowhere.example.com", "t", dryrun.Failed, "does not serve toys", false},
+				{"configmaps", "unwanted", outcome.Refused, "not wanted here", false},
+				{"configmaps", "not valid", outcome.Refused, "metadata.name", false},
+				{"configmaps", "left-by-action", outcome.Skipped, "safe/action skips it", false},
+				{"secrets", "s", outcome.Refused, "exceeded quota", false},
+				{"namespaces", missing, outcome.Created, "", false},
+				{"configmaps", "elsewhere", outcome.Created, "its namespace would be created", true},
+				{"serviceaccounts", "merged", outcome.Updated, "", false},
+				{"serviceaccounts", "robot", outcome.Created, "", false},
+				{"pods", "of-robot", outcome.Created, `serviceaccount "robot" not found`, true},
+				{"pods", "of-nobody", outcome.Refused, `serviceaccount "nobody" not found`, false},
+				{"pods", "done", outcome.Skipped, "it has completed", false},
+				{"gadgets." + group, "g", outcome.Created, "its definition would be created", true},
+				{"toys.nowhere.example.com", "t", outcome.Failed, "does not serve toys", false},
 			} {
 				got := outcomeOf(t, outcomes, want.resource, want.name)
 				require.Equal(t, want.verdict, got.Outcome, "%+v", got)

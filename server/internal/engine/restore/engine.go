@@ -61,6 +61,8 @@ type Request struct {
 	Hooks Hooks
 	// Begun, unless nil, is called with the scope of the restore before its first write.
 	Begun func(Scope)
+	// Account, unless nil, gets what becomes of each item.
+	Account *Account
 	// Resumed is set if a former attempt was interrupted: objects that it has created are not changed.
 	Resumed bool
 	// Log is the log of the restore.
@@ -103,11 +105,16 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		volumes:      volume.NewIndex(req.Volumes),
 		snapshots:    req.Snapshots,
 		tracker:      newTracker(),
+		account:      req.Account,
 		pool:         newPool(options.Workers),
+		owners:       newOwners(req.Restore),
 		operations:   itemaction.NewOperations(req.Journal, req.Followed, time.Now),
 		waiter:       ready.NewWaiter(options.PollInterval, options.PollInterval),
 		objects:      ready.NewWaiter(firstPause, options.PollInterval),
 		state:        newState(req.Progress),
+	}
+	if e.account == nil {
+		e.account = NewAccount(nil)
 	}
 	err := e.run(ctx, deps, req)
 	result := e.result()
@@ -133,6 +140,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 		return err
 	}
 	if err := e.restoreItems(ctx, deps.Discovery); err != nil {
+		return err
+	}
+	if err := e.restoreOwners(ctx); err != nil {
 		return err
 	}
 	e.warnOfIdle()

@@ -17,7 +17,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/drift"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
@@ -45,6 +45,7 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 		if err != nil {
 			return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 		}
+		r.uid, r.existed = x.meta.Metadata.UID, true
 		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is for objects that the restore creates
 			r.obj.RemoveAnnotations(ephemeralAnnotation)
 			r.reset.RemoveAnnotations(ephemeralAnnotation)
@@ -58,7 +59,7 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 			}
 		}
 		if x.meta.Metadata.DeletionTimestamp != "" {
-			r.finding.verdict = dryrun.Conflict
+			r.finding.verdict = outcome.Conflict
 			r.warn(fmt.Errorf("%s exists in the cluster and is being deleted, so it was left as it is; restore it again when "+
 				"it is gone", r.id))
 			return nil
@@ -196,6 +197,8 @@ func (r *itemRun) dropDefaults(ctx context.Context, to target, x *existing, stat
 
 // settle leaves the object unchanged or changes it. It returns the error of a change that the API server refuses.
 func (r *itemRun) settle(ctx context.Context, to target, x *existing, own object.Ownership) error {
+	foreign := slices.ContainsFunc(x.differences, func(d drift.Difference) bool { return d.Foreign })
+	r.ownable = r.updates() && !foreign && !r.engine.isNeededByServer(to, r.obj.Name)
 	if len(x.differences) == 0 && x.status == nil {
 		r.leave("it is in the cluster as it is in the backup")
 		return nil
@@ -206,7 +209,6 @@ func (r *itemRun) settle(ctx context.Context, to target, x *existing, own object
 		r.engine.keepAsIs(to.gvr.GroupResource())
 		return nil
 	}
-	foreign := slices.ContainsFunc(x.differences, func(d drift.Difference) bool { return d.Foreign })
 	takes := func(d drift.Difference) bool {
 		return d.Obstacle == "" && !foreign && (r.updates() || merges && d.Kind == drift.Missing)
 	}
@@ -244,9 +246,9 @@ func (r *itemRun) reportLeft(x *existing, takes func(drift.Difference) bool, for
 	if len(left) == 0 {
 		return
 	}
-	r.finding.verdict = dryrun.Conflict
+	r.finding.verdict = outcome.Conflict
 	if !slices.ContainsFunc(left, func(d drift.Difference) bool { return !d.Immutable }) && r.updates() {
-		r.finding.verdict = dryrun.Refused
+		r.finding.verdict = outcome.Refused
 	}
 	if r.updates() && !foreign { // the remaining ones have an obstacle
 		extent := ""

@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
+	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 )
 
 // mirrorPodAnnotation marks the mirror pod that a kubelet creates for a static pod.
@@ -54,6 +55,7 @@ func (e *engine) restoreEntry(
 	if why == selectedByFilters {
 		defer e.progressed(0)
 	}
+	ctx = waits.WithPart(ctx, &r.waits)
 	if err := panics.Catch(r.log, r.decode); err != nil {
 		if !e.firstReport(entry.Path()) {
 			return false, nil
@@ -91,6 +93,7 @@ func (e *engine) restoreEntry(
 		return exists, err
 	}
 	r.claim = claim
+	e.account.begin(r)
 	if why != selectedByFilters && !e.selection.Includes(entry, r.obj.Kind, r.obj.Labels) {
 		defer e.progressed(1)
 	}
@@ -135,7 +138,7 @@ func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error)
 	case fatal(ctx, err):
 		return false, err
 	}
-	r.engine.namespaceFailed(r.namespace, err)
+	r.engine.namespaceFailed(r.entry.Name, r.namespace, err)
 	return false, nil
 }
 
@@ -194,6 +197,9 @@ func (r *itemRun) restore(ctx context.Context) error {
 		return err
 	}
 	r.status = r.obj.Top.Get("status")
+	if err := r.takeOwners(); err != nil {
+		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
+	}
 	r.obj.Reset()
 	skip, stop, err := r.runActions(ctx)
 	if err != nil || skip || stop {
@@ -219,7 +225,8 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if r.leavesOut(to) {
 		return nil
 	}
-	return r.write(ctx, to, home, object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager))
+	return r.writeOwned(ctx, to, home,
+		object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager))
 }
 
 // excluded reports whether the item is excluded by its kind and content.
@@ -312,6 +319,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 		switch {
 		case err == nil:
 			r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
+			r.uid = made.Metadata.UID
 			r.log.Debug("created")
 			r.isUnready(to)
 			r.dropRecord(ctx)

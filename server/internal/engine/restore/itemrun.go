@@ -1,16 +1,19 @@
 package restore
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
-
-	"context"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 )
 
 // itemRun is the state of the restore of one item.
@@ -33,7 +36,17 @@ type itemRun struct {
 	moving   bool // an action restores the volumes of a pod
 	operates bool // an action has started an operation
 
+	archivedUID types.UID
+	owners      []metav1.OwnerReference // in the archive; nil if they are not restored
+	given       []metav1.OwnerReference // those of them with which it is written
+	uid         types.UID               // in the cluster
+	existed     bool                    // before it was written
+	ownable     bool                    // although it existed, it gets owners
+
 	warned, failed bool
+	refusals       atomic.Int32
+	refusal        atomic.Pointer[error] // the last one, while it is postponed
+	waits          waits.Part
 	postponed      bool // the API server has refused it, and is asked again
 	finding        finding
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
@@ -92,6 +92,7 @@ func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*nam
 		return state, state.err
 	default:
 	}
+	defer waits.Begin(ctx, "namespace %s to exist", name).End()
 	err := e.pool.park(ctx, func() error {
 		select {
 		case <-state.ready:
@@ -141,9 +142,9 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 		if err == nil {
 			e.log.Info("created the namespace", "namespace", name)
 			e.tracker.add(itemKey{listKey: "v1/Namespace", name: name}, actionCreated)
+			e.reportNamespace(source, name, outcome.Created, "")
 			if e.dry != nil {
 				state.absent = true
-				e.dry.namespace(name, dryrun.Created, "")
 				return nil
 			}
 			if err := e.own(ctx, to, made, own); err != nil {
@@ -174,7 +175,7 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 			if e.dry != nil {
 				state.absent = true
 				e.tracker.add(itemKey{listKey: "v1/Namespace", name: name}, actionCreated)
-				e.dry.namespace(name, dryrun.Created, "it is being deleted, which the restore waits for")
+				e.reportNamespace(source, name, outcome.Created, "it is being deleted, which the restore waits for")
 				return nil
 			}
 			pause = e.options.PollInterval
@@ -213,6 +214,9 @@ func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (e
 		r.claim.action = actionFailed
 	}
 	if r.claim.action == "" {
+		if r.engine.dry == nil { // Velero's list does not have it, and a dry run shows what that list will have
+			r.report(actionSkipped)
+		}
 		return nil
 	}
 	r.engine.tracker.add(itemKey{listKey: "v1/Namespace", name: r.namespace}, r.claim.action)

@@ -62,6 +62,8 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 	defer cancel(nil)
 	var group sync.WaitGroup
 	s := newSchedule(planned)
+	e.schedule = s
+	e.account.planned(e, planned, s)
 	begun := map[schema.GroupResource]*counted{}
 	for {
 		item, ok := s.take(ctx)

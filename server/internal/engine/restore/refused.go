@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
@@ -24,6 +25,7 @@ type refusals struct {
 	mu     sync.Mutex
 	closed bool // no item is asked for again
 	items  []*refusal
+	open   map[objectKey]bool // those that are asked for again, or are being asked for
 }
 
 // refusal is an item that was refused.
@@ -43,7 +45,25 @@ func (r *refusals) add(one *refusal) (added bool) {
 		return false
 	}
 	r.items = append(r.items, one)
+	if r.open == nil {
+		r.open = map[objectKey]bool{}
+	}
+	r.open[keyOf(one.run.entry)] = true
 	return true
+}
+
+// waits reports whether an item was refused and may still be created.
+func (r *refusals) waits(entry archive.Entry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[keyOf(entry)]
+}
+
+// end records that an item is not asked for again.
+func (r *refusals) end(entry archive.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, keyOf(entry))
 }
 
 // take returns the refusals since the last call.
@@ -69,8 +89,10 @@ func (r *itemRun) postpone(to target, home *namespaceState, own object.Ownership
 	if r.engine.dry != nil || !errors.As(err, &status) {
 		return false
 	}
+	r.refusals.Add(1)
 	r.postponed = r.engine.refusals.add(&refusal{run: r, to: to, home: home, own: own, err: err})
 	if r.postponed {
+		r.refusal.Store(&err)
 		r.log.Info("refused, and asked for again when all others are restored", "error", err)
 	}
 	return r.postponed
@@ -91,6 +113,7 @@ func (e *engine) askAgain(ctx context.Context, planned *plan.Order) error {
 		if !again {
 			e.refusals.close()
 			for _, one := range refused {
+				e.refusals.end(one.run.entry)
 				if err := one.run.refused(one.err); err != nil {
 					return err
 				}
@@ -138,11 +161,14 @@ func (e *engine) awaitWebhooks(ctx context.Context, planned *plan.Order, refused
 
 // again creates a refused item again.
 func (r *itemRun) again(ctx context.Context, one *refusal) error {
+	ctx = waits.WithPart(ctx, &r.waits)
 	r.postponed = false
-	if err := r.write(ctx, one.to, one.home, one.own); err != nil {
+	r.refusal.Store(nil)
+	if err := r.writeOwned(ctx, one.to, one.home, one.own); err != nil {
 		return err
 	}
 	if !r.postponed {
+		r.engine.refusals.end(r.entry)
 		r.conclude()
 	}
 	return nil

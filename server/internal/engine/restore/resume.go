@@ -19,7 +19,8 @@ func (r *itemRun) isFromFormerAttempt(live written) bool {
 // resume continues with an object that a former attempt has created. If it was not changed since, that attempt may
 // have died before it restored status and field ownership.
 func (r *itemRun) resume(ctx context.Context, to target, made written, own object.Ownership) error {
-	r.claim.action = actionCreated
+	r.claim.action, r.ownable = actionCreated, true
+	r.finding.because("a former attempt of the restore has created it")
 	r.log.Info("not restored again: a former attempt has created it")
 	r.claim.name = made.Metadata.Name
 	r.isUnready(to)

@@ -27,13 +27,15 @@ type schedule struct {
 	busy    int   // ready items of these levels, and items at work that have not passed
 	later   map[int32]int
 	left    int // items that are not done
+	ended   []bool
+	follow  *following // nil for none
 }
 
 func newSchedule(o *plan.Order) *schedule {
 	n := len(o.Items)
 	s := &schedule{
 		order: o, begin: make([]uint32, n+1), changed: make(chan struct{}, 1), lacks: make([]int32, n),
-		passed: make([]bool, n), later: map[int32]int{}, left: n,
+		passed: make([]bool, n), ended: make([]bool, n), later: map[int32]int{}, left: n,
 	}
 	for i := range n {
 		for to := range o.Needs.Of(i) {
@@ -122,12 +124,35 @@ func (s *schedule) done(item int) {
 	s.passLocked(item)
 	s.fulfil(item, 1)
 	s.left--
+	s.ended[item] = true
+	if s.follow != nil {
+		s.follow.gone(item)
+	}
 	s.wake()
 }
 
 // isNeeded reports whether other items need an item strictly.
 func (s *schedule) isNeeded(item int) bool {
 	return slices.ContainsFunc(s.needers[s.begin[item]:s.begin[item+1]], func(needer uint32) bool { return needer&1 == 1 })
+}
+
+// isDone reports whether done was called for an item.
+func (s *schedule) isDone(item int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended[item]
+}
+
+// missing returns the needs of an item that are not there yet.
+func (s *schedule) missing(item int) (needs []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for to, strict := range s.order.Needs.Of(item) {
+		if strict && !s.ended[to] || !strict && !s.passed[to] {
+			needs = append(needs, to)
+		}
+	}
+	return needs
 }
 
 // fulfil fulfils the soft needs of an item, or the strict ones.
@@ -138,6 +163,9 @@ func (s *schedule) fulfil(item int, strict uint32) {
 		}
 		by := int(needer >> 1)
 		if s.lacks[by]--; s.lacks[by] == 0 {
+			if s.follow != nil {
+				s.follow.freed(by, item)
+			}
 			s.offer(by)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
-	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
+	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/engine/itemaction"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
@@ -80,11 +80,9 @@ func (e *engine) counts() (done, total int) {
 }
 
 // namespaceFailed reports, once, a namespace whose objects cannot be restored.
-func (e *engine) namespaceFailed(name string, err error) {
+func (e *engine) namespaceFailed(source, name string, err error) {
 	if e.firstReport("namespace " + name) {
-		if e.dry != nil {
-			e.dry.namespace(name, dryrun.Failed, err.Error())
-		}
+		e.reportNamespace(source, name, outcome.Failed, err.Error())
 		e.log.Error("namespace cannot be restored into", "namespace", name, "error", err)
 		e.results.RunError(fmt.Sprintf("error restoring namespace %s: %v", name, err))
 	}
@@ -214,8 +212,11 @@ type engine struct {
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
 	pool         pool
+	account      *Account
+	schedule     *schedule // nil before the order is planned
 	refusals     refusals
 	definitions  definitions
+	owners       *owners       // nil if they are not restored
 	waiter       *ready.Waiter // for actions
 	objects      *ready.Waiter // for objects
 	unready      unready

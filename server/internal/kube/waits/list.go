@@ -26,9 +26,10 @@ const (
 // Waiting is what some part of a run waits for. Parts that wait for the same are one.
 type Waiting struct {
 	For     string
-	Because string    // the reason; may be empty
-	Since   time.Time // of the oldest
-	Parts   int       // that wait for it
+	Because string        // the reason; may be empty
+	Since   time.Time     // of the oldest
+	Lasted  time.Duration // zero if it goes on
+	Parts   int           // that wait for it
 }
 
 // List holds the open waits of one run. It is safe for concurrent use.

@@ -18,6 +18,7 @@ const (
 // Wait is an open wait. It is safe for concurrent use.
 type Wait struct {
 	list  *List
+	part  *Part         // nil for none
 	at    *list.Element // in the list, nil after the end; guarded by its mu like the rest
 	since time.Time
 
@@ -44,11 +45,20 @@ func Of(ctx context.Context) *List {
 // Begin adds a wait to the list in the context. What it is for is formatted when it has lasted for a while: the
 // arguments must not change. End must be called.
 func Begin(ctx context.Context, format string, args ...any) *Wait {
+	part, _ := ctx.Value(partKey{}).(*Part)
 	l, ok := ctx.Value(key{}).(*List)
-	if !ok {
+	switch {
+	case !ok && part == nil:
 		return &Wait{}
+	case !ok:
+		l = New()
 	}
-	return l.Begin(format, args...)
+	w := l.Begin(format, args...)
+	if part != nil {
+		w.part = part
+		part.begin(w)
+	}
+	return w
 }
 
 // Begin adds a wait to the list; see the function Begin.
@@ -73,6 +83,9 @@ func (w *Wait) Because(why string) {
 
 // End removes the wait from its list. It may be called several times.
 func (w *Wait) End() {
+	if w.part != nil {
+		w.part.end(w)
+	}
 	if w.list != nil {
 		w.list.end(w)
 	}

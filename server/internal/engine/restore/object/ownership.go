@@ -122,7 +122,7 @@ func (p Ownership) Matches(recorded []byte) bool {
 			return true
 		}
 		var now map[string]any
-		return json.Unmarshal(o.FieldsV1, &now) == nil && within(withoutRestoreLabels(now), original)
+		return json.Unmarshal(o.FieldsV1, &now) == nil && within(withoutRestored(now), original)
 	}
 	return len(owners) == 0 // the server does not track this type
 }
@@ -142,9 +142,13 @@ func onlyStatus(fieldsV1 []byte) bool {
 	return len(set) == 0
 }
 
-// withoutRestoreLabels removes the labels that a restore adds from a set of fields.
-func withoutRestoreLabels(set map[string]any) map[string]any {
+// withoutRestored removes the labels that a restore adds from a set of fields, and the owners, whose UIDs are new.
+func withoutRestored(set map[string]any) map[string]any {
 	meta, _ := set["f:metadata"].(map[string]any)
+	delete(meta, "f:ownerReferences")
+	if meta != nil && len(meta) == 0 {
+		delete(set, "f:metadata")
+	}
 	labels, _ := meta["f:labels"].(map[string]any)
 	if labels == nil {
 		return set

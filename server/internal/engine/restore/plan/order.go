@@ -30,6 +30,10 @@ type Order struct {
 	snapshot *discovery.Snapshot
 	fixed    bool
 	edges    []edge
+	missed   map[archive.Entry]*missed
+	owning   []bool // of each item: whether others have it as an owner
+
+	moreMissed int // needs that are not in missed
 
 	// See AddGates.
 	backup    *archive.Archive
@@ -65,6 +69,7 @@ func NewOrder(snapshot *discovery.Snapshot, fixed bool) *Order {
 func (o *Order) AddLevel(gr schema.GroupResource, level int, entries []archive.Entry) {
 	begin := len(o.Items)
 	o.Items = append(o.Items, entries...)
+	o.owning = append(o.owning, make([]bool, len(entries))...)
 	for range entries {
 		o.Level = append(o.Level, int32(level)) //nolint:gosec // as many as resources
 	}
@@ -77,10 +82,21 @@ func (o *Order) Span(gr schema.GroupResource) (begin, end int) {
 	return s.begin, s.end
 }
 
+// Position returns the position of an object among the items.
+func (o *Order) Position(e archive.Entry) (int, bool) {
+	return o.find(manifest.Ref{Group: e.GroupResource.Group, Resource: e.GroupResource.Resource, Namespace: e.Namespace,
+		Name: e.Name})
+}
+
+// Owns reports whether an object owns one of the items.
+func (o *Order) Owns(e archive.Entry) bool {
+	at, found := o.Position(e)
+	return found && o.owning[at]
+}
+
 // Has reports whether an object is among the items.
 func (o *Order) Has(e archive.Entry) bool {
-	_, found := o.find(manifest.Ref{Group: e.GroupResource.Group, Resource: e.GroupResource.Resource,
-		Namespace: e.Namespace, Name: e.Name})
+	_, found := o.Position(e)
 	return found
 }
 
@@ -108,11 +124,15 @@ func (o *Order) AddEdges(of *manifest.Item) {
 			continue
 		}
 		to, found := o.find(e.To)
+		if !found {
+			o.miss(from, e)
+		}
 		if !found || to == from {
 			continue
 		}
 		made := edge{int32(from), int32(to), e.Strict} //nolint:gosec // order.MaxItems
 		if e.Type == manifest.Owner || e.Type == manifest.Controller {
+			o.owning[to] = true
 			switch {
 			case isWorkload(e.To):
 				made = edge{made.to, made.from, true}
@@ -133,15 +153,20 @@ func isWorkload(ref manifest.Ref) bool {
 	return ref.Group == "" && ref.Kind == "ReplicationController"
 }
 
+// resourceOf returns the resource of an object, and false if it is not known.
+func (o *Order) resourceOf(ref manifest.Ref) (schema.GroupResource, bool) {
+	if ref.Resource != "" {
+		return schema.GroupResource{Group: ref.Group, Resource: ref.Resource}, true
+	}
+	known, ok := o.snapshot.ByKind(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
+	return known.GroupResource(), ok
+}
+
 // find returns the position of an object.
 func (o *Order) find(ref manifest.Ref) (int, bool) {
-	gr := schema.GroupResource{Group: ref.Group, Resource: ref.Resource}
-	if ref.Resource == "" {
-		known, ok := o.snapshot.ByKind(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
-		if !ok {
-			return 0, false
-		}
-		gr = schema.GroupResource{Group: known.GroupVersion.Group, Resource: known.Name}
+	gr, ok := o.resourceOf(ref)
+	if !ok {
+		return 0, false
 	}
 	s := o.spans[gr]
 	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
