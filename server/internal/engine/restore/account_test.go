@@ -32,7 +32,7 @@ func (c *cluster) tell(backup *archive.Archive, r *velerov1.Restore, dry bool) t
 	file, err := outcome.NewSpool(c.t.TempDir())
 	require.NoError(c.t, err)
 	defer file.Remove()
-	_, err = c.restoreWith(c.t.Context(), backup, r, func(_ *rest.Config, request *Request) {
+	_, err = c.restoreChanged(c.t.Context(), backup, r, func(_ *rest.Config, request *Request) {
 		request.Account = NewAccount(file)
 		if dry {
 			request.DryRun = &DryRun{Actions: dryrun.NewActions(func(string) bool { return true })}
@@ -73,7 +73,7 @@ func graphOfAll(t *testing.T, ns string) []thing {
 	return withUIDs(namespaceThing(ns, nil), pod, configMap(ns, "config", nil),
 		in("runtimeclasses.node.k8s.io", "node.k8s.io/v1", "RuntimeClass", "", ns, obj{"handler": "runc"}),
 		in("serviceaccounts", "v1", "ServiceAccount", ns, "app", nil),
-		ownedBy(first, refTo(second, nil)), ownedBy(second, refTo(first, nil)),
+		ownedBy(first, ownerRef(second, nil)), ownedBy(second, ownerRef(first, nil)),
 		in("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "",
 			"gadgets."+group, obj{"spec": obj{"group": group, "scope": "Namespaced",
 				"names": obj{"plural": "gadgets", "kind": "Gadget", "singular": "gadget", "listKind": "GadgetList"},
@@ -196,7 +196,7 @@ func TestAccountOfARestoreAtWork(t *testing.T) {
 	account := NewAccount(file)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.restoreWith(context.WithoutCancel(t.Context()), pack(t, things...), newRestore("r", nil),
+		_, err := c.restoreChanged(context.WithoutCancel(t.Context()), pack(t, things...), newRestore("r", nil),
 			func(_ *rest.Config, request *Request) { request.Account = account })
 		ended <- err
 	}()

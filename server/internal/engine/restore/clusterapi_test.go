@@ -145,7 +145,7 @@ func TestAcceptGraph_ClusterAPI(t *testing.T) {
 	operated := o.things()
 	things = append(things, operated...)
 	ended := make(chan *Result, 1)
-	go func() { ended <- c.mustRestore(pack(t, things...), newRestore("r", nil)) }()
+	go func() { ended <- c.mustRestore(pack(t, things...), withOwners("r", nil)) }()
 	c.await(operated[len(operated)-1])
 	time.Sleep(2 * time.Second)
 	o.run()
@@ -161,4 +161,40 @@ func TestAcceptGraph_ClusterAPI(t *testing.T) {
 		}
 	}
 	require.Empty(t, refused[:min(10, len(refused))], "%d objects were asked for before what they refer to", len(refused))
+	f.checkOwners(c)
+}
+
+// checkOwners compares the owners of all objects with those of the backup, and their UIDs with those in the cluster.
+func (f *fleet) checkOwners(c *cluster) {
+	c.t.Helper()
+	uids, owners := map[string]any{}, map[string]obj{} // by kind and name
+	for resource := range clusterAPI {
+		_, group, _ := strings.Cut(resource, ".")
+		all := c.get(pathOf(thing{gr: resource, version: "v1beta1", namespace: f.ns}, false))
+		require.Equal(c.t, group+"/v1beta1", all["apiVersion"])
+		items, _ := all["items"].([]any)
+		for _, one := range items {
+			name := fmt.Sprint(dig(one, "kind"), "/", dig(one, "metadata", "name"))
+			uids[name] = dig(one, "metadata", "uid")
+			if refs, _ := dig(one, "metadata", "ownerReferences").([]any); len(refs) == 1 {
+				owners[name], _ = refs[0].(obj)
+			}
+		}
+	}
+	owned := 0
+	for _, one := range f.things {
+		object := objectOf(one)
+		refs, _ := dig(object, "metadata", "ownerReferences").([]any)
+		for _, ref := range refs {
+			owned++
+			name := fmt.Sprint(object["kind"], "/", one.name)
+			require.NotNil(c.t, owners[name], name)
+			owner := fmt.Sprint(dig(ref, "kind"), "/", dig(ref, "name"))
+			require.Equal(c.t, owner, fmt.Sprint(owners[name]["kind"], "/", owners[name]["name"]), name)
+			require.NotEmpty(c.t, uids[owner], owner)
+			require.Equal(c.t, uids[owner], owners[name]["uid"], name)
+			require.Equal(c.t, true, owners[name]["controller"], name)
+		}
+	}
+	require.Greater(c.t, owned, 1800)
 }

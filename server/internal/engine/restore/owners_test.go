@@ -45,8 +45,8 @@ func objectOf(one thing) (object obj) {
 	return object
 }
 
-// refTo returns a reference to a thing as in the backup.
-func refTo(one thing, more obj) obj {
+// ownerRef returns a reference to a thing as in the backup.
+func ownerRef(one thing, more obj) obj {
 	object := objectOf(one)
 	ref := obj{"apiVersion": object["apiVersion"], "kind": object["kind"], "name": one.name, "uid": backupUID(one)}
 	maps.Copy(ref, more)
@@ -116,8 +116,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// restoreWith is restore with a change of the configuration and the request.
-func (c *cluster) restoreWith(
+// restoreChanged is restore with a change of the configuration and the request.
+func (c *cluster) restoreChanged(
 	ctx context.Context, backup *archive.Archive, r *velerov1.Restore, change func(*rest.Config, *Request),
 ) (*Result, error) {
 	c.t.Helper()
@@ -166,10 +166,10 @@ func newFamily(ns string) family {
 	pod := in("pods", "v1", "Pod", ns, "of-set", obj{"metadata": obj{"labels": obj{"a": "b"}},
 		"spec": obj{"serviceAccountName": "of-role", "containers": []obj{{"name": "c", "image": "i"}}}})
 	this, that := configMap(ns, "this", nil), configMap(ns, "that", nil)
-	things := withUIDs(parent, ownedBy(child, refTo(parent, obj{"controller": true, "blockOwnerDeletion": true})),
-		role, ownedBy(account, refTo(role, nil)), cron, ownedBy(run, refTo(cron, obj{"controller": true})),
-		set, ownedBy(pod, refTo(set, obj{"controller": true})),
-		ownedBy(this, refTo(that, nil)), ownedBy(that, refTo(this, nil)))
+	things := withUIDs(parent, ownedBy(child, ownerRef(parent, obj{"controller": true, "blockOwnerDeletion": true})),
+		role, ownedBy(account, ownerRef(role, nil)), cron, ownedBy(run, ownerRef(cron, obj{"controller": true})),
+		set, ownedBy(pod, ownerRef(set, obj{"controller": true})),
+		ownedBy(this, ownerRef(that, nil)), ownedBy(that, ownerRef(this, nil)))
 	return family{things: things, owners: map[string][]string{
 		"child": {"ConfigMap/parent"}, "of-role": {"Role/a-role"}, "run": {"CronJob/cron"}, "of-set": {"ReplicaSet/set"},
 		"this": {"ConfigMap/that"}, "that": {"ConfigMap/this"}, "parent": nil, "a-role": nil, "cron": nil, "set": nil,
@@ -195,7 +195,7 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		t.Parallel()
 		c, ns := newCluster(t), unique(t, "owners")
 		f, wire := newFamily(ns), &counting{counts: map[string]int{}}
-		result, err := c.restoreWith(t.Context(), pack(t, f.things...), withOwners("r", nil),
+		result, err := c.restoreChanged(t.Context(), pack(t, f.things...), withOwners("r", nil),
 			func(config *rest.Config, _ *Request) { config.WrapTransport = wire.wrap })
 		require.NoError(t, err)
 		require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
@@ -228,9 +228,9 @@ func TestAcceptGraph_Owners(t *testing.T) {
 				kill(killed)
 				return killed
 			}}
-			_, err := c.restoreWith(ctx, backup, withOwners("r", nil),
+			_, err := c.restoreChanged(ctx, backup, withOwners("r", nil),
 				func(config *rest.Config, _ *Request) { config.WrapTransport = wire.wrap })
-			result, again := c.restoreWith(t.Context(), backup, withOwners("r", nil),
+			result, again := c.restoreChanged(t.Context(), backup, withOwners("r", nil),
 				func(_ *rest.Config, r *Request) { r.Resumed = true })
 			require.NoError(t, again)
 			require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%d: %+v", n, result.Results)
@@ -249,7 +249,7 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		owner, existing := configMap(ns, "owner", nil), configMap(ns, "existing", nil)
 		c.create(owner, "test")
 		c.create(existing, "test")
-		things := withUIDs(ownedBy(configMap(ns, "owned", nil), refTo(owner, nil)), ownedBy(existing, refTo(owner, nil)))
+		things := withUIDs(ownedBy(configMap(ns, "owned", nil), ownerRef(owner, nil)), ownedBy(existing, ownerRef(owner, nil)))
 		result := c.mustRestore(pack(t, things...), withOwners("r", nil))
 		require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
 		require.Equal(t, []string{"ConfigMap/owner"}, c.ownersOf(things[0], owner))
@@ -279,9 +279,9 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		t.Cleanup(func() { c.call(http.MethodDelete, pathOf(reader, true), "", nil) })
 		foreign := obj{"apiVersion": "example.com/v1", "kind": "Toy", "name": "t", "uid": "u"}
 		things := withUIDs(elsewhere, here,
-			ownedBy(configMap(ns, "a", nil), refTo(gone, nil)), ownedBy(configMap(ns, "b", nil), refTo(elsewhere, nil)),
-			ownedBy(reader, refTo(here, nil)), ownedBy(configMap(ns, "c", nil), refTo(here, obj{"uid": "another"})),
-			ownedBy(configMap(ns, "d", nil), foreign), ownedBy(configMap(ns, "e", nil), refTo(going, nil)))
+			ownedBy(configMap(ns, "a", nil), ownerRef(gone, nil)), ownedBy(configMap(ns, "b", nil), ownerRef(elsewhere, nil)),
+			ownedBy(reader, ownerRef(here, nil)), ownedBy(configMap(ns, "c", nil), ownerRef(here, obj{"uid": "another"})),
+			ownedBy(configMap(ns, "d", nil), foreign), ownedBy(configMap(ns, "e", nil), ownerRef(going, nil)))
 		backup := pack(t, things...)
 		restore := withOwners("r", nil)
 		_, said, _ := c.dryRun(backup, restore)
@@ -313,7 +313,7 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		account := in("serviceaccounts", "v1", "ServiceAccount", ns, "account", nil)
 		pod := in("pods", "v1", "Pod", ns, "pod", obj{"spec": obj{"serviceAccountName": "nobody",
 			"containers": []obj{{"name": "c", "image": "i"}}}})
-		things := withUIDs(here, account, ownedBy(pod, refTo(here, nil), refTo(configMap(ns, "gone", nil), nil)))
+		things := withUIDs(here, account, ownedBy(pod, ownerRef(here, nil), ownerRef(configMap(ns, "gone", nil), nil)))
 		result := c.mustRestore(pack(t, things...), withOwners("r", nil))
 		require.Len(t, result.Results.Errors.Namespaces[ns], 1)
 		require.Len(t, result.Results.Warnings.Namespaces[ns], 1, "it is said once")
@@ -332,8 +332,8 @@ func TestAcceptGraph_Owners(t *testing.T) {
 			t.Cleanup(func() { c.call(http.MethodDelete, pathOf(one, true), "", nil) })
 		}
 		owner := configMap(ns, "owner", nil)
-		things := withUIDs(owner, ownedBy(configMap(ns, "owned", nil), refTo(owner, obj{"blockOwnerDeletion": true})))
-		result, err := c.restoreWith(t.Context(), pack(t, things...), withOwners("r", nil),
+		things := withUIDs(owner, ownedBy(configMap(ns, "owned", nil), ownerRef(owner, obj{"blockOwnerDeletion": true})))
+		result, err := c.restoreChanged(t.Context(), pack(t, things...), withOwners("r", nil),
 			func(config *rest.Config, _ *Request) {
 				config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 					return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: ns,
@@ -353,10 +353,10 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		owner := role(ns, "owner")
 		things := []thing{owner}
 		for _, one := range manyConfigMaps(ns, 300)[1:] {
-			things = append(things, ownedBy(one, refTo(owner, obj{"controller": true, "blockOwnerDeletion": true})))
+			things = append(things, ownedBy(one, ownerRef(owner, obj{"controller": true, "blockOwnerDeletion": true})))
 		}
 		wire := &counting{counts: map[string]int{}}
-		_, err := c.restoreWith(t.Context(), pack(t, withUIDs(things...)...), withOwners("r", nil),
+		_, err := c.restoreChanged(t.Context(), pack(t, withUIDs(things...)...), withOwners("r", nil),
 			func(config *rest.Config, _ *Request) { config.WrapTransport = wire.wrap })
 		require.NoError(t, err)
 		require.LessOrEqual(t, wire.n, len(things)+2, "one request for each, the namespace, and the question for a right")
