@@ -68,7 +68,8 @@ func (f *selectionFlags) Build() (*selection, error) {
 	for _, names := range s.names() {
 		*names, _ = filter.ResolveNames(*names, itemname.BuiltIns())
 	}
-	_, _, err = filter.NewResources(s.lists, s.namespaces, itemname.BuiltIns()) // patterns and families are as they must be
+	// Patterns and families must be as they are in a spec.
+	_, _, err = filter.NewResources(s.lists, s.namespaces, itemname.BuiltIns())
 	return s, err
 }
 

@@ -325,7 +325,7 @@ func printDetails(w io.Writer, o *outcome.Item) error {
 	}
 	var needs []string
 	for _, need := range o.Needs {
-		needs = append(needs, need.Ref.String())
+		needs = append(needs, need.String())
 	}
 	if o.MoreNeeds > 0 {
 		needs = append(needs, fmt.Sprintf("%d more", o.MoreNeeds))

@@ -85,7 +85,7 @@ func (e *RestoreExplanation) printNeeds(d *layout.Description) {
 	}
 	d.Section("Needs", func() {
 		for _, need := range e.Item.Needs {
-			text := need.Ref.String()
+			text := need.String()
 			if need.Strict {
 				text += ", without which it cannot be"
 			}

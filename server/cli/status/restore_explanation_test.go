@@ -16,7 +16,8 @@ func TestExplainRestore(t *testing.T) {
 	pod := outcome.Item{
 		Resource: "pods", APIVersion: "v1", Kind: "Pod", Namespace: "shop-copy", From: "shop", Name: "web",
 		Outcome: outcome.Created, Reason: "pods/shop-copy/web was restored without its status: a\nlong answer",
-		Incomplete: true, Wave: 7, Needs: []outcome.Need{{Ref: account, Strict: true}, {Ref: secret}}, MoreNeeds: 3, HeldUp: 4.25,
+		Incomplete: true, Wave: 7, Needs: []outcome.Need{{Ref: account, Strict: true}, {Ref: secret}}, MoreNeeds: 3,
+		HeldUp:   4.25,
 		HeldUpBy: &account, Refusals: 2,
 		Waits: []outcome.Wait{{For: "secrets/shop/key to be ready before pods/shop-copy/web", Because: "no answer",
 			Seconds: 61}},

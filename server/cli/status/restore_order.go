@@ -95,9 +95,9 @@ func orderSentences(p *outcome.Plan) (sentences []string) {
 
 func missingSentences(p *outcome.Plan) (sentences []string) {
 	for _, m := range p.Missing {
-		text := m.Ref.String() + ", which is not in the backup"
+		text := m.String() + ", which is not in the backup"
 		if m.LeftOut {
-			text = m.Ref.String() + ", which the restore leaves out"
+			text = m.String() + ", which the restore leaves out"
 		}
 		text += fmt.Sprintf(": needed by %s", m.Needer)
 		if m.Items > 1 {

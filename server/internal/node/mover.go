@@ -9,10 +9,10 @@ import (
 
 // Movers finds the plugins that move data.
 type Movers interface {
-	// Find returns the mover with a name, or an error if this agent does not have it. Each call of the mover has a
-	// process that serves no other call at the same time. Of the volumes of the node, the process can access only the given one, in a Backup for
-	// reading and in a Restore for writing. For other calls, the volume may be the zero value. It must stay open until
-	// the calls have returned.
+	// Find returns the mover with a name, or an error if this agent does not have it. Each call of the mover has a process
+	// that serves no other call at the same time. Of the volumes of the node, the process can access only the given one,
+	// in a Backup for reading and in a Restore for writing. For other calls, the volume may be the zero value. It must
+	// stay open until the calls have returned.
 	Find(name string, volume hostpath.Volume) (datamover.Mover, error)
 }
 

@@ -291,8 +291,8 @@ func attemptOf(load client.Object) string {
 }
 
 // TestAcceptVolumes_OutlivesAgent kills the agent, replaces its DaemonSet and deletes its pod while the data of a
-// backup and of a restore is moved. One pod moves each of them, as the first attempt, and nothing fails. A DataUpload has
-// such a pod, too.
+// backup and of a restore is moved. One pod moves each of them, as the first attempt, and nothing fails. A DataUpload
+// has such a pod, too.
 func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 	t.Parallel()
 	i := installed(t, `{"podLabels": {"team": "storage"}, "podResources": {"memoryLimit": "1Gi"}}`, 8)

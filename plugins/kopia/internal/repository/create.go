@@ -118,8 +118,8 @@ func Initialize(ctx context.Context, st blob.Storage, password string) error {
 	}, password)
 }
 
-// Finish makes an open repository one that Velero takes for complete: its maintenance belongs to Velero's client, and it
-// has a seal.
+// Finish makes an open repository one that Velero takes for complete: its maintenance belongs to Velero's client, and
+// it has a seal.
 func Finish(ctx context.Context, r *Repository, st blob.Storage, fullInterval time.Duration) error {
 	if err := setMaintenance(ctx, r, fullInterval, true); err != nil {
 		return err

@@ -127,8 +127,8 @@ func (r *Repository) configure(st *storage.Registered, options Options) (file st
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// Settle returns when kopia does not work on the indexes any more, as it does after a call in the background. It reports
-// whether the repository can be used by another call, because kopia has called no error fatal.
+// Settle returns when kopia does not work on the indexes any more, as it does after a call in the background. It
+// reports whether the repository can be used by another call, because kopia has called no error fatal.
 func (r *Repository) Settle(ctx context.Context) (usable bool) {
 	epochs, has, err := r.ContentReader().EpochManager(ctx)
 	if err != nil {

@@ -124,8 +124,8 @@ func Stored(ctx context.Context, r repo.Repository, key string) (*snapshot.Manif
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// Checkpoint returns the newest incomplete snapshot of a load, with what was stored until its process was killed; nil if
-// there is none.
+// Checkpoint returns the newest incomplete snapshot of a load, with what was stored until its process was killed; nil
+// if there is none.
 func Checkpoint(ctx context.Context, r repo.Repository, key string) (*snapshot.Manifest, error) {
 	found, err := find(ctx, r, map[string]string{manifest.TypeLabelKey: snapshot.ManifestType, KeyTag: key})
 	if err != nil {

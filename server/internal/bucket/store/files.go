@@ -36,9 +36,8 @@ func CheckArtifact(name string) error {
 // File names a file of a backup or restore.
 type File struct {
 	velerov1.DownloadTarget
-	// Artifact, unless empty, is the name of a file of a manifest writer, of a dry run, or of what became of the items of a
-	// restore. The target is the resource list
-	// of the backup or restore then.
+	// Artifact, unless empty, is the name of a file of a manifest writer, of a dry run, or of what became of the items of
+	// a restore. The target is the resource list of the backup or restore then.
 	Artifact string
 }
 

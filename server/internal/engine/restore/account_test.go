@@ -112,7 +112,7 @@ func TestAcceptGraph_DryRunSaysThePlan(t *testing.T) {
 	pod := outcome.Ref{Resource: "pods", Namespace: ns, Name: "pod"}
 	found := false
 	for _, m := range missing {
-		found = found || m.Ref.Name == "gone" && m.Ref.Resource == "secrets" && m.Needer == pod && !m.LeftOut
+		found = found || m.Name == "gone" && m.Resource == "secrets" && m.Needer == pod && !m.LeftOut
 	}
 	require.True(t, found, "%+v", missing)
 
@@ -133,7 +133,7 @@ func TestAcceptGraph_DryRunSaysThePlan(t *testing.T) {
 		require.Equal(t, before.items[item.Source().String()].Wave, item.Wave, "%+v", item)
 		require.Positive(t, item.Wave)
 		for _, need := range item.Needs {
-			require.Less(t, done.items[need.Ref.String()].Wave, item.Wave)
+			require.Less(t, done.items[need.String()].Wave, item.Wave)
 			if need.Resource != "namespaces" { // which controllers change
 				require.Less(t, version(need.Ref), version(item.Source()), "%s before %s", need.Ref, item.Source())
 			}

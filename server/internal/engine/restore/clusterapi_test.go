@@ -3,6 +3,7 @@ package restore
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,7 +136,7 @@ func TestAcceptGraph_ClusterAPI(t *testing.T) {
 	configuration := o.configuration(ns, "*", "*")
 	configuration.body = []byte(strings.Replace(string(configuration.body), `"apiGroups":["*"]`,
 		`"apiGroups":["cluster.x-k8s.io","infrastructure.cluster.x-k8s.io","bootstrap.cluster.x-k8s.io"]`, 1))
-	things := append(f.things, configuration)
+	things := slices.Concat(f.things, []thing{configuration})
 	t.Cleanup(func() { c.call(http.MethodDelete, pathOf(configuration, true), "", nil) })
 	for resource := range clusterAPI {
 		definition := clusterDefinition(resource)

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func TestAcceptGraph_WebhookInTheCluster(t *testing.T) {
 	c.create(namespaceThing(ns, nil), "test")
 	widget := in("widgets."+group, group+"/v1", "Widget", ns, "w", nil)
 	c.awaitRefusal(widget, "failed calling webhook")
-	things := append(o.things()[1:], widget)
+	things := slices.Concat(o.things()[1:], []thing{widget})
 	options := testOptions()
 	options.OutageTimeout = time.Second
 	list, ended := waits.New(), make(chan *Result, 1)

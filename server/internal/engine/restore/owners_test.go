@@ -151,9 +151,8 @@ func role(ns, name string) thing {
 
 // family is a backup of objects that own each other, and the owners that each has after a restore.
 type family struct {
-	things  []thing
-	owners  map[string][]string // by kind and name
-	written map[string]int      // requests by kind and name; 1 if not listed
+	things []thing
+	owners map[string][]string // by kind and name
 }
 
 func newFamily(ns string) family {
@@ -249,7 +248,8 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		owner, existing := configMap(ns, "owner", nil), configMap(ns, "existing", nil)
 		c.create(owner, "test")
 		c.create(existing, "test")
-		things := withUIDs(ownedBy(configMap(ns, "owned", nil), ownerRef(owner, nil)), ownedBy(existing, ownerRef(owner, nil)))
+		things := withUIDs(ownedBy(configMap(ns, "owned", nil), ownerRef(owner, nil)),
+			ownedBy(existing, ownerRef(owner, nil)))
 		result := c.mustRestore(pack(t, things...), withOwners("r", nil))
 		require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
 		require.Equal(t, []string{"ConfigMap/owner"}, c.ownersOf(things[0], owner))

@@ -102,7 +102,7 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 	if why, err := e.awaitObject(ctx, one, waiting); err != nil {
 		return r.isNotReady(ctx, err, why, isDefinition)
 	}
-	if isDefinition && !(needed && s.order.IsConverted(item)) {
+	if isDefinition && (!needed || !s.order.IsConverted(item)) {
 		return nil
 	}
 	for _, called := range one.services {

@@ -149,7 +149,7 @@ func (o *Order) missing(has func(archive.Entry) bool) (list []outcome.Missing, m
 	}
 	slices.SortFunc(list, func(a, b outcome.Missing) int {
 		return cmp.Or(boolOrder(b.Strict, a.Strict), cmp.Compare(b.Items, a.Items),
-			cmp.Compare(a.Ref.String(), b.Ref.String()))
+			cmp.Compare(a.String(), b.String()))
 	})
 	shown := min(len(list), outcome.MaxMissing)
 	return list[:shown:shown], len(list) - shown + o.moreMissed

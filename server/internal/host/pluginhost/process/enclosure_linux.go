@@ -237,8 +237,8 @@ func makePlace(path string, directory bool) error {
 	return file.Close()
 }
 
-// newRoot gives the calling thread the mount namespace of the enclosure, which has an empty root directory, and no mount
-// of the host.
+// newRoot gives the calling thread the mount namespace of the enclosure, which has an empty root directory, and no
+// mount of the host.
 func (e *Enclosure) newRoot() error {
 	root, err := emptyRoot()
 	if err != nil {
