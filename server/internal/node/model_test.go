@@ -437,6 +437,47 @@ func TestNoteOfAnAcceptedLoadOutlivesAnOldCache(t *testing.T) {
 	require.NoError(t, m.broken)
 }
 
+// TestLoadOfAnAgentThatIsAwayIsTaken has an agent accept or end the loads that are another agent's turn, which was
+// killed.
+func TestLoadOfAnAgentThatIsAwayIsTaken(t *testing.T) {
+	t.Parallel()
+	for name, cancelled := range map[string]bool{"accepted": false, "cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, 1, 2)
+			left := m.agents[0]
+			left.q.Soothing = nil
+			for range 2 {
+				for _, a := range m.agents {
+					a.sync(1)
+					a.pass(false)
+				}
+			}
+			for i := range 8 { // half of them are the other agent's turn
+				id := fmt.Sprintf("l%d", i)
+				require.NoError(t, m.store.Create(t.Context(), signed(t, &velerov2alpha1.DataUpload{
+					ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: id, UID: types.UID(id)},
+					Spec:       velerov2alpha1.DataUploadSpec{DataMover: "mover", Cancel: cancelled},
+				})))
+			}
+			taken := func() (n int) {
+				left.sync(1)
+				left.pass(false)
+				for _, l := range m.loads() {
+					if !l.phase().IsNew() {
+						n++
+					}
+				}
+				return n
+			}
+			require.Less(t, taken(), 8)
+			m.clock = m.clock.Add(yieldFor)
+			taken()
+			require.Equal(t, 8, taken())
+		})
+	}
+}
+
 // TestModelFindsFlaw proves that the model detects an agent that admits without a note: the notes of its ledger are
 // lost.
 func TestModelFindsFlaw(t *testing.T) {

@@ -157,7 +157,13 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 	for i, l := range v.fresh {
 		turn := q.turn(ctx, v, l)
 		mine := turn == q.Node
-		if end, is := q.unfit(l); is {
+		end, unfit := q.unfit(l)
+		if (end != nil || !unfit && q.Soothing == nil) && !mine && turn != "" {
+			q.turns.yield(turn, v, l) // nothing but the other agent holds it up
+			soon(v.now.Add(yieldFor))
+			continue
+		}
+		if unfit {
 			if mine && end != nil {
 				_, err := q.end(ctx, l, *end)
 				q.note(l, err)
@@ -168,7 +174,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 			q.describe(ctx, l)
 		}
 		switch {
-		case q.Soothing == nil && !mine, turn == "", held != nil && !mine:
+		case turn == "", held != nil && !mine:
 			continue
 		case q.Soothing == nil, mine && v.permits(l):
 			q.finish(ctx, l)

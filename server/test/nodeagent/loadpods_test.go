@@ -401,11 +401,10 @@ func TestAcceptVolumes_OutOfMemory(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, i.ended("always").Status.Phase)
 	load = i.load("always")
 	require.Equal(t, velerov1.LoadPhaseFailed, load.Status.Phase)
-	why := "attempt 3 of 3 was the last; it has ended before all data was moved: it was killed because it needed more " +
-		"memory than its limit; raise podResources.memoryLimit of the ConfigMap " + i.namespace +
-		"/agents, which is 16Mi, and restart the node agents"
-	require.Equal(t, why, load.Status.Message)
-	require.Contains(t, i.results("backups", "always"), why)
+	require.Regexp(t, "^attempt 3 of 3 was the last; it has ended before all data was moved: it was killed(, perhaps)? "+
+		"because it needed more memory than its limit; raise podResources.memoryLimit of the ConfigMap "+i.namespace+
+		"/agents, which is 16Mi, and restart the node agents$", load.Status.Message)
+	require.Contains(t, i.results("backups", "always"), load.Status.Message)
 	require.Equal(t, 3, i.podsOf(load))
 	i.leavesNoPods()
 }

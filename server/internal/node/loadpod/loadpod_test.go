@@ -127,6 +127,11 @@ func TestStateOfPod(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
+	limited := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Spec.Containers = []corev1.Container{{Name: "move", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("16Mi")}}}}
+		return pod
+	}
 	evicted := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
 		Message: "The node was low"}}
 	const exit, memory = "its container has ended with exit code 137", "it was killed because it needed more memory"
@@ -145,12 +150,14 @@ func TestStateOfPod(t *testing.T) {
 		"killed for memory":       {ended("", "OOMKilled"), memory, true},
 		"mover killed for memory": {ended(encoded(Result{ID: "u-2", Error: "m", Lost: true}), "OOMKilled"), memory, true},
 		"killed":                  {ended("", "Error"), exit, false},
-		"evicted":                 {evicted, "its pod has ended: Failed Evicted The node was low", false},
-		"of another attempt":      {ended(encoded(Result{ID: "u-1"}), ""), `is the result of "u-1", want "u-2"`, false},
-		"no JSON":                 {ended("panic: x", ""), "is not a result", false},
-		"more than one":           {ended(encoded(Result{ID: "u-2"})+"{}", ""), "is not a result: more follows", false},
-		"an unknown field":        {ended(`{"id":"u-2","phase":"x"}`, ""), `unknown field "phase"`, false},
-		"negative":                {ended(encoded(Result{ID: "u-2", Bytes: -1}), ""), "negative number", false},
+		"killed, with a limit": {limited(ended("", "Error")), "it was killed, perhaps because it needed more memory than its " +
+			"limit", true},
+		"evicted":            {evicted, "its pod has ended: Failed Evicted The node was low", false},
+		"of another attempt": {ended(encoded(Result{ID: "u-1"}), ""), `is the result of "u-1", want "u-2"`, false},
+		"no JSON":            {ended("panic: x", ""), "is not a result", false},
+		"more than one":      {ended(encoded(Result{ID: "u-2"})+"{}", ""), "is not a result: more follows", false},
+		"an unknown field":   {ended(`{"id":"u-2","phase":"x"}`, ""), `unknown field "phase"`, false},
+		"negative":           {ended(encoded(Result{ID: "u-2", Bytes: -1}), ""), "negative number", false},
 		"a long ID": {ended(encoded(Result{ID: "u-2", SnapshotID: strings.Repeat("s", 257)}), ""),
 			"257 bytes", false},
 		"lost without a reason": {ended(encoded(Result{ID: "u-2", Lost: true}), ""), "contradicts itself", false},

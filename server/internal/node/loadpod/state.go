@@ -2,6 +2,7 @@ package loadpod
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,10 @@ func StateOf(pod *corev1.Pod, order *Order) State {
 
 // resultOf returns how an attempt has ended whose container has ended.
 func resultOf(pod *corev1.Pod, end *corev1.ContainerStateTerminated, order *Order) *Result {
-	const outOfMemory = "OOMKilled"
+	const (
+		outOfMemory = "OOMKilled"
+		killed      = 137 // by SIGKILL
+	)
 	r, err := parse(end.Message, order.ID())
 	if err == nil && (!r.Lost || end.Reason != outOfMemory) {
 		return r
@@ -48,10 +52,21 @@ func resultOf(pod *corev1.Pod, end *corev1.ContainerStateTerminated, order *Orde
 		return r
 	case pod.Status.Reason != "": // by the kubelet
 		why = "its pod has ended: " + ended(pod)
+	case end.ExitCode == killed && err != nil && end.Message == "" && limitsMemory(pod): // runtimes miss some for memory
+		r = lost(order, "it was killed, perhaps because it needed more memory than its limit")
+		r.Memory = true
+		return r
 	case end.Message != "":
 		why += ", and " + err.Error()
 	}
 	return lost(order, why)
+}
+
+// limitsMemory reports whether the container has a limit of memory.
+func limitsMemory(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == containerName && !c.Resources.Limits.Memory().IsZero()
+	})
 }
 
 func lost(order *Order, why string) *Result { return &Result{ID: order.ID(), Error: why, Lost: true} }
