@@ -82,7 +82,7 @@ func TestPluginCommandErrors(t *testing.T) {
 	notExecutable := filepath.Join(t.TempDir(), "notes")
 	require.NoError(t, os.WriteFile(notExecutable, []byte("x"), 0o600))
 	for want, args := range map[string][]string{
-		`there is no plugin "a.b/c"; there are: cleat.dev/dataupload, cleat.dev/fifo, `: {"get", "--plugin-dir", dir, "a.b/c"},
+		`there is no plugin "a.b/c"; there are: cleat.dev/dataupload, `: {"get", "--plugin-dir", dir, "a.b/c"},
 		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`: {"get",
 			"--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
 		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `: {"get",
