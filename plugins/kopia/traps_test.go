@@ -98,8 +98,8 @@ func TestVolumeOfOddThingsComesBack(t *testing.T) {
 	}
 }
 
-// TestTraps has one test for each trap of kopia that was found by a spike.
-func TestTraps(t *testing.T) {
+// TestAcceptVolumes_Traps has one test for each trap of kopia that was found by a spike.
+func TestAcceptVolumes_Traps(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T){
 		"a restore follows links out of the volume": trapLinks,

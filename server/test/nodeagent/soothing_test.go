@@ -24,7 +24,6 @@ func TestAcceptVolumes_Soothing(t *testing.T) {
 	t.Run("Deletions", testDeletions)
 	t.Run("External", testExternalPolicy)
 	t.Run("Broken", testBrokenPolicy)
-	t.Run("RestoresFirst", testRestoresFirst)
 	t.Run("PlacesForRestores", testPlacesForRestores)
 }
 
@@ -50,9 +49,9 @@ func testExact(t *testing.T) {
 	s.requireReason("2 loads are in preparation, and no more than 2 may be at once")
 }
 
-// testRestoresFirst has backups, which are older, and restores that wait for two positions. A backup is admitted only
-// while it leaves a position for each waiting restore.
-func testRestoresFirst(t *testing.T) {
+// TestAcceptVolumes_RestoresFirst has backups, which are older, and restores that wait for two positions. A backup is
+// admitted only while it leaves a position for each waiting restore.
+func TestAcceptVolumes_RestoresFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
