@@ -164,15 +164,10 @@ func (o *owners) addLate(one *lateOwned) bool {
 }
 
 // owns reports whether an item may be the owner of others.
-func (e *engine) owns(entry archive.Entry) bool {
-	return e.schedule == nil || e.schedule.order.Owns(entry)
-}
+func (e *engine) owns(entry archive.Entry) bool { return e.schedule.order.Owns(entry) }
 
 // isComing reports whether an object of the backup is restored later.
 func (e *engine) isComing(entry archive.Entry) bool {
-	if e.schedule == nil { // there is no plan yet
-		return e.selection.Allows(entry)
-	}
 	at, planned := e.schedule.order.Position(entry)
 	return planned && !e.schedule.isDone(at) || e.refusals.waits(entry)
 }

@@ -213,7 +213,7 @@ type engine struct {
 	tracker      *tracker
 	pool         pool
 	account      *Account
-	schedule     *schedule // nil before the order is planned
+	schedule     *schedule // from the plan on, before any item is restored
 	refusals     refusals
 	definitions  definitions
 	owners       *owners       // nil if they are not restored

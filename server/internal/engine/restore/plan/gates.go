@@ -139,6 +139,7 @@ func decodeDefinition(raw []byte) (d definition) {
 // is restored. AddGates comes after AddLevel and before AddEdges.
 func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) string) error {
 	o.backup, o.target = backup, target
+	backends := map[Service][]int32{} // one service often serves many definitions
 	for _, gr := range slices.Concat([]schema.GroupResource{crdsResource, apiServicesResource}, webhookResources) {
 		begin, end := o.Span(gr)
 		for i := begin; i < end; i++ {
@@ -156,8 +157,9 @@ func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) 
 				if len(made.services) == 0 {
 					continue // the API server's own
 				}
+				group := decodeAPIService(raw).Spec.Group
 				for served := range o.spans {
-					if served.Group == decodeAPIService(raw).Spec.Group {
+					if served.Group == group {
 						o.addSpan(&made, served)
 					}
 				}
@@ -169,11 +171,12 @@ func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) 
 				}
 			}
 			for _, called := range made.services {
-				backends, err := o.backendsOf(called)
-				if err != nil {
-					return err
+				if _, known := backends[called]; !known {
+					if backends[called], err = o.backendsOf(called); err != nil {
+						return err
+					}
 				}
-				made.backends = append(made.backends, backends...)
+				made.backends = append(made.backends, backends[called]...)
 			}
 			o.gates = append(o.gates, made)
 		}
