@@ -41,15 +41,11 @@ func newExplainCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cluster, err := a.Cluster.Connect()
+			cluster, r, err := find(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			var r velerov1.Restore
-			if err := cluster.Get(cmd.Context(), cluster.Key(args[0]), &r); err != nil {
-				return err
-			}
-			e, err := explain(cmd.Context(), cluster, &downloads, &r, name)
+			e, err := explain(cmd.Context(), cluster, &downloads, r, name)
 			if err != nil {
 				return err
 			}

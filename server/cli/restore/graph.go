@@ -33,15 +33,11 @@ func newGraphCommand(a *command.App) *cobra.Command {
 			if limit < 1 || limit > serverreport.MaxRestoring {
 				return fmt.Errorf("--limit %d: want 1 to %d", limit, serverreport.MaxRestoring)
 			}
-			cluster, err := a.Cluster.Connect()
+			cluster, r, err := find(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			var r velerov1.Restore
-			if err := cluster.Get(cmd.Context(), cluster.Key(args[0]), &r); err != nil {
-				return err
-			}
-			left, err := left(cmd.Context(), cluster, &downloads, &r, limit)
+			left, err := left(cmd.Context(), cluster, &downloads, r, limit)
 			if err != nil {
 				return err
 			}

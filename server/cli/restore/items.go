@@ -12,6 +12,19 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
+// find connects to the cluster, and returns the restore of a name there.
+func find(ctx context.Context, a *command.App, name string) (*command.Cluster, *velerov1.Restore, error) {
+	cluster, err := a.Cluster.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := new(velerov1.Restore)
+	if err := cluster.Get(ctx, cluster.Key(name), r); err != nil {
+		return nil, nil, err
+	}
+	return cluster, r, nil
+}
+
 // isAtWork reports whether a server works on the items of a restore, or will.
 func isAtWork(r *velerov1.Restore) bool {
 	if velerov1.IsDryRun(r) {
