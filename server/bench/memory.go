@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cleat-dev/cleat/server/test/world"
 )
@@ -18,13 +19,13 @@ func backupRSSGrowth(ctx context.Context, s *site, report func(string, float64))
 	peak := func(name string) (float64, error) {
 		var peaks []float64
 		for run := range runs {
-			kib, err := s.peakRSS(ctx, fmt.Sprintf("%s-%d", name, run))
+			peak, err := s.peakRSS(ctx, fmt.Sprintf("%s-%d", name, run))
 			if err != nil {
 				return 0, err
 			}
-			peaks = append(peaks, kib)
+			peaks = append(peaks, peak)
 		}
-		say("%s: peak %.0f MiB (of %v KiB)", name, median(peaks)/1024, peaks)
+		say("%s: peak %.0f MB (of %.0f)", name, median(peaks), peaks)
 		return median(peaks), nil
 	}
 	create := func(prefix string, perNamespace int) error {
@@ -50,17 +51,13 @@ func backupRSSGrowth(ctx context.Context, s *site, report func(string, float64))
 	return nil
 }
 
-// peakRSS starts a server, backs up the whole cluster, and returns the server's highest resident set in KiB.
-func (s *site) peakRSS(ctx context.Context, name string) (_ float64, err error) {
-	server, err := s.Serve(ctx, s.client)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	if _, _, err := s.backup(ctx, name, nil); err != nil {
-		return 0, err
-	}
-	return peakOf(server.PID())
+// peakRSS starts a server, backs up the whole cluster, and returns the server's highest resident set in MB.
+func (s *site) peakRSS(ctx context.Context, name string) (float64, error) {
+	_, peak, err := s.alone(ctx, func() (time.Duration, error) {
+		took, _, err := s.backup(ctx, name, nil)
+		return took, err
+	})
+	return peak, err
 }
 
 // peakOf returns the highest resident set of a process in KiB.

@@ -73,12 +73,17 @@ func (s *site) prepareRestore(ctx context.Context) (*roundtrip.Server, error) {
 
 // restoreInto restores the backup "source" into namespaces that begin with prefix.
 func (s *site) restoreInto(ctx context.Context, prefix string) (time.Duration, error) {
+	return s.restoreFrom(ctx, "source", prefix)
+}
+
+// restoreFrom restores a backup of the world of the same name into namespaces that begin with prefix.
+func (s *site) restoreFrom(ctx context.Context, backup, prefix string) (time.Duration, error) {
 	mapping := map[string]any{}
-	from, to := restoreSpec("source"), restoreSpec(prefix)
+	from, to := restoreSpec(backup), restoreSpec(prefix)
 	for n := range from.Namespaces {
 		mapping[from.Namespace(n)] = to.Namespace(n)
 	}
-	took, _, err := s.restore(ctx, prefix, map[string]any{"backupName": "source", "namespaceMapping": mapping})
+	took, _, err := s.restore(ctx, prefix, map[string]any{"backupName": backup, "namespaceMapping": mapping})
 	return took, err
 }
 

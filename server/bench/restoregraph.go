@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/cleat-dev/cleat/server/test/roundtrip"
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
@@ -152,44 +149,26 @@ func restoreRSSGrowth(ctx context.Context, s *site, report func(string, float64)
 		if err := s.client.CreateBare(ctx, world.Plain(spec, perNamespace), world.Workers); err != nil {
 			return err
 		}
-		if err := s.serving(ctx, func(*roundtrip.Server) error {
-			_, _, err := s.backup(ctx, name, map[string]any{"includedNamespaces": []any{name + "-*"}})
-			return err
+		if _, _, err := s.alone(ctx, func() (time.Duration, error) {
+			took, _, err := s.backup(ctx, name, map[string]any{"includedNamespaces": []any{name + "-*"}})
+			return took, err
 		}); err != nil {
 			return err
 		}
 		var all []float64
 		for run := range 3 {
-			if err := s.serving(ctx, func(server *roundtrip.Server) error {
-				mapping, to := map[string]any{}, restoreSpec(fmt.Sprintf("%s%d", name, run))
-				for n := range spec.Namespaces {
-					mapping[spec.Namespace(n)] = to.Namespace(n)
-				}
-				took, _, err := s.restore(ctx, to.Prefix, map[string]any{"backupName": name, "namespaceMapping": mapping})
-				if err != nil {
-					return err
-				}
-				kib, err := peakOf(server.PID())
-				say("%s: %.1f s, peak %.0f MiB", to.Prefix, took.Seconds(), kib/1024)
-				all = append(all, kib)
-				return err
-			}); err != nil {
+			prefix := fmt.Sprintf("%s%d", name, run)
+			took, peak, err := s.alone(ctx, func() (time.Duration, error) { return s.restoreFrom(ctx, name, prefix) })
+			if err != nil {
 				return err
 			}
+			say("%s: %.1f s, peak %.0f MB", prefix, took.Seconds(), peak)
+			all = append(all, peak)
 		}
 		peaks[name] = median(all)
 	}
 	report("restore_rss_growth", peaks["many"]/peaks["few"])
 	return nil
-}
-
-// serving runs work beside a new server.
-func (s *site) serving(ctx context.Context, work func(*roundtrip.Server) error) error {
-	server, err := s.Serve(ctx, s.client)
-	if err != nil {
-		return err
-	}
-	return errors.Join(work(server), server.Stop())
 }
 
 // callsPerRestoredItem reports the requests of a restore of 6,000 objects to the API server, from the creation of the
@@ -200,30 +179,23 @@ func callsPerRestoredItem(ctx context.Context, cleat string, report func(string,
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return err
-	}
-	s, err := newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+audit, "--audit-log-mode=blocking")
+	s, audit, err := newAuditedSite(ctx, cleat, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.client.Create(ctx, plain("source"), new(atomic.Int64)); err != nil {
+	server, err := s.prepareRestore(ctx)
+	if err != nil {
 		return err
 	}
-	return s.serving(ctx, func(*roundtrip.Server) error {
-		if _, _, err := s.backup(ctx, "source", map[string]any{"includedNamespaces": []any{"source-*"}}); err != nil {
-			return err
-		}
-		began := time.Now()
-		if _, err := s.restoreInto(ctx, "copy"); err != nil {
-			return err
-		}
-		calls, verbs, err := callsBetween(audit, began, time.Now())
-		items := len(plain("source"))
-		say("%d requests for %d objects: %v", calls, items, verbs)
-		report("calls_per_restored_item", float64(calls)/float64(items))
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	began := time.Now()
+	if _, err := s.restoreInto(ctx, "copy"); err != nil {
 		return err
-	})
+	}
+	calls, verbs, err := callsBetween(audit, began, time.Now())
+	items := len(plain("source"))
+	say("%d requests for %d objects: %v", calls, items, verbs)
+	report("calls_per_restored_item", float64(calls)/float64(items))
+	return err
 }

@@ -105,14 +105,16 @@ func scaleTo(ctx context.Context, cleat string, n int) (err error) {
 func (s *site) alone(
 	ctx context.Context, work func() (time.Duration, error),
 ) (took time.Duration, peak float64, err error) {
-	err = s.serving(ctx, func(server *roundtrip.Server) (err error) {
-		if took, err = work(); err != nil {
-			return err
-		}
-		peak, err = peakOf(server.PID())
-		return err
-	})
-	return took, peak * 1024 / 1e6, err
+	server, err := s.Serve(ctx, s.client)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	if took, err = work(); err != nil {
+		return 0, 0, err
+	}
+	kib, err := peakOf(server.PID())
+	return took, kib * 1024 / 1e6, err
 }
 
 // backUp backs up the objects of the scale, and checks their number.

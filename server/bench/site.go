@@ -56,6 +56,16 @@ func newSite(ctx context.Context, cleat string, flags ...string) (_ *site, err e
 	return s, s.Install(ctx, s.client)
 }
 
+// newAuditedSite is newSite with an API server that logs requests to the file audit.log of a directory.
+func newAuditedSite(ctx context.Context, cleat, dir string) (*site, string, error) {
+	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, "", err
+	}
+	s, err := newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+audit, "--audit-log-mode=blocking")
+	return s, audit, err
+}
+
 // onSite returns a benchmark that runs on a site of its own.
 func onSite(
 	run func(ctx context.Context, s *site, report func(string, float64)) error,

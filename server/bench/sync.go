@@ -39,14 +39,8 @@ func newFullBucket(ctx context.Context, cleat string) (_ *fullBucket, err error)
 	if err != nil {
 		return nil, err
 	}
-	b := &fullBucket{dir: dir, audit: filepath.Join(dir, "audit.log")}
-	policy := filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return nil, err
-	}
-	b.site, err = newSite(ctx, cleat, "--audit-policy-file="+policy, "--audit-log-path="+b.audit,
-		"--audit-log-mode=blocking")
-	if err != nil {
+	b := &fullBucket{dir: dir}
+	if b.site, b.audit, err = newAuditedSite(ctx, cleat, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	for i := range inBucket {
