@@ -23,7 +23,7 @@ type Config struct {
 
 // Defaults returns the values of keys that are not set.
 func Defaults() Config {
-	return Config{CacheLimitMB: 2000, MemoryLimit: "160Mi", Compression: "zstd-fastest"}
+	return Config{CacheLimitMB: 2000, MemoryLimit: "256Mi", Compression: "zstd-fastest"}
 }
 
 // Validate checks what the schema cannot.
