@@ -56,7 +56,7 @@ func (u *unpacker) entry(e scanned) error {
 	if err != nil {
 		return e.explain(err)
 	}
-	found := record{namespace: namespace, name: e.name, offset: u.written, size: n}
+	found := record{namespace: namespace, name: strings.Clone(e.name), offset: u.written, size: n} // without its path
 	u.written += n
 	if e.version == "" {
 		u.archive.index[gr] = append(u.archive.index[gr], found)

@@ -301,11 +301,11 @@ func (r *itemRun) outcome(verdict outcome.Verdict) outcome.Item {
 }
 
 // report records what became of the item, or would in a dry run. An empty action means that the restore ended before.
-func (r *itemRun) report(action string) {
-	if action == "" {
+func (r *itemRun) report(action action) {
+	if action == actionNone {
 		return
 	}
-	made := r.outcome(outcome.Verdict(action))
+	made := r.outcome(outcome.Verdict(action.String()))
 	made.Reason, made.Unchecked = strings.Join(r.finding.reasons, "; "), r.finding.unchecked
 	made.Incomplete = (r.warned || r.failed) && (action == actionCreated || action == actionUpdated)
 	if r.obj != nil {

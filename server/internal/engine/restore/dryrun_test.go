@@ -48,7 +48,7 @@ func listed(outcomes []outcome.Item, in map[string][]string) map[string][]string
 	for _, o := range outcomes {
 		action := string(o.Outcome)
 		if o.Outcome == outcome.Conflict || o.Outcome == outcome.Refused {
-			action = actionFailed
+			action = actionFailed.String()
 		}
 		name := o.Name
 		if o.Namespace != "" {
@@ -56,7 +56,7 @@ func listed(outcomes []outcome.Item, in map[string][]string) map[string][]string
 		}
 		kind := o.APIVersion + "/" + o.Kind
 		entry := name + "(" + action + ")"
-		if action != actionSkipped || slices.Contains(in[kind], entry) {
+		if action != actionSkipped.String() || slices.Contains(in[kind], entry) {
 			list[kind] = append(list[kind], entry)
 		}
 	}

@@ -340,7 +340,7 @@ func (r *itemRun) patch(
 
 // refuse reports an update that the API server refuses. The object is labelled nevertheless.
 func (r *itemRun) refuse(ctx context.Context, to target, err error, own object.Ownership) {
-	r.claim.action = ""
+	r.claim.action = actionNone
 	r.finding.refused(err)
 	r.warn(fmt.Errorf("%s exists in the cluster and could not be updated: %w", r.id, err))
 	if !r.updates() || r.entry.GroupResource == namespacesResource {

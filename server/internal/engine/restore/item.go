@@ -76,14 +76,15 @@ func (e *engine) restoreEntry(
 		r.report(actionSkipped)
 		return false, nil
 	}
-	claim, claimed := e.tracker.claim(w, itemKey{r.obj.ListKey(), r.namespace, entry.Name}, entry.Namespace)
+	r.key = itemKey{r.obj.ListKey(), r.namespace, entry.Name}
+	claim, claimed := e.tracker.claim(w, r.key, entry.Namespace)
 	if !claimed {
 		if claim.source != entry.Namespace {
 			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of "+
 				"namespace %s",
 				r.id, entry.Namespace, claim.source))
 		}
-		if claim.isDone() {
+		if e.tracker.isFinished(claim) {
 			return claim.exists, nil
 		}
 		err := e.pool.park(ctx, func() (err error) {
@@ -92,7 +93,7 @@ func (e *engine) restoreEntry(
 		})
 		return exists, err
 	}
-	r.claim = claim
+	r.claim, r.liveName = claim, r.key.name
 	e.account.begin(r)
 	if why != selectedByFilters && !e.selection.Includes(entry, r.obj.Kind, r.obj.Labels) {
 		defer e.progressed(1)
@@ -112,7 +113,7 @@ func (e *engine) restoreEntry(
 // conclude records and reports the result of an item whose steps are done.
 func (r *itemRun) conclude() {
 	e, claim := r.engine, r.claim
-	if claim.action == "" {
+	if claim.action == actionNone {
 		claim.action = actionSkipped
 		if r.warned || r.failed {
 			claim.action = actionFailed
@@ -290,7 +291,7 @@ func (r *itemRun) target() (target, error) {
 
 // changesType reports whether actions or modifiers have changed the type of the object.
 func (r *itemRun) changesType() bool {
-	return r.claim.key.kind() != r.obj.Kind || r.entry.GroupResource.Group != r.obj.GroupVersion().Group
+	return r.key.kind() != r.obj.Kind || r.entry.GroupResource.Group != r.obj.GroupVersion().Group
 }
 
 // leavesOut reports whether the object in its current form is not written. Its path in the archive does not matter
@@ -318,7 +319,8 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 		made, err := r.create(ctx, to, home, own)
 		switch {
 		case err == nil:
-			r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
+			r.claim.action, r.claim.exists = actionCreated, true
+			r.named(made.Metadata.Name)
 			r.uid = made.Metadata.UID
 			r.log.Debug("created")
 			r.isUnready(to)

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -27,7 +28,9 @@ type itemRun struct {
 	raw       []byte // as in the archive
 	obj       *object.Object
 	reset     *object.Object // obj before the user's modifiers
+	key       itemKey
 	claim     *claim
+	liveName  string // in the cluster
 	status    []byte // in the archive
 
 	volumeName string          // of a claim
@@ -49,6 +52,12 @@ type itemRun struct {
 	waits          waits.Part
 	postponed      bool // the API server has refused it, and is asked again
 	finding        finding
+}
+
+// named records the name of the object in the cluster, which the API server may have made.
+func (r *itemRun) named(name string) {
+	r.liveName = cmp.Or(name, r.key.name)
+	r.engine.tracker.named(r.key, name)
 }
 
 // warn records a warning about the item.

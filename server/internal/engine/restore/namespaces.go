@@ -210,10 +210,10 @@ func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (e
 	if err := r.handleExisting(ctx, target{gvr: gvrNamespaces}, state.found, own); err != nil {
 		return err
 	}
-	if r.warned && r.claim.action == "" {
+	if r.warned && r.claim.action == actionNone {
 		r.claim.action = actionFailed
 	}
-	if r.claim.action == "" {
+	if r.claim.action == actionNone {
 		if r.engine.dry == nil { // Velero's list does not have it, and a dry run shows what that list will have
 			r.report(actionSkipped)
 		}

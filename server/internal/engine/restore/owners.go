@@ -119,7 +119,7 @@ func (r *itemRun) writeOwned(ctx context.Context, to target, home *namespaceStat
 	one := &lateOwned{of: r.owned(), to: to, name: r.obj.Name, uid: r.uid, refs: late}
 	if r.existed && len(r.given) > 0 {
 		changed, err := e.addOwners(ctx, one, r.given, warn)
-		if changed && r.claim.action == "" {
+		if changed && r.claim.action == actionNone {
 			r.claim.action = actionUpdated
 		}
 		if err != nil {

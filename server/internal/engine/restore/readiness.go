@@ -120,7 +120,7 @@ func (e *engine) awaitObject(ctx context.Context, one *readiness, waiting *waits
 		return "", nil
 	}
 	err = e.objects.Wait(ctx, one.to.gvr.Resource, e.options.ResourceTimeout, func(ctx context.Context) (bool, error) {
-		live, err := e.api.Do(ctx, one.to.read(one.run.claim.name, kubeapi.JSON))
+		live, err := e.api.Do(ctx, one.to.read(one.run.liveName, kubeapi.JSON))
 		if apierrors.IsNotFound(err) {
 			return false, errors.New("it does not exist any more")
 		}

@@ -22,7 +22,7 @@ func (r *itemRun) resume(ctx context.Context, to target, made written, own objec
 	r.claim.action, r.ownable = actionCreated, true
 	r.finding.because("a former attempt of the restore has created it")
 	r.log.Info("not restored again: a former attempt has created it")
-	r.claim.name = made.Metadata.Name
+	r.named(made.Metadata.Name)
 	r.isUnready(to)
 	var managers []json.RawMessage
 	if json.Unmarshal(made.Metadata.ManagedFields, &managers) == nil && len(managers) > 1 {

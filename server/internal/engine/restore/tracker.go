@@ -8,13 +8,19 @@ import (
 	"sync"
 )
 
-// The results for an item, as in Velero's list of restored resources.
+// action is what a restore has done with an item, as Velero's list of restored resources has it.
+type action uint8
+
 const (
-	actionCreated = "created"
-	actionUpdated = "updated"
-	actionFailed  = "failed"
-	actionSkipped = "skipped"
+	actionNone action = iota // the restore has ended before the item
+	actionCreated
+	actionUpdated
+	actionFailed
+	actionSkipped
 )
+
+// String returns the action as the list has it; empty for actionNone.
+func (a action) String() string { return [...]string{"", "created", "updated", "failed", "skipped"}[a] }
 
 // itemKey identifies an item in the target cluster.
 type itemKey struct {
@@ -25,34 +31,33 @@ type itemKey struct {
 
 func (k itemKey) kind() string { return k.listKey[strings.LastIndexByte(k.listKey, '/')+1:] }
 
-// claim is the restore of one item. Its owner writes the fields below done before done is closed.
+// claim is the restore of one item. There is one for each item until the restore ends, so it is small. The owner of an
+// open claim writes the fields below open.
 type claim struct {
-	key    itemKey
 	source string // namespace in the backup
-	owner  *worker
-	done   chan struct{}
+	open   *openClaim
 
-	action string
-	name   string // of the object in the cluster
-	exists bool   // in the cluster, so that other items may rely on it
+	action action
+	exists bool // in the cluster, so that other items may rely on it
 }
 
-func (c *claim) isDone() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
+// openClaim is the part of a claim that it has until it is finished.
+type openClaim struct {
+	owner *worker
+	done  chan struct{}
 }
 
 // tracker ensures that each item is restored once, even if many others need it, and records the result.
 type tracker struct {
-	mu     sync.Mutex
-	claims map[itemKey]*claim
+	mu       sync.Mutex
+	claims   map[itemKey]*claim
+	names    map[itemKey]string // of objects that have another one in the cluster
+	listKeys map[string]string  // one copy of each
 }
 
-func newTracker() *tracker { return &tracker{claims: map[itemKey]*claim{}} }
+func newTracker() *tracker {
+	return &tracker{claims: map[itemKey]*claim{}, names: map[itemKey]string{}, listKeys: map[string]string{}}
+}
 
 // claim claims an item for a worker. If the item is already claimed, it returns that claim and false.
 func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, claimed bool) {
@@ -61,24 +66,57 @@ func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, claime
 	if c := t.claims[key]; c != nil {
 		return c, false
 	}
-	c = &claim{key: key, source: source, owner: w, done: make(chan struct{}), name: key.name}
-	t.claims[key] = c
+	c = &claim{source: source, open: &openClaim{owner: w, done: make(chan struct{})}}
+	t.put(key, c)
 	return c, true
+}
+
+// put records a claim. The caller holds mu.
+func (t *tracker) put(key itemKey, c *claim) {
+	known, ok := t.listKeys[key.listKey]
+	if !ok {
+		known = key.listKey
+		t.listKeys[known] = known
+	}
+	key.listKey = known
+	t.claims[key] = c
+}
+
+// named records the name of the object of an item in the cluster.
+func (t *tracker) named(key itemKey, name string) {
+	if name == key.name || name == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names[key] = name
 }
 
 func (t *tracker) finish(c *claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.owner = nil
-	close(c.done)
+	close(c.open.done)
+	c.open = nil
+}
+
+// isFinished reports whether wait returns at once.
+func (t *tracker) isFinished(c *claim) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return c.open == nil
 }
 
 // wait returns when the owner of a claim has finished it. If items need each other in a cycle, the worker that would
 // close the cycle does not wait, as if the item did not exist yet.
 func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, err error) {
 	t.mu.Lock()
-	for next := c; next != nil && next.owner != nil; next = next.owner.waitsFor {
-		if next.owner == w {
+	if c.open == nil {
+		t.mu.Unlock()
+		return c.exists, nil
+	}
+	done := c.open.done
+	for next := c; next != nil && next.open != nil; next = next.open.owner.waitsFor {
+		if next.open.owner == w {
 			t.mu.Unlock()
 			return false, nil
 		}
@@ -91,7 +129,7 @@ func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, e
 		t.mu.Unlock()
 	}()
 	select {
-	case <-c.done:
+	case <-done:
 		return c.exists, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
@@ -99,13 +137,11 @@ func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, e
 }
 
 // add records an item that was restored without a claim, such as the namespace of another item.
-func (t *tracker) add(key itemKey, action string) {
+func (t *tracker) add(key itemKey, made action) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.claims[key] == nil {
-		done := make(chan struct{})
-		close(done)
-		t.claims[key] = &claim{key: key, done: done, action: action, name: key.name, exists: action == actionCreated}
+		t.put(key, &claim{action: made, exists: made == actionCreated})
 	}
 }
 
@@ -114,7 +150,7 @@ func (t *tracker) created(key itemKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.claims[key]
-	return c != nil && c.isDone() && c.action == actionCreated
+	return c != nil && c.open == nil && c.action == actionCreated
 }
 
 // resourceList returns the results in the form of Velero's file: by apiVersion/kind, sorted, each item with its
@@ -124,16 +160,16 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 	defer t.mu.Unlock()
 	list := map[string][]string{}
 	n := 0
-	for _, c := range t.claims {
-		if c.action == "" {
-			continue // the restore ended before the item
+	for key, c := range t.claims {
+		if c.action == actionNone {
+			continue
 		}
 		n++
-		text := cmp.Or(c.name, c.key.name)
-		if c.key.namespace != "" {
-			text = c.key.namespace + "/" + text
+		text := cmp.Or(t.names[key], key.name) + "(" + c.action.String() + ")"
+		if key.namespace != "" {
+			text = key.namespace + "/" + text
 		}
-		list[c.key.listKey] = append(list[c.key.listKey], text+"("+c.action+")")
+		list[key.listKey] = append(list[key.listKey], text)
 	}
 	for _, entries := range list {
 		slices.Sort(entries)

@@ -226,6 +226,7 @@ func (o *Order) Complete() {
 		o.Needs = of(broken)
 	}
 	o.edges, o.gates, o.callers, o.labels = nil, nil, nil, nil
+	o.Items, o.Level = slices.Clone(o.Items), slices.Clone(o.Level) // without the room for more
 }
 
 func (o *Order) sortEdges() {
