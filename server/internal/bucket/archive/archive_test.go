@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +187,22 @@ func TestOpenIndexesManyItems(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, files[i].body, string(data))
 	}
+}
+
+func TestOpenNeedsLittleMemoryForAnObject(t *testing.T) {
+	const objects = 2000
+	var files []file
+	for i := range objects {
+		files = append(files, file{path: fmt.Sprintf("resources/configmaps/namespaces/shop/c%d.json", i), body: "{}"})
+	}
+	packed := packFiles(t, files...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := open(t, packed)
+	require.NoError(t, err)
+	runtime.ReadMemStats(&after)
+	const each = 4 << 10 // a buffer for each would be eight times that
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(objects*each))
 }
 
 func TestOpenDistinguishesABrokenStreamFromABrokenArchive(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // unpack fills the spool file and the index from the tar.gz in r.
 func (a *Archive) unpack(ctx context.Context, r io.Reader, limits Limits) error {
 	u := &unpacker{
-		archive: a, limits: limits, out: bufio.NewWriterSize(a.spool, 256<<10),
+		archive: a, limits: limits, out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
 		names: map[string]string{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)
@@ -34,6 +34,7 @@ type unpacker struct {
 	archive *Archive
 	limits  Limits
 	out     *bufio.Writer
+	buffer  []byte
 	written int64
 	checked int64             // bytes that may be written before the free space is looked at again
 	names   map[string]string // one copy of the name of each namespace
@@ -52,7 +53,8 @@ func (u *unpacker) entry(e scanned) error {
 	if err := u.checkSpace(e.where); err != nil {
 		return err
 	}
-	n, err := io.Copy(u.out, e.body)
+	// Without the struct, out would let the file read the body, which makes a buffer and a write for each object.
+	n, err := io.CopyBuffer(struct{ io.Writer }{u.out}, e.body, u.buffer)
 	if err != nil {
 		return e.explain(err)
 	}
