@@ -34,6 +34,19 @@ func IsDamage(err error) bool {
 		})
 }
 
+// Options are how an archive is opened.
+type Options struct {
+	Limits Limits
+	// AllVersions keeps the objects in other versions too; see Versions and Use.
+	AllVersions bool
+	// Unpacks reports whether an object of a type in a namespace will be read; nil unpacks all. The others are in the
+	// index only.
+	Unpacks func(gr schema.GroupResource, namespace string) bool
+}
+
+// notUnpacked is the offset of an object that is in the index only.
+const notUnpacked = -1
+
 // Entry is one object in an archive.
 type Entry struct {
 	GroupResource schema.GroupResource
@@ -76,30 +89,23 @@ func compareRecords(a, b record) int {
 
 // Open unpacks the tar.gz that r streams. It concatenates the objects in one file in dir and keeps only an index in
 // memory. The file is unlinked at once where the system allows it, so that it is removed however the process ends.
-// Open reads each object from its path without a version; it skips the copies below versions and all other entries.
+// Open reads each object from its path without a version; it skips the copies below versions, unless they are wanted,
+// and all other entries.
 //
 // Open reads r to its end and verifies the checksum, so that a truncated or damaged archive is an error here instead of
 // half a restore. An error names the entry and its offset in the tar, and wraps one of the errors above. Open does not
 // validate the content of objects.
-func Open(ctx context.Context, r io.Reader, dir string, limits Limits) (*Archive, error) {
-	return openAs(ctx, r, dir, limits, nil)
-}
-
-// OpenVersions is like Open, and keeps the objects in other versions too; see Versions and Use.
-func OpenVersions(ctx context.Context, r io.Reader, dir string, limits Limits) (*Archive, error) {
-	return openAs(ctx, r, dir, limits, map[schema.GroupResource]*versions{})
-}
-
-func openAs(
-	ctx context.Context, r io.Reader, dir string, limits Limits, all map[schema.GroupResource]*versions,
-) (*Archive, error) {
+func Open(ctx context.Context, r io.Reader, dir string, options Options) (*Archive, error) {
 	spool, err := os.CreateTemp(dir, "cleat-archive-*")
 	if err != nil {
 		return nil, fmt.Errorf("make a spool file for the archive: %w", err)
 	}
 	_ = os.Remove(spool.Name()) // fails on systems that keep open files; Close removes it there
-	a := &Archive{spool: spool, index: map[schema.GroupResource][]record{}, versions: all}
-	if err := a.unpack(ctx, r, limits.orDefaults()); err != nil {
+	a := &Archive{spool: spool, index: map[schema.GroupResource][]record{}}
+	if options.AllVersions {
+		a.versions = map[schema.GroupResource]*versions{}
+	}
+	if err := a.unpack(ctx, r, options); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -159,8 +165,8 @@ func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, 
 }
 
 // Versions returns the version in which Items returns the objects of a type at first, which is the one that their API
-// server preferred, and the other versions that the archive has, sorted. It returns none unless OpenVersions opened the
-// archive.
+// server preferred, and the other versions that the archive has, sorted. It returns none unless the archive was opened
+// with Options.AllVersions.
 func (a *Archive) Versions(gr schema.GroupResource) (preferred string, others []string) {
 	v := a.versions[gr]
 	if v == nil {
@@ -199,6 +205,9 @@ func (r record) entry(gr schema.GroupResource) Entry {
 
 // Read returns the archived JSON of one object.
 func (a *Archive) Read(e Entry) ([]byte, error) {
+	if e.offset == notUnpacked {
+		return nil, fmt.Errorf("read %s: it was not unpacked, because nothing of its namespace is restored", e.Path())
+	}
 	data := make([]byte, e.size)
 	if _, err := a.spool.ReadAt(data, e.offset); err != nil {
 		return nil, fmt.Errorf("read %s from the spool file: %w", e.Path(), err)

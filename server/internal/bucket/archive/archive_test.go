@@ -74,7 +74,7 @@ func open(t testing.TB, data []byte) (*Archive, error) {
 func openLimited(t testing.TB, data []byte, limits Limits) (*Archive, error) {
 	t.Helper()
 	dir := t.TempDir()
-	a, err := Open(t.Context(), bytes.NewReader(data), dir, limits)
+	a, err := Open(t.Context(), bytes.NewReader(data), dir, Options{Limits: limits})
 	if err != nil {
 		require.Nil(t, a)
 		requireEmpty(t, dir)
@@ -205,15 +205,44 @@ func TestOpenNeedsLittleMemoryForAnObject(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(objects*each))
 }
 
+func TestOpenUnpacksWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	packed := packFiles(t,
+		file{path: "resources/pods/namespaces/shop/web.json", body: "{}"},
+		file{path: "resources/pods/namespaces/other/web.json", body: strings.Repeat(" ", 1000) + "{}"},
+		file{path: "resources/namespaces/cluster/shop.json", body: `{"a":1}`})
+	a, err := Open(t.Context(), bytes.NewReader(packed), t.TempDir(), Options{
+		Unpacks: func(gr schema.GroupResource, namespace string) bool { return gr != pods || namespace == "shop" },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	info, err := a.spool.Stat()
+	require.NoError(t, err)
+	require.Equal(t, int64(len(`{}{"a":1}`)), info.Size())
+	require.Equal(t, 3, a.Len())
+	require.Equal(t, []string{"other", "shop"}, a.Namespaces())
+	for name, content := range map[string]string{"shop": "{}", "other": ""} {
+		e, found := a.Find(pods, name, "web")
+		require.True(t, found)
+		raw, err := a.Read(e)
+		if content == "" {
+			require.ErrorContains(t, err, "it was not unpacked")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, content, string(raw))
+	}
+}
+
 func TestOpenDistinguishesABrokenStreamFromABrokenArchive(t *testing.T) {
 	t.Parallel()
 	whole := packFiles(t, file{path: "resources/pods/namespaces/a/one.json", body: strings.Repeat("{}", 5000)})
 	broken := errors.New("connection reset")
 	_, err := Open(t.Context(), io.MultiReader(bytes.NewReader(whole[:20]), iotest.ErrReader(broken)), t.TempDir(),
-		Limits{})
+		Options{})
 	require.ErrorIs(t, err, broken)
 	require.NotErrorIs(t, err, ErrTruncated)
-	_, err = Open(t.Context(), iotest.ErrReader(broken), t.TempDir(), Limits{})
+	_, err = Open(t.Context(), iotest.ErrReader(broken), t.TempDir(), Options{})
 	require.ErrorIs(t, err, broken)
 }
 
@@ -221,13 +250,13 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Open(ctx, bytes.NewReader(packFiles(t)), t.TempDir(), Limits{})
+	_, err := Open(ctx, bytes.NewReader(packFiles(t)), t.TempDir(), Options{})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestOpenReportsAMissingSpoolDirectory(t *testing.T) {
 	t.Parallel()
-	_, err := Open(t.Context(), bytes.NewReader(packFiles(t)), t.TempDir()+"/missing", Limits{})
+	_, err := Open(t.Context(), bytes.NewReader(packFiles(t)), t.TempDir()+"/missing", Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "spool file")
 }
@@ -422,8 +451,9 @@ func FuzzOpen(f *testing.F) {
 		if isTar {
 			data = pack(t, data)
 		}
-		a, err := Open(t.Context(), bytes.NewReader(data), t.TempDir(), Limits{TotalBytes: 1 << 20, ItemBytes: 1 << 16,
-			Items: 1000})
+		a, err := Open(t.Context(), bytes.NewReader(data), t.TempDir(), Options{Limits: Limits{
+			TotalBytes: 1 << 20, ItemBytes: 1 << 16, Items: 1000,
+		}})
 		if err != nil {
 			return
 		}

@@ -13,9 +13,10 @@ import (
 )
 
 // unpack fills the spool file and the index from the tar.gz in r.
-func (a *Archive) unpack(ctx context.Context, r io.Reader, limits Limits) error {
+func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) error {
+	limits := options.Limits.orDefaults()
 	u := &unpacker{
-		archive: a, limits: limits, out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
+		archive: a, limits: limits, unpacks: options.Unpacks, out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
 		names: map[string]string{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)
@@ -33,6 +34,7 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, limits Limits) error 
 type unpacker struct {
 	archive *Archive
 	limits  Limits
+	unpacks func(gr schema.GroupResource, namespace string) bool
 	out     *bufio.Writer
 	buffer  []byte
 	written int64
@@ -50,22 +52,33 @@ func (u *unpacker) entry(e scanned) error {
 		u.versionsOf(gr).preferred = preferred // the same object has a path without a version
 		return nil
 	}
-	if err := u.checkSpace(e.where); err != nil {
-		return err
+	found := record{namespace: namespace, name: strings.Clone(e.name), offset: notUnpacked} // without its path
+	if u.unpacks == nil || u.unpacks(gr, namespace) {
+		if err := u.unpack(&found, e); err != nil {
+			return err
+		}
 	}
-	// Without the struct, out would let the file read the body, which makes a buffer and a write for each object.
-	n, err := io.CopyBuffer(struct{ io.Writer }{u.out}, e.body, u.buffer)
-	if err != nil {
-		return e.explain(err)
-	}
-	found := record{namespace: namespace, name: strings.Clone(e.name), offset: u.written, size: n} // without its path
-	u.written += n
 	if e.version == "" {
 		u.archive.index[gr] = append(u.archive.index[gr], found)
 		return nil
 	}
 	others := u.versionsOf(gr).others
 	others[e.version] = append(others[e.version], found)
+	return nil
+}
+
+// unpack appends an object to the spool file.
+func (u *unpacker) unpack(to *record, e scanned) (err error) {
+	if err := u.checkSpace(e.where); err != nil {
+		return err
+	}
+	to.offset = u.written
+	// Without the struct, out would let the file read the body, which makes a buffer and a write for each object.
+	to.size, err = io.CopyBuffer(struct{ io.Writer }{u.out}, e.body, u.buffer)
+	u.written += to.size
+	if err != nil {
+		return e.explain(err)
+	}
 	return nil
 }
 

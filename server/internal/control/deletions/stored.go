@@ -123,7 +123,7 @@ func (r *Controller) callPlugins(
 				return nil, err
 			}
 			defer func() { _ = stream.Close() }() // only read from
-			items, err := archive.Open(ctx, stream, r.SpoolDir, archive.DefaultLimits())
+			items, err := archive.Open(ctx, stream, r.SpoolDir, archive.Options{})
 			if err != nil {
 				return nil, err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
+	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
@@ -218,7 +219,7 @@ func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
 	return volume.List(infos, snapshots, podVolumes), nil
 }
 
-// open downloads the archive of the backup to a file.
+// open unpacks what may be restored of the archive of the backup to a file.
 func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 	name := w.source.backup.Name
 	stream, err := objects.BackupContents(w.run.Ctx, name)
@@ -226,11 +227,9 @@ func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 		return nil, fmt.Errorf("download the archive of backup %s: %w", name, err)
 	}
 	defer func() { _ = stream.Close() }() // only read from
-	read := archive.Open
-	if w.AllVersions {
-		read = archive.OpenVersions
-	}
-	contents, err := read(w.run.Ctx, stream, w.SpoolDir, archive.DefaultLimits())
+	contents, err := archive.Open(w.run.Ctx, stream, w.SpoolDir, archive.Options{
+		AllVersions: w.AllVersions, Unpacks: plan.Unpacks(&w.object.Spec),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the archive of backup %s: %w", name, err)
 	}

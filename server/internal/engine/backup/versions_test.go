@@ -47,7 +47,7 @@ func TestAllVersionsAreBackedUp(t *testing.T) {
 	require.Equal(t, []string{"versions/web"}, result.ResourceList["autoscaling/v1/HorizontalPodAutoscaler"])
 
 	scalers := schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}
-	a, err := archive.OpenVersions(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Limits{})
+	a, err := archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Options{AllVersions: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	preferred, others := a.Versions(scalers)

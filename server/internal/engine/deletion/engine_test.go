@@ -64,7 +64,7 @@ func open(t *testing.T, n int) func(context.Context) (*archive.Archive, error) {
 	}
 	require.NoError(t, w.Close())
 	return func(ctx context.Context) (*archive.Archive, error) {
-		return archive.Open(ctx, &file, t.TempDir(), archive.DefaultLimits())
+		return archive.Open(ctx, &file, t.TempDir(), archive.Options{})
 	}
 }
 
@@ -145,7 +145,7 @@ func TestActionsSeeNothingUnderAForeignPath(t *testing.T) {
 				Actions: []deleteitemaction.Action{forget{selector: framework.ResourceSelector{IncludedResources: []string{"pods"}},
 					seen: &seen}},
 				Open: func(ctx context.Context) (*archive.Archive, error) {
-					return archive.Open(ctx, &file, t.TempDir(), archive.DefaultLimits())
+					return archive.Open(ctx, &file, t.TempDir(), archive.Options{})
 				},
 			})
 			require.ErrorContains(t, err, "pods/shop/web")
@@ -174,7 +174,7 @@ func TestDeletionEndsBeforeTheFirstCall(t *testing.T) {
 		"an archive that cannot be read": {open: func(t *testing.T) func(context.Context) (*archive.Archive, error) {
 			t.Helper()
 			return func(ctx context.Context) (*archive.Archive, error) {
-				return archive.Open(ctx, bytes.NewReader([]byte("garbage")), t.TempDir(), archive.DefaultLimits())
+				return archive.Open(ctx, bytes.NewReader([]byte("garbage")), t.TempDir(), archive.Options{})
 			}
 		}, want: "read the items for which plugins have to be called: "},
 		"the server stops": {open: opens, ended: true, want: "context canceled"},

@@ -113,7 +113,7 @@ func pack(t testing.TB, things ...thing) *archive.Archive {
 	}
 	require.NoError(t, w.Close())
 	require.NoError(t, zip.Close())
-	a, err := archive.Open(t.Context(), &out, t.TempDir(), archive.Limits{})
+	a, err := archive.Open(t.Context(), &out, t.TempDir(), archive.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a

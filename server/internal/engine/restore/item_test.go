@@ -81,7 +81,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		require.NoError(t, zip.Close())
-		backup, err := archive.Open(t.Context(), &packed, t.TempDir(), archive.Limits{})
+		backup, err := archive.Open(t.Context(), &packed, t.TempDir(), archive.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, backup.Close()) })
 		result := c.mustRestore(backup, newRestore("r", nil))

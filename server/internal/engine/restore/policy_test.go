@@ -118,16 +118,16 @@ func TestVersionOfTheArchiveIsChosen(t *testing.T) {
 		version string
 	}{
 		"the cluster's": {open: func() (*archive.Archive, error) {
-			return archive.OpenVersions(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Limits{})
+			return archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Options{AllVersions: true})
 		}, version: "v2"},
 		"the user's": {
 			open: func() (*archive.Archive, error) {
-				return archive.OpenVersions(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Limits{})
+				return archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Options{AllVersions: true})
 			},
 			user: plan.VersionPriorities{scalers.String(): {"v9", "v1"}}, version: "v1",
 		},
 		"without the feature": {open: func() (*archive.Archive, error) {
-			return archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Limits{})
+			return archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Options{})
 		}, version: "v1"},
 	} {
 		t.Run(name, func(t *testing.T) {

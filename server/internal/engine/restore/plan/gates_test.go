@@ -49,7 +49,7 @@ func planned(t *testing.T, objects ...string) (order *Order, needs map[string][]
 		require.NoError(t, w.Item(gr, "v1", true, namespace, name, raw))
 	}
 	require.NoError(t, w.Close())
-	backup, err := archive.Open(t.Context(), &packed, t.TempDir(), archive.Limits{})
+	backup, err := archive.Open(t.Context(), &packed, t.TempDir(), archive.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, backup.Close()) })
 

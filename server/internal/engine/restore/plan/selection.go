@@ -58,6 +58,25 @@ type resolved struct {
 	warnings   []string     // about the rules
 }
 
+// Unpacks returns a function that reports whether a restore may read objects of a resource in a namespace of the
+// backup; nil if it may read all. The function is not safe for concurrent use.
+func Unpacks(spec *velerov1.RestoreSpec) func(gr schema.GroupResource, namespace string) bool {
+	includes, excludes := spec.IncludedNamespaces, spec.ExcludedNamespaces
+	if len(excludes) == 0 && (len(includes) == 0 || slices.Contains(includes, "*")) {
+		return nil
+	}
+	matches := map[string]bool{"": true} // cluster-scoped objects
+	return func(gr schema.GroupResource, namespace string) bool {
+		matched, known := matches[namespace]
+		if !known {
+			filter, err := filter.NewNamespaces(includes, excludes, []string{namespace})
+			matched = err != nil || filter.Match(namespace) // NewSelection reports the error
+			matches[namespace] = matched
+		}
+		return matched || isRequired(gr)
+	}
+}
+
 // NewSelection resolves the filters of a restore, and the rules of its resource policy, against the content of an
 // archive and the resources of a cluster.
 func NewSelection(
