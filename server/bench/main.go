@@ -87,6 +87,7 @@ func limits() map[string]float64 {
 		"archive_size":             1.02,
 		"backup_over_limit":        1,
 		"restore_over_limit":       1.15,
+		"restore_over_limit_30k":   1.15,
 		"calls_per_restored_item":  1.01,
 		"restore_rss_growth":       1.2,
 		"restore_graph_over_flat":  1.1,

@@ -190,11 +190,11 @@ func callsPerRestoredItem(ctx context.Context, cleat string, report func(string,
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	began := time.Now()
-	if _, err := s.restoreInto(ctx, "copy"); err != nil {
+	if _, err := s.restoreFrom(ctx, "source", "copy"); err != nil {
 		return err
 	}
 	calls, verbs, err := callsBetween(audit, began, time.Now())
-	items := len(plain("source"))
+	items := len(plain("source", perNamespace))
 	say("%d requests for %d objects: %v", calls, items, verbs)
 	report("calls_per_restored_item", float64(calls)/float64(items))
 	return err

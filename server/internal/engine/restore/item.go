@@ -314,6 +314,11 @@ func (r *itemRun) leavesOut(to target) bool {
 
 // write creates the object, or handles the existing one.
 func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, own object.Ownership) error {
+	if isInEachNamespace(to, r.obj.Name) {
+		if live, err := r.read(ctx, to); err == nil && live != nil {
+			return r.handleExisting(ctx, to, live, own)
+		}
+	}
 	const attempts = 3 // for an object that other clients create and delete
 	for attempt := 1; ; attempt++ {
 		made, err := r.create(ctx, to, home, own)
@@ -361,6 +366,13 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 		}
 		own.Apply = false // its conflicts have more than one meaning
 	}
+}
+
+// isInEachNamespace reports whether controllers of Kubernetes make an object of that name in each namespace, so that it
+// mostly exists.
+func isInEachNamespace(to target, name string) bool {
+	return to.gvr.Group == "" && (to.gvr.Resource == "serviceaccounts" && name == "default" ||
+		to.gvr.Resource == "configmaps" && name == "kube-root-ca.crt")
 }
 
 // read returns the object of that name in the cluster, or nil if there is none.
