@@ -341,6 +341,10 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 		case fatal(ctx, err):
 			return err
 		case kubeapi.PathNotFound(err):
+			definition := archive.Entry{GroupResource: crdsResource, Name: r.entry.GroupResource.String()}
+			if r.engine.refusals.waits(definition) && r.postpone(to, home, own, err) {
+				return nil
+			}
 			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install their definition or "+
 				"exclude them with excludedResources: %w",
 				r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))

@@ -268,3 +268,36 @@ func TestAcceptGraph_Refused(t *testing.T) {
 	require.LessOrEqual(t, asked["never"], n+2, "once, in each round, and in one that changes nothing")
 	require.Equal(t, 1, asked[fmt.Sprint("item-", n)])
 }
+
+// TestResourcesOfARefusedDefinitionAreRestored restores a custom resource whose definition is refused until all others
+// are restored.
+func TestResourcesOfARefusedDefinitionAreRestored(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group, ns := unique(t, "g")+".example.com", unique(t, "late")
+	definition, before := widgetCRD(group, "widgets", "Widget"), configMap(ns, "before", nil)
+	t.Cleanup(func() { c.call(http.MethodDelete, pathOf(definition, true), "", nil) })
+	widget := in("widgets."+group, group+"/v1", "Widget", ns, "one", obj{"spec": obj{"size": 1}})
+	var refused atomic.Int32
+	_, config := newProxy(t, c, func(w http.ResponseWriter, r *http.Request, _ int, _ func()) bool {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/customresourcedefinitions") {
+			return false
+		}
+		if status, _ := c.call(http.MethodGet, pathOf(before, true), "", nil); status == http.StatusOK {
+			return false
+		}
+		refused.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(obj{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403,
+			"reason": "Forbidden", "message": "admission webhook denied the request: not yet"})
+		return true
+	})
+	through := *c
+	through.config = config
+	things := []thing{definition, namespaceThing(ns, nil), before, widget}
+	result := through.mustRestore(pack(t, things...), newRestore("r", nil))
+	require.Positive(t, refused.Load())
+	require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
+	require.Len(t, created(result, ""), len(things))
+}
