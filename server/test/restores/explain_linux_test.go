@@ -29,7 +29,7 @@ func explained(s *site.Site, restore string, item ...string) (e status.RestoreEx
 }
 
 // TestAcceptGraph_Explain asks why items of a restore wait, while it waits for a namespace that is being deleted, also
-// of the server after one that was killed, and what became of them.
+// of the server after one that was killed, and what became of them. A bar shows the waves meanwhile.
 func TestAcceptGraph_Explain(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
@@ -59,7 +59,8 @@ func TestAcceptGraph_Explain(t *testing.T) {
 	require.Regexp(t, `(?m)^ *wave 1 of \d+: 1 namespaces$`, planned)
 	require.Regexp(t, `(?m)^ *1 pods wait for serviceaccounts`, planned)
 
-	s.Must(append([]string{"restore", "create", "r"}, args...)...)
+	ended := s.Draws(`restore r: InProgress, wave \d+ of \d+, \d+ of \d+ items?\b`,
+		append([]string{"restore", "create", "r", "--wait"}, args...)...)
 	live := func(server string) {
 		s.Eventually(server+" explains what waits", func(context.Context) (bool, error) {
 			e, err := explained(s, "r", "sa/app")
@@ -84,7 +85,8 @@ func TestAcceptGraph_Explain(t *testing.T) {
 	live("the next server")
 	require.NoError(t, s.Client.Patch(t.Context(), held, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"finalizers":null}}`))))
-	s.AwaitEndOfRestore("r")
+	_, err = ended()
+	require.NoError(t, err)
 
 	a = s.Get(s.Object(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: item-a, namespace: %s}}`,
 		into.Name)))
