@@ -5,12 +5,13 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -20,11 +21,15 @@ import (
 )
 
 // EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, compressed with gzip at the
-// default level.
+// default level. The list of a large backup's items is not held as JSON in memory.
 func EncodeJSON[T any](value T) (io.ReadSeeker, error) {
 	var buffer bytes.Buffer
 	compressed := gzip.NewWriter(&buffer)
-	if err := json.NewEncoder(compressed).Encode(value); err != nil {
+	err := json.MarshalWrite(compressed, value, jsonv1.DefaultOptionsV1())
+	if err == nil {
+		_, err = compressed.Write([]byte("\n"))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("encode an artifact of type %T: %w", value, err)
 	}
 	if err := compressed.Close(); err != nil {

@@ -158,13 +158,21 @@ func (t *tracker) created(key itemKey) bool {
 func (t *tracker) resourceList() (map[string][]string, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	counts, n := map[string]int{}, 0
+	for key, c := range t.claims {
+		if c.action != actionNone {
+			counts[key.listKey]++
+			n++
+		}
+	}
 	list := map[string][]string{}
-	n := 0
+	for listKey, count := range counts {
+		list[listKey] = make([]string, 0, count)
+	}
 	for key, c := range t.claims {
 		if c.action == actionNone {
 			continue
 		}
-		n++
 		text := cmp.Or(t.names[key], key.name) + "(" + c.action.String() + ")"
 		if key.namespace != "" {
 			text = key.namespace + "/" + text
