@@ -79,10 +79,10 @@ func (e *engine) restoreEntry(
 	r.key = itemKey{r.obj.ListKey(), r.namespace, entry.Name}
 	claim, claimed := e.tracker.claim(w, r.key, entry.Namespace)
 	if !claimed {
-		if claim.source != entry.Namespace {
+		if source := e.tracker.sourceOf(claim); source != entry.Namespace {
 			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of "+
 				"namespace %s",
-				r.id, entry.Namespace, claim.source))
+				r.id, entry.Namespace, source))
 		}
 		if e.tracker.isFinished(claim) {
 			return claim.exists, nil

@@ -34,8 +34,8 @@ func (k itemKey) kind() string { return k.listKey[strings.LastIndexByte(k.listKe
 // claim is the restore of one item. There is one for each item until the restore ends, so it is small. The owner of an
 // open claim writes the fields below open.
 type claim struct {
-	source string // namespace in the backup
 	open   *openClaim
+	source text // namespace in the backup
 
 	action action
 	exists bool // in the cluster, so that other items may rely on it
@@ -47,39 +47,65 @@ type openClaim struct {
 	done  chan struct{}
 }
 
+// text stands for one of the strings that many items have.
+type text uint32
+
+// texts are strings that many items have.
+type texts struct {
+	known map[string]text
+	all   []string
+}
+
+func (t *texts) of(s string) text {
+	id, ok := t.known[s]
+	if !ok {
+		id = text(len(t.all)) //nolint:gosec // fewer than items
+		t.known[s], t.all = id, append(t.all, s)
+	}
+	return id
+}
+
+// shortKey is an itemKey.
+type shortKey struct {
+	listKey, namespace text
+	name               string
+}
+
 // tracker ensures that each item is restored once, even if many others need it, and records the result.
 type tracker struct {
-	mu       sync.Mutex
-	claims   map[itemKey]*claim
-	names    map[itemKey]string // of objects that have another one in the cluster
-	listKeys map[string]string  // one copy of each
+	mu     sync.Mutex
+	texts  texts
+	claims map[shortKey]*claim
+	names  map[shortKey]string // of objects that have another one in the cluster
 }
 
 func newTracker() *tracker {
-	return &tracker{claims: map[itemKey]*claim{}, names: map[itemKey]string{}, listKeys: map[string]string{}}
+	return &tracker{texts: texts{known: map[string]text{}}, claims: map[shortKey]*claim{}, names: map[shortKey]string{}}
+}
+
+// short returns a key in its short form. The caller holds mu.
+func (t *tracker) short(key itemKey) shortKey {
+	return shortKey{t.texts.of(key.listKey), t.texts.of(key.namespace), key.name}
 }
 
 // claim claims an item for a worker. If the item is already claimed, it returns that claim and false.
 func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, claimed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.claims[key]; c != nil {
+	short := t.short(key)
+	if c := t.claims[short]; c != nil {
 		return c, false
 	}
-	c = &claim{source: source, open: &openClaim{owner: w, done: make(chan struct{})}}
-	t.put(key, c)
+	c = &claim{source: t.texts.of(source), open: &openClaim{owner: w, done: make(chan struct{})}}
+	t.claims[short] = c
 	return c, true
 }
 
-// put records a claim. The caller holds mu.
-func (t *tracker) put(key itemKey, c *claim) {
-	known, ok := t.listKeys[key.listKey]
-	if !ok {
-		known = key.listKey
-		t.listKeys[known] = known
-	}
-	key.listKey = known
-	t.claims[key] = c
+// sourceOf returns the namespace of a claimed item in the backup.
+func (t *tracker) sourceOf(c *claim) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.texts.all[c.source]
 }
 
 // named records the name of the object of an item in the cluster.
@@ -89,7 +115,7 @@ func (t *tracker) named(key itemKey, name string) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.names[key] = name
+	t.names[t.short(key)] = name
 }
 
 func (t *tracker) finish(c *claim) {
@@ -140,8 +166,8 @@ func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, e
 func (t *tracker) add(key itemKey, made action) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.claims[key] == nil {
-		t.put(key, &claim{action: made, exists: made == actionCreated})
+	if short := t.short(key); t.claims[short] == nil {
+		t.claims[short] = &claim{action: made, exists: made == actionCreated}
 	}
 }
 
@@ -149,7 +175,7 @@ func (t *tracker) add(key itemKey, made action) {
 func (t *tracker) created(key itemKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.claims[key]
+	c := t.claims[t.short(key)]
 	return c != nil && c.open == nil && c.action == actionCreated
 }
 
@@ -158,7 +184,7 @@ func (t *tracker) created(key itemKey) bool {
 func (t *tracker) resourceList() (map[string][]string, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts, n := map[string]int{}, 0
+	counts, n := map[text]int{}, 0
 	for key, c := range t.claims {
 		if c.action != actionNone {
 			counts[key.listKey]++
@@ -167,17 +193,18 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 	}
 	list := map[string][]string{}
 	for listKey, count := range counts {
-		list[listKey] = make([]string, 0, count)
+		list[t.texts.all[listKey]] = make([]string, 0, count)
 	}
 	for key, c := range t.claims {
 		if c.action == actionNone {
 			continue
 		}
-		text := cmp.Or(t.names[key], key.name) + "(" + c.action.String() + ")"
-		if key.namespace != "" {
-			text = key.namespace + "/" + text
+		entry := cmp.Or(t.names[key], key.name) + "(" + c.action.String() + ")"
+		if namespace := t.texts.all[key.namespace]; namespace != "" {
+			entry = namespace + "/" + entry
 		}
-		list[key.listKey] = append(list[key.listKey], text)
+		listKey := t.texts.all[key.listKey]
+		list[listKey] = append(list[listKey], entry)
 	}
 	for _, entries := range list {
 		slices.Sort(entries)
