@@ -52,8 +52,6 @@ type Entry struct {
 	GroupResource schema.GroupResource
 	Namespace     string // "" for a cluster-scoped object
 	Name          string
-
-	offset, size int64
 }
 
 // Path returns the path of the object in the archive.
@@ -156,12 +154,20 @@ func (a *Archive) Namespaces() []string {
 
 // Find returns the entry of one object.
 func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, bool) {
-	records := a.records(gr)
-	i, found := slices.BinarySearchFunc(records, record{namespace: namespace, name: name}, compareRecords)
+	r, found := a.find(gr, namespace, name)
 	if !found {
 		return Entry{}, false
 	}
-	return records[i].entry(gr), true
+	return r.entry(gr), true
+}
+
+func (a *Archive) find(gr schema.GroupResource, namespace, name string) (r record, found bool) {
+	records := a.records(gr)
+	i, found := slices.BinarySearchFunc(records, record{namespace: namespace, name: name}, compareRecords)
+	if found {
+		r = records[i]
+	}
+	return r, found
 }
 
 // Versions returns the version in which Items returns the objects of a type at first, which is the one that their API
@@ -200,16 +206,20 @@ func (a *Archive) records(gr schema.GroupResource) []record {
 }
 
 func (r record) entry(gr schema.GroupResource) Entry {
-	return Entry{GroupResource: gr, Namespace: r.namespace, Name: r.name, offset: r.offset, size: r.size}
+	return Entry{GroupResource: gr, Namespace: r.namespace, Name: r.name}
 }
 
 // Read returns the archived JSON of one object.
 func (a *Archive) Read(e Entry) ([]byte, error) {
-	if e.offset == notUnpacked {
+	r, found := a.find(e.GroupResource, e.Namespace, e.Name)
+	switch {
+	case !found:
+		return nil, fmt.Errorf("read %s: it is not in the archive", e.Path())
+	case r.offset == notUnpacked:
 		return nil, fmt.Errorf("read %s: it was not unpacked, because nothing of its namespace is restored", e.Path())
 	}
-	data := make([]byte, e.size)
-	if _, err := a.spool.ReadAt(data, e.offset); err != nil {
+	data := make([]byte, r.size)
+	if _, err := a.spool.ReadAt(data, r.offset); err != nil {
 		return nil, fmt.Errorf("read %s from the spool file: %w", e.Path(), err)
 	}
 	return data, nil

@@ -136,10 +136,10 @@ func (a *Account) describe(e archive.Entry, made *outcome.Item) {
 			made.MoreNeeds++
 			continue
 		}
-		made.Needs = append(made.Needs, outcome.Need{Ref: plan.RefOf(a.order.Items[to]), Strict: strict})
+		made.Needs = append(made.Needs, outcome.Need{Ref: plan.RefOf(a.order.Item(to)), Strict: strict})
 	}
 	if by, seconds, ok := a.heldUp(at); ok {
-		ref := plan.RefOf(a.order.Items[by])
+		ref := plan.RefOf(a.order.Item(by))
 		made.HeldUp, made.HeldUpBy = seconds, &ref
 	}
 }
@@ -164,7 +164,8 @@ func (a *Account) Find(match func(*outcome.Item) bool, limit int) (found []outco
 	seen := map[objectKey]bool{}
 	a.mu.Lock()
 	if a.order != nil {
-		for i, e := range a.order.Items {
+		for i := range a.order.Len() {
+			e := a.order.Item(i)
 			one := a.identity(e)
 			if len(found) < limit && !a.turns.isDone(i) && match(&one) {
 				seen[keyOf(e)] = true
@@ -196,7 +197,8 @@ func (a *Account) Left(limit int) (left []outcome.Item, more int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.order != nil {
-		for i, e := range a.order.Items {
+		for i := range a.order.Len() {
+			e := a.order.Item(i)
 			switch {
 			case a.turns.isDone(i):
 			case len(left) == limit:
@@ -236,7 +238,7 @@ func (a *Account) identity(e archive.Entry) outcome.Item {
 
 // live describes an item of the order that has not ended. The caller holds mu.
 func (a *Account) live(at int, one outcome.Item) outcome.Item {
-	e := a.order.Items[at]
+	e := a.order.Item(at)
 	if r := a.working[keyOf(e)]; r != nil {
 		one = r.outcome(outcome.Working)
 		a.describe(e, &one)
@@ -246,7 +248,7 @@ func (a *Account) live(at int, one outcome.Item) outcome.Item {
 	missing := a.turns.missing(at)
 	var names []string
 	for _, to := range missing {
-		ref := plan.RefOf(a.order.Items[to])
+		ref := plan.RefOf(a.order.Item(to))
 		names = append(names, ref.String())
 		for i := range one.Needs {
 			one.Needs[i].Missing = one.Needs[i].Missing || one.Needs[i].Ref == ref

@@ -70,16 +70,17 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 		if !ok {
 			break
 		}
-		gr := planned.Items[item].GroupResource
+		entry := planned.Item(item)
+		gr := entry.GroupResource
 		if begun[gr] == nil {
 			begin, end := planned.Span(gr)
 			begun[gr] = &counted{left: end - begin, since: time.Now()}
-			if err := e.lookAgain(ctx, helper, gr, planned.Items[begin:end]); err != nil {
+			if err := e.lookAgain(ctx, helper, gr); err != nil {
 				cancel(err)
 				break
 			}
 		}
-		entry, of := planned.Items[item], begun[gr]
+		of := begun[gr]
 		if !e.pool.begin(ctx) {
 			break
 		}

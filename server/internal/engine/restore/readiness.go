@@ -81,7 +81,7 @@ func (u *unready) take(entry archive.Entry) *readiness {
 // item and others need it strictly, and for each definition, whose error nothing else would tell. After ResourceTimeout
 // it records a warning. The caller holds no slot of the pool.
 func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
-	one := e.unready.take(s.order.Items[item])
+	one := e.unready.take(s.order.Item(item))
 	if one == nil {
 		return nil
 	}

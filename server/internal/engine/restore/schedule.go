@@ -32,7 +32,7 @@ type schedule struct {
 }
 
 func newSchedule(o *plan.Order) *schedule {
-	n := len(o.Items)
+	n := o.Len()
 	s := &schedule{
 		order: o, begin: make([]uint32, n+1), changed: make(chan struct{}, 1), lacks: make([]int32, n),
 		passed: make([]bool, n), ended: make([]bool, n), later: map[int32]int{}, left: n,

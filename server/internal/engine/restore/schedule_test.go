@@ -24,7 +24,7 @@ func TestAcceptGraph_Order(t *testing.T) {
 		order := randomOrder(random)
 		s := newSchedule(order)
 		var mu sync.Mutex
-		passed, done := make([]bool, len(order.Items)), make([]bool, len(order.Items))
+		passed, done := make([]bool, order.Len()), make([]bool, order.Len())
 		var atWork []int
 		advance := func() {
 			i := random.IntN(len(atWork))
@@ -48,7 +48,7 @@ func TestAcceptGraph_Order(t *testing.T) {
 					other, s.level)
 			}
 			if !left {
-				require.Equal(t, len(order.Items), begun)
+				require.Equal(t, order.Len(), begun)
 				break
 			}
 			if !ok {

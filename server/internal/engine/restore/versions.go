@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
@@ -42,9 +41,7 @@ func (e *engine) logUnknownVersions() {
 // lookAgain checks whether the cluster now serves a resource in a version that the archive has, if it did not before or
 // if the restore has changed the definition.
 // It must be called before an object of the resource is restored; entries are its objects.
-func (e *engine) lookAgain(
-	ctx context.Context, helper *discovery.Helper, gr schema.GroupResource, entries []archive.Entry,
-) error {
+func (e *engine) lookAgain(ctx context.Context, helper *discovery.Helper, gr schema.GroupResource) error {
 	if e.hasServedVersion(gr) && !e.isRedefined(gr) {
 		return nil
 	}
@@ -60,9 +57,6 @@ func (e *engine) lookAgain(
 		return err
 	}
 	e.chooseVersion(gr)
-	for i, entry := range entries {
-		entries[i], _ = e.archive.Find(gr, entry.Namespace, entry.Name) // the check has found it there
-	}
 	return nil
 }
 

@@ -43,7 +43,7 @@ func requireWaves(t *testing.T, o *Order) []int32 {
 	t.Helper()
 	waves, cycles := o.Needs.Waves()
 	require.Empty(t, cycles, "what is left has no cycle")
-	for i := range o.Items {
+	for i := range o.Len() {
 		for to := range o.Needs.Of(i) {
 			require.Less(t, waves[to], waves[i])
 		}

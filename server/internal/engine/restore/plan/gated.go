@@ -22,7 +22,7 @@ func (o *Order) addGates() {
 	if len(o.gates) == 0 {
 		return
 	}
-	g := &gating{Order: o, first: o.firstEdges(), reached: make([]bool, len(o.Items))}
+	g := &gating{Order: o, first: o.firstEdges(), reached: make([]bool, o.Len())}
 	for i := range o.gates {
 		slices.Sort(o.gates[i].waiting)
 		o.gates[i].waiting = slices.Compact(o.gates[i].waiting)
@@ -84,10 +84,12 @@ func (g *gating) addDefinition(one *gate, broken []int32) {
 
 // report records items that do not wait for another one.
 func (g *gating) report(broken []int32, of int32) {
-	cycle := Cycle{Items: []archive.Entry{g.Items[of]}}
+	awaited := g.Item(int(of))
+	cycle := Cycle{Items: []archive.Entry{awaited}}
 	for _, item := range broken {
-		cycle.Items = append(cycle.Items, g.Items[item])
-		cycle.Broken = append(cycle.Broken, [2]archive.Entry{g.Items[item], g.Items[of]})
+		waiting := g.Item(int(item))
+		cycle.Items = append(cycle.Items, waiting)
+		cycle.Broken = append(cycle.Broken, [2]archive.Entry{waiting, awaited})
 	}
 	g.Cycles = append(g.Cycles, cycle)
 }
@@ -128,12 +130,12 @@ func (g *gating) visit(items ...int32) {
 
 // namespaceOf returns the item of the namespace of another item.
 func (g *gating) namespaceOf(item int32) (int32, bool) {
-	namespace := g.Items[item].Namespace
+	namespace := g.names[item].namespace
 	begin, end := g.Span(namespacesResource)
 	if namespace == "" || begin == end {
 		return 0, false
 	}
-	at, found := slices.BinarySearchFunc(g.Items[begin:end], archive.Entry{Name: namespace}, compareEntries)
+	at, found := slices.BinarySearchFunc(g.names[begin:end], identity{name: namespace}, compareNames)
 	return int32(begin + at), found //nolint:gosec // order.MaxItems
 }
 
@@ -151,7 +153,7 @@ func (g *gating) addNamespaces() {
 	if len(waiting) == 0 {
 		return
 	}
-	for i := range g.Items {
+	for i := range g.Len() {
 		item := int32(i) //nolint:gosec // order.MaxItems
 		if namespace, found := g.namespaceOf(item); found && waiting[namespace] {
 			g.added = append(g.added, edge{item, namespace, true})

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -143,7 +142,7 @@ func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) 
 	for _, gr := range slices.Concat([]schema.GroupResource{crdsResource, apiServicesResource}, webhookResources) {
 		begin, end := o.Span(gr)
 		for i := begin; i < end; i++ {
-			raw, err := backup.Read(o.Items[i])
+			raw, err := backup.Read(o.Item(i))
 			if err != nil {
 				return err
 			}
@@ -207,7 +206,7 @@ func (o *Order) backendsOf(called Service) ([]int32, error) {
 		return nil, nil // it is of the cluster
 	}
 	at, _ := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: called.Namespace, Name: called.Name})
-	raw, err := o.backup.Read(o.Items[at])
+	raw, err := o.backup.Read(o.Item(at))
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +219,7 @@ func (o *Order) backendsOf(called Service) ([]int32, error) {
 	for _, gr := range servingResources {
 		begin, end := o.within(gr, called.Namespace)
 		for i := begin; i < end; i++ {
-			raw, err := o.backup.Read(o.Items[i])
+			raw, err := o.backup.Read(o.Item(i))
 			if err != nil {
 				return nil, err
 			}
@@ -248,16 +247,15 @@ func (o *Order) backendsOf(called Service) ([]int32, error) {
 // within returns the first position of the items of a resource in a namespace, and the one after the last.
 func (o *Order) within(gr schema.GroupResource, namespace string) (begin, end int) {
 	first, last := o.Span(gr)
-	begin, _ = slices.BinarySearchFunc(o.Items[first:last], namespace,
-		func(e archive.Entry, namespace string) int { return cmp.Compare(e.Namespace, namespace) })
-	for end = first + begin; end < last && o.Items[end].Namespace == namespace; end++ {
+	begin, _ = slices.BinarySearchFunc(o.names[first:last], identity{namespace: namespace}, compareNames)
+	for end = first + begin; end < last && o.names[end].namespace == namespace; end++ {
 	}
 	return first + begin, end
 }
 
 // intercept adds an item to the gates of the webhooks that can refuse it.
 func (o *Order) intercept(i int, of *manifest.Item) {
-	gr := o.Items[i].GroupResource
+	gr := o.Item(i).GroupResource
 	if len(o.gates) == 0 || neverGated(gr) {
 		return
 	}

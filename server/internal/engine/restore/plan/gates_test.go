@@ -76,14 +76,14 @@ func planned(t *testing.T, objects ...string) (order *Order, needs map[string][]
 	}
 	order.Complete()
 	needs = map[string][]string{}
-	for i := range order.Items {
+	for i := range order.Len() {
 		for to, strict := range order.Needs.Of(i) {
 			require.LessOrEqual(t, order.Level[to], order.Level[i])
-			if name := short(order.Items[to]); strict && !slices.Contains(needs[short(order.Items[i])], name) {
-				needs[short(order.Items[i])] = append(needs[short(order.Items[i])], name)
+			if name := short(order.Item(to)); strict && !slices.Contains(needs[short(order.Item(i))], name) {
+				needs[short(order.Item(i))] = append(needs[short(order.Item(i))], name)
 			}
 		}
-		slices.Sort(needs[short(order.Items[i])])
+		slices.Sort(needs[short(order.Item(i))])
 	}
 	return order, needs
 }

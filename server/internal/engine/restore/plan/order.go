@@ -14,10 +14,8 @@ import (
 )
 
 // Order is the order in which the items of a restore begin: by levels, which the priorities of their resources give,
-// and each after what it needs.
+// and each after what it needs. Its items are in the order of the priorities, those of a resource by namespace and name.
 type Order struct {
-	// Items are in the order of the priorities, those of a resource by namespace and name.
-	Items []archive.Entry
 	// Level is the position of each item's resource in the priorities. An item that an item of an earlier level needs
 	// strictly is in that level, with those that it needs softly and that do not come later by the priorities.
 	Level []int32
@@ -26,6 +24,8 @@ type Order struct {
 	// Cycles are the items that need each other, with the needs that are disregarded for that.
 	Cycles []Cycle
 
+	names    []identity // of the items
+	begins   []beginning
 	spans    map[schema.GroupResource]span
 	snapshot *discovery.Snapshot
 	fixed    bool
@@ -51,6 +51,19 @@ type Cycle struct {
 	Broken [][2]archive.Entry
 }
 
+// identity names an item of a resource. There is one for each item of a restore.
+type identity struct{ namespace, name string }
+
+func compareNames(a, b identity) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// beginning is where the items of a resource begin.
+type beginning struct {
+	of    schema.GroupResource
+	begin int
+}
+
 // span is where the items of a resource are.
 type span struct{ begin, end int }
 
@@ -67,13 +80,30 @@ func NewOrder(snapshot *discovery.Snapshot, fixed bool) *Order {
 
 // AddLevel adds the items of a resource, which are sorted by namespace and name.
 func (o *Order) AddLevel(gr schema.GroupResource, level int, entries []archive.Entry) {
-	begin := len(o.Items)
-	o.Items = append(o.Items, entries...)
+	begin := len(o.names)
+	for _, e := range entries {
+		o.names = append(o.names, identity{e.Namespace, e.Name})
+	}
+	if len(entries) > 0 {
+		o.begins = append(o.begins, beginning{gr, begin})
+	}
 	o.owning = append(o.owning, make([]bool, len(entries))...)
 	for range entries {
 		o.Level = append(o.Level, int32(level)) //nolint:gosec // as many as resources
 	}
-	o.spans[gr] = span{begin, len(o.Items)}
+	o.spans[gr] = span{begin, len(o.names)}
+}
+
+// Len returns the number of items.
+func (o *Order) Len() int { return len(o.names) }
+
+// Item returns the item at a position.
+func (o *Order) Item(i int) archive.Entry {
+	at, found := slices.BinarySearchFunc(o.begins, i, func(b beginning, i int) int { return cmp.Compare(b.begin, i) })
+	if !found {
+		at--
+	}
+	return archive.Entry{GroupResource: o.begins[at].of, Namespace: o.names[i].namespace, Name: o.names[i].name}
 }
 
 // Span returns the first position of the items of a resource, and the one after the last.
@@ -170,8 +200,7 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	}
 	s := o.spans[gr]
 	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
-		i, found := slices.BinarySearchFunc(o.Items[s.begin:s.end], archive.Entry{Namespace: namespace, Name: ref.Name},
-			compareEntries)
+		i, found := slices.BinarySearchFunc(o.names[s.begin:s.end], identity{namespace, ref.Name}, compareNames)
 		if found {
 			return s.begin + i, true
 		}
@@ -180,10 +209,6 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 		}
 	}
 	return 0, false
-}
-
-func compareEntries(a, b archive.Entry) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // Complete makes Needs and Cycles of the added dependencies. Nothing may be added afterwards.
@@ -197,7 +222,7 @@ func (o *Order) Complete() {
 	of := func(without map[order.Broken]bool) *order.Needs {
 		needs := new(order.Needs)
 		edges := o.edges
-		for i := range o.Items {
+		for i := range o.Len() {
 			needs.Item()
 			for k := 0; len(edges) > 0 && int(edges[0].from) == i; k++ {
 				if !without[order.Broken{Item: i, Need: k}] {
@@ -215,18 +240,18 @@ func (o *Order) Complete() {
 		for _, cycle := range cycles {
 			made := Cycle{}
 			for _, item := range cycle.Items {
-				made.Items = append(made.Items, o.Items[item])
+				made.Items = append(made.Items, o.Item(item))
 			}
 			for _, b := range cycle.Broken {
 				broken[b] = true
-				made.Broken = append(made.Broken, [2]archive.Entry{o.Items[b.Item], o.Items[o.Needs.To(b.Item, b.Need)]})
+				made.Broken = append(made.Broken, [2]archive.Entry{o.Item(b.Item), o.Item(o.Needs.To(b.Item, b.Need))})
 			}
 			o.Cycles = append(o.Cycles, made)
 		}
 		o.Needs = of(broken)
 	}
 	o.edges, o.gates, o.callers, o.labels = nil, nil, nil, nil
-	o.Items, o.Level = slices.Clone(o.Items), slices.Clone(o.Level) // without the room for more
+	o.names, o.Level = slices.Clone(o.names), slices.Clone(o.Level) // without the room for more
 }
 
 func (o *Order) sortEdges() {
@@ -235,15 +260,15 @@ func (o *Order) sortEdges() {
 
 // firstEdges returns the position of the first edge of each item, and the number of edges.
 func (o *Order) firstEdges() []int {
-	first := make([]int, len(o.Items)+1)
+	first := make([]int, o.Len()+1)
 	at := 0
-	for i := range o.Items {
+	for i := range o.Len() {
 		first[i] = at
 		for at < len(o.edges) && int(o.edges[at].from) == i {
 			at++
 		}
 	}
-	first[len(o.Items)] = at
+	first[o.Len()] = at
 	return first
 }
 
@@ -251,7 +276,7 @@ func (o *Order) firstEdges() []int {
 // only if the priorities agree with it: then the item itself has been moved.
 func (o *Order) lift() {
 	first, given := o.firstEdges(), slices.Clone(o.Level)
-	byLevel := make([]int, len(o.Items))
+	byLevel := make([]int, o.Len())
 	for i := range byLevel {
 		byLevel[i] = i
 	}

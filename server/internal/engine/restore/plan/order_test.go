@@ -78,7 +78,7 @@ func TestOrder(t *testing.T) {
 				if r.Namespaced {
 					entry.Namespace = "n"
 				}
-				kinds[len(order.Items)] = r.Kind
+				kinds[order.Len()] = r.Kind
 				order.AddLevel(gr, level, []archive.Entry{entry})
 			}
 			for from, e := range test.edges {
@@ -89,7 +89,7 @@ func TestOrder(t *testing.T) {
 			}
 			order.Complete()
 			needs, levels := map[string]string{}, map[string]int32{}
-			for i := range order.Items {
+			for i := range order.Len() {
 				for to, isStrict := range order.Needs.Of(i) {
 					needs[kinds[i]] += kinds[to]
 					if isStrict {

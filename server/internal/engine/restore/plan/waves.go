@@ -16,7 +16,7 @@ import (
 func (o *Order) Waves() []int32 {
 	within := new(order.Needs)
 	levels := int32(0)
-	for i := range o.Items {
+	for i := range o.Len() {
 		within.Item()
 		levels = max(levels, o.Level[i]+1)
 		for to, strict := range o.Needs.Of(i) {
@@ -50,12 +50,12 @@ func (o *Order) Describe(waves []int32, has func(archive.Entry) bool) *outcome.P
 	}
 	counts, pairs := map[inWave]int{}, map[outcome.Pair]int{}
 	var seen []outcome.Pair // those of an item
-	for i := range o.Items {
-		resource := o.Items[i].GroupResource.String()
+	for i := range o.Len() {
+		resource := o.Item(i).GroupResource.String()
 		counts[inWave{waves[i], resource}]++
 		seen = seen[:0]
 		for to, strict := range o.Needs.Of(i) {
-			pair := outcome.Pair{Resource: resource, Needs: o.Items[to].GroupResource.String(), Strict: strict}
+			pair := outcome.Pair{Resource: resource, Needs: o.Item(to).GroupResource.String(), Strict: strict}
 			if !slices.Contains(seen, pair) {
 				seen = append(seen, pair)
 				pairs[pair]++
@@ -145,7 +145,7 @@ func (o *Order) entryOf(ref manifest.Ref) (archive.Entry, bool) {
 func (o *Order) missing(has func(archive.Entry) bool) (list []outcome.Missing, more int) {
 	for entry, by := range o.missed {
 		list = append(list, outcome.Missing{Ref: RefOf(entry), LeftOut: has(entry), Strict: by.strict, Items: by.items,
-			Needer: RefOf(o.Items[by.needer])})
+			Needer: RefOf(o.Item(int(by.needer)))})
 	}
 	slices.SortFunc(list, func(a, b outcome.Missing) int {
 		return cmp.Or(boolOrder(b.Strict, a.Strict), cmp.Compare(b.Items, a.Items),
