@@ -195,7 +195,7 @@ func (b *backup) source(load *repository.Load) (err error) {
 		load.Root, b.size, err = volume.Device(b.input.Volume.Path)
 		return err
 	}
-	source := volume.Options{Losses: &b.losses}
+	source := volume.Options{Losses: &b.losses, Budget: b.mover.budget}
 	for _, one := range load.Previous { // the oldest counts: a file may be that of each of them
 		if began := one.StartTime.ToTime(); source.Unchanged.IsZero() || began.Before(source.Unchanged) {
 			source.Unchanged = began

@@ -16,14 +16,14 @@ type Config struct {
 	CacheLimitMB   int    `json:"cacheLimitMB" jsonschema:"How many MB the cache of a repository has, metadata and data, unless the repository has a limit of its own. Repositories in directories have no cache."`
 	UploadLimit    string `json:"uploadLimit,omitempty" jsonschema:"How many bytes a call may send per second, such as 20Mi. The default is unlimited."`
 	DownloadLimit  string `json:"downloadLimit,omitempty" jsonschema:"How many bytes a call may receive per second, such as 20Mi. The default is unlimited."`
-	MemoryLimit    string `json:"memoryLimit" jsonschema:"How much memory the mover tries to stay below, such as 512Mi: beyond it, it collects garbage more often. A smaller GOMEMLIMIT in its environment counts instead."`
+	MemoryLimit    string `json:"memoryLimit,omitempty" jsonschema:"How much memory the mover tries to stay below, such as 512Mi: near it, it collects garbage more often and moves fewer large files at once. The default is 192Mi, and 32Mi for each core. A smaller GOMEMLIMIT in its environment counts instead."`
 	Compression    string `json:"compression" jsonschema:"The compressor for new data: none, or one of kopia, such as zstd-fastest, zstd or s2-default."`
 	Parallelism    int    `json:"parallelism,omitempty" jsonschema:"How many files a call reads or writes at once, unless the backup or restore says so itself. The default follows the number of cores."`
 }
 
 // Defaults returns the values of keys that are not set.
 func Defaults() Config {
-	return Config{CacheLimitMB: 2000, MemoryLimit: "256Mi", Compression: "zstd-fastest"}
+	return Config{CacheLimitMB: 2000, Compression: "zstd-fastest"}
 }
 
 // Validate checks what the schema cannot.

@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/volume"
 )
 
 // Name is the name of the data mover.
@@ -24,6 +26,7 @@ func Register() framework.Registration {
 type mover struct {
 	config Config
 	cache  string
+	budget *volume.Budget
 	kept   kept
 
 	mu    sync.Mutex
@@ -48,10 +51,19 @@ func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error)
 		}
 		m.cache = filepath.Join(state, "cache")
 	}
-	if limit := bytesOf(m.config.MemoryLimit); limit > 0 {
-		debug.SetMemoryLimit(min(limit/8*7, environmentLimit)) // the runtime goes beyond it for moments
+	limit := bytesOf(m.config.MemoryLimit)
+	if limit == 0 {
+		limit = defaultLimit()
 	}
+	debug.SetMemoryLimit(min(limit/8*7, environmentLimit)) // the runtime goes beyond it for moments
+	m.budget = volume.NewBudget(min(limit, environmentLimit))
 	return m, os.MkdirAll(m.cache, 0o700)
+}
+
+// defaultLimit returns the memory with which as many large files are moved at once as there are cores, and some for
+// garbage.
+func defaultLimit() int64 {
+	return 2*volume.MemoryOfKopia + int64(runtime.NumCPU())*volume.MemoryOfFile
 }
 
 // Close closes the repositories that are kept open. It is called when the mover has no calls.

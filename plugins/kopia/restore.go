@@ -103,7 +103,7 @@ func (r *restoration) tree(ctx context.Context, path string, root fs.Directory) 
 		defer fetch.fetching.Wait()
 		before = fetch
 	}
-	target, err := volume.NewTarget(path, r.sparse, before)
+	target, err := volume.NewTarget(path, r.sparse, before, r.mover.budget)
 	if err != nil {
 		return err
 	}

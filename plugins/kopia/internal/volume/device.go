@@ -76,7 +76,7 @@ func (d *device) Open(context.Context) (fs.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &content{File: opened, of: d}, nil
+	return &content{File: opened, of: d, release: func() {}}, nil
 }
 
 // TooSmallError is the error for a device that is smaller than a snapshot.

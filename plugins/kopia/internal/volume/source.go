@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -23,6 +24,8 @@ type Options struct {
 	Unchanged time.Time
 	// Losses gets what the snapshot cannot have.
 	Losses *Losses
+	// Budget bounds how many large files are open at once.
+	Budget *Budget
 }
 
 // Source returns the root of a volume that is a directory.
@@ -34,7 +37,7 @@ func Source(path string, options Options) (fs.Directory, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("volume %s is not a directory", path)
 	}
-	s := &source{root: path, unchanged: options.Unchanged, losses: options.Losses}
+	s := &source{root: path, unchanged: options.Unchanged, losses: options.Losses, budget: options.Budget}
 	return &directory{s.entry(path, filepath.Base(path), info)}, nil
 }
 
@@ -43,6 +46,7 @@ type source struct {
 	root      string
 	unchanged time.Time
 	losses    *Losses
+	budget    *Budget
 }
 
 // touched marks the mode of a file that must not be taken from the parent. It is none of the bits that are stored.
@@ -200,7 +204,20 @@ func printable(name string) string {
 type file struct{ entry }
 
 // Open implements fs.File.
-func (f *file) Open(context.Context) (fs.Reader, error) {
+func (f *file) Open(ctx context.Context) (fs.Reader, error) {
+	release, err := f.source.budget.take(ctx, f.FileInfo.Size())
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.open()
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return &content{File: opened, of: f, release: sync.OnceFunc(release)}, nil
+}
+
+func (f *file) open() (*os.File, error) {
 	opened, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -212,13 +229,20 @@ func (f *file) Open(context.Context) (fs.Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	return &content{File: opened, of: f}, nil
+	return opened, nil
 }
 
 // content implements fs.Reader.
 type content struct {
 	*os.File
-	of fs.Entry
+	of      fs.Entry
+	release func()
+}
+
+// Close implements fs.Reader.
+func (c *content) Close() error {
+	c.release()
+	return c.File.Close()
 }
 
 // Entry implements fs.Reader.

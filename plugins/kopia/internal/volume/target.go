@@ -25,7 +25,8 @@ type Target struct {
 	root     *os.Root
 	sparse   bool
 	uid, gid int
-	before   Before       // nil for none
+	before   Before // nil for none
+	budget   *Budget
 	kept     atomic.Int64 // objects whose owner or mode could not be set
 	example  atomic.Pointer[string]
 }
@@ -40,13 +41,14 @@ type Before interface {
 	File(ctx context.Context, of fs.Entry)
 }
 
-// NewTarget opens a volume. With sparse set, blocks of zeros become holes. before may be nil.
-func NewTarget(dir string, sparse bool, before Before) (*Target, error) {
+// NewTarget opens a volume. With sparse set, blocks of zeros become holes. before may be nil. budget bounds how many
+// large files are written at once.
+func NewTarget(dir string, sparse bool, before Before, budget *Budget) (*Target, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("volume: %w", err)
 	}
-	return &Target{root: root, sparse: sparse, uid: os.Geteuid(), gid: os.Getegid(), before: before}, nil
+	return &Target{root: root, sparse: sparse, uid: os.Geteuid(), gid: os.Getegid(), before: before, budget: budget}, nil
 }
 
 // Sync makes what was written durable.
@@ -196,6 +198,11 @@ func (t *Target) WriteFile(ctx context.Context, at string, of fs.File, progress 
 	if t.before != nil {
 		t.before.File(ctx, of)
 	}
+	release, err := t.budget.take(ctx, of.Size())
+	if err != nil {
+		return err
+	}
+	defer release()
 	content, err := of.Open(ctx)
 	if err != nil {
 		return fmt.Errorf("open %q in the snapshot: %w", at, err)

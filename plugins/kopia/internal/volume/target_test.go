@@ -45,7 +45,7 @@ func TestNamesThatLeaveTheVolumeAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "volume")
 	require.NoError(t, os.Mkdir(root, 0o750))
-	target, err := volume.NewTarget(root, false, nil)
+	target, err := volume.NewTarget(root, false, nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, target.Free()) })
 	for at, name := range map[string]string{
@@ -68,7 +68,7 @@ func TestFilesHaveTheSizeOfTheSnapshot(t *testing.T) {
 	t.Parallel()
 	for _, sparse := range []bool{false, true} {
 		root := t.TempDir()
-		target, err := volume.NewTarget(root, sparse, nil)
+		target, err := volume.NewTarget(root, sparse, nil, nil)
 		require.NoError(t, err)
 		require.NoError(t, target.WriteFile(t.Context(), "a", stored{name: "a", content: "content", says: 7}, nothing))
 		info, err := os.Stat(filepath.Join(root, "a"))
