@@ -1,20 +1,9 @@
 package restore
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/pem"
+	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,124 +11,55 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/test/programs"
+	"github.com/cleat-dev/cleat/server/test/fleet"
 )
 
-// operator is an operator in a namespace, which serves webhooks by a service "hooks": testdata/operator.
+// operator is an operator whose namespace is restored.
 type operator struct {
-	c   *cluster
-	t   *testing.T
-	ns  string
-	dir string
-	ca  string // for configurations, in base64
+	*fleet.Operator
+	c *cluster
+	t *testing.T
 }
 
 func newOperator(t *testing.T, c *cluster, ns string) *operator {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	of, err := fleet.NewOperator(ns, t.TempDir())
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: ns}, IsCA: true,
-		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"hooks." + ns + ".svc"}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	raw, err := x509.MarshalECPrivateKey(key)
-	require.NoError(t, err)
-	o := &operator{c: c, t: t, ns: ns, dir: t.TempDir()}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
-	o.ca = base64.StdEncoding.EncodeToString(certificate)
-	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "cert"), certificate, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "key"),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), 0o600))
-	return o
+	return &operator{of, c, t}
+}
+
+// thingsOf returns objects as things.
+func thingsOf(objects ...fleet.Object) (things []thing) {
+	for _, o := range objects {
+		things = append(things, thing{o.Resource, o.Version, o.Namespace, o.Name, o.Body})
+	}
+	return things
 }
 
 // things returns the namespace, the deployment, the service and what the pods of the operator need.
-func (o *operator) things() []thing {
-	labels := obj{"app": "operator"}
-	return []thing{
-		namespaceThing(o.ns, nil),
-		in("serviceaccounts", "v1", "ServiceAccount", o.ns, "operator", nil),
-		in("secrets", "v1", "Secret", o.ns, "cert", nil),
-		in("services", "v1", "Service", o.ns, "hooks", obj{"spec": obj{"selector": labels,
-			"ports": []obj{{"name": "https", "port": 443, "targetPort": 8443}}}}),
-		in("deployments.apps", "apps/v1", "Deployment", o.ns, "operator", obj{"spec": obj{
-			"selector": obj{"matchLabels": labels},
-			"template": obj{"metadata": obj{"labels": labels}, "spec": obj{"serviceAccountName": "operator",
-				"containers": []obj{{"name": "c", "image": "i", "envFrom": []obj{{"secretRef": obj{"name": "cert"}}}}}}},
-		}}),
-	}
-}
+func (o *operator) things() []thing { return thingsOf(o.Objects()...) }
 
-// service is where the API server finds the operator.
-func (o *operator) service(path string) obj {
-	return obj{"caBundle": o.ca, "service": obj{"namespace": o.ns, "name": "hooks", "path": path}}
-}
-
-// configuration is that of a webhook for the creation of objects of a group, without which it fails.
+// configuration is that of a webhook for the creation of objects of a group.
 func (o *operator) configuration(name, group string, resources ...string) thing {
-	return in("validatingwebhookconfigurations.admissionregistration.k8s.io", "admissionregistration.k8s.io/v1",
-		"ValidatingWebhookConfiguration", "", name, obj{"webhooks": []obj{{
-			"name": name + ".example.com", "admissionReviewVersions": []string{"v1"}, "sideEffects": "None",
-			"failurePolicy": "Fail", "clientConfig": o.service("/admit"),
-			"rules": []obj{{"operations": []string{"CREATE"}, "apiGroups": []string{group}, "apiVersions": []string{"*"},
-				"resources": resources}},
-		}}})
+	return thingsOf(o.Configuration(name, []string{group}, resources...))[0]
 }
 
 // run starts the process of the operator and lets its service have an endpoint, as a node would.
 func (o *operator) run() {
 	o.t.Helper()
-	var host net.IP
-	addresses, err := net.InterfaceAddrs()
-	require.NoError(o.t, err)
-	for _, address := range addresses {
-		if in, ok := address.(*net.IPNet); ok && in.IP.To4() != nil && in.IP.IsGlobalUnicast() {
-			host = in.IP
-		}
+	endpoint, stop, err := o.Run(o.t.Context(), o.c.config)
+	if errors.Is(err, fleet.ErrNoAddress) {
+		o.t.Skip(err)
 	}
-	if host == nil {
-		o.t.Skip("endpoints of services are never loopback addresses, and this machine has no other")
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host.String(), "0"))
 	require.NoError(o.t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(o.t, listener.Close())
-	address := net.JoinHostPort(host.String(), fmt.Sprint(port))
-	program := programs.Build(o.t, "server/internal/engine/restore/testdata/operator")
-	process := exec.Command(program, address, //nolint:gosec // ours
-		filepath.Join(o.dir, "cert"), filepath.Join(o.dir, "key"), o.answersFile())
-	process.Env = append(os.Environ(), "CLEAT_TEST_API="+o.c.host, "CLEAT_TEST_TOKEN="+o.c.config.BearerToken)
-	process.Stderr = os.Stderr
-	require.NoError(o.t, process.Start())
-	o.t.Cleanup(func() {
-		_ = process.Process.Kill()
-		_ = process.Wait()
-	})
-	require.Eventually(o.t, func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}, 5*time.Minute, 20*time.Millisecond)
-	o.c.create(in("endpointslices.discovery.k8s.io", "discovery.k8s.io/v1", "EndpointSlice", o.ns, "of-the-test", obj{
-		"metadata":    obj{"labels": obj{"kubernetes.io/service-name": "hooks"}},
-		"addressType": "IPv4", "ports": []obj{{"name": "https", "port": port, "protocol": "TCP"}},
-		"endpoints": []obj{{"addresses": []string{host.String()}, "conditions": obj{"ready": true}}},
-	}), "test")
+	o.t.Cleanup(stop)
+	o.c.create(thingsOf(endpoint)[0], "test")
 }
-
-func (o *operator) answersFile() string { return filepath.Join(o.dir, "answers") }
 
 // answers returns what the operator was asked, and its answers.
 func (o *operator) answers() []string {
-	text, err := os.ReadFile(o.answersFile())
+	lines, err := o.Answers()
 	require.NoError(o.t, err)
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		lines = append(lines, strings.TrimSpace(line))
-	}
 	return lines
 }
 
@@ -163,11 +83,11 @@ func TestAcceptGraph_Webhooks(t *testing.T) {
 	converted.body = []byte(strings.Replace(string(converted.body), `"versions":[`, fmt.Sprintf(
 		`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"caBundle":%q,
 		"service":{"namespace":%q,"name":"hooks","path":"/convert"}}}},"versions":[{"name":"v2","served":true,"storage":true,
-		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},`, o.ca, ns), 1))
+		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},`, o.CA, ns), 1))
 	converted.body = []byte(strings.Replace(string(converted.body), `"name":"v1","schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},"served":true,"storage":true`, `"name":"v1","schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},"served":true,"storage":false`, 1))
 	aggregated := in("apiservices.apiregistration.k8s.io", "apiregistration.k8s.io/v1", "APIService", "", "v1.agg."+group,
 		obj{"spec": obj{"group": "agg." + group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
-			"caBundle": o.ca, "service": obj{"namespace": ns, "name": "hooks"}}})
+			"caBundle": o.CA, "service": obj{"namespace": ns, "name": "hooks"}}})
 	configuration := o.configuration(ns, group, "widgets")
 	later := in("roles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "Role", ns, "later", nil)
 	latest := in("storageclasses.storage.k8s.io", "storage.k8s.io/v1", "StorageClass", "", ns, obj{"provisioner": "x"})
