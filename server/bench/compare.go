@@ -46,6 +46,9 @@ func compare(ctx context.Context, cleat, only string) error {
 	if slices.ContainsFunc(works, func(w work) bool { return strings.Contains(w.name, only) }) {
 		err = compareServers(ctx, cleat, built, only)
 	}
+	if err == nil && strings.Contains(fleetWork, only) {
+		err = compareFleet(ctx, cleat, built)
+	}
 	if err == nil && slices.ContainsFunc(comparedVolumes, func(w volumeWorks) bool { return w.included(only) }) {
 		err = compareVolumes(ctx, cleat, built, only)
 	}
@@ -59,17 +62,16 @@ func compareServers(ctx context.Context, cleat string, built *velero.Programs, o
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.prepareComparison(ctx, built); err != nil {
+	contestants, err := s.contestants(ctx, built)
+	if err != nil {
 		return err
 	}
-	home := filepath.Join(s.WorkDir, "velero")
-	if err := os.Mkdir(home, 0o700); err != nil {
+	spec := restoreSpec("plain")
+	if err := s.client.CreateBare(ctx, world.Plain(spec, restoredItems/spec.Namespaces), world.Workers); err != nil {
 		return err
 	}
-	other := velero.Site{Programs: built, Kubeconfig: s.Kubeconfig, Namespace: roundtrip.Namespace, WorkDir: home}
-	contestants := []contestant{
-		{"cleat", func(ctx context.Context, flags ...string) (process, error) { return s.Serve(ctx, s.client, flags...) }},
-		{"Velero", func(_ context.Context, flags ...string) (process, error) { return other.Serve(s.PluginDir, flags...) }},
+	if err := s.populate(ctx); err != nil {
+		return err
 	}
 	if err := s.backUpPlain(ctx, contestants[1]); err != nil {
 		return err
@@ -120,7 +122,23 @@ var works = []work{
 		flags: []string{"--client-qps", noLimit, "--client-burst", noLimit}, do: (*site).restorePlain},
 }
 
-// prepareComparison creates the objects, and makes Velero's plugin the object store of the location.
+// contestants returns cleat and Velero, for a location whose object store is Velero's plugin.
+func (s *site) contestants(ctx context.Context, built *velero.Programs) ([]contestant, error) {
+	if err := s.prepareComparison(ctx, built); err != nil {
+		return nil, err
+	}
+	home := filepath.Join(s.WorkDir, "velero")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return nil, err
+	}
+	other := velero.Site{Programs: built, Kubeconfig: s.Kubeconfig, Namespace: roundtrip.Namespace, WorkDir: home}
+	return []contestant{
+		{"cleat", func(ctx context.Context, flags ...string) (process, error) { return s.Serve(ctx, s.client, flags...) }},
+		{"Velero", func(_ context.Context, flags ...string) (process, error) { return other.Serve(s.PluginDir, flags...) }},
+	}, nil
+}
+
+// prepareComparison makes Velero's plugin the object store of the location.
 func (s *site) prepareComparison(ctx context.Context, built *velero.Programs) error {
 	if err := os.Mkdir(s.PluginDir, 0o755); err != nil {
 		return err
@@ -157,14 +175,8 @@ func (s *site) prepareComparison(ctx context.Context, built *velero.Programs) er
 			}},
 	}}
 	deployments := s.dynamic.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"})
-	if _, err := deployments.Namespace(roundtrip.Namespace).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	spec := restoreSpec("plain")
-	if err := s.client.CreateBare(ctx, world.Plain(spec, restoredItems/spec.Namespaces), world.Workers); err != nil {
-		return err
-	}
-	return s.populate(ctx)
+	_, err = deployments.Namespace(roundtrip.Namespace).Create(ctx, deployment, metav1.CreateOptions{})
+	return err
 }
 
 // measure starts a server and makes it do a work once to warm up, and then several times.

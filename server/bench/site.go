@@ -94,38 +94,50 @@ func onPopulatedSite(
 
 func (s *site) close() error { return s.cluster.Stop() }
 
-// run creates a Backup or Restore and waits until it ends. It returns the time in between and the object at its end.
+// run creates a Backup or Restore and waits until it is Completed. It returns the time in between and the object at its
+// end.
 func (s *site) run(
 	ctx context.Context, resource, kind, name string, spec map[string]any,
+) (time.Duration, *unstructured.Unstructured, error) {
+	took, ended, err := s.toItsEnd(ctx, resource, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "velero.io/v1", "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+	}})
+	if err != nil {
+		return 0, nil, err
+	}
+	if phase, _, _ := unstructured.NestedString(ended.Object, "status", "phase"); phase != "Completed" {
+		return 0, nil, fmt.Errorf("%s %s ended %s: %v", kind, name, phase, ended.Object["status"])
+	}
+	return took, ended, nil
+}
+
+// toItsEnd creates a Backup or Restore and waits until it ends, in whatever phase.
+func (s *site) toItsEnd(
+	ctx context.Context, resource string, o *unstructured.Unstructured,
 ) (time.Duration, *unstructured.Unstructured, error) {
 	r := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}).Namespace(
 		roundtrip.Namespace,
 	)
-	watch, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	watch, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + o.GetName()})
 	if err != nil {
 		return 0, nil, fmt.Errorf("watch %s: %w", resource, err)
 	}
 	defer watch.Stop()
 	began := time.Now()
-	_, err = r.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "velero.io/v1", "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return 0, nil, fmt.Errorf("create %s %s: %w", kind, name, err)
+	if _, err = r.Create(ctx, o, metav1.CreateOptions{}); err != nil {
+		return 0, nil, fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	for event := range watch.ResultChan() {
-		o, ok := event.Object.(*unstructured.Unstructured)
+		now, ok := event.Object.(*unstructured.Unstructured)
 		if !ok {
 			continue
 		}
-		switch phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase {
-		case "Completed":
-			return time.Since(began), o, nil
-		case "FailedValidation", "PartiallyFailed", "Failed":
-			return 0, nil, fmt.Errorf("%s %s ended %s: %v", kind, name, phase, o.Object["status"])
+		switch phase, _, _ := unstructured.NestedString(now.Object, "status", "phase"); phase {
+		case "Completed", "FailedValidation", "PartiallyFailed", "Failed":
+			return time.Since(began), now, nil
 		}
 	}
-	return 0, nil, fmt.Errorf("%s %s: the watch ended early: %w", kind, name, context.Cause(ctx))
+	return 0, nil, fmt.Errorf("%s %s: the watch ended early: %w", o.GetKind(), o.GetName(), context.Cause(ctx))
 }
 
 func (s *site) backup(
