@@ -36,7 +36,8 @@ const (
 // compareFleet has both servers restore the same archive, into a new cluster each: objects in the shape of Cluster API,
 // which a webhook refuses while what they refer to is missing, and the operator that serves the webhook.
 func compareFleet(ctx context.Context, cleat string, built *velero.Programs) error {
-	fmt.Printf("\n| %s | seconds | objects | owner references | errors | warnings |\n|---|---|---|---|---|---|\n", fleetWork)
+	fmt.Printf("\n| %s | seconds | objects | owner references | errors | warnings |\n|---|---|---|---|---|---|\n",
+		fleetWork)
 	for side := range 2 {
 		if err := restoreFleet(ctx, cleat, built, side); err != nil {
 			return err

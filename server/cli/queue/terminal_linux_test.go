@@ -7,21 +7,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
+	"github.com/cleat-dev/cleat/server/test/terminal"
 )
 
 func TestQueueFitsOnTerminal(t *testing.T) {
 	t.Parallel()
-	terminal, behind := clitest.PseudoTerminal(t, 60, 8)
-	view, err := newQueueView(terminal, terminal, "table")
+	tty, behind := terminal.Open(t, 60, 8)
+	view, err := newQueueView(tty, tty, "table")
 	require.NoError(t, err)
 	for _, b := range statustest.Queue() {
 		require.NoError(t, view.change(nil, b))
 	}
 	require.NoError(t, view.refresh(statustest.Noon()))
 	require.NoError(t, view.end())
-	require.NoError(t, terminal.Close())
+	require.NoError(t, tty.Close())
 	shown, _ := io.ReadAll(behind) // ends with an error because the terminal is closed
 
 	text := screenText(t, strings.ReplaceAll(string(shown), "\r\n", "\n"))

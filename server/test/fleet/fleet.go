@@ -86,8 +86,8 @@ func Resources() (all []string) {
 func definition(resource string) Object {
 	plural, group, _ := strings.Cut(resource, ".")
 	kind := kinds[resource].kind
-	return newObject("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "",
-		resource, obj{"spec": obj{
+	return newObject("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1",
+		"CustomResourceDefinition", "", resource, obj{"spec": obj{
 			"group": group, "scope": "Namespaced",
 			"names": obj{"plural": plural, "singular": strings.ToLower(kind), "kind": kind, "listKind": kind + "List"},
 			"versions": []obj{{"name": "v1beta1", "served": true, "storage": true, "subresources": obj{"status": obj{}},
@@ -119,7 +119,8 @@ func (f *fleet) add(resource, cluster, name string, owner *Object, spec obj, nee
 	meta := obj{"uid": resource + name}
 	if cluster != "" {
 		meta["labels"] = obj{"cluster.x-k8s.io/cluster-name": cluster}
-		needs = append(needs, Object{Resource: "clusters.cluster.x-k8s.io", Version: "v1beta1", Namespace: f.ns, Name: cluster})
+		needs = append(needs, Object{Resource: "clusters.cluster.x-k8s.io", Version: "v1beta1", Namespace: f.ns,
+			Name: cluster})
 	}
 	if owner != nil {
 		_, ownerGroup, _ := strings.Cut(owner.Resource, ".")

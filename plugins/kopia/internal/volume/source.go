@@ -205,7 +205,7 @@ type file struct{ entry }
 
 // Open implements fs.File.
 func (f *file) Open(ctx context.Context) (fs.Reader, error) {
-	release, err := f.source.budget.take(ctx, f.FileInfo.Size())
+	release, err := f.source.budget.take(ctx, f.Size())
 	if err != nil {
 		return nil, err
 	}

@@ -189,7 +189,7 @@ func TestOpenIndexesManyItems(t *testing.T) {
 	}
 }
 
-func TestOpenNeedsLittleMemoryForAnObject(t *testing.T) {
+func TestOpenNeedsLittleMemoryForAnObject(t *testing.T) { //nolint:paralleltest // it measures memory
 	const objects = 2000
 	var files []file
 	for i := range objects {

@@ -16,7 +16,8 @@ import (
 func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) error {
 	limits := options.Limits.orDefaults()
 	u := &unpacker{
-		archive: a, limits: limits, unpacks: options.Unpacks, out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
+		archive: a, limits: limits, unpacks: options.Unpacks,
+		out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
 		names: map[string]string{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)

@@ -134,7 +134,9 @@ func (o *operator) convert(w http.ResponseWriter, r *http.Request) {
 	}
 	objects, _ := dig(review, "request", "objects").([]any)
 	for _, one := range objects {
-		one.(object)["apiVersion"] = dig(review, "request", "desiredAPIVersion")
+		if converted, ok := one.(object); ok {
+			converted["apiVersion"] = dig(review, "request", "desiredAPIVersion")
+		}
 		o.note("convert", text(one, "kind"), text(one, "metadata", "name"), "converted")
 	}
 	reply(w, http.StatusOK, object{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": object{

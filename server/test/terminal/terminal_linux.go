@@ -1,4 +1,4 @@
-package clitest
+package terminal
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PseudoTerminal returns a terminal of the given size, and the other side of it.
-func PseudoTerminal(t *testing.T, columns, lines uint16) (terminal, behind *os.File) {
+// Open returns a terminal of the given size, and the other side of it.
+func Open(t *testing.T, columns, lines uint16) (terminal, behind *os.File) {
 	t.Helper()
 	behind, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -1,0 +1,2 @@
+// Package terminal has the terminals on which tests run commands.
+package terminal
