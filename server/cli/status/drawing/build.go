@@ -1,4 +1,4 @@
-package render
+package drawing
 
 import (
 	"cmp"
