@@ -29,7 +29,7 @@ func (p Page) full(entries int) bool { return p.Limit > 0 && entries >= p.Limit 
 
 // maxScan is how many items are looked at for one page, so that a page comes in time however few items the filters
 // select.
-const maxScan = 50_000
+const maxScan = 10_000
 
 // List is a page of items.
 type List struct {
