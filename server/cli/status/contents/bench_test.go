@@ -91,11 +91,13 @@ func BenchmarkPage(b *testing.B) {
 			s := &scratch{left: DefaultMaxBytes}
 			x, err := newIndex(b.Context(), now.file, now.blocks, s)
 			require.NoError(b, err)
-			b.ReportMetric(float64(x.runs.file.size+x.names.file.size+x.tokens.file.size)/benchItems, "file-B/item")
+			b.ReportMetric(float64(x.runs.file.size+x.names.file.size+x.tokens.file.size+
+				x.prints.file.size)/benchItems, "file-B/item")
 			require.NoError(b, s.close())
 		}
 	})
 	require.NoError(b, m.Index(b.Context()))
+	require.NoError(b, changed.Index(b.Context()))
 	page := Page{Limit: 100}
 	pod, err := itemname.Parse("pods", fmt.Sprintf("team-0500/app-00-%08x", 500_007))
 	require.NoError(b, err)
@@ -127,7 +129,8 @@ func BenchmarkPage(b *testing.B) {
 			return err
 		},
 		"diff": func(*Selection) error {
-			_, err := Diff(b.Context(), m, changed, Filters{}, page)
+			doc, err := Diff(b.Context(), m, changed, Filters{}, page)
+			require.Len(b, doc.Changes, 10)
 			return err
 		},
 	} {

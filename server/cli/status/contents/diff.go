@@ -43,7 +43,8 @@ func NewChange(c manifest.Change) Change {
 	return doc
 }
 
-// Diff returns a page of the selected items in which two backups differ.
+// Diff returns a page of the selected items in which two backups differ. If both have an index, only blocks with
+// differences are read.
 func Diff(ctx context.Context, before, after *Manifest, filters Filters, page Page) (*Changes, error) {
 	if err := page.check(); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func Diff(ctx context.Context, before, after *Manifest, filters Filters, page Pa
 		if err != nil {
 			return nil, err
 		}
-		w := walk{of: m, selection: selection, start: start}
+		w := walk{of: m, selection: selection, start: start, other: []*Manifest{after, before}[i]}
 		items[i] = w.items(ctx)
 		if page.Limit > 0 {
 			items[i] = pausing(items[i], &doc.Next)

@@ -17,15 +17,18 @@ import (
 )
 
 // index says what each block of a manifest has. It is in temporary files, of which questions read the columns that they
-// need from the beginning to the end: some 50 bytes for each item.
+// need from the beginning to the end: some 30 bytes for each item.
 type index struct {
-	seed  maphash.Seed
 	kinds map[groupKind][]string // resources, sorted
 
 	runs   column // see run
 	names  column // the names of the items in lower case, each with a line feed
 	tokens column // hashes of what items are found by, four bytes each, sorted
+	prints column // see printOf, of the first version of each item, eight bytes each, sorted
 }
+
+// seed is for the hashes of all indexes, so that those of two manifests can be compared.
+var seed = maphash.MakeSeed()
 
 type groupKind struct{ group, kind string }
 
@@ -59,17 +62,32 @@ func (c *column) pieces() iter.Seq2[[]byte, error] {
 	}
 }
 
+// piece returns the piece of one block.
+func (c *column) piece(i int) ([]byte, error) {
+	begin := int64(0)
+	if i > 0 {
+		begin = c.ends[i-1]
+	}
+	piece := make([]byte, c.ends[i]-begin)
+	if _, err := c.file.file.ReadAt(piece, begin); err != nil {
+		return nil, fmt.Errorf("read the index of the manifest: %w", err)
+	}
+	return piece, nil
+}
+
 // entry is what the index has of one block.
 type entry struct {
 	runs          []run
 	names, tokens []byte
+	prints        []uint64     // of the first version of each item
+	last          manifest.Ref // of the last item
 }
 
 // newIndex reads all items.
 func newIndex(ctx context.Context, file *manifest.File, blocks []manifest.Block, s *scratch) (*index, error) {
-	x := &index{seed: maphash.MakeSeed(), kinds: map[groupKind][]string{}}
-	var out [3]*bufferedColumn
-	for i, c := range []*column{&x.runs, &x.names, &x.tokens} {
+	x := &index{kinds: map[groupKind][]string{}}
+	var out [4]*bufferedColumn
+	for i, c := range []*column{&x.runs, &x.names, &x.tokens, &x.prints} {
 		f, err := s.file()
 		if err != nil {
 			return nil, err
@@ -79,6 +97,7 @@ func newIndex(ctx context.Context, file *manifest.File, blocks []manifest.Block,
 	}
 	atOnce := runtime.GOMAXPROCS(0)
 	entries := make([]entry, 8*atOnce)
+	var last manifest.Ref
 	for start := 0; start < len(blocks); start += len(entries) {
 		part := blocks[start:min(start+len(entries), len(blocks))]
 		group, ctx := errgroup.WithContext(ctx)
@@ -94,7 +113,12 @@ func newIndex(ctx context.Context, file *manifest.File, blocks []manifest.Block,
 		}
 		for i := range part {
 			x.addKinds(entries[i].runs)
-			for k, piece := range [][]byte{encodeRuns(entries[i].runs), entries[i].names, entries[i].tokens} {
+			e := &entries[i]
+			if last.Compare(part[i].First) == 0 { // the block begins with another version
+				e.prints = e.prints[1:]
+			}
+			last = e.last
+			for k, piece := range [][]byte{encodeRuns(e.runs), e.names, e.tokens, encodePrints(e.prints)} {
 				if err := out[k].add(piece); err != nil {
 					return nil, fmt.Errorf("write the index of the manifest: %w", err)
 				}
@@ -147,12 +171,22 @@ func (x *index) entry(items iter.Seq2[*manifest.Item, error]) (e entry, err erro
 		for link := range linksOf(item) {
 			tokens = append(tokens, x.tokenTo(link.To))
 		}
+		if ref := item.Ref(); len(e.prints) == 0 || e.last.Compare(ref) != 0 {
+			e.prints, e.last = append(e.prints, printOf(item)), ref
+		}
 	}
 	slices.Sort(tokens)
 	for _, token := range slices.Compact(tokens) {
 		e.tokens = binary.LittleEndian.AppendUint32(e.tokens, token)
 	}
 	return e, nil
+}
+
+func encodePrints(prints []uint64) (piece []byte) {
+	for _, print := range slices.Sorted(slices.Values(prints)) {
+		piece = binary.LittleEndian.AppendUint64(piece, print)
+	}
+	return piece
 }
 
 func (x *index) addKinds(runs []run) {
@@ -167,7 +201,7 @@ func (x *index) addKinds(runs []run) {
 // token returns the hash of something that items are found by.
 func (x *index) token(parts ...string) uint32 {
 	var h maphash.Hash
-	h.SetSeed(x.seed)
+	h.SetSeed(seed)
 	for _, part := range parts {
 		_, _ = h.WriteString(part) // a hash does not fail
 		_ = h.WriteByte(0)

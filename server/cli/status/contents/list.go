@@ -76,12 +76,13 @@ var errPaused = errors.New("the walk has paused")
 // walk goes through the items of a manifest.
 type walk struct {
 	of        *Manifest
-	selection *Selection   // nil for all items
-	within    manifest.Ref // a resource, or a resource and namespace; all if it has no resource
-	start     position     // no item up to it
-	most      int          // the number of items that are looked at; 0 for any
-	tokens    func(*index) []uint32
-	at        string // the position of the last item that was looked at
+	selection *Selection            // nil for all items
+	within    manifest.Ref          // a resource, or a resource and namespace; all if it has no resource
+	start     position              // no item up to it
+	most      int                   // the number of items that are looked at; 0 for any
+	tokens    func(*index) []uint32 // of which a block has one; nil for all blocks
+	other     *Manifest             // whose items are left out, as far as they are the same; nil for none
+	at        string                // the position of the last item that was looked at
 }
 
 // startAt makes the walk one for a page.
@@ -110,6 +111,13 @@ func (w *walk) items(ctx context.Context) iter.Seq2[*manifest.Item, error] {
 			yield(nil, w.of.failed(err))
 			return
 		}
+		var same func(*manifest.Item) (bool, error)
+		if w.other != nil {
+			if same, err = w.same(ctx, now, wanted); err != nil {
+				yield(nil, w.of.failed(err))
+				return
+			}
+		}
 		looked := 0
 		for blocks := range together(now.blocks, wanted) {
 			for item, err := range now.file.Read(ctx, blocks) {
@@ -117,7 +125,14 @@ func (w *walk) items(ctx context.Context) iter.Seq2[*manifest.Item, error] {
 					yield(nil, w.of.failed(err))
 					return
 				}
-				if !w.start.before(item) || !isWithin(item, w.within) {
+				isSame := false
+				if same != nil { // of all items, because it can depend on the one before
+					if isSame, err = same(item); err != nil {
+						yield(nil, w.of.failed(err))
+						return
+					}
+				}
+				if isSame || !w.start.before(item) || !isWithin(item, w.within) {
 					continue
 				}
 				if looked++; w.most > 0 && looked > w.most {
