@@ -25,8 +25,8 @@ type point struct{ x, y int }
 // box is where a node is drawn.
 type box struct{ x, y, width int }
 
-// picture is where everything is drawn. All numbers are integers, so that the picture is the same on any machine.
-type picture struct {
+// places is where everything is drawn. All numbers are integers, so that the picture is the same on any machine.
+type places struct {
 	boxes         []box
 	lines         [][]point // of each edge, from its node to the other one
 	width, height int
@@ -53,7 +53,7 @@ type arranger struct {
 }
 
 // arrange returns where the nodes and edges of g are drawn.
-func arrange(g *Graph) *picture {
+func arrange(g *Graph) *places {
 	a := &arranger{graph: g, of: make([]int, len(g.Nodes)), chains: make([][]int, len(g.Edges))}
 	a.placeNodes()
 	a.placeEdges()
@@ -218,8 +218,8 @@ func (a *arranger) align(fromLeft bool) {
 }
 
 // draw returns the coordinates of nodes and edges.
-func (a *arranger) draw() *picture {
-	p := &picture{boxes: make([]box, len(a.graph.Nodes)), lines: make([][]point, len(a.graph.Edges)), width: margin}
+func (a *arranger) draw() *places {
+	p := &places{boxes: make([]box, len(a.graph.Nodes)), lines: make([][]point, len(a.graph.Edges)), width: margin}
 	top, bottom := 0, 0
 	for i, v := range a.vertices {
 		if i == 0 || v.y-a.space(i)/2 < top {
@@ -270,7 +270,7 @@ func (a *arranger) draw() *picture {
 }
 
 // drawAlone puts the nodes without edges into a grid below the others.
-func (a *arranger) drawAlone(p *picture) {
+func (a *arranger) drawAlone(p *places) {
 	const narrowest = 1200 // pixels
 	width, alone := 0, 0
 	for i, v := range a.of {

@@ -46,6 +46,6 @@ func dotStyle(n *Node) string {
 	case n.Asked:
 		return ", penwidth=2"
 	default:
-		return fmt.Sprintf(", fillcolor=%q", colourOf(n.Resource).fill)
+		return fmt.Sprintf(", fillcolor=%q", fills[colourOf(n.Resource)])
 	}
 }

@@ -10,8 +10,11 @@ import (
 //go:embed page.js
 var script string
 
-// HTML writes the graph as a page that needs no other file: the picture, a field to find items, and a click shows what
-// an item is connected with. The page may load nothing and run no script but its own.
+//go:embed page.css
+var pageStyle string
+
+// HTML writes the graph as a page that needs no other file: the picture, a field to find items, and a click, or the key
+// Enter, shows what an item is connected with. The page may load nothing and run no script but its own.
 func (g *Graph) HTML(out io.Writer) error {
 	w := &writer{w: out}
 	hash := sha256.Sum256([]byte(script))
@@ -19,10 +22,11 @@ func (g *Graph) HTML(out io.Writer) error {
 	w.line(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-%s'">`,
 		base64.StdEncoding.EncodeToString(hash[:]))
 	w.line("<title>%s</title>", xmlText(safe(g.Title)))
-	w.line("<style>body { margin: 0; font: 14px sans-serif } form { position: sticky; top: 0; left: 0; padding: 8px " +
-		"24px; background: #f4f4f4 }</style>")
+	w.line(`<meta name="viewport" content="width=device-width">`)
+	w.line("<style>\n%s%s</style>", pageStyle, Style)
 	w.line(`<form><input type="search" placeholder="find items" aria-label="find items"> <output></output></form>`)
-	g.svg(w)
-	w.line("<script>%s</script>\n</html>", script)
+	w.line("<main>")
+	g.svg(w, picture{link: func(*Node) string { return "" }})
+	w.line("</main>\n<script>%s</script>\n</html>", script)
 	return w.failed
 }

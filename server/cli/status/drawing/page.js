@@ -12,8 +12,20 @@ input.addEventListener("input", () => {
   show(text && new Set(found.map((n) => n.dataset.node)));
 });
 document.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
-document.querySelector("svg").addEventListener("click", (event) => {
-  const node = event.target.closest("[data-node]")?.dataset.node;
+const choose = (node) => {
   input.value = "";
   show(node && new Set(edges.flatMap((e) => [e.dataset.from, e.dataset.to].includes(node) ? [e.dataset.from, e.dataset.to] : []).concat(node)));
+};
+for (const n of nodes) {
+  n.setAttribute("tabindex", "0");
+  n.setAttribute("role", "button");
+}
+document.querySelector("svg").addEventListener("click", (event) => choose(event.target.closest("[data-node]")?.dataset.node));
+document.addEventListener("keydown", (event) => {
+  const node = event.target.closest("[data-node]")?.dataset.node;
+  if (event.key === "Escape") choose();
+  if (node && (event.key === "Enter" || event.key === " ")) {
+    event.preventDefault();
+    choose(node);
+  }
 });

@@ -11,34 +11,45 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 )
 
+// Style is the style sheet of pictures, in light and in dark.
+//
 //go:embed picture.css
-var style string
+var Style string
 
-// colour returns the colour of a resource.
-type colour struct{ fill, stroke string }
+// fills are the colours of resources in light, as in Style, which has a class for each.
+var fills = []string{"#e3f2fd", "#e8f5e9", "#fff3e0", "#f3e5f5", "#e0f7fa", "#fce4ec", "#f9fbe7", "#ede7f6", "#e0f2f1",
+	"#fffde7", "#eceff1", "#efebe9"}
 
-// colourOf returns the colour of a resource, the same in all pictures.
-func colourOf(resource string) colour {
-	colours := []colour{
-		{"#e3f2fd", "#1e6fb8"}, {"#e8f5e9", "#2e7d32"}, {"#fff3e0", "#b85c00"}, {"#f3e5f5", "#7b1fa2"}, {"#e0f7fa",
-			"#00737f"}, {"#fce4ec", "#b0124f"},
-		{"#f9fbe7", "#6b7700"}, {"#ede7f6", "#4527a0"}, {"#e0f2f1", "#00695c"}, {"#fffde7", "#8a6d00"}, {"#eceff1",
-			"#455a64"}, {"#efebe9", "#5d4037"},
-	}
+// colourOf returns the colour of a resource, the same in all pictures, as the number of a class.
+func colourOf(resource string) int {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(resource)) // a hash does not fail
-	return colours[hash.Sum32()%uint32(len(colours))]
+	return int(hash.Sum32() % uint32(len(fills)))
 }
 
 // SVG writes the graph as a picture that needs no other file.
 func (g *Graph) SVG(out io.Writer) error {
 	w := &writer{w: out}
 	w.line(`<?xml version="1.0" encoding="UTF-8"?>`)
-	g.svg(w)
+	g.svg(w, picture{style: true})
 	return w.failed
 }
 
-func (g *Graph) svg(w *writer) {
+// Fragment writes the graph as an element svg for a page that has Style, and no style or script of its own. The nodes
+// for which link returns an address are links to it; link may be nil.
+func (g *Graph) Fragment(out io.Writer, link func(*Node) string) error {
+	w := &writer{w: out}
+	g.svg(w, picture{link: link})
+	return w.failed
+}
+
+// picture is how a picture is written.
+type picture struct {
+	style bool // with its own style sheet
+	link  func(*Node) string
+}
+
+func (g *Graph) svg(w *writer, how picture) {
 	p := arrange(g)
 	head := slices.Concat([]string{g.Title}, g.Notes)
 	above := margin + len(head)*lineHeight + lineHeight // with the legend
@@ -46,10 +57,18 @@ func (g *Graph) svg(w *writer) {
 	for _, text := range head {
 		width = max(width, 2*margin+len(safe(text))*charWidth)
 	}
-	w.line(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`, width,
-		above+p.height, width, above+p.height)
+	role := "img"
+	if how.link != nil { // whose links are not parts of an image
+		role = "group"
+	}
+	w.line(`<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="%d" height="%d" viewBox="0 0 %d %d" role="%s" `+
+		`aria-label="%s">`, width, above+p.height, width, above+p.height, role, xmlText(safe(g.Title)))
 	w.line("<title>%s</title>", xmlText(safe(g.Title)))
-	w.line("<style>\n%s</style>", style)
+	w.line("<desc>%s and %s between them, each with a title.</desc>", count(len(g.Nodes), "box", "boxes"),
+		count(len(g.Edges), "line", "lines"))
+	if how.style {
+		w.line("<style>\n%s</style>", Style)
+	}
 	w.line(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>`)
 	w.line(`<rect class="paper" width="100%%" height="100%%"/>`)
 	for i, text := range head {
@@ -68,7 +87,7 @@ func (g *Graph) svg(w *writer) {
 		w.line(`<text class="note" x="%d" y="%d">Without dependencies:</text>`, margin, p.alone)
 	}
 	for i := range g.Nodes {
-		svgNode(w, i, &g.Nodes[i], p.boxes[i])
+		svgNode(w, i, &g.Nodes[i], p.boxes[i], how.link)
 	}
 	w.line("</g>\n</svg>")
 }
@@ -122,8 +141,8 @@ func (g *Graph) svgEdge(w *writer, e *Edge, points []point) {
 		strings.Join(classes, " "), e.From, e.To, path.String(), xmlText(safe(title)))
 }
 
-func svgNode(w *writer, i int, n *Node, b box) {
-	classes := []string{"node"}
+func svgNode(w *writer, i int, n *Node, b box, link func(*Node) string) {
+	classes := []string{"node", fmt.Sprintf("colour-%d", colourOf(n.Resource))}
 	if n.Missing {
 		classes = append(classes, "missing")
 	}
@@ -133,11 +152,16 @@ func svgNode(w *writer, i int, n *Node, b box) {
 	if n.Asked {
 		classes = append(classes, "asked")
 	}
-	c := colourOf(n.Resource)
+	begin, end := "", ""
+	if link != nil {
+		if address := link(n); address != "" {
+			begin, end = fmt.Sprintf(`<a href="%s">`, xmlText(address)), "</a>"
+		}
+	}
 	title := strings.Join(append([]string{n.title()}, n.marks()...), ", ")
-	w.line(`<g class="%s" data-node="%d" transform="translate(%d %d)"><title>%s</title>`, strings.Join(classes, " "), i,
-		b.x, b.y, xmlText(safe(title)))
-	w.line(`<rect width="%d" height="%d" rx="5" fill="%s" stroke="%s"/>`, b.width, boxHeight, c.fill, c.stroke)
-	w.line(`<text class="resource" x="10" y="14" style="fill: %s">%s</text><text x="10" y="29">%s</text></g>`,
-		c.stroke, xmlText(short(safe(n.Resource), longestText)), xmlText(short(safe(n.label()), longestText)))
+	w.line(`<g class="%s" data-node="%d" transform="translate(%d %d)">%s<title>%s</title>`, strings.Join(classes, " "), i,
+		b.x, b.y, begin, xmlText(safe(title)))
+	w.line(`<rect width="%d" height="%d" rx="5"/>`, b.width, boxHeight)
+	w.line(`<text class="resource" x="10" y="14">%s</text><text x="10" y="29">%s</text>%s</g>`,
+		xmlText(short(safe(n.Resource), longestText)), xmlText(short(safe(n.label()), longestText)), end)
 }
