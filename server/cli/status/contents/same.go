@@ -50,12 +50,7 @@ func (w *walk) same(ctx context.Context, now state, wanted []bool) (func(*manife
 			if err := o.moveTo(now.blocks, i); err != nil {
 				return nil, err
 			}
-			for ; len(piece) > 0; piece = piece[8:] {
-				if !o.has(binary.LittleEndian.Uint64(piece)) {
-					changed[i] = true
-					break
-				}
-			}
+			changed[i] = !o.hasAll(piece)
 		}
 		i++
 	}
@@ -103,6 +98,24 @@ func (o *overlap) moveTo(blocks []manifest.Block, at int) error {
 		o.pieces = append(o.pieces, piece)
 	}
 	return nil
+}
+
+// hasAll reports whether the overlap has all prints of a piece.
+func (o *overlap) hasAll(piece []byte) bool {
+	rest := slices.Clone(o.pieces) // all are sorted
+	for ; len(piece) > 0; piece = piece[8:] {
+		print, found := binary.LittleEndian.Uint64(piece), false
+		for i := range rest {
+			for len(rest[i]) > 0 && binary.LittleEndian.Uint64(rest[i]) < print {
+				rest[i] = rest[i][8:]
+			}
+			found = found || len(rest[i]) > 0 && binary.LittleEndian.Uint64(rest[i]) == print
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *overlap) has(print uint64) bool {

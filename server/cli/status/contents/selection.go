@@ -1,6 +1,7 @@
 package contents
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,12 +181,12 @@ func (s *Selection) restrict(wanted []bool, x *index) error {
 		i++
 	}
 	if s.name != "" {
-		i := 0
+		i, name := 0, []byte(s.name)
 		for piece, err := range x.names.pieces() {
 			if err != nil {
 				return err
 			}
-			wanted[i] = wanted[i] && strings.Contains(string(piece), s.name)
+			wanted[i] = wanted[i] && bytes.Contains(piece, name)
 			i++
 		}
 	}
