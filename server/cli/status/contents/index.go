@@ -183,8 +183,8 @@ func (x *index) entry(items iter.Seq2[*manifest.Item, error]) (e entry, err erro
 }
 
 func encodePrints(prints []uint64) (piece []byte) {
-	for _, print := range slices.Sorted(slices.Values(prints)) {
-		piece = binary.LittleEndian.AppendUint64(piece, print)
+	for _, one := range slices.Sorted(slices.Values(prints)) {
+		piece = binary.LittleEndian.AppendUint64(piece, one)
 	}
 	return piece
 }
@@ -232,13 +232,13 @@ func (x *index) tokensTo(ref manifest.Ref) []uint32 {
 }
 
 // having sets those of wanted to false whose blocks have none of the tokens.
-func (x *index) having(wanted []bool, any []uint32) error {
+func (x *index) having(wanted []bool, tokens []uint32) error {
 	i := 0
 	for piece, err := range x.tokens.pieces() {
 		if err != nil {
 			return err
 		}
-		wanted[i] = wanted[i] && slices.ContainsFunc(any, func(token uint32) bool { return hasToken(piece, token) })
+		wanted[i] = wanted[i] && slices.ContainsFunc(tokens, func(token uint32) bool { return hasToken(piece, token) })
 		i++
 	}
 	return nil

@@ -104,12 +104,12 @@ func (o *overlap) moveTo(blocks []manifest.Block, at int) error {
 func (o *overlap) hasAll(piece []byte) bool {
 	rest := slices.Clone(o.pieces) // all are sorted
 	for ; len(piece) > 0; piece = piece[8:] {
-		print, found := binary.LittleEndian.Uint64(piece), false
+		wanted, found := binary.LittleEndian.Uint64(piece), false
 		for i := range rest {
-			for len(rest[i]) > 0 && binary.LittleEndian.Uint64(rest[i]) < print {
+			for len(rest[i]) > 0 && binary.LittleEndian.Uint64(rest[i]) < wanted {
 				rest[i] = rest[i][8:]
 			}
-			found = found || len(rest[i]) > 0 && binary.LittleEndian.Uint64(rest[i]) == print
+			found = found || len(rest[i]) > 0 && binary.LittleEndian.Uint64(rest[i]) == wanted
 		}
 		if !found {
 			return false
@@ -118,15 +118,15 @@ func (o *overlap) hasAll(piece []byte) bool {
 	return true
 }
 
-func (o *overlap) has(print uint64) bool {
+func (o *overlap) has(wanted uint64) bool {
 	return slices.ContainsFunc(o.pieces, func(piece []byte) bool {
 		low, high := 0, len(piece)/8
 		for low < high {
 			middle := (low + high) / 2
 			switch found := binary.LittleEndian.Uint64(piece[8*middle:]); {
-			case found == print:
+			case found == wanted:
 				return true
-			case found < print:
+			case found < wanted:
 				low = middle + 1
 			default:
 				high = middle

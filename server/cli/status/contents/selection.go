@@ -169,15 +169,15 @@ func (s *Selection) restrict(wanted []bool, x *index) error {
 		if err != nil {
 			return err
 		}
-		any := false
+		some := false
 		for r := range decodeRuns(piece) {
 			in, err := s.includes(r.Group, r.Resource, r.version, r.kind, r.Namespace)
 			if err != nil {
 				return err
 			}
-			any = any || in
+			some = some || in
 		}
-		wanted[i] = wanted[i] && any
+		wanted[i] = wanted[i] && some
 		i++
 	}
 	if s.name != "" {
@@ -203,18 +203,18 @@ func (s *Selection) restrictByLabels(wanted []bool, x *index) error {
 		var all [][]uint32
 		requirements, _ := selector.Requirements()
 		for _, r := range requirements {
-			var any []uint32
+			var one []uint32
 			switch r.Operator() {
 			case selection.Equals, selection.DoubleEquals, selection.In:
 				for _, value := range r.ValuesUnsorted() {
-					any = append(any, x.token("value", r.Key(), value))
+					one = append(one, x.token("value", r.Key(), value))
 				}
 			case selection.Exists:
-				any = append(any, x.token("label", r.Key()))
+				one = append(one, x.token("label", r.Key()))
 			default: // which items without labels may fulfill
 				continue
 			}
-			all = append(all, any)
+			all = append(all, one)
 		}
 		alternatives = append(alternatives, all)
 	}
@@ -224,8 +224,8 @@ func (s *Selection) restrictByLabels(wanted []bool, x *index) error {
 			return err
 		}
 		wanted[i] = wanted[i] && slices.ContainsFunc(alternatives, func(all [][]uint32) bool {
-			return !slices.ContainsFunc(all, func(any []uint32) bool {
-				return !slices.ContainsFunc(any, func(token uint32) bool { return hasToken(piece, token) })
+			return !slices.ContainsFunc(all, func(one []uint32) bool {
+				return !slices.ContainsFunc(one, func(token uint32) bool { return hasToken(piece, token) })
 			})
 		})
 		i++

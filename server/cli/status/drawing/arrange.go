@@ -3,7 +3,6 @@ package drawing
 import (
 	"cmp"
 	"math"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -57,9 +56,7 @@ func arrange(g *Graph) *places {
 	a := &arranger{graph: g, of: make([]int, len(g.Nodes)), chains: make([][]int, len(g.Edges))}
 	a.placeNodes()
 	a.placeEdges()
-	for i := range sweeps {
-		a.order(i%2 == 0)
-	}
+	a.order()
 	a.stack()
 	for i := range sweeps {
 		a.align(i%2 == 0)
@@ -142,33 +139,6 @@ func (a *arranger) neighbours(fromLeft bool, visit func(column []int, before fun
 	}
 }
 
-// order sorts the vertices of each column by the mean position of their neighbours.
-func (a *arranger) order(fromLeft bool) {
-	position := make([]int, len(a.vertices))
-	keys := make([]int, len(a.vertices))
-	for _, column := range a.columns {
-		for i, v := range column {
-			position[v] = i
-		}
-	}
-	a.neighbours(fromLeft, func(column []int, before func(int) []int) {
-		for _, v := range column {
-			keys[v] = 1000 * position[v]
-			if around := before(v); len(around) > 0 {
-				sum := 0
-				for _, n := range around {
-					sum += position[n]
-				}
-				keys[v] = 1000 * sum / len(around)
-			}
-		}
-		slices.SortStableFunc(column, func(x, y int) int { return cmp.Compare(keys[x], keys[y]) })
-		for i, v := range column {
-			position[v] = i
-		}
-	})
-}
-
 // space returns how much room a vertex needs.
 func (a *arranger) space(v int) int {
 	if a.vertices[v].node < 0 {
@@ -188,34 +158,48 @@ func (a *arranger) stack() {
 	}
 }
 
-// align moves the vertices of each column towards their neighbours, as far as their order allows.
+// align moves the vertices of each column towards their neighbours, as near as their order and their size allow: the
+// sum of the squares of what is left is the least. Vertices that push each other move together.
 func (a *arranger) align(fromLeft bool) {
 	a.neighbours(fromLeft, func(column []int, before func(int) []int) {
-		wanted := make([]int, len(column))
+		var groups []together
+		below := 0 // what the vertex is below the first one if all touch
 		for i, v := range column {
-			wanted[i] = a.vertices[v].y
-			if around := before(v); len(around) > 0 {
-				sum := 0
-				for _, n := range around {
-					sum += a.vertices[n].y
-				}
-				wanted[i] = sum / len(around)
-			}
-		}
-		apart := func(i int) int { return (a.space(column[i-1]) + a.space(column[i])) / 2 }
-		moved := 0 // by which the column as a whole would be too low
-		for i, v := range column {
-			a.vertices[v].y = wanted[i]
 			if i > 0 {
-				a.vertices[v].y = max(wanted[i], a.vertices[column[i-1]].y+apart(i))
+				below += (a.space(column[i-1]) + a.space(v)) / 2
 			}
-			moved += a.vertices[v].y - wanted[i]
+			wanted := a.vertices[v].y
+			if around := before(v); len(around) > 0 {
+				wanted = 0
+				for _, n := range around {
+					wanted += a.vertices[n].y
+				}
+				wanted /= len(around)
+			}
+			groups = append(groups, together{sum: wanted - below, size: 1})
+			for k := len(groups) - 1; k > 0 && groups[k-1].mean() >= groups[k].mean(); k-- {
+				groups[k-1].sum += groups[k].sum
+				groups[k-1].size += groups[k].size
+				groups = groups[:k]
+			}
 		}
-		for _, v := range column {
-			a.vertices[v].y -= moved / len(column)
+		i, below := 0, 0
+		for _, g := range groups {
+			for range g.size {
+				if i > 0 {
+					below += (a.space(column[i-1]) + a.space(column[i])) / 2
+				}
+				a.vertices[column[i]].y = g.mean() + below
+				i++
+			}
 		}
 	})
 }
+
+// together is some vertices that touch each other: the sum of the places that they want for the first.
+type together struct{ sum, size int }
+
+func (t together) mean() int { return t.sum / t.size }
 
 // draw returns the coordinates of nodes and edges.
 func (a *arranger) draw() *places {

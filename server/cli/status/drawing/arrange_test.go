@@ -60,3 +60,43 @@ func TestBoxesAreApartAndConnected(t *testing.T) {
 		})
 	}
 }
+
+func TestLinesOfTreesDoNotCross(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		n := 2 + random.IntN(200)
+		items := make([]*manifest.Item, n)
+		for i, name := range random.Perm(n) {
+			items[i] = item("", "pods", "Pod", "ns", fmt.Sprintf("x-%d", name))
+			if i > 0 {
+				items[i].Edges = []manifest.Edge{strict("spec.x", "", "pods", "ns", items[random.IntN(i)].Name)}
+			}
+		}
+		a := &arranger{graph: graphOf(t, items...)}
+		a.of, a.chains = make([]int, len(a.graph.Nodes)), make([][]int, len(a.graph.Edges))
+		a.placeNodes()
+		a.placeEdges()
+		require.GreaterOrEqual(t, a.crossings(), 0)
+		a.order()
+		require.Zero(t, a.crossings())
+	}
+}
+
+// An exchange of neighbours never makes more lines cross, and the best of the sweeps is kept.
+func TestOrderLessensCrossings(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 10 {
+		a := &arranger{graph: graphOf(t, tangle(60, random)...)}
+		a.of, a.chains = make([]int, len(a.graph.Nodes)), make([][]int, len(a.graph.Edges))
+		a.placeNodes()
+		a.placeEdges()
+		before := a.crossings()
+		a.swap()
+		swapped := a.crossings()
+		require.Less(t, swapped, before)
+		a.order()
+		require.LessOrEqual(t, a.crossings(), swapped)
+	}
+}
