@@ -81,7 +81,8 @@ func (m *Manifest) Around(ctx context.Context, item *manifest.Item, a Around) (*
 		Graph: n.all.Graph(), Items: n.shown, Asked: asked, Closed: !a.Needs,
 	})
 	if n.more {
-		graph.Notes = append(graph.Notes, fmt.Sprintf("More than %d items are around this one: the nearest are shown.", a.Most))
+		graph.Notes = append(graph.Notes,
+			fmt.Sprintf("More than %d items are around this one: the nearest are shown.", a.Most))
 	}
 	return graph, nil
 }

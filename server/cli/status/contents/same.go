@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 )
 
-// printOf returns a hash of what differences are looked for in: the names, the version, the UID, labels and annotations.
+// printOf returns a hash of what differences are looked for in: names, version, UID, labels and annotations.
 func printOf(item *manifest.Item) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -17,8 +17,8 @@ func TestColoursHaveContrast(t *testing.T) {
 	t.Parallel()
 	light, dark, found := strings.Cut(Style, "@media (prefers-color-scheme: dark) {")
 	require.True(t, found)
-	boxes := regexp.MustCompile(`\.colour-(\d+) rect \{ fill: (#\w+); stroke: (#\w+) \} \.graph \.colour-(\d+) \.resource ` +
-		`\{ fill: (#\w+) \}`)
+	boxes := regexp.MustCompile(`\.colour-(\d+) rect \{ fill: (#\w+); stroke: (#\w+) \} ` +
+		`\.graph \.colour-(\d+) \.resource \{ fill: (#\w+) \}`)
 	for name, mode := range map[string]struct{ css, text string }{"light": {light, "#222222"}, "dark": {dark, "#eeeeee"}} {
 		all := boxes.FindAllStringSubmatch(mode.css, -1)
 		require.Len(t, all, len(fills), name)
