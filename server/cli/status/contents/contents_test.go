@@ -505,8 +505,7 @@ func FuzzDamagedManifests(f *testing.F) {
 		f.Add(damaged, "pv-")
 	}
 	f.Fuzz(func(t *testing.T, file []byte, text string) {
-		m, err := Open(t.Context(), "bad", AtHand(bytes.NewReader(file), int64(len(file))),
-			Options{Dir: t.TempDir(), MaxBytes: 1 << 20})
+		m, err := Open(t.Context(), "bad", AtHand(bytes.NewReader(file), int64(len(file))), Options{MaxBytes: 1 << 20})
 		if err != nil {
 			require.ErrorContains(t, err, "bad: ")
 			return
