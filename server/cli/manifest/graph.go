@@ -86,7 +86,7 @@ func (g *graphFlags) load(ctx context.Context, s *source, filters contents.Filte
 		if err != nil {
 			return nil, err
 		}
-		return s.Graph(ctx, selection)
+		return s.Graph(ctx, selection, 0)
 	}
 	item, err := s.Find(ctx, *g.item)
 	if err != nil {

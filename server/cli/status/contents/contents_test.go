@@ -351,6 +351,44 @@ func TestAround(t *testing.T) {
 	require.ErrorContains(t, err, "not negative")
 }
 
+// A graph of a part says of its items what the graph of the whole says.
+func TestGraphOfASelection(t *testing.T) {
+	t.Parallel()
+	m := open(t, bytesOf(t, cluster()...))
+	whole, err := m.Graph(t.Context(), selecting(t, Filters{}), 0)
+	require.NoError(t, err)
+	waves := map[string]int{}
+	for i := range whole.Nodes {
+		n := &whole.Nodes[i]
+		waves[n.Resource+n.Namespace+n.Name] = n.Wave
+	}
+	for name, tt := range map[string]struct {
+		filters      Filters
+		most, nodes  int
+		edges, notes int
+	}{
+		"namespace":   {Filters{IncludedNamespaces: []string{"team-0002"}}, 0, 953, 3002, 2},
+		"few":         {Filters{Name: "app-49", IncludedNamespaces: []string{"team-0000"}}, 0, 21, 62, 2},
+		"at most":     {Filters{IncludedNamespaces: []string{"team-0002"}}, 50, 50, 0, 1},
+		"definitions": {Filters{Resources: filter.ResourceLists{Included: []string{"crd"}}}, 0, 1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			part, err := m.Graph(t.Context(), selecting(t, tt.filters), tt.most)
+			require.NoError(t, err)
+			for i := range part.Nodes {
+				if n := &part.Nodes[i]; !n.Missing {
+					require.Equal(t, waves[n.Resource+n.Namespace+n.Name], n.Wave, n.Name)
+				}
+			}
+			require.Equal(t, []int{tt.nodes, tt.edges, tt.notes}, []int{len(part.Nodes), len(part.Edges), len(part.Notes)},
+				part.Notes)
+		})
+	}
+	_, err = m.Graph(t.Context(), selecting(t, Filters{}), -1)
+	require.ErrorContains(t, err, "not negative")
+}
+
 func TestDiffInPages(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))

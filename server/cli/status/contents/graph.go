@@ -10,29 +10,44 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/drawing"
 )
 
-// Graph returns how the selected items depend on each other. All items are in memory for that.
-func (m *Manifest) Graph(ctx context.Context, s *Selection) (*drawing.Graph, error) {
-	all := manifest.New()
-	var shown []*manifest.Item
-	w := walk{of: m}
-	for item, err := range w.items(ctx) {
-		if err != nil {
+// Graph returns how the selected items depend on each other: the first of them, at most so many, or all if that is 0. A
+// note says so if there are more. Unless everything is selected, the manifest gets an index for that.
+func (m *Manifest) Graph(ctx context.Context, s *Selection, most int) (*drawing.Graph, error) {
+	if most < 0 {
+		return nil, errNegative
+	}
+	if !s.filters.Everything() {
+		if err := m.Index(ctx); err != nil {
 			return nil, err
-		}
-		matches, err := s.Match(item)
-		if err != nil {
-			return nil, err
-		}
-		item.Labels, item.Annotations = nil, nil // which take most of the memory
-		if _, err := all.Add(item); err != nil {
-			return nil, m.failed(err)
-		}
-		if matches {
-			shown = append(shown, item)
 		}
 	}
-	return drawing.New(drawing.Options{Title: filepath.Base(m.name), Graph: all.Graph(), Items: shown}), nil
+	n := newNeighbourhood(m, most)
+	for item, err := range m.Items(ctx, s) {
+		if err != nil {
+			return nil, err
+		}
+		if n.full() {
+			n.more = true
+			break
+		}
+		item, err := n.know(item)
+		if err != nil {
+			return nil, err
+		}
+		n.show(item)
+	}
+	n.whole = s.filters.Everything() && !n.more
+	if err := n.learnAll(ctx); err != nil {
+		return nil, err
+	}
+	graph := drawing.New(drawing.Options{Title: filepath.Base(m.name), Graph: n.all.Graph(), Items: n.shown})
+	if n.more {
+		graph.Notes = append(graph.Notes, fmt.Sprintf("More than %d items are selected: the first are shown.", most))
+	}
+	return graph, nil
 }
+
+var errNegative = errors.New("the depth and the number of items: want numbers that are not negative")
 
 // Around says which items around one are shown.
 type Around struct {
@@ -43,16 +58,15 @@ type Around struct {
 }
 
 // Around returns the graph of the items around one, the nearest first. A note says so if there are more than may be
-// shown. The waves count what is known of the graph then. The manifest gets an index for that.
+// shown. The manifest gets an index for that.
 func (m *Manifest) Around(ctx context.Context, item *manifest.Item, a Around) (*drawing.Graph, error) {
 	if a.Depth < 0 || a.Most < 0 {
-		return nil, errors.New("the depth and the number of items: want numbers that are not negative")
+		return nil, errNegative
 	}
 	if err := m.Index(ctx); err != nil {
 		return nil, err
 	}
-	n := &neighbourhood{of: m, most: a.Most, all: manifest.New(), known: map[string]*manifest.Item{},
-		isShown: map[*manifest.Item]bool{}, resolved: map[manifest.Ref]bool{}}
+	n := newNeighbourhood(m, a.Most)
 	asked, err := n.know(item)
 	if err != nil {
 		return nil, err
@@ -71,8 +85,8 @@ func (m *Manifest) Around(ctx context.Context, item *manifest.Item, a Around) (*
 			return nil, err
 		}
 	}
-	if a.Needs { // those of the last too, to say which lead out of the picture, and which out of the backup
-		if err := n.learnNeeds(ctx, n.shown); err != nil {
+	if a.Needs {
+		if err := n.learnAll(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +101,7 @@ func (m *Manifest) Around(ctx context.Context, item *manifest.Item, a Around) (*
 	return graph, nil
 }
 
-// neighbourhood is what is around an item, as far as it is known.
+// neighbourhood is some items and what is around them, as far as it is known.
 type neighbourhood struct {
 	of       *Manifest
 	most     int                       // the number of shown items; 0 for any
@@ -96,40 +110,74 @@ type neighbourhood struct {
 	shown    []*manifest.Item          // the nearest first
 	isShown  map[*manifest.Item]bool
 	more     bool                  // whether there are more than may be shown
+	whole    bool                  // whether all is all items of the backup
 	resolved map[manifest.Ref]bool // references whose items are known, or not in the backup
 }
 
-// know returns the item of all that is the same as a given one, which it adds if there is none.
+func newNeighbourhood(of *Manifest, most int) *neighbourhood {
+	return &neighbourhood{of: of, most: most, all: manifest.New(), known: map[string]*manifest.Item{},
+		isShown: map[*manifest.Item]bool{}, resolved: map[manifest.Ref]bool{}}
+}
+
+// full reports whether there are as many items as may be shown.
+func (n *neighbourhood) full() bool { return n.most > 0 && len(n.shown) == n.most }
+
+// know returns the item of all that is the same as a given one. If there is none, it adds one, without the labels and
+// annotations, which take most of the memory.
 func (n *neighbourhood) know(item *manifest.Item) (*manifest.Item, error) {
 	at := after(item)
 	if known := n.known[at]; known != nil {
 		return known, nil
 	}
-	if _, err := n.all.Add(item); err != nil {
+	added := *item
+	added.Labels, added.Annotations = nil, nil
+	if _, err := n.all.Add(&added); err != nil {
 		return nil, n.of.failed(err)
 	}
-	n.known[at] = item
-	return item, nil
+	n.known[at] = &added
+	return &added, nil
 }
 
 // show shows an item, if there may be more.
 func (n *neighbourhood) show(item *manifest.Item) {
 	switch {
 	case n.isShown[item]:
-	case n.most > 0 && len(n.shown) == n.most:
+	case n.full():
 		n.more = true
 	default:
 		n.shown, n.isShown[item] = append(n.shown, item), true
 	}
 }
 
-// learnNeeds makes known what items depend on.
-func (n *neighbourhood) learnNeeds(ctx context.Context, of []*manifest.Item) error {
+// What is learned of the dependencies of dependencies is limited, because a manifest may hold chains of any length.
+const (
+	mostLevels = 100
+	mostKnown  = 10_000 // items that are not shown
+)
+
+// learnAll makes known what the shown items depend on, and so on, so that it is right which dependencies lead out of
+// the picture, which out of the backup, and how the items follow each other. The last may be wrong beyond the limits.
+func (n *neighbourhood) learnAll(ctx context.Context) error {
+	of, known := n.shown, 0
+	for level := 0; len(of) > 0 && level < mostLevels && known < mostKnown; level++ {
+		found, err := n.learnNeeds(ctx, of)
+		if err != nil {
+			return err
+		}
+		of, known = found, known+len(found)
+	}
+	return nil
+}
+
+// learnNeeds makes known what items depend on, and returns those that were not known.
+func (n *neighbourhood) learnNeeds(ctx context.Context, of []*manifest.Item) (added []*manifest.Item, err error) {
 	var refs []manifest.Ref
 	learn := func(ref manifest.Ref) {
-		if !n.resolved[ref] {
+		if !n.resolved[ref] && !n.whole {
 			n.resolved[ref] = true
-			refs = append(refs, ref)
+			if n.all.Find(ref) == nil {
+				refs = append(refs, ref)
+			}
 		}
 	}
 	for _, item := range of {
@@ -142,23 +190,29 @@ func (n *neighbourhood) learnNeeds(ctx context.Context, of []*manifest.Item) err
 		learn(manifest.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions",
 			Name: ResourceOf(item.Ref())})
 	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
 	found, err := n.of.resolve(ctx, refs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, ref := range refs {
-		if item := found[ref]; item != nil {
-			if _, err := n.know(item); err != nil {
-				return err
-			}
+		if found[ref] == nil || n.known[after(found[ref])] != nil {
+			continue
 		}
+		item, err := n.know(found[ref])
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, item)
 	}
-	return nil
+	return added, nil
 }
 
 // showNeeds shows what items depend on.
 func (n *neighbourhood) showNeeds(ctx context.Context, of []*manifest.Item) error {
-	if err := n.learnNeeds(ctx, of); err != nil {
+	if _, err := n.learnNeeds(ctx, of); err != nil {
 		return err
 	}
 	for _, item := range of {
