@@ -3,16 +3,20 @@ package contents
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
@@ -525,6 +529,82 @@ func TestSpaceOfTemporaryFilesIsLimited(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, len(cluster()), tree.Items)
 	require.NoError(t, m.Close())
+}
+
+// Viewers leave while an index is made. The next one gets it.
+func TestIndexThatWasGivenUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	m := open(t, bytesOf(t, cluster()...))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := m.state(t.Context(), true)
+	require.NoError(t, err)
+	require.NoError(t, m.indexing.take(t.Context())) // as who makes an index does
+	list, err := m.List(t.Context(), selecting(t, Filters{}), manifest.Ref{}, Page{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1, "who needs no index does not wait for it")
+	brief, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	require.ErrorIs(t, m.Index(brief), context.DeadlineExceeded, "who needs it does")
+	m.indexing.give()
+	_, err = newIndex(ctx, m.now.file, m.now.blocks, m.scratch)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, m.scratch.files)
+	require.EqualValues(t, DefaultMaxBytes, m.scratch.left)
+
+	var group errgroup.Group // all of them get the same one
+	for range 4 {
+		group.Go(func() error {
+			if err := m.Index(t.Context()); err != nil {
+				return err
+			}
+			tree, err := m.Namespaces(t.Context(), selecting(t, Filters{}), Page{Limit: 1})
+			require.EqualValues(t, len(cluster()), tree.Items)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Len(t, m.scratch.files, 4)
+}
+
+// elsewhere is a source that counts its requests.
+type elsewhere struct {
+	Source
+	requests atomic.Int32
+}
+
+func (e *elsewhere) ReadRange(ctx context.Context, offset, length int64) (io.ReadCloser, error) {
+	e.requests.Add(1)
+	return e.Source.ReadRange(ctx, offset, length)
+}
+
+func (e *elsewhere) Open(ctx context.Context) (io.ReadCloser, error) {
+	e.requests.Add(1)
+	return e.Source.Open(ctx)
+}
+
+func TestSourceElsewhereIsCopiedOnce(t *testing.T) {
+	t.Parallel()
+	file := bytesOf(t, cluster()...)
+	source := &elsewhere{Source: AtHand(bytes.NewReader(file), int64(len(file)))}
+	m, err := Open(t.Context(), "nightly", source, Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	name, err := itemname.Parse("configmaps/team-0001/app-03")
+	require.NoError(t, err)
+	for range 3 {
+		_, err := m.Item(t.Context(), name, nil)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 3, source.requests.Load(), "one part of the file for each")
+	for range 3 {
+		doc, err := m.Item(t.Context(), name, &Page{})
+		require.NoError(t, err)
+		require.Len(t, doc.Referrers, 15)
+		_, err = m.Around(t.Context(), doc.Item, Around{Needs: true, Referrers: true})
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, source.requests.Load(), int32(5), "the whole file once, after one part for the item")
 }
 
 // Damage is an error, or it is harmless: nothing is wrong, nothing is missing, and nothing hangs.

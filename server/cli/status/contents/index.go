@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -84,14 +85,21 @@ type entry struct {
 }
 
 // newIndex reads all items.
-func newIndex(ctx context.Context, file *manifest.File, blocks []manifest.Block, s *scratch) (*index, error) {
-	x := &index{kinds: map[groupKind][]string{}}
+func newIndex(
+	ctx context.Context, file *manifest.File, blocks []manifest.Block, s *scratch,
+) (x *index, err error) {
+	x = &index{kinds: map[groupKind][]string{}}
 	var out [4]*bufferedColumn
 	for i, c := range []*column{&x.runs, &x.names, &x.tokens, &x.prints} {
-		f, err := s.file()
-		if err != nil {
-			return nil, err
+		f, failed := s.file()
+		if failed != nil {
+			return nil, failed
 		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, f.discard())
+			}
+		}()
 		c.file = f
 		out[i] = &bufferedColumn{column: c}
 	}
@@ -104,6 +112,9 @@ func newIndex(ctx context.Context, file *manifest.File, blocks []manifest.Block,
 		group.SetLimit(atOnce)
 		for i := range part {
 			group.Go(func() (err error) {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				entries[i], err = x.entry(file.Read(ctx, part[i:i+1]))
 				return err
 			})

@@ -120,6 +120,10 @@ func (w *walk) items(ctx context.Context) iter.Seq2[*manifest.Item, error] {
 		}
 		looked := 0
 		for blocks := range together(now.blocks, wanted) {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
 			for item, err := range now.file.Read(ctx, blocks) {
 				if err != nil {
 					yield(nil, w.of.failed(err))

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
@@ -49,11 +50,12 @@ const DefaultMaxBytes = 2 << 30
 
 // Manifest is the manifest of a backup. It can be used concurrently.
 type Manifest struct {
-	name    string
-	source  Source
-	scratch *scratch
-	turn    chan struct{} // held by the one who changes now
-	now     state
+	name     string
+	indexing turn // held by the one who makes an index, with the next two
+	source   Source
+	scratch  *scratch
+	turn     turn // held by the one who uses now
+	now      state
 }
 
 // state is what is known of a manifest.
@@ -67,7 +69,7 @@ type state struct {
 // that was compressed again, is written anew to a temporary file. The source must stay open until Close, which does not
 // close it.
 func Open(ctx context.Context, name string, source Source, options Options) (*Manifest, error) {
-	m := &Manifest{name: name, source: source, turn: make(chan struct{}, 1),
+	m := &Manifest{name: name, source: source, indexing: newTurn(), turn: newTurn(),
 		scratch: &scratch{dir: options.Dir, left: cmp.Or(options.MaxBytes, DefaultMaxBytes)}}
 	file, err := manifest.Open(ctx, source)
 	if errors.Is(err, manifest.ErrNoIndex) {
@@ -133,39 +135,49 @@ func (m *Manifest) rewrite(ctx context.Context) (*manifest.File, error) {
 	return manifest.Open(ctx, m.source)
 }
 
-// fetch copies the manifest to a temporary file, unless it is at hand, because many parts of it will be read.
-func (m *Manifest) fetch(ctx context.Context) error {
+// fetched copies the manifest to a temporary file, unless it is at hand, because many parts of it will be read.
+func (m *Manifest) fetched(ctx context.Context, now state) (_ state, err error) {
 	if _, ok := m.source.(atHand); ok {
-		return nil
+		return now, nil
 	}
 	content, err := m.source.Open(ctx)
 	if err != nil {
-		return err
+		return now, err
 	}
 	defer func() { _ = content.Close() }() // only read from
 	file, err := m.scratch.file()
 	if err != nil {
-		return err
+		return now, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.discard())
+		}
+	}()
 	if _, err := io.Copy(file, content); err != nil {
-		return err
+		return now, err
 	}
-	fetched, err := manifest.Open(ctx, file.source())
-	if err != nil {
-		return err
+	copied := file.source()
+	if now.file, err = manifest.Open(ctx, copied); err != nil {
+		return now, err
 	}
-	m.source, m.now = file.source(), state{file: fetched}
-	return nil
+	if now.blocks, err = now.file.Blocks(ctx); err != nil {
+		return now, err
+	}
+	if err := m.turn.take(ctx); err != nil {
+		return now, err
+	}
+	defer m.turn.give()
+	m.source, m.now = copied, now
+	return now, nil
 }
 
 // state returns what is known of the manifest: the blocks too, if the caller needs them.
 func (m *Manifest) state(ctx context.Context, blocks bool) (state, error) {
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return state{}, context.Cause(ctx)
+	if err := m.turn.take(ctx); err != nil {
+		return state{}, err
 	}
+	defer m.turn.give()
 	if blocks && m.now.blocks == nil {
 		all, err := m.now.file.Blocks(ctx)
 		if err != nil {
@@ -184,29 +196,48 @@ func (m *Manifest) Index(ctx context.Context) error {
 	return err
 }
 
-// indexed returns what is known of the manifest, with the index.
+// indexed returns what is known of the manifest, with the index. Who needs no index does not wait for one.
 func (m *Manifest) indexed(ctx context.Context) (state, error) {
 	if now, err := m.state(ctx, true); err != nil || now.index != nil {
 		return now, err
 	}
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return state{}, context.Cause(ctx)
+	if err := m.indexing.take(ctx); err != nil {
+		return state{}, err
 	}
-	if m.now.index != nil { // another call has made it
-		return m.now, nil
+	defer m.indexing.give()
+	now, err := m.state(ctx, true)
+	if err != nil || now.index != nil { // another call has made it
+		return now, err
 	}
-	err := m.fetch(ctx)
-	if err == nil && m.now.blocks == nil {
-		m.now.blocks, err = m.now.file.Blocks(ctx)
+	if now, err = m.fetched(ctx, now); err == nil {
+		now.index, err = newIndex(ctx, now.file, now.blocks, m.scratch)
 	}
 	if err == nil {
-		m.now.index, err = newIndex(ctx, m.now.file, m.now.blocks, m.scratch)
+		err = m.turn.take(ctx)
 	}
-	return m.now, m.failed(err)
+	if err != nil {
+		return state{}, m.failed(err)
+	}
+	defer m.turn.give()
+	m.now = now
+	return now, nil
 }
+
+// turn is held by one at a time.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) give() { <-t }
 
 // of yields the items of a resource, of a resource and namespace, or of a name, by reading the one part that has them.
 func (m *Manifest) of(ctx context.Context, ref manifest.Ref) iter.Seq2[*manifest.Item, error] {
@@ -258,21 +289,34 @@ func (s *scratch) file() (*scratchFile, error) {
 
 // Write implements io.Writer.
 func (f *scratchFile) Write(content []byte) (int, error) {
-	if f.of.left -= int64(len(content)); f.of.left < 0 {
+	if int64(len(content)) > f.of.left {
 		return 0, errors.New("the manifest is larger than the space for temporary files allows")
 	}
 	n, err := f.file.Write(content)
+	f.of.left -= int64(n)
 	f.size += int64(n)
 	return n, err
+}
+
+// discard removes the file, so that others can have its space.
+func (f *scratchFile) discard() error {
+	f.of.left += f.size
+	f.of.files = slices.DeleteFunc(f.of.files, func(file *os.File) bool { return file == f.file })
+	return remove(f.file)
 }
 
 func (f *scratchFile) source() Source { return AtHand(f.file, f.size) }
 
 func (s *scratch) close() (failed error) {
 	for _, file := range s.files {
-		failed = errors.Join(failed, file.Close())
-		_ = os.Remove(file.Name()) // gone already where that was possible
+		failed = errors.Join(failed, remove(file))
 	}
 	s.files = nil
 	return failed
+}
+
+func remove(file *os.File) error {
+	err := file.Close()
+	_ = os.Remove(file.Name()) // gone already where that was possible
+	return err
 }
