@@ -3,10 +3,11 @@ package manifest
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/gzip"
 )
 
@@ -64,7 +65,8 @@ func (b block) read(file io.Reader, name string) ([]*Item, error) {
 			continue
 		}
 		item := &Item{}
-		err := json.Unmarshal(bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte(",")), item)
+		err := json.Unmarshal(bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte(",")), item,
+			jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // as a Reader does
 		if err == nil {
 			err = item.check()
 		}

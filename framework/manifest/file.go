@@ -3,11 +3,13 @@ package manifest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -156,25 +158,72 @@ func (f *File) items(ctx context.Context, ref Ref, yield func(*Item) bool) error
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	if len(found) == 0 {
+	return f.readBlocks(ctx, found, ref.Name, func(item *Item) bool {
+		return within(keyOf(item), ref) != 0 || yield(item)
+	})
+}
+
+// readBlocks reads blocks that follow each other. If name is not empty, it need not pass on items of other names.
+func (f *File) readBlocks(ctx context.Context, all []block, name string, yield func(*Item) bool) error {
+	if len(all) == 0 {
 		return nil
 	}
-	first, last := found[0], found[len(found)-1]
+	first, last := all[0], all[len(all)-1]
 	stream, err := f.ranger.ReadRange(ctx, first.At, last.end()-first.At)
 	if err != nil {
 		return fmt.Errorf("read items of the manifest: %w", err)
 	}
 	defer stream.Close() //nolint:errcheck // it was only read
-	for _, b := range found {
-		items, err := b.read(stream, ref.Name)
+	for _, b := range all {
+		items, err := b.read(stream, name)
 		if err != nil {
 			return fmt.Errorf("manifest: items at byte %d: %w", b.At, err)
 		}
 		for _, item := range items {
-			if within(keyOf(item), ref) == 0 && !yield(item) {
+			if !yield(item) {
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// Block is a part of a file that can be read without the others: some consecutive items.
+type Block struct {
+	First Ref   // the group, resource, namespace and name of the first item
+	Items int64 // their number
+	in    block
+}
+
+// Blocks reads the whole index. The blocks are in the order of their items, one after the other.
+func (f *File) Blocks(ctx context.Context) ([]Block, error) {
+	all, err := f.blocks(ctx, Ref{})
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	blocks := make([]Block, len(all))
+	for i, b := range all {
+		first := Ref{Group: b.First.Group, Resource: b.First.Resource, Namespace: b.First.Namespace, Name: b.First.Name}
+		blocks[i] = Block{First: first, Items: b.Items, in: b}
+	}
+	return blocks, nil
+}
+
+// Read yields the items of blocks, which must follow each other, with one request. Nothing comes after an error.
+func (f *File) Read(ctx context.Context, blocks []Block) iter.Seq2[*Item, error] {
+	all := make([]block, len(blocks))
+	for i, b := range blocks {
+		all[i] = b.in
+	}
+	return func(yield func(*Item, error) bool) {
+		if err := f.readBlocks(ctx, all, "", func(item *Item) bool { return yield(item, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Compare compares what Refs name in the order of manifests: by group, resource, namespace and name.
+func (r Ref) Compare(other Ref) int {
+	return cmp.Or(strings.Compare(r.Group, other.Group), strings.Compare(r.Resource, other.Resource),
+		strings.Compare(r.Namespace, other.Namespace), strings.Compare(r.Name, other.Name))
 }

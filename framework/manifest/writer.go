@@ -134,6 +134,7 @@ func (b *blocks) begin(header Header) error {
 // add adds a line to the current block, and writes it when it is full.
 func (b *blocks) add(line []byte) error {
 	if b.items == 0 {
+		b.first = key{} // a field that the line lacks would keep the value of the block before
 		if err := json.Unmarshal(line, &b.first); err != nil {
 			return err
 		}

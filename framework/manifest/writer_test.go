@@ -117,6 +117,33 @@ func TestReaderReadsWhatWriterWrote(t *testing.T) {
 	}
 }
 
+// Blocks may begin with an item that lacks a field that the first item of the block before has.
+func TestItemsOfAllScopesAreFoundByTheIndex(t *testing.T) {
+	t.Parallel()
+	var items []*Item
+	for i := range 3 * blockItems {
+		name := fmt.Sprintf("x-%06d", i)
+		items = append(items, &Item{APIVersion: "v1", Resource: "configmaps", ItemKind: "ConfigMap", Namespace: "shop",
+			Name: name}, &Item{APIVersion: "v1", Resource: "persistentvolumes", ItemKind: "PersistentVolume", Name: name})
+	}
+	f, err := openBytes(t, written(t, Options{}, items...))
+	require.NoError(t, err)
+	for _, item := range items {
+		ref := item.Ref()
+		found, err := f.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, item, found)
+	}
+	blocks, err := f.Blocks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, blocks, 6)
+	read, err := all(f.Read(t.Context(), blocks[2:5]))
+	require.NoError(t, err)
+	require.Len(t, read, 3*blockItems)
+	require.Zero(t, read[0].Ref().Compare(Ref{Resource: "configmaps", Namespace: "shop", Name: blocks[2].First.Name}))
+	require.Equal(t, int64(blockItems), blocks[5].Items)
+}
+
 func TestLastOfTheSameItemCounts(t *testing.T) {
 	t.Parallel()
 	for _, memory := range []int{0, 1} { // in memory, and each in a run of its own

@@ -12,13 +12,14 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
 func newDiffCommand(a *command.App) *cobra.Command {
 	var f flags
-	var selecting selectionFlags
+	var filters filterFlags
 	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "diff BACKUP|FILE BACKUP|FILE",
@@ -35,7 +36,7 @@ func newDiffCommand(a *command.App) *cobra.Command {
 				return err
 			}
 			differ := false
-			err := compare(cmd, a, &f, &selecting, args, func(items []iter.Seq2[*manifest.Item, error]) error {
+			err := compare(cmd, a, &f, &filters, args, func(items []iter.Seq2[*manifest.Item, error]) error {
 				changes := func(yield func(manifest.Change, error) bool) {
 					for change, err := range manifest.Diff(items[0], items[1]) {
 						differ = true
@@ -53,14 +54,14 @@ func newDiffCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f.add(cmd, "text", "name")
-	selecting.Add(cmd.Flags())
+	filters.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if the backups differ")
 	return cmd
 }
 
 func newOverlapCommand(a *command.App) *cobra.Command {
 	var f flags
-	var selecting selectionFlags
+	var filters filterFlags
 	cmd := &cobra.Command{
 		Use:               "overlap BACKUP|FILE BACKUP|FILE...",
 		Short:             "Show which items several backups have in common",
@@ -72,23 +73,23 @@ func newOverlapCommand(a *command.App) *cobra.Command {
 			if err := command.CheckForm(f.output, "table", "name"); err != nil {
 				return err
 			}
-			return compare(cmd, a, &f, &selecting, args, func(items []iter.Seq2[*manifest.Item, error]) error {
+			return compare(cmd, a, &f, &filters, args, func(items []iter.Seq2[*manifest.Item, error]) error {
 				return printShared(a.Out, f.output, args, manifest.Overlap(items...))
 			})
 		},
 	}
 	f.add(cmd, "table", "name")
-	selecting.Add(cmd.Flags())
+	filters.Add(cmd.Flags())
 	return cmd
 }
 
 // compare passes the selected items of several sources to use.
 func compare(
-	cmd *cobra.Command, a *command.App, f *flags, selecting *selectionFlags, names []string,
+	cmd *cobra.Command, a *command.App, f *flags, filters *filterFlags, names []string,
 	use func([]iter.Seq2[*manifest.Item, error]) error,
 ) error {
 	open := opener{app: a, downloads: &f.downloads, stdin: cmd.InOrStdin()}
-	if _, err := selecting.Build(); err != nil {
+	if _, err := filters.Selection(); err != nil {
 		return err
 	}
 	sources, err := open.openAll(cmd.Context(), names)
@@ -97,48 +98,21 @@ func compare(
 	}
 	var items []iter.Seq2[*manifest.Item, error]
 	for _, s := range sources {
-		selection, err := selecting.Build()
+		selection, err := filters.Selection()
 		if err != nil {
 			return closeAll(err, sources...)
 		}
-		items = append(items, selected(s.Items(cmd.Context()), selection))
+		items = append(items, s.Items(cmd.Context(), selection))
 	}
 	return closeAll(use(items), sources...)
-}
-
-// change is a Change as a document.
-type change struct {
-	Change manifest.ChangeType `json:"change"`
-	Before *manifest.Item      `json:"before,omitempty"`
-	After  *manifest.Item      `json:"after,omitempty"`
-	// What differs, for a changed item.
-	Fields []string `json:"fields,omitempty"`
-}
-
-// newChange returns the document of a change. Fields are "uid", "version", "labels.KEY" and "annotations.KEY".
-func newChange(c manifest.Change) change {
-	doc := change{Change: c.Type, Before: c.Before, After: c.After}
-	if c.UID {
-		doc.Fields = append(doc.Fields, "uid")
-	}
-	if c.Version {
-		doc.Fields = append(doc.Fields, "version")
-	}
-	for _, key := range c.Labels {
-		doc.Fields = append(doc.Fields, "labels."+key)
-	}
-	for _, key := range c.Annotations {
-		doc.Fields = append(doc.Fields, "annotations."+key)
-	}
-	return doc
 }
 
 // printChanges prints changes as they come.
 func printChanges(w io.Writer, form string, changes iter.Seq2[manifest.Change, error]) error {
 	if form == "json" || form == "yaml" {
-		return printList(w, form, func(yield func(change, error) bool) {
+		return printList(w, form, func(yield func(contents.Change, error) bool) {
 			for c, err := range changes {
-				if !yield(newChange(c), err) {
+				if !yield(contents.NewChange(c), err) {
 					return
 				}
 			}
@@ -153,7 +127,7 @@ func printChanges(w io.Writer, form string, changes iter.Seq2[manifest.Change, e
 		counts[c.Type]++
 		text := changeText(c)
 		if form == "name" {
-			text = nameOf(changed(c))
+			text = contents.NameOf(changed(c).Ref())
 		} else if colours {
 			text = map[manifest.ChangeType]string{manifest.Added: "\x1b[32m", manifest.Gone: "\x1b[31m",
 				manifest.Changed: "\x1b[33m"}[c.Type] + text + "\x1b[0m"
@@ -180,7 +154,7 @@ func changed(c manifest.Change) *manifest.Item {
 
 // changeText returns a change as a line.
 func changeText(c manifest.Change) string {
-	name := nameOf(changed(c))
+	name := contents.NameOf(changed(c).Ref())
 	switch c.Type {
 	case manifest.Added:
 		return "+ " + name
@@ -267,7 +241,7 @@ func printShared(w io.Writer, form string, names []string, items iter.Seq2[manif
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintln(w, nameOfRef(doc.Item)); err != nil {
+			if _, err := fmt.Fprintln(w, contents.NameOf(doc.Item)); err != nil {
 				return err
 			}
 		}
@@ -293,7 +267,7 @@ func printOverlap(w io.Writer, items iter.Seq2[shared, error]) error {
 		}
 		in := strings.Join(doc.In, ", ")
 		groups[in]++
-		if err := t.row(resourceOfRef(doc.Item), doc.Item.Namespace, doc.Item.Name, object, in); err != nil {
+		if err := t.row(contents.ResourceOf(doc.Item), doc.Item.Namespace, doc.Item.Name, object, in); err != nil {
 			return err
 		}
 	}

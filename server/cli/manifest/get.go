@@ -1,16 +1,16 @@
 package manifest
 
 import (
-	"fmt"
 	"io"
-	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 )
 
 func newGetCommand(a *command.App) *cobra.Command {
@@ -33,7 +33,7 @@ func newGetCommand(a *command.App) *cobra.Command {
 			if err := command.CheckForm(f.output, "plaintext"); err != nil {
 				return err
 			}
-			name, err := parseItem(args[1:])
+			name, err := itemname.Parse(args[1:]...)
 			if err != nil {
 				return err
 			}
@@ -42,17 +42,18 @@ func newGetCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			document := itemDocument{}
-			if document.Item, err = name.find(cmd.Context(), s); err == nil && referrers {
-				document.Referrers, err = referrersOf(s.Items(cmd.Context()), document.Item)
+			var all *contents.Page
+			if referrers {
+				all = &contents.Page{}
 			}
+			document, err := s.Item(cmd.Context(), name, all)
 			if err := closeAll(err, s); err != nil {
 				return err
 			}
 			if f.output != "plaintext" {
 				return printOne(a.Out, f.output, document)
 			}
-			return document.print(a.Out, referrers)
+			return printItem(a.Out, document, referrers)
 		},
 	}
 	f.add(cmd, "plaintext")
@@ -61,40 +62,7 @@ func newGetCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// itemDocument is the document of "manifest get".
-type itemDocument struct {
-	*manifest.Item
-	Referrers []referrer `json:"referrers,omitempty"`
-}
-
-// referrer is an item that depends on another one.
-type referrer struct {
-	Item manifest.Ref  `json:"item"`
-	Edge manifest.Edge `json:"edge"`
-}
-
-// referrersOf returns the items that depend on wanted.
-func referrersOf(items iter.Seq2[*manifest.Item, error], wanted *manifest.Item) ([]referrer, error) {
-	target := manifest.New() // with one item, which decides what means it
-	copied := *wanted
-	if _, err := target.Add(&copied); err != nil {
-		return nil, err
-	}
-	var found []referrer
-	for item, err := range items {
-		if err != nil {
-			return nil, err
-		}
-		for _, edge := range item.Edges {
-			if target.Find(edge.To) != nil {
-				found = append(found, referrer{Item: item.Ref(), Edge: edge})
-			}
-		}
-	}
-	return found, nil
-}
-
-func (doc *itemDocument) print(w io.Writer, referrers bool) error {
+func printItem(w io.Writer, doc *contents.Item, referrers bool) error {
 	item := doc.Item
 	d := layout.NewDescription(w)
 	version := item.APIVersion
@@ -102,10 +70,10 @@ func (doc *itemDocument) print(w io.Writer, referrers bool) error {
 		version = item.APIGroup + "/" + version
 	}
 	d.Pairs(
-		[2]string{"Item", nameOf(item)},
+		[2]string{"Item", contents.NameOf(item.Ref())},
 		[2]string{"Kind", layout.OneLine(item.ItemKind + ", " + version)},
 		[2]string{"UID", layout.OneLine(layout.OrNone(item.UID))},
-		[2]string{"Included", layout.OneLine(because(item.Included))},
+		[2]string{"Included", layout.OneLine(contents.Because(item.Included))},
 		[2]string{"Labels", layout.Printable(layout.KeyValues(item.Labels))},
 		[2]string{"Annotations", layout.Printable(layout.KeyValues(item.Annotations))},
 	)
@@ -130,7 +98,7 @@ func printEdges(d *layout.Description, head string, n int, edge func(i int) (e m
 		var rows [][]string
 		for i := range n {
 			e, other := edge(i)
-			rows = append(rows, []string{strength(e), layout.OneLine(string(e.Type)), nameOfRef(other), foundIn(e)})
+			rows = append(rows, []string{strength(e), layout.OneLine(string(e.Type)), contents.NameOf(other), foundIn(e)})
 		}
 		var text strings.Builder
 		_ = layout.Table{Rows: rows[1:], Head: rows[0]}.Print(&text) // a builder does not fail
@@ -151,28 +119,4 @@ func foundIn(e manifest.Edge) string {
 		return layout.OneLine("requested by " + e.Plugin)
 	}
 	return layout.OneLine(e.Path)
-}
-
-// because returns how an item came into a backup, as a part of a sentence.
-func because(i manifest.Inclusion) string {
-	of := "another item"
-	if i.Of != nil {
-		of = nameOfRef(*i.Of)
-	}
-	switch i.By {
-	case manifest.ByFilters:
-		return "the filters of the backup select it"
-	case manifest.ByOrder:
-		return "the backup names it in orderedResources"
-	case manifest.ByAction:
-		return fmt.Sprintf("the action %s has requested it for %s", layout.OrNone(i.Plugin), of)
-	case manifest.ByBlock:
-		return fmt.Sprintf("the item block action %s has put it into the block of %s", layout.OrNone(i.Plugin), of)
-	case manifest.ByContent:
-		return "it is the namespace or the definition of other items"
-	case "":
-		return "nobody has recorded why"
-	default:
-		return i.By
-	}
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -12,12 +13,13 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 )
 
 func newListCommand(a *command.App) *cobra.Command {
 	var f flags
-	var selecting selectionFlags
+	var filters filterFlags
 	var count bool
 	cmd := &cobra.Command{
 		Use:     "ls BACKUP|FILE",
@@ -27,14 +29,15 @@ func newListCommand(a *command.App) *cobra.Command {
 			"all items are listed;\n" +
 			"with namespaces, cluster-scoped items are left out unless a filter asks for them.",
 		Example: "  cleat manifest ls nightly\n  cleat manifest ls nightly --include-namespaces shop -l app=web\n" +
-			"  cleat manifest ls nightly --include-resources deploy,Secret -o name\n  cleat manifest ls nightly --count",
+			"  cleat manifest ls nightly --include-resources deploy,Secret -o name\n  cleat manifest ls nightly --count\n" +
+			"  cleat manifest ls nightly --search web",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeBackups(a, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.CheckForm(f.output, "table", "name"); err != nil {
 				return err
 			}
-			selection, err := selecting.Build()
+			selection, err := filters.Selection()
 			if err != nil {
 				return err
 			}
@@ -43,11 +46,10 @@ func newListCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			items := selected(s.Items(cmd.Context()), selection)
 			if count {
-				err = printCounts(a.Out, f.output, items)
+				err = printCounts(cmd.Context(), a.Out, f.output, s, selection)
 			} else {
-				err = printItems(a.Out, f.output, items)
+				err = printItems(a.Out, f.output, s.Items(cmd.Context(), selection))
 			}
 			if err == nil {
 				for _, sentence := range selection.Unknown() {
@@ -58,7 +60,7 @@ func newListCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f.add(cmd, "table", "name")
-	selecting.Add(cmd.Flags())
+	filters.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&count, "count", false, "count the items of each resource")
 	return cmd
 }
@@ -73,7 +75,7 @@ func printItems(w io.Writer, form string, items iter.Seq2[*manifest.Item, error]
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintln(w, nameOf(item)); err != nil {
+			if _, err := fmt.Fprintln(w, contents.NameOf(item.Ref())); err != nil {
 				return err
 			}
 		}
@@ -87,7 +89,7 @@ func printItems(w io.Writer, form string, items iter.Seq2[*manifest.Item, error]
 		if err != nil {
 			return err
 		}
-		if err := t.row(groupResource(item).String(), item.Namespace, item.Name, item.APIVersion,
+		if err := t.row(contents.ResourceOf(item.Ref()), item.Namespace, item.Name, item.APIVersion,
 			inclusion(item.Included)); err != nil {
 			return err
 		}
@@ -102,7 +104,7 @@ func inclusion(i manifest.Inclusion) string {
 		text += " " + i.Plugin
 	}
 	if i.Of != nil {
-		text += " of " + nameOfRef(*i.Of)
+		text += " of " + contents.NameOf(*i.Of)
 	}
 	return text
 }
@@ -110,25 +112,22 @@ func inclusion(i manifest.Inclusion) string {
 // resourceCount is the number of items of a resource.
 type resourceCount struct {
 	Resource string `json:"resource"`
-	Items    int    `json:"items"`
+	Items    int64  `json:"items"`
 }
 
 // longestBar is the number of characters for the resource with the most items.
 const longestBar = 40
 
 // printCounts prints how many items each resource has, those with the most first.
-func printCounts(w io.Writer, form string, items iter.Seq2[*manifest.Item, error]) error {
-	counts, total := []resourceCount{}, 0
-	for item, err := range items {
-		if err != nil {
-			return err
-		}
-		resource := groupResource(item).String() // items come sorted by it
-		if last := len(counts) - 1; last < 0 || counts[last].Resource != resource {
-			counts = append(counts, resourceCount{Resource: resource})
-		}
-		counts[len(counts)-1].Items++
-		total++
+func printCounts(ctx context.Context, w io.Writer, form string, from *source, selection *contents.Selection) error {
+	tree, err := from.Resources(ctx, selection, nil, contents.Page{})
+	if err != nil {
+		return err
+	}
+	counts := []resourceCount{}
+	for _, branch := range tree.Branches {
+		resource := contents.ResourceOf(manifest.Ref{Group: branch.Group, Resource: branch.Resource})
+		counts = append(counts, resourceCount{Resource: resource, Items: branch.Items})
 	}
 	slices.SortStableFunc(counts, func(a, b resourceCount) int { return cmp.Compare(b.Items, a.Items) })
 	switch form {
@@ -147,12 +146,12 @@ func printCounts(w io.Writer, form string, items iter.Seq2[*manifest.Item, error
 		return err
 	}
 	for _, c := range counts {
-		bar := strings.Repeat("█", (c.Items*longestBar+counts[0].Items-1)/counts[0].Items)
+		bar := strings.Repeat("█", int((c.Items*longestBar+counts[0].Items-1)/counts[0].Items))
 		if err := t.row(c.Resource, fmt.Sprint(c.Items), bar); err != nil {
 			return err
 		}
 	}
-	if err := t.row("all", fmt.Sprint(total)); err != nil {
+	if err := t.row("all", fmt.Sprint(tree.Items)); err != nil {
 		return err
 	}
 	return t.end()

@@ -3,13 +3,11 @@ package manifest
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 )
@@ -45,6 +43,9 @@ func (f *flags) add(cmd *cobra.Command, forms ...string) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
+// itemArgs accepts an item after the source, as one or two arguments.
+func itemArgs(cmd *cobra.Command, args []string) error { return cobra.RangeArgs(2, 3)(cmd, args) }
+
 // completeBackups completes the names of the first most arguments.
 func completeBackups(a *command.App, most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -66,25 +67,6 @@ func completeBackups(a *command.App, most int) cobra.CompletionFunc {
 			names = append(names, backups.Items[i].Name)
 		}
 		return names, cobra.ShellCompDirectiveDefault
-	}
-}
-
-// selected returns the items of a source that a selection includes.
-func selected(items iter.Seq2[*manifest.Item, error], s *selection) iter.Seq2[*manifest.Item, error] {
-	return func(yield func(*manifest.Item, error) bool) {
-		for item, err := range items {
-			matches := false
-			if err == nil {
-				matches, err = s.Match(item)
-			}
-			switch {
-			case err != nil:
-				yield(nil, err)
-				return
-			case matches && !yield(item, nil):
-				return
-			}
-		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
 )
 
@@ -205,7 +206,7 @@ func TestGet(t *testing.T) {
 	var document struct {
 		Name      string
 		Edges     []manifest.Edge
-		Referrers []referrer
+		Referrers []contents.Referrer
 	}
 	require.NoError(t, json.Unmarshal([]byte(must(t, "get", path, "deploy", "web", "--referrers", "-o", "json")),
 		&document))
@@ -268,7 +269,7 @@ func TestDiff(t *testing.T) {
 	out, err := run(t, "diff", a, b, "--exit-code", "-o", "name", "--include-resources", "secrets,pods")
 	require.ErrorIs(t, err, command.ErrQuiet)
 	require.Equal(t, "pods/shop/web-1-a\nsecrets/shop/new\n", out)
-	var changes []change
+	var changes []contents.Change
 	require.NoError(t, json.Unmarshal([]byte(must(t, "diff", a, b, "-o", "json", "--include-resources", "pods,rs")),
 		&changes))
 	require.Equal(t, []string{"labels.tier"}, changes[0].Fields)

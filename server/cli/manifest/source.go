@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
+	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	servermanifest "github.com/cleat-dev/cleat/server/internal/bucket/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
@@ -33,57 +33,12 @@ const (
 
 // source is a manifest that the user has named.
 type source struct {
-	name    string // as the user has written it
-	file    *runs.File
-	indexed *manifest.File // to read single items; nil for a manifest without an index
+	*contents.Manifest
+	file *runs.File
 }
 
 // Close releases what the source holds.
-func (s *source) Close() error { return s.file.Close() }
-
-// Items yields all items in their order.
-func (s *source) Items(ctx context.Context) iter.Seq2[*manifest.Item, error] {
-	return func(yield func(*manifest.Item, error) bool) {
-		content, err := s.file.Open(ctx)
-		if err != nil {
-			yield(nil, s.failed(err))
-			return
-		}
-		defer func() { _ = content.Close() }() // only read from
-		reader, err := manifest.NewReader(content)
-		if err != nil {
-			yield(nil, s.failed(err))
-			return
-		}
-		for item, err := range reader.Items() {
-			if !yield(item, s.failed(err)) {
-				return
-			}
-		}
-	}
-}
-
-// Of yields the items of a resource, or those of a name if ref has one.
-func (s *source) Of(ctx context.Context, ref manifest.Ref) iter.Seq2[*manifest.Item, error] {
-	if s.indexed == nil {
-		return s.Items(ctx)
-	}
-	return func(yield func(*manifest.Item, error) bool) {
-		for item, err := range s.indexed.Items(ctx, ref) {
-			if !yield(item, s.failed(err)) {
-				return
-			}
-		}
-	}
-}
-
-// failed adds the name of the manifest to an error.
-func (s *source) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", layout.OneLine(s.name), err)
-}
+func (s *source) Close() error { return errors.Join(s.Manifest.Close(), s.file.Close()) }
 
 // opener opens sources.
 type opener struct {
@@ -95,18 +50,42 @@ type opener struct {
 
 // open opens the manifest that the user has named. It does not close other manifests.
 func (o *opener) open(ctx context.Context, name string) (*source, error) {
-	s := &source{name: name}
-	var err error
 	if isFile(name) {
-		err = o.openFile(ctx, s)
-	} else {
-		err = o.openBackup(ctx, s)
+		return read(ctx, name, func() (*runs.File, error) { return o.localFile(ctx, name) })
 	}
+	backup, err := o.backup(ctx, name)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, fmt.Errorf("%s: %w", layout.OneLine(name), err)
 	}
-	return s, nil
+	s, err := read(ctx, name, func() (*runs.File, error) { return o.manifestOf(ctx, backup) })
+	if errors.Is(err, runs.ErrNoFile) || errors.As(err, new(noManifest)) {
+		return read(ctx, name, func() (*runs.File, error) { return o.fromBackup(ctx, backup) })
+	}
+	return s, err
 }
+
+// read returns the source in the file that open returns.
+func read(ctx context.Context, name string, open func() (*runs.File, error)) (*source, error) {
+	file, err := open()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", layout.OneLine(name), err)
+	}
+	var in contents.Source = file
+	if local, size := file.Local(); local != nil {
+		in = contents.AtHand(local, size)
+	}
+	opened, err := contents.Open(ctx, name, in, contents.Options{})
+	if err == nil {
+		return &source{Manifest: opened, file: file}, nil
+	}
+	if start, failed := beginning(ctx, file); failed == nil && !isManifest(start) {
+		err = noManifest{err}
+	}
+	return nil, errors.Join(err, file.Close())
+}
+
+// noManifest is the error of a file that is no manifest, such as a server sends that ignores which file is asked for.
+type noManifest struct{ error }
 
 func (o *opener) openAll(ctx context.Context, names []string) (sources []*source, err error) {
 	stdin := 0
@@ -139,18 +118,18 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// openFile opens a manifest or an archive that is a file.
-func (o *opener) openFile(ctx context.Context, s *source) error {
-	file, err := o.openPath(s.name)
+// localFile returns a manifest that is a file, or that of an archive that is one.
+func (o *opener) localFile(ctx context.Context, name string) (*runs.File, error) {
+	local, err := o.openPath(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.file = runs.LocalFile(file)
-	start, err := beginning(ctx, s.file)
+	file := runs.LocalFile(local)
+	start, err := beginning(ctx, file)
 	if err == nil && isArchive(start) {
-		return o.fromArchive(ctx, s, s.file)
+		return o.fromArchive(ctx, name, file)
 	}
-	return o.index(ctx, s) // which says what is wrong with the content if err is not nil
+	return file, nil // who reads it says what is wrong with the content if err is not nil
 }
 
 func (o *opener) openPath(name string) (*os.File, error) {
@@ -167,89 +146,64 @@ func (o *opener) openPath(name string) (*os.File, error) {
 	return file, nil
 }
 
-// index finds the index of a manifest, if it has one.
-func (o *opener) index(ctx context.Context, s *source) error {
-	indexed, err := manifest.Open(ctx, s.file)
-	if err != nil && !errors.Is(err, manifest.ErrNoIndex) {
-		return errors.Join(err, s.Close())
-	}
-	s.indexed = indexed
-	return nil
-}
-
-// openBackup opens the manifest of a backup in the cluster.
-func (o *opener) openBackup(ctx context.Context, s *source) (err error) {
+// backup returns a backup in the cluster.
+func (o *opener) backup(ctx context.Context, name string) (backup *velerov1.Backup, err error) {
 	if o.cluster == nil {
 		if o.cluster, err = o.app.Cluster.Connect(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	var backup velerov1.Backup
-	if err := o.cluster.Get(ctx, o.cluster.Key(s.name), &backup); err != nil {
-		return err
-	}
-	s.file, err = o.downloads.File(ctx, o.cluster, runs.Target{
-		Kind: velerov1.DownloadTargetKindBackupResourceList, Name: s.name, Location: backup.Spec.StorageLocation,
+	backup = &velerov1.Backup{}
+	return backup, o.cluster.Get(ctx, o.cluster.Key(name), backup)
+}
+
+// manifestOf returns the manifest of a backup.
+func (o *opener) manifestOf(ctx context.Context, backup *velerov1.Backup) (*runs.File, error) {
+	return o.downloads.File(ctx, o.cluster, runs.Target{
+		Kind: velerov1.DownloadTargetKindBackupResourceList, Name: backup.Name, Location: backup.Spec.StorageLocation,
 		Annotations: map[string]string{velerov1.FileAnnotation: manifest.FileName},
 	})
-	switch {
-	case err == nil:
-		err = o.index(ctx, s)
-	case !errors.Is(err, runs.ErrNoFile):
-		return err
-	}
-	if err == nil && s.indexed == nil { // a server that ignores the annotation sends another file
-		var start []byte
-		if start, err = beginning(ctx, s.file); err == nil && !isManifest(start) {
-			err = errors.Join(runs.ErrNoFile, s.Close())
-		}
-	}
-	if !errors.Is(err, runs.ErrNoFile) {
-		return err
-	}
-	return o.fromBackup(ctx, s, &backup)
 }
 
 // fromBackup makes the manifest of a backup that has none.
-func (o *opener) fromBackup(ctx context.Context, s *source, backup *velerov1.Backup) error {
+func (o *opener) fromBackup(ctx context.Context, backup *velerov1.Backup) (*runs.File, error) {
 	archive, err := o.downloads.File(ctx, o.cluster, runs.Target{
-		Kind: velerov1.DownloadTargetKindBackupContents, Name: s.name, Location: backup.Spec.StorageLocation,
+		Kind: velerov1.DownloadTargetKindBackupContents, Name: backup.Name, Location: backup.Spec.StorageLocation,
 	})
 	if errors.Is(err, runs.ErrNoFile) {
-		return fmt.Errorf("the object storage has neither a manifest nor an archive of the backup; its phase is %s",
+		return nil, fmt.Errorf("the object storage has neither a manifest nor an archive of the backup; its phase is %s",
 			layout.OrNone(string(backup.Status.Phase)))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return o.fromArchive(ctx, s, archive)
+	return o.fromArchive(ctx, backup.Name, archive)
 }
 
 // fromArchive makes the manifest from an archive, in a temporary file. It closes the archive.
-func (o *opener) fromArchive(ctx context.Context, s *source, archive *runs.File) (err error) {
+func (o *opener) fromArchive(ctx context.Context, name string, archive *runs.File) (made *runs.File, err error) {
 	defer func() { err = errors.Join(err, archive.Close()) }()
 	content, err := archive.Open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = content.Close() }() // only read from
 	table, err := reference.New(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file, err := runs.TemporaryFile()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	progress := command.NewProgress(o.app.Err, layout.OneLine(s.name))
+	progress := command.NewProgress(o.app.Err, layout.OneLine(name))
 	defer progress.End()
-	header := manifest.Header{Backup: manifest.Backup{Name: filepath.Base(s.name)}}
+	header := manifest.Header{Backup: manifest.Backup{Name: filepath.Base(name)}}
 	if err := servermanifest.FromArchive(ctx, &counted{in: content, progress: progress}, header, table, file,
 		manifest.Options{}); err != nil {
-		return errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	s.file = runs.LocalFile(file)
-	return o.index(ctx, s)
+	return runs.LocalFile(file), nil
 }
 
 // counted shows how much of an archive was read.

@@ -10,8 +10,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/cli/manifest/render"
 	"github.com/cleat-dev/cleat/server/cli/runs"
+	"github.com/cleat-dev/cleat/server/cli/status/drawing"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
@@ -44,7 +44,7 @@ func newGraphCommand(a *command.App) *cobra.Command {
 			if left.More > 0 {
 				fmt.Fprintf(a.Err, "%s not shown; see --limit\n", layout.Count(left.More, "more item"))
 			}
-			return a.Print(output, render.Forms(), left, func() error {
+			return a.Print(output, drawing.Forms(), left, func() error {
 				graph, err := graphOf(left)
 				if err != nil {
 					return err
@@ -53,7 +53,7 @@ func newGraphCommand(a *command.App) *cobra.Command {
 			})
 		},
 	}
-	command.AddOutput(cmd, &output, render.Forms()...)
+	command.AddOutput(cmd, &output, drawing.Forms()...)
 	cmd.ValidArgsFunction = getter().Complete(a)
 	cmd.Flags().IntVar(&limit, "limit", 200, "the largest number of items that are shown")
 	downloads.Add(cmd.Flags(), askTimeout)
@@ -87,7 +87,7 @@ func left(
 }
 
 // graphOf returns the graph of items that are left. Of what they need, it has what is left.
-func graphOf(left *serverreport.Restoring) (*render.Graph, error) {
+func graphOf(left *serverreport.Restoring) (*drawing.Graph, error) {
 	m, isLeft := manifest.New(), map[outcome.Ref]bool{}
 	for i := range left.Items {
 		isLeft[left.Items[i].Source()] = true
@@ -108,7 +108,7 @@ func graphOf(left *serverreport.Restoring) (*render.Graph, error) {
 		items = append(items, one)
 	}
 	title := "what is left of restore " + left.Restore
-	return render.New(render.Options{Title: title, Graph: m.Graph(), Items: items}), nil
+	return drawing.New(drawing.Options{Title: title, Graph: m.Graph(), Items: items}), nil
 }
 
 func refOf(ref outcome.Ref) manifest.Ref {

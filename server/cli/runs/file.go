@@ -265,6 +265,18 @@ func TemporaryFile() (*os.File, error) {
 	return file, nil
 }
 
+// Local returns the file on this machine, and its size; nil if it is elsewhere.
+func (f *File) Local() (file *os.File, size int64) {
+	if f.whole == nil {
+		return nil, 0
+	}
+	info, err := f.whole.Stat()
+	if err != nil {
+		return nil, 0
+	}
+	return f.whole, info.Size()
+}
+
 // LocalFile returns a file of this machine as a File, which closes it.
 func LocalFile(file *os.File) *File { return &File{whole: file} }
 
