@@ -84,7 +84,8 @@ func deleteBackupPage() console.Page {
 		err := get(ctx, clusterOf(l), "backup", l.Request.PathValue("name"), &b)
 		return &b, err
 	}
-	return console.Page{Path: "/backups/{name}/delete", Title: "Delete backup {name}", Template: "confirm.html", Still: true,
+	return console.Page{Path: "/backups/{name}/delete", Title: "Delete backup {name}", Template: "confirm.html",
+		Still: true,
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			b, err := read(ctx, l)
 			if err != nil {
@@ -126,7 +127,8 @@ func describeAgain(l *console.Look, run status.Run) time.Duration {
 	return time.Second
 }
 
-// describeKey returns the key of a question about a run. The answer about a run at work is none about one that has ended.
+// describeKey returns the key of a question about a run. The answer about a run at work is none about one that has
+// ended.
 func describeKey(o object, run status.Run) string {
 	key := run.Kind + "/" + string(o.GetUID())
 	if run.Ended() {

@@ -45,8 +45,8 @@ func sameObject(l *console.Look, o object) error {
 
 // cancelPage returns the page that cancels the runs that make returns, with their states.
 func cancelPage(kinds, kind string, make func() (*runs.Object, func() status.Run)) console.Page {
-	return console.Page{Path: "/" + kinds + "/{name}/cancel", Title: "Cancel " + kind + " {name}", Template: "confirm.html",
-		Still: true,
+	return console.Page{Path: "/" + kinds + "/{name}/cancel", Title: "Cancel " + kind + " {name}",
+		Template: "confirm.html", Still: true,
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			o, state := make()
 			name := l.Request.PathValue("name")
@@ -76,8 +76,8 @@ func cancelPage(kinds, kind string, make func() (*runs.Object, func() status.Run
 
 // deletePage returns the page that deletes objects. follows is a sentence.
 func deletePage(kinds, kind string, newObject func() object, follows string) console.Page {
-	return console.Page{Path: "/" + kinds + "/{name}/delete", Title: "Delete " + kind + " {name}", Template: "confirm.html",
-		Still: true,
+	return console.Page{Path: "/" + kinds + "/{name}/delete", Title: "Delete " + kind + " {name}",
+		Template: "confirm.html", Still: true,
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			o, name := newObject(), l.Request.PathValue("name")
 			if err := get(ctx, clusterOf(l), kind, name, o); err != nil {
@@ -109,8 +109,8 @@ func pausePage() console.Page {
 		err := get(ctx, clusterOf(l), "schedule", l.Request.PathValue("name"), &s)
 		return &s, err
 	}
-	return console.Page{Path: "/schedules/{name}/pause", Title: "Pause or resume schedule {name}", Template: "confirm.html",
-		Still: true,
+	return console.Page{Path: "/schedules/{name}/pause", Title: "Pause or resume schedule {name}",
+		Template: "confirm.html", Still: true,
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			s, err := read(ctx, l)
 			if err != nil {

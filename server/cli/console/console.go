@@ -39,8 +39,8 @@ func NewCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Show the queue, the runs and the plugins in a browser",
-		Long: "Show the queue, the runs and the plugins in a browser, until ctrl-c. Without --in-cluster the pages are at a " +
-			"loopback address,\n" +
+		Long: "Show the queue, the runs and the plugins in a browser, until ctrl-c. Without --in-cluster the pages are at " +
+			"a loopback address,\n" +
 			"and whoever has the link that is printed sees and does what the user of the kubeconfig may. With --in-cluster " +
 			"each request has\n" +
 			"the rights of its own bearer token, from a form or from a proxy in front, and the console has none.",
@@ -118,8 +118,8 @@ func (f *flags) run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	if loopback != nil {
-		fmt.Fprintf(a.Out, "The console of namespace %s at %s:\n\n  %s\n\nWho has this link has your rights. Ctrl-c ends it.\n",
-			namespace, config.Host, loopback.Link())
+		fmt.Fprintf(a.Out, "The console of namespace %s at %s:\n\n  %s\n\n", namespace, config.Host, loopback.Link())
+		fmt.Fprintln(a.Out, "Who has this link has your rights. Ctrl-c ends the console.")
 		if !f.noBrowser {
 			openBrowser(ctx, loopback.Link())
 		}

@@ -52,8 +52,8 @@ type run interface {
 // newList returns the page of objects that a request asks for: those whose name or labels contain "search" and whose
 // phase is "phase".
 func newList[T run](l *console.Look, objects []T, phaseOf func(T) string, err error) (*list[T], error) {
-	doc := &list[T]{APIVersion: status.APIVersion, Kind: "List", Search: l.Value("search"), Phase: l.Value("phase"), Page: 1,
-		Phases: map[string]int{}, Problems: problems(err)}
+	doc := &list[T]{APIVersion: status.APIVersion, Kind: "List", Search: l.Value("search"), Phase: l.Value("phase"),
+		Page: 1, Phases: map[string]int{}, Problems: problems(err)}
 	if text := l.Value("page"); text != "" {
 		var wrong error
 		if doc.Page, wrong = strconv.Atoi(text); wrong != nil || doc.Page < 1 {

@@ -21,7 +21,8 @@ type operationsDocument struct {
 }
 
 func operationsPage() console.Page {
-	return console.Page{Path: "/operations", Nav: "Operations", Title: "Operations of plugins", Template: "operations.html",
+	return console.Page{Path: "/operations", Nav: "Operations", Title: "Operations of plugins",
+		Template: "operations.html",
 		Document: func(_ context.Context, l *console.Look) (any, error) {
 			l.Again(2 * time.Second)
 			cluster := clusterOf(l)

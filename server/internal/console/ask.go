@@ -10,7 +10,7 @@ import (
 const (
 	// firstAnswer is how long a page waits for an answer that nobody has got before. Without it, the page says so, and
 	// an open page shows the answer when it arrives.
-	firstAnswer = 700 * time.Millisecond
+	firstAnswer = 300 * time.Millisecond
 	// askWithin is the longest time for an answer.
 	askWithin = 15 * time.Second
 )

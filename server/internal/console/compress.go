@@ -42,7 +42,8 @@ type compressed struct {
 func (c *compressed) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *compressed) WriteHeader(code int) {
-	if !c.begun && code != http.StatusNoContent && code != http.StatusNotModified && c.Header().Get("Content-Encoding") == "" {
+	empty := code == http.StatusNoContent || code == http.StatusNotModified
+	if !c.begun && !empty && c.Header().Get("Content-Encoding") == "" {
 		c.Header().Set("Content-Encoding", "gzip")
 		c.Header().Del("Content-Length")
 		if c.level == gzip.DefaultCompression {

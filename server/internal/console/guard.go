@@ -67,8 +67,11 @@ func refuse(door Door, r *http.Request) string {
 // local returns the path and query of a link of the console, and "/" for one that leads elsewhere.
 func local(link string) string {
 	parsed, err := url.Parse(link)
-	if err != nil || parsed.Scheme != "" || parsed.Host != "" || parsed.User != nil || !strings.HasPrefix(parsed.Path, "/") ||
-		strings.HasPrefix(parsed.Path, "//") || strings.ContainsAny(parsed.Path, "\\\x00\r\n\t") {
+	if err != nil || parsed.Scheme != "" || parsed.Host != "" || parsed.User != nil {
+		return "/"
+	}
+	if !strings.HasPrefix(parsed.Path, "/") || strings.HasPrefix(parsed.Path, "//") ||
+		strings.ContainsAny(parsed.Path, "\\\x00\r\n\t") {
 		return "/"
 	}
 	return (&url.URL{Path: parsed.Path, RawQuery: parsed.RawQuery}).RequestURI()

@@ -51,7 +51,8 @@ func TestAcceptConsole_Rebinding(t *testing.T) {
 func TestAcceptConsole_CrossSite(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
-	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "nightly"}}))
+	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "nightly"}}))
 	user := open(t, s).user()
 	const path = "/backups/nightly/cancel"
 	form := user.form(path)
@@ -70,9 +71,10 @@ func TestAcceptConsole_CrossSite(t *testing.T) {
 		"no origin":      {form, []string{"Origin", ""}, http.StatusForbidden, "another site"},
 		"null origin":    {form, []string{"Origin", "null"}, http.StatusForbidden, "another site"},
 		"another port":   {form, []string{"Origin", "http://127.0.0.1:1"}, http.StatusForbidden, "another site"},
-		"a file":         {form, []string{"Origin", "file://" + strings.TrimPrefix(user.base, "http://")}, http.StatusForbidden, "another site"},
-		"cross-site":     {form, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden, "another site"},
-		"same-site":      {form, []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden, "another site"},
+		"a file": {form, []string{"Origin", "file://" + strings.TrimPrefix(user.base, "http://")}, http.StatusForbidden,
+			"another site"},
+		"cross-site": {form, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden, "another site"},
+		"same-site":  {form, []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden, "another site"},
 		"navigation": {form, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, http.StatusForbidden,
 			"another site"},
 		"text":           {form, []string{"Content-Type", "text/plain"}, http.StatusForbidden, "forms alone"},
