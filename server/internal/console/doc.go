@@ -8,7 +8,7 @@
 //   - feed.go: the objects of a kind as one viewer may see them, kept by one list and one watch; pool.go shares equal
 //     objects between viewers
 //   - ask.go: answers of the server to questions of a viewer, which are asked in the background
-//   - page.go: a page, which is a document and the template of its main part; look.go: one look at it
+//   - page.go: a page, which is a document and the template of its main part, and one look at it
 //   - live.go: the same page again and again, as server-sent events
 //   - assets.go: scripts and style sheets
 //

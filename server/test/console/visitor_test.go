@@ -71,6 +71,29 @@ func inCluster(t *testing.T, s *site.Site, args ...string) *console {
 	return open(t, s, append([]string{"--in-cluster", "--listen", "127.0.0.1:0"}, args...)...)
 }
 
+// TestConsoleGuide starts the consoles of the guide, at free ports and without a browser.
+func TestConsoleGuide(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/file")
+	guide, err := os.ReadFile("../../docs/console.md")
+	require.NoError(t, err)
+	commands := regexp.MustCompile(`(?m)^    cleat console(.*)$`).FindAllStringSubmatch(string(guide), -1)
+	require.Len(t, commands, 2)
+	for _, command := range commands {
+		args := strings.Fields(command[1])
+		if len(args) > 0 {
+			args = append(args, "--listen", "127.0.0.1:0")
+		}
+		c := open(t, s, args...)
+		require.Equal(t, http.StatusUnauthorized, (&visitor{console: c}).get("/").code)
+	}
+	for _, wrong := range [][]string{{"--port", "-1"}, {"--in-cluster", "--port", "1"}, {"--host", "a"}, {"--recheck", "1ms"},
+		{"--in-cluster", "--tls-cert-file", "a"}} {
+		_, _, err := s.Run(append([]string{"console"}, wrong...)...)
+		require.Error(t, err, wrong)
+	}
+}
+
 // visitor sends requests to a console.
 type visitor struct {
 	*console
