@@ -68,7 +68,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if door, ok := o.Door.(*Cluster); ok {
 		mux.HandleFunc("/sign-in", func(w http.ResponseWriter, r *http.Request) { s.signIn(w, r, door) })
 		mux.HandleFunc("POST /sign-out", func(w http.ResponseWriter, r *http.Request) { s.signOut(w, r, door) })
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, nil, Missing{"there is no page " + r.URL.Path})
@@ -79,7 +78,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, inCluster := s.Door.(*Cluster); inCluster && r.URL.Path == "/healthz" { // a kubelet asks by the address of the pod
+		_, _ = w.Write([]byte("ok"))
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
 
 // recover answers a request whose page has panicked.
 func (s *Server) recover(next http.Handler) http.Handler {
