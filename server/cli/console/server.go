@@ -14,7 +14,7 @@ import (
 
 const (
 	// askAgain is the age of an answer of the server after which an open page asks for another one.
-	askAgain = 30 * time.Second
+	askAgain = time.Minute
 	// answerWithin is how long the server may take for an answer.
 	answerWithin = 10 * time.Second
 	// notAnswered is said while nobody has got an answer yet.

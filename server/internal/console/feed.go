@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +53,7 @@ type feed struct {
 	begun  chan struct{} // closed after the first list, or its failure
 
 	mu       sync.Mutex
-	rows     map[client.ObjectKey]*row
+	rows     []*row    // sorted by namespace and name
 	leftOut  []string  // objects that cannot be read
 	problem  error     // nil while the rows are current
 	accepted time.Time // when the API server has last accepted a request
@@ -64,38 +63,38 @@ type feed struct {
 // startFeed begins to follow a kind until ctx ends.
 func startFeed(ctx context.Context, v *Viewer, kind Kind) *feed {
 	ctx, stop := context.WithCancel(ctx)
-	f := &feed{viewer: v, kind: kind, stop: stop, begun: make(chan struct{}), rows: map[client.ObjectKey]*row{},
-		used: time.Now()}
+	f := &feed{viewer: v, kind: kind, stop: stop, begun: make(chan struct{}), used: time.Now()}
 	go f.follow(ctx)
 	return f
 }
 
-// list returns the objects, sorted by name, and an error for people if they are not current. Objects may be there
-// nevertheless.
-func (f *feed) list(ctx context.Context) ([]client.Object, error) {
+// list calls each with the objects, sorted by namespace and name, after telling their number to begin. It returns an
+// error for people if they are not current; there may be objects nevertheless.
+func (f *feed) list(ctx context.Context, begin func(count int), each func(client.Object)) error {
 	wait, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
 	select {
 	case <-f.begun:
 	case <-wait.Done():
-		return nil, fmt.Errorf("the API server has not listed the %s within %s", f.kind.Name, firstList)
+		return fmt.Errorf("the API server has not listed the %s within %s", f.kind.Name, firstList)
 	}
 	f.confirm(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.used = time.Now()
-	objects := make([]client.Object, 0, len(f.rows))
+	begin(len(f.rows))
 	for _, r := range f.rows {
-		objects = append(objects, r.object)
+		each(r.object)
 	}
-	slices.SortFunc(objects, func(a, b client.Object) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	problem := f.problem
 	if len(f.leftOut) > 0 {
-		problem = errors.Join(problem, errors.New(strings.Join(f.leftOut, "; ")))
+		return errors.Join(f.problem, errors.New(strings.Join(f.leftOut, "; ")))
 	}
-	return objects, problem
+	return f.problem
+}
+
+// compare orders rows by the namespaces and names of their objects.
+func compare(r *row, o client.Object) int {
+	return cmp.Or(cmp.Compare(r.object.GetNamespace(), o.GetNamespace()), cmp.Compare(r.object.GetName(), o.GetName()))
 }
 
 // confirm asks the API server whether the viewer may still see the objects, unless it has said so just now.
@@ -169,7 +168,7 @@ func (f *feed) sleep(ctx context.Context, pause time.Duration) {
 
 // relist replaces the rows by all objects, and returns the version at which a watch continues.
 func (f *feed) relist(ctx context.Context) (from string, err error) {
-	rows := map[client.ObjectKey]*row{}
+	var rows []*row
 	var leftOut []string
 	for next := ""; ; {
 		list := f.kind.NewList()
@@ -181,7 +180,7 @@ func (f *feed) relist(ctx context.Context) (from string, err error) {
 		}
 		_ = meta.EachListItem(list, func(o runtime.Object) error { // the function returns no error
 			if object, ok := o.(client.Object); ok {
-				rows[client.ObjectKeyFromObject(object)] = f.viewer.pool.intern(object, f.kind.Slim)
+				rows = append(rows, f.viewer.pool.intern(object, f.kind.Slim))
 			}
 			return nil
 		})
@@ -190,8 +189,10 @@ func (f *feed) relist(ctx context.Context) (from string, err error) {
 			break
 		}
 	}
+	slices.SortFunc(rows, func(a, b *row) int { return compare(a, b.object) })
+	rows = slices.Clip(rows)
 	f.mu.Lock()
-	same := maps.Equal(rows, f.rows)
+	same := slices.Equal(rows, f.rows)
 	f.rows, f.leftOut = rows, leftOut
 	f.mu.Unlock()
 	if !same {
@@ -231,12 +232,16 @@ func (f *feed) watch(ctx context.Context, from string) (last string, err error) 
 }
 
 func (f *feed) apply(what watch.EventType, object client.Object) {
-	key := client.ObjectKeyFromObject(object)
 	f.mu.Lock()
-	if what == watch.Deleted {
-		delete(f.rows, key)
-	} else {
-		f.rows[key] = f.viewer.pool.intern(object, f.kind.Slim)
+	at, known := slices.BinarySearchFunc(f.rows, object, compare)
+	switch {
+	case what == watch.Deleted && known:
+		f.rows = slices.Delete(f.rows, at, at+1)
+	case what == watch.Deleted:
+	case known:
+		f.rows[at] = f.viewer.pool.intern(object, f.kind.Slim)
+	default:
+		f.rows = slices.Insert(f.rows, at, f.viewer.pool.intern(object, f.kind.Slim))
 	}
 	f.mu.Unlock()
 	f.wake()
@@ -260,9 +265,9 @@ func (f *feed) fail(err error) {
 	before := f.problem
 	switch {
 	case apierrors.IsUnauthorized(err):
-		f.rows, f.problem = map[client.ObjectKey]*row{}, errSignedOut
+		f.rows, f.problem = nil, errSignedOut
 	case apierrors.IsForbidden(err):
-		f.rows, f.problem = map[client.ObjectKey]*row{}, Refusal{fmt.Sprintf("you may not list %s%s", f.kind.Name,
+		f.rows, f.problem = nil, Refusal{fmt.Sprintf("you may not list %s%s", f.kind.Name,
 			f.viewer.in(f.kind))}
 	default:
 		f.problem = fmt.Errorf("reconnecting: the %s are those of %s, because the API server cannot be reached: %w",

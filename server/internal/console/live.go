@@ -15,7 +15,7 @@ const (
 	// gather is how long changes are gathered before an open page is made again.
 	gather = 250 * time.Millisecond
 	// tick is how often an open page is made again without a change, because ages and times left pass.
-	tick = 20 * time.Second
+	tick = 30 * time.Second
 	// writeWithin is the longest time for sending a part of a page.
 	writeWithin = 30 * time.Second
 )

@@ -48,14 +48,13 @@ type Viewer struct {
 func List[T client.Object](l *Look, kind Kind) ([]T, error) {
 	f := l.Viewer.feed(kind)
 	l.made(f)
-	objects, err := f.list(l.Request.Context())
-	typed := make([]T, 0, len(objects))
-	for _, object := range objects {
-		if one, ok := object.(T); ok {
-			typed = append(typed, one)
+	var objects []T
+	err := f.list(l.Request.Context(), func(count int) { objects = make([]T, 0, count) }, func(o client.Object) {
+		if one, ok := o.(T); ok {
+			objects = append(objects, one)
 		}
-	}
-	return typed, err
+	})
+	return objects, err
 }
 
 // Watch has an open page made again when an object of a kind changes.
