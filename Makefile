@@ -10,7 +10,7 @@ export GOFLAGS     := -trimpath
 export CGO_ENABLED := 0
 
 # Modules of their own, because they need what nothing else of the project does.
-MODULES := server/test/localcluster server/test/helm server/test/promql examples/manifest-writers plugins/kopia
+MODULES := server/test/localcluster server/test/helm server/test/promql server/test/browser examples/manifest-writers plugins/kopia
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cleat
 TOOLS := $(CACHE)/tools
@@ -73,6 +73,12 @@ release: console-assets ## build archives, SBOMs and checksums for PLATFORMS int
 cluster: ## build the control plane and the node of tests and demo (the first time takes some ten minutes)
 	@mkdir -p $(dir $(COMMON))
 	@cd server/test/localcluster && go run . build
+
+.PHONY: browser
+browser: ## unpack the browser of tests, and fetch what checks pages in it, where there is npm
+	@if command -v npm >/dev/null; then cd server/test/browser && \
+		{ test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; }; fi
+	@cd server/test/browser && go run . build || echo "there is no browser here; tests that need it are skipped"
 
 .PHONY: velero
 velero: ## build the real Velero and its plugin for S3, beside which some tests run (the first time takes some minutes)
@@ -138,7 +144,7 @@ SMALLER    := /control/backupqueue$$
 RACE ?=
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
-test: cluster node-plugin console-assets ## run all tests, with a real API server, a real S3 server and real plugin processes
+test: cluster node-plugin console-assets browser ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
 	@apart=$$(test "$(RACE)" != apart || $(concurrent) | grep -vE '$(SMALLER)'); \
 	$(SHARING) $(SERVING) $(TEST) $(LONGEST) $$(go list ./... | grep -vxF "$${apart:-none}")

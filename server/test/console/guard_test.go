@@ -101,7 +101,7 @@ func TestAcceptConsole_CrossSite(t *testing.T) {
 	for header, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 			"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 		"X-Frame-Options": "DENY",
 	} {
 		require.Equal(t, want, page.header.Get(header), header)
