@@ -23,6 +23,9 @@ type queueDocument struct {
 	status.Queue
 	Problems []string `json:"problems,omitempty"`
 
+	// Next is the backup that starts when a slot is free, unless the backup whose end frees it was in the way of others.
+	Next string `json:"next,omitempty"`
+
 	Text  string       `json:"-"` // the sentence of the command
 	Table layout.Table `json:"-"`
 	More  int          `json:"-"` // items that the page does not list
@@ -41,6 +44,9 @@ func queuePage() console.Page {
 			}
 			doc := &queueDocument{Queue: status.NewQueue(l.Viewer.Namespace, line, server.Queue), Problems: problems(err)}
 			doc.Text = doc.QueueServer.Text(status.Taken(doc.Items), l.Now)
+			if next := status.NextInQueue(doc.Items); next != nil {
+				doc.Next = next.Name
+			}
 			shown := doc.Items[:min(mostQueued, len(doc.Items))]
 			doc.Table, doc.More = status.QueueTable(shown, l.Now), len(doc.Items)-len(shown)
 			return doc, nil

@@ -165,12 +165,18 @@ func protections(good []*velerov1.Backup, namespaces []string, since time.Time) 
 	return all
 }
 
-// leavesOut reports whether the filters of a backup leave out objects of its namespaces, or may do so.
+// leavesOut reports whether the filters of a backup leave out objects of its namespaces, or may do so. The server has
+// every backup exclude the objects of snapshots, which is no filter of a user.
 func leavesOut(spec *velerov1.BackupSpec) bool {
 	everything := func(names []string) bool { return len(names) == 0 || slices.Contains(names, "*") }
+	excludes := func(names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			return !strings.HasSuffix(name, ".snapshot.storage.k8s.io")
+		})
+	}
 	return spec.LabelSelector != nil || len(spec.OrLabelSelectors) > 0 ||
 		!everything(spec.IncludedResources) || !everything(spec.IncludedNamespaceScopedResources) ||
-		len(spec.ExcludedResources)+len(spec.ExcludedNamespaceScopedResources) > 0
+		excludes(spec.ExcludedResources) || excludes(spec.ExcludedNamespaceScopedResources)
 }
 
 // compareBool compares false before true.

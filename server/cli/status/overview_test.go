@@ -29,7 +29,9 @@ func TestOverview(t *testing.T) {
 	of := status.OverviewOf{
 		Namespace: "velero", Since: 24 * time.Hour, Namespaces: []string{"old", "partly", "failed", "shop", "both", "never"},
 		Backups: []*velerov1.Backup{
-			backup("shop-1", 3*time.Hour, nil, "shop", "both"), backup("shop-2", 2*time.Hour, nil, "shop"),
+			backup("shop-1", 3*time.Hour, func(b *velerov1.Backup) {
+				b.Spec.ExcludedNamespaceScopedResources = []string{"volumesnapshots.snapshot.storage.k8s.io"}
+			}, "shop", "both"), backup("shop-2", 2*time.Hour, nil, "shop"),
 			backup("old-1", 30*time.Hour, nil, "old", "gone"), backup("old-2", 25*time.Hour, nil, "ol*"),
 			backup("partly-1", time.Hour, func(b *velerov1.Backup) {
 				b.Spec.LabelSelector = &metav1.LabelSelector{}

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ var frameFunctions = template.FuncMap{
 	"count": layout.Count,
 	"mood":  moodOf,
 	"path":  url.PathEscape,
+	"lower": strings.ToLower,
 }
 
 func ago(t *metav1.Time, now time.Time) string {

@@ -45,6 +45,8 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	var shown, printed map[string]any
 	user.json("/queue", &shown)
 	require.NoError(t, json.Unmarshal([]byte(s.Must("queue", "-o", "json")), &printed))
+	require.Equal(t, "orders", shown["next"])
+	delete(shown, "next")
 	delete(shown, "policy") // the server is asked about it every minute
 	delete(printed, "policy")
 	require.Equal(t, printed, shown)
