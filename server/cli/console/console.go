@@ -25,8 +25,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/console"
 )
 
-// gcPercent has the heap collected early: the first look of each viewer lists all backups, and would otherwise leave the
-// process with twice the memory that it needs.
+// gcPercent has the heap collected early: the first look of each viewer lists all backups, and would otherwise leave
+// the process with twice the memory that it needs.
 const gcPercent = 30
 
 // flags are the flags of the command.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/plugin"
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
@@ -167,6 +168,57 @@ func pluginsPage() console.Page {
 			doc.Text, err = printed(func(w writer) error {
 				d := layout.NewDescription(w)
 				pluginstatus.PrintQuarantined(d, plugins)
+				return d.Err()
+			})
+			return doc, err
+		}}
+}
+
+// pluginDocument is the document of "plugin info".
+type pluginDocument struct {
+	pluginstatus.List
+	Problems []string `json:"problems,omitempty"`
+
+	Name string `json:"-"`
+	Text string `json:"-"`
+}
+
+func pluginPage() console.Page {
+	return console.Page{Path: "/plugins/{name...}", Title: "Plugin {name...}", Template: "plugin.html",
+		Document: func(_ context.Context, l *console.Look) (any, error) {
+			cluster, name := clusterOf(l), l.Request.PathValue("name")
+			type details struct {
+				report *serverreport.PluginReport
+				err    error
+			}
+			found, answered := console.Ask(l, "plugin/"+name, askAgain, func(ctx context.Context) details {
+				request, err := cluster.ServerStatus(ctx, answerWithin,
+					map[string]string{serverreport.PluginDetailsAnnotation: name})
+				if err != nil {
+					return details{err: err}
+				}
+				_ = cluster.Delete(ctx, request) // see askServer
+				report, err := plugin.ReportOf(request)
+				return details{report, err}
+			})
+			doc := &pluginDocument{List: pluginstatus.NewList(&serverreport.PluginReport{}, []serverreport.Plugin{}), Name: name}
+			if !answered {
+				doc.Problems = []string{notAnswered}
+				return doc, nil
+			}
+			if found.err != nil {
+				doc.Problems = []string{layout.OneLine(found.err.Error())}
+				return doc, nil
+			}
+			report := found.report.Only(name)
+			if len(report.Plugins) == 0 {
+				return nil, missing("plugin", name)
+			}
+			doc.List = pluginstatus.NewList(report, report.Plugins)
+			var err error
+			doc.Text, err = printed(func(w writer) error {
+				d := layout.NewDescription(w)
+				pluginstatus.PrintDetails(d, report)
 				return d.Err()
 			})
 			return doc, err

@@ -22,7 +22,8 @@ func pages() []console.Page {
 		overviewPage(), queuePage(), explainPage(),
 		backupsPage(), backupPage(), backupLogPage(), cancelBackupPage(), deleteBackupPage(),
 		restoresPage(), restorePage(), restoreLogPage(), cancelRestorePage(), deleteRestorePage(),
-		operationsPage(), loadsPage(), schedulesPage(), schedulePage(), pausePage(), locationsPage(), pluginsPage(),
+		operationsPage(), loadsPage(), schedulesPage(), schedulePage(), pausePage(), locationsPage(),
+		pluginsPage(), pluginPage(),
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	for link, want := range map[string]string{
-		"/": "/", "/queue?a=b&c": "/queue?a=b&c", "/backups/a%2Fb": "/backups/a/b", "": "/", "queue": "/", "//evil.example/": "/",
+		"/": "/", "/queue?a=b&c": "/queue?a=b&c", "/backups/a%2Fb": "/backups/a/b", "": "/", "queue": "/",
+		"//evil.example/": "/",
 		"/\\evil.example": "/", "https://evil.example/": "/", "javascript:alert(1)": "/", "/%2F/evil.example": "/",
 		"http:/queue": "/", "/queue#part": "/queue", "/a%0d%0aSet-Cookie:x": "/", "/%5Cevil.example": "/",
 	} {
@@ -32,12 +33,13 @@ func TestCleanToken(t *testing.T) {
 
 // FuzzLocal checks that no link leads elsewhere.
 func FuzzLocal(f *testing.F) {
-	for _, seed := range []string{"/queue?a=b", "//evil.example", "/\\evil", "https://evil", "/%2f%2fevil", "/a/../..//evil"} {
+	for _, seed := range []string{"/queue?a=b", "//evil.example", "/\\evil", "https://evil", "/%2f%2fevil",
+		"/a/../..//evil"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, link string) {
 		path := local(link)
-		require.True(t, strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "/\\"), path)
+		require.Regexp(t, `^/([^/\\].*)?$`, path)
 		base, err := url.Parse("http://127.0.0.1:1")
 		require.NoError(t, err)
 		there, err := base.Parse(path)

@@ -146,7 +146,7 @@ func titleOf(page *Page, r *http.Request) string {
 	for _, part := range strings.Split(page.Path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			title = strings.ReplaceAll(title, "{"+name+"}", r.PathValue(name))
+			title = strings.ReplaceAll(title, "{"+name+"}", r.PathValue(strings.TrimSuffix(name, "...")))
 		}
 	}
 	return title

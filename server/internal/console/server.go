@@ -79,7 +79,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, inCluster := s.Door.(*Cluster); inCluster && r.URL.Path == "/healthz" { // a kubelet asks by the address of the pod
+	// a kubelet asks by the address of the pod
+	if _, inCluster := s.Door.(*Cluster); inCluster && r.URL.Path == "/healthz" {
 		_, _ = w.Write([]byte("ok"))
 		return
 	}

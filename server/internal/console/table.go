@@ -70,9 +70,9 @@ func newTable(caption, empty, links string, t layout.Table) table {
 // moodOf returns the class of a phase: whether it is good, bad, or at work.
 func moodOf(phase string) string {
 	switch phase {
-	case "Completed", "Available", "Enabled", "InUse", "DryRunCompleted":
+	case "Completed", "Available", "Enabled", "DryRunCompleted", "in use", "available":
 		return "good"
-	case "Failed", "PartiallyFailed", "FailedValidation", "Unavailable", "Quarantined", "DryRunFailed", "Canceled":
+	case "Failed", "PartiallyFailed", "FailedValidation", "Unavailable", "quarantined", "DryRunFailed", "Canceled":
 		return "bad"
 	default:
 		return "busy"

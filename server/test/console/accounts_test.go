@@ -23,7 +23,8 @@ import (
 // paths are those of all pages that a link leads to.
 func paths(backup string) []string {
 	return []string{"/", "/queue", "/queue/" + backup, "/backups", "/backups/" + backup, "/backups/" + backup + "/log",
-		"/backups/" + backup + "/cancel", "/backups/" + backup + "/delete", "/restores", "/operations", "/loads", "/schedules",
+		"/backups/" + backup + "/cancel", "/backups/" + backup + "/delete", "/restores", "/operations", "/loads",
+		"/schedules",
 		"/locations", "/plugins"}
 }
 

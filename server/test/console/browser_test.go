@@ -139,8 +139,8 @@ func shop(t *testing.T) (s *site.Site, free func()) {
 }
 
 // TestAcceptConsole_Browser uses the console in a real browser: pages on a desk and on a phone, in light and in dark,
-// with and without scripts, live, with the keyboard alone, and when the console ends. CLEAT_TEST_PICTURES names a folder
-// for pictures.
+// with and without scripts, live, with the keyboard alone, and when the console ends. CLEAT_TEST_PICTURES names a
+// folder for pictures.
 func TestAcceptConsole_Browser(t *testing.T) {
 	t.Parallel()
 	s, free := shop(t)

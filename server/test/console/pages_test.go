@@ -61,7 +61,7 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	s.Must("restore", "create", "again", "--from-backup", "orders", "--namespace-mappings", shop+":"+shop+"-2", "--wait")
 	s.Must("schedule", "create", "nightly", "--schedule", "0 3 * * *", "--include-namespaces", shop)
 	for _, path := range append(paths("orders"), "/restores/again", "/restores/again/log", "/restores/again/cancel",
-		"/restores/again/delete", "/schedules/nightly", "/schedules/nightly/pause") {
+		"/restores/again/delete", "/schedules/nightly", "/schedules/nightly/pause", "/plugins/cleat.dev%2Fs3") {
 		page := user.get(path)
 		require.Equal(t, http.StatusOK, page.code, "%s: %s", path, page.text)
 		require.Contains(t, page.text, "<h1>", path)
@@ -76,6 +76,7 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, user.get("/backups/orders/log?from=0").code)
 	require.Contains(t, user.get("/restores/again").text, "cleat restore describe again --details")
 	require.Contains(t, user.get("/").text, shop)
+	s.Eventually("the server has answered", logHas(user, "/plugins/cleat.dev%2Fs3", "ObjectStore"))
 	require.Equal(t, http.StatusNotFound, user.get("/backups/missing").code)
 	require.Equal(t, http.StatusNotFound, user.get("/nowhere").code)
 	require.Equal(t, http.StatusBadRequest, user.get("/?since=soon").code)

@@ -87,7 +87,8 @@ func TestConsoleGuide(t *testing.T) {
 		c := open(t, s, args...)
 		require.Equal(t, http.StatusUnauthorized, (&visitor{console: c}).get("/").code)
 	}
-	for _, wrong := range [][]string{{"--port", "-1"}, {"--in-cluster", "--port", "1"}, {"--host", "a"}, {"--recheck", "1ms"},
+	for _, wrong := range [][]string{{"--port", "-1"}, {"--in-cluster", "--port", "1"}, {"--host", "a"},
+		{"--recheck", "1ms"},
 		{"--in-cluster", "--tls-cert-file", "a"}} {
 		_, _, err := s.Run(append([]string{"console"}, wrong...)...)
 		require.Error(t, err, wrong)
