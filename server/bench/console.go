@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -222,6 +223,7 @@ func (c *consoleProcess) page(ctx context.Context, token, path string) error {
 func (c *consoleProcess) viewers(ctx context.Context, tokens []string, report func(string, float64)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	var closed atomic.Int32
 	before, err := tree(c.cmd.Process.Pid)
 	if err != nil {
 		return err
@@ -234,6 +236,7 @@ func (c *consoleProcess) viewers(ctx context.Context, tokens []string, report fu
 		go func() {
 			_, _ = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
+			closed.Add(1)
 		}()
 	}
 	select { // the first lists are garbage, and a page is made again while the server does not answer
@@ -253,6 +256,9 @@ func (c *consoleProcess) viewers(ctx context.Context, tokens []string, report fu
 	ended, err := tree(c.cmd.Process.Pid)
 	if err != nil {
 		return err
+	}
+	if n := closed.Load(); n > 0 {
+		return fmt.Errorf("%d of %d open pages have ended by themselves", n, len(tokens))
 	}
 	say("%d viewers: %.0f MB, before them %.0f MB", len(tokens), ended.megabytes, before.megabytes)
 	report("console_rss", ended.megabytes-before.megabytes)

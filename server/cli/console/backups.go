@@ -102,7 +102,7 @@ func deleteBackupPage() console.Page {
 				}
 			}
 			doc.Gone = append(doc.Gone, "backup "+b.Name+" with all its data")
-			doc.refuse(l.Viewer.May(ctx, "create", group, "deletebackuprequests", ""))
+			doc.refuse(l.May(ctx, "create", group, "deletebackuprequests", ""))
 			return doc, nil
 		},
 		Act: func(ctx context.Context, l *console.Look) (string, error) {

@@ -57,7 +57,7 @@ func cancelPage(kinds, kind string, make func() (*runs.Object, func() status.Run
 			doc := &confirmation{Object: name, UID: string(o.GetUID()), Verb: "Cancel", Back: pathOf(kinds, name),
 				Follows: follows + ". This cannot be taken back.", Command: "cleat " + kind + " cancel " + name}
 			doc.refuse(err)
-			doc.refuse(l.Viewer.May(ctx, "patch", group, kinds, name))
+			doc.refuse(l.May(ctx, "patch", group, kinds, name))
 			return doc, nil
 		},
 		Act: func(ctx context.Context, l *console.Look) (string, error) {
@@ -85,7 +85,7 @@ func deletePage(kinds, kind string, newObject func() object, follows string) con
 			}
 			doc := &confirmation{Object: name, UID: string(o.GetUID()), Verb: "Delete", Back: pathOf(kinds, name),
 				Follows: follows, Gone: []string{kind + " " + name}, Command: "cleat " + kind + " delete " + name}
-			doc.refuse(l.Viewer.May(ctx, "delete", group, kinds, name))
+			doc.refuse(l.May(ctx, "delete", group, kinds, name))
 			return doc, nil
 		},
 		Act: func(ctx context.Context, l *console.Look) (string, error) {
@@ -124,7 +124,7 @@ func pausePage() console.Page {
 				doc.Follows = "it makes backups again; one that is due at once is made, unless the setting of the server says " +
 					"otherwise."
 			}
-			doc.refuse(l.Viewer.May(ctx, "patch", group, "schedules", s.Name))
+			doc.refuse(l.May(ctx, "patch", group, "schedules", s.Name))
 			return doc, nil
 		},
 		Act: func(ctx context.Context, l *console.Look) (string, error) {

@@ -170,7 +170,7 @@ func newConsole(
 
 // serve serves until ctx ends. Open pages do not delay the end.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, cert, key string) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	ended := make(chan error, 1)
 	go func() {

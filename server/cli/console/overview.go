@@ -40,7 +40,7 @@ func overview(l *console.Look) (*overviewDocument, error) {
 			return nil, console.Wrong{Text: fmt.Sprintf("since=%q: want a duration such as 24h", text)}
 		}
 	}
-	of := status.OverviewOf{Namespace: l.Viewer.Namespace, Since: since}
+	of := status.OverviewOf{Namespace: l.Namespace, Since: since}
 	namespaces, noNamespaces := console.List[*corev1.Namespace](l, namespaceKind)
 	for _, namespace := range namespaces {
 		of.Namespaces = append(of.Namespaces, namespace.Name)
@@ -61,14 +61,14 @@ func overview(l *console.Look) (*overviewDocument, error) {
 	case server.Queue.Problem != "":
 		doc.Problems = append(doc.Problems, "the server was asked about its policies and plugins: "+server.Queue.Problem)
 	default:
-		doc.Trouble = append(doc.Trouble, server.trouble(l.Now)...)
+		doc.Trouble = append(doc.Trouble, server.trouble()...)
 	}
 	shown := doc.Namespaces[:min(mostNamespaces, len(doc.Namespaces))]
 	return &overviewDocument{doc, shown, len(doc.Namespaces) - len(shown)}, nil
 }
 
 // trouble returns sentences about policies and plugins that do not work.
-func (s *serverAnswer) trouble(now time.Time) (texts []string) {
+func (s *serverAnswer) trouble() (texts []string) {
 	for i := range s.Policies {
 		p := &s.Policies[i]
 		if !p.Working() {

@@ -42,7 +42,7 @@ func queuePage() console.Page {
 			if !answered {
 				server = &serverAnswer{Queue: status.QueueServer{Problem: notAnswered}}
 			}
-			doc := &queueDocument{Queue: status.NewQueue(l.Viewer.Namespace, line, server.Queue), Problems: problems(err)}
+			doc := &queueDocument{Queue: status.NewQueue(l.Namespace, line, server.Queue), Problems: problems(err)}
 			doc.Text = doc.QueueServer.Text(status.Taken(doc.Items), l.Now)
 			if next := status.NextInQueue(doc.Items); next != nil {
 				doc.Next = next.Name

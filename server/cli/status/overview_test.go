@@ -52,7 +52,8 @@ func TestOverview(t *testing.T) {
 				Status: velerov1.ScheduleStatus{Phase: velerov1.SchedulePhaseFailedValidation, ValidationErrors: []string{"no"}}},
 		},
 		Locations: []*velerov1.BackupStorageLocation{{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-			Status: velerov1.BackupStorageLocationStatus{Phase: velerov1.BackupStorageLocationPhaseUnavailable, Message: "away"}}},
+			Status: velerov1.BackupStorageLocationStatus{Phase: velerov1.BackupStorageLocationPhaseUnavailable,
+				Message: "away"}}},
 	}
 	doc := status.NewOverview(of, now)
 	var got [][3]any

@@ -30,9 +30,9 @@ type question struct {
 // background if the answer is older than most. key identifies the question. An answer that says what went wrong is an
 // answer.
 func Ask[T any](l *Look, key string, most time.Duration, ask func(ctx context.Context) T) (answer T, ok bool) {
-	q := l.Viewer.question(key)
+	q := l.question(key)
 	l.made(q)
-	asking := q.begin(l.Viewer.ctx, most, func(ctx context.Context) any { return ask(ctx) })
+	asking := q.begin(l.ctx, most, func(ctx context.Context) any { return ask(ctx) })
 	if asking != nil {
 		timer := time.NewTimer(firstAnswer)
 		defer timer.Stop()

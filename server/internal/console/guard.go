@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // policy forbids whatever a page does not need: scripts and styles in it, and everything from elsewhere.
@@ -13,6 +14,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // mostForm is the longest form that is read, in bytes.
 const mostForm = 1 << 20
+
+// formWithin is the longest time in which a form is read.
+const formWithin = 30 * time.Second
 
 // guard refuses requests that a page of another site has sent, or that a name of another site has led here.
 func guard(door Door, next http.Handler) http.Handler {
@@ -29,6 +33,9 @@ func guard(door Door, next http.Handler) http.Handler {
 		if text := refuse(door, r); text != "" {
 			http.Error(w, text, http.StatusForbidden)
 			return
+		}
+		if r.Method == http.MethodPost { // an open page reads nothing, for as long as it is open
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formWithin)) // a test has no connection
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		next.ServeHTTP(w, r)

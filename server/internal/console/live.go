@@ -25,7 +25,7 @@ const (
 func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // for proxies
-	defer l.Viewer.keep()()
+	defer l.keep()()
 	woken := make(chan struct{}, 1)
 	heard := map[source]func(){}
 	defer func() {
@@ -40,7 +40,7 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 		if l.Request.Context().Err() != nil {
 			return
 		}
-		ended := l.Viewer.ctx.Err() != nil
+		ended := l.ctx.Err() != nil
 		if ended {
 			text = s.farewell(l, page, who)
 		}
@@ -54,7 +54,7 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 			return
 		}
 		hear(heard, now.sources, woken)
-		if !pause(l.Request.Context(), l.Viewer.ctx, woken, cmp.Or(now.again, tick)) {
+		if !pause(l.Request.Context(), l.ctx, woken, cmp.Or(now.again, tick)) {
 			return
 		}
 	}
@@ -142,5 +142,9 @@ func sendEvent(w http.ResponseWriter, name string, text []byte) error {
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return err
 	}
-	return control.Flush()
+	if err := control.Flush(); err != nil {
+		return err
+	}
+	_ = control.SetWriteDeadline(time.Time{}) // one that passes ends a stream of HTTP/2
+	return nil
 }

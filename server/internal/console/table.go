@@ -17,7 +17,7 @@ var frameFunctions = template.FuncMap{
 	"asset": func(string) string { return "" }, // New replaces it
 	"table": newTable,
 	"time":  func(t *metav1.Time) string { return layout.TimeOr(t, "never") },
-	"ago":   func(t *metav1.Time, now time.Time) string { return ago(t, now) },
+	"ago":   ago,
 	"count": layout.Count,
 	"mood":  moodOf,
 	"path":  url.PathEscape,

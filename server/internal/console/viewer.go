@@ -46,7 +46,7 @@ type Viewer struct {
 // List returns the objects of a kind as the viewer of a look may see them, sorted by namespace and name. An error is a
 // sentence for people; it may come with objects that were current before. Nobody may change the objects.
 func List[T client.Object](l *Look, kind Kind) ([]T, error) {
-	f := l.Viewer.feed(kind)
+	f := l.feed(kind)
 	l.made(f)
 	var objects []T
 	err := f.list(l.Request.Context(), func(count int) { objects = make([]T, 0, count) }, func(o client.Object) {
@@ -59,7 +59,7 @@ func List[T client.Object](l *Look, kind Kind) ([]T, error) {
 
 // Watch has an open page made again when an object of a kind changes.
 func Watch(l *Look, kind Kind) {
-	f := l.Viewer.feed(kind)
+	f := l.feed(kind)
 	f.touch()
 	l.made(f)
 }
