@@ -15,8 +15,10 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // mostForm is the longest form that is read, in bytes.
 const mostForm = 1 << 20
 
-// formWithin is the longest time in which a form is read.
-const formWithin = 30 * time.Second
+const (
+	formWithin   = 30 * time.Second // in which a form is read
+	answerWithin = 2 * time.Minute  // in which an answer is made and sent
+)
 
 // guard refuses requests that a page of another site has sent, or that a name of another site has led here.
 func guard(door Door, next http.Handler) http.Handler {
@@ -34,8 +36,10 @@ func guard(door Door, next http.Handler) http.Handler {
 			http.Error(w, text, http.StatusForbidden)
 			return
 		}
-		if r.Method == http.MethodPost { // an open page reads nothing, for as long as it is open
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formWithin)) // a test has no connection
+		control := http.NewResponseController(w)
+		_ = control.SetWriteDeadline(time.Now().Add(answerWithin)) // an open page replaces it; a test has no connection
+		if r.Method == http.MethodPost {
+			_ = control.SetReadDeadline(time.Now().Add(formWithin))
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		next.ServeHTTP(w, r)
