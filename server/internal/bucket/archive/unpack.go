@@ -41,6 +41,7 @@ type unpacker struct {
 	written int64
 	checked int64             // bytes that may be written before the free space is looked at again
 	names   map[string]string // one copy of the name of each namespace
+	kept    strings.Builder   // of names of objects
 	groups  map[string]schema.GroupResource
 }
 
@@ -53,7 +54,7 @@ func (u *unpacker) entry(e scanned) error {
 		u.versionsOf(gr).preferred = preferred // the same object has a path without a version
 		return nil
 	}
-	found := record{namespace: namespace, name: strings.Clone(e.name), offset: notUnpacked} // without its path
+	found := record{namespace: namespace, name: u.keep(e.name), offset: notUnpacked}
 	if u.unpacks == nil || u.unpacks(gr, namespace) {
 		if err := u.unpack(&found, e); err != nil {
 			return err
@@ -66,6 +67,19 @@ func (u *unpacker) entry(e scanned) error {
 	others := u.versionsOf(gr).others
 	others[e.version] = append(others[e.version], found)
 	return nil
+}
+
+// keep returns a copy of the name of an object, which does not hold its path in memory. Many names share one piece of
+// memory.
+func (u *unpacker) keep(name string) string {
+	const piece = 16 << 10
+	if u.kept.Cap()-u.kept.Len() < len(name) {
+		u.kept = strings.Builder{}
+		u.kept.Grow(max(piece, len(name)))
+	}
+	at := u.kept.Len()
+	u.kept.WriteString(name)
+	return u.kept.String()[at:]
 }
 
 // unpack appends an object to the spool file.

@@ -144,6 +144,8 @@ func TestAcceptManifest_DryRun(t *testing.T) {
 			effects := &fakeAction{name: "unsafe/action", applies: maps}
 			restore := newRestore(unique(t, "r"), func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = policy })
 
+			c.await(in("serviceaccounts", "v1", "ServiceAccount", ns, "default", nil)) // which a controller makes
+			c.await(configMap(ns, "kube-root-ca.crt", nil))
 			before := c.everything(ns)
 			outcomes, said, notCalled := c.dryRun(backup, restore, safe, effects)
 			require.Equal(t, before, c.everything(ns), "a dry run changes nothing")

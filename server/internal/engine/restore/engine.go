@@ -117,8 +117,9 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		e.account = NewAccount(nil)
 	}
 	err := e.run(ctx, deps, req)
+	made := e.fromSnapshots(req.Volumes)
 	result := e.result()
-	result.FromSnapshots = e.fromSnapshots(req.Volumes)
+	result.FromSnapshots = made
 	return result, err
 }
 

@@ -25,9 +25,10 @@ type Result struct {
 	Gaps []string
 }
 
+// result returns the outcome, and forgets the items.
 func (e *engine) result() *Result {
 	e.warnOfServer()
-	list, n := e.tracker.resourceList()
+	list, n := e.tracker.take()
 	found := e.results.Results()
 	sortMessages(&found.Errors)
 	sortMessages(&found.Warnings)

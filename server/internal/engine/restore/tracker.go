@@ -179,9 +179,9 @@ func (t *tracker) created(key itemKey) bool {
 	return c != nil && c.open == nil && c.action == actionCreated
 }
 
-// resourceList returns the results in the form of Velero's file: by apiVersion/kind, sorted, each item with its
-// action. The second result is the number of items.
-func (t *tracker) resourceList() (map[string][]string, int) {
+// take returns the results in the form of Velero's file: by apiVersion/kind, sorted, each item with its action. The
+// second result is the number of items. The tracker is empty afterwards.
+func (t *tracker) take() (map[string][]string, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	counts, n := map[text]int{}, 0
@@ -206,6 +206,7 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 		listKey := t.texts.all[key.listKey]
 		list[listKey] = append(list[listKey], entry)
 	}
+	t.claims, t.names = nil, nil
 	for _, entries := range list {
 		slices.Sort(entries)
 	}
