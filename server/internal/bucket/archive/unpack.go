@@ -154,6 +154,7 @@ func (u *unpacker) finish() error {
 		if err := sortRecords(gr, "", records); err != nil {
 			return err
 		}
+		a.index[gr] = slices.Clone(records) // without the room for more
 		a.length += len(records)
 		a.resources = append(a.resources, gr)
 	}

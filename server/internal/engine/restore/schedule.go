@@ -96,8 +96,8 @@ func (s *schedule) next() (item int, ok, left bool) {
 	if len(s.ready.items) == 0 || s.order.Level[s.ready.items[0]] > s.level {
 		return 0, false, true
 	}
-	item, _ = heap.Pop(&s.ready).(int)
-	return item, true, true
+	first, _ := heap.Pop(&s.ready).(int32)
+	return int(first), true, true
 }
 
 // pass records that an item waits for something, so that it holds up only those that need it strictly.
@@ -174,7 +174,7 @@ func (s *schedule) fulfil(item int, strict uint32) {
 // offer makes an item ready.
 func (s *schedule) offer(item int) {
 	s.ready.level = s.order.Level
-	heap.Push(&s.ready, item)
+	heap.Push(&s.ready, int32(item)) //nolint:gosec // order.MaxItems
 	if level := s.order.Level[item]; level <= s.level {
 		s.busy++
 	} else {
@@ -192,7 +192,7 @@ func (s *schedule) wake() {
 // readyItems is a heap of items by level and position.
 type readyItems struct {
 	level []int32
-	items []int
+	items []int32
 }
 
 func (r *readyItems) Len() int { return len(r.items) }
@@ -206,7 +206,7 @@ func (r *readyItems) Less(i, j int) bool {
 }
 
 func (r *readyItems) Swap(i, j int) { r.items[i], r.items[j] = r.items[j], r.items[i] }
-func (r *readyItems) Push(x any)    { r.items = append(r.items, x.(int)) } //nolint:forcetypeassert // see offer
+func (r *readyItems) Push(x any)    { r.items = append(r.items, x.(int32)) } //nolint:forcetypeassert // see offer
 
 func (r *readyItems) Pop() any {
 	last := r.items[len(r.items)-1]
