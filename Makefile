@@ -10,7 +10,7 @@ export GOFLAGS     := -trimpath
 export CGO_ENABLED := 0
 
 # Modules of their own, because they need what nothing else of the project does.
-MODULES := server/test/localcluster server/test/helm server/test/promql examples/manifest-writers plugins/kopia
+MODULES := server/test/localcluster server/test/helm server/test/promql server/test/browser examples/manifest-writers plugins/kopia
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cleat
 TOOLS := $(CACHE)/tools
@@ -33,8 +33,17 @@ install = test -x $(call tool,$(1),$(2)) || { echo "building $(1) ($(lastword $(
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The scripts and the style sheet of the console, which the binary embeds. Without npm the console has plainer pages.
+CONSOLE := server/internal/console
+.PHONY: console-assets
+console-assets: ## fetch the scripts and the style sheet of the console, where there is npm
+	@if ! command -v npm >/dev/null; then echo "npm is not installed, so the pages of the console will be plain"; exit 0; fi; \
+	cd $(CONSOLE)/npm && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; } && \
+	mkdir -p ../assets/npm && cp -p node_modules/@picocss/pico/css/pico.min.css node_modules/htmx.org/dist/htmx.min.js \
+		node_modules/htmx-ext-sse/dist/sse.min.js node_modules/idiomorph/dist/idiomorph-ext.min.js ../assets/npm
+
 .PHONY: build
-build: ## build the cleat binary, the data movers cleat-restic and cleat-kopia, and the example plugin into bin/
+build: console-assets ## build the cleat binary, the data movers cleat-restic and cleat-kopia, and the example plugin into bin/
 	@echo "building cleat, its data movers and the example plugin"
 	@mkdir -p $(BIN)/plugins
 	@go build -o $(BIN)/cleat ./server/cmd/cleat
@@ -46,7 +55,7 @@ VERSION   ?= dev
 PLATFORMS ?= linux/amd64,linux/arm64
 PRODUCTS  ?=
 .PHONY: image
-image: ## build reproducible images of PRODUCTS (all: the server and the plugins) for PLATFORMS into bin/image, OCI layouts with SBOMs (VERSION=v1.2.3)
+image: console-assets ## build reproducible images of PRODUCTS (all: the server and the plugins) for PLATFORMS into bin/image, OCI layouts with SBOMs (VERSION=v1.2.3)
 	@rm -rf $(BIN)/image
 	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" -image $(BIN)/image
 
@@ -55,7 +64,7 @@ image-test: ## test the images of plugins with that of cleat-restic, for which r
 	@CLEAT_TEST_RESTIC_IMAGE=1 $(TEST) -run '^TestPluginImages$$' -count=1 ./server/internal/setup/release
 
 .PHONY: release
-release: ## build archives, SBOMs and checksums for PLATFORMS into bin/release (VERSION=v1.2.3)
+release: console-assets ## build archives, SBOMs and checksums for PLATFORMS into bin/release (VERSION=v1.2.3)
 	@rm -rf $(BIN)/release
 	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" -archives $(BIN)/release
 
@@ -64,6 +73,12 @@ release: ## build archives, SBOMs and checksums for PLATFORMS into bin/release (
 cluster: ## build the control plane and the node of tests and demo (the first time takes some ten minutes)
 	@mkdir -p $(dir $(COMMON))
 	@cd server/test/localcluster && go run . build
+
+.PHONY: browser
+browser: ## unpack the browser of tests, and fetch what checks pages in it, where there is npm
+	@if command -v npm >/dev/null; then cd server/test/browser && \
+		{ test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; }; fi
+	@cd server/test/browser && go run . build || echo "there is no browser here; tests that need it are skipped"
 
 .PHONY: velero
 velero: ## build the real Velero and its plugin for S3, beside which some tests run (the first time takes some minutes)
@@ -129,14 +144,14 @@ SMALLER    := /control/backupqueue$$
 RACE ?=
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
-test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
+test: cluster node-plugin console-assets browser ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
 	@apart=$$(test "$(RACE)" != apart || $(concurrent) | grep -vE '$(SMALLER)'); \
 	$(SHARING) $(SERVING) $(TEST) $(LONGEST) $$(go list ./... | grep -vxF "$${apart:-none}")
 	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
 
 .PHONY: race
-race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
+race: cluster console-assets ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
 	@echo "building and running the tests with the race detector"
 	@$(SHARING) CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$($(concurrent))

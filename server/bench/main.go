@@ -70,6 +70,8 @@ var benches = []bench{
 		moverRSS},
 	{"soothing_calls_per_load", "requests of a node agent to the API server for each load that the policy admits, with " +
 		"500 queued", onSite(soothing)},
+	{"console_page_over_calls", "time of the first page of a viewer with 10,500 backups / time of the requests that it " +
+		"needs; what 100 viewers cost", onSite(consolePages)},
 	{"poll_cost_10k", "CPU seconds a minute of following 10,000 operations of 20 backups", pollCost10k},
 }
 
@@ -115,6 +117,9 @@ func limits() map[string]float64 {
 		"sync_10k_again":           1.1,
 		"sync_10k_rss":             1.3,
 		"gc_10k":                   6,
+		"console_page_over_calls":  1.5,
+		"console_rss":              60,
+		"console_idle_cpu":         5,
 	}
 }
 

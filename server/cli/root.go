@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/bug"
 	"github.com/cleat-dev/cleat/server/cli/clientconfig"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/console"
 	"github.com/cleat-dev/cleat/server/cli/debug"
 	"github.com/cleat-dev/cleat/server/cli/installation"
 	"github.com/cleat-dev/cleat/server/cli/location"
@@ -36,6 +37,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 	return command.NewRoot(app, slices.Concat(nouns(), verbs(nouns), []*cobra.Command{
 		queue.NewCommand(app),
 		operations.NewCommand(app),
+		console.NewCommand(app),
 		manifest.NewCommand(app),
 		clientconfig.NewCommand(app),
 		debug.NewCommand(app),

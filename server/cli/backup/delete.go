@@ -86,18 +86,9 @@ func deleteBackups(
 	var requests []*velerov1.DeleteBackupRequest
 	for i := range backups {
 		b := &backups[i]
-		request := &velerov1.DeleteBackupRequest{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: cluster.Namespace, GenerateName: b.Name + "-",
-				Labels: map[string]string{
-					velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
-					velerov1.BackupUIDLabel:  string(b.UID),
-				},
-			},
-			Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
-		}
-		if err := cluster.Create(ctx, request); err != nil {
-			errs = append(errs, fmt.Errorf("request the deletion of backup %s: %w", b.Name, err))
+		request, err := RequestDeletion(ctx, cluster, b)
+		if err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		fmt.Fprintf(a.Out, "Request to delete backup %q submitted successfully.\n", b.Name)
@@ -118,6 +109,26 @@ func deleteBackups(
 		fmt.Fprintf(a.Out, "Backup %q deleted.\n", request.Spec.BackupName)
 	}
 	return errors.Join(errs...)
+}
+
+// RequestDeletion asks the server to delete a backup.
+func RequestDeletion(
+	ctx context.Context, cluster *command.Cluster, b *velerov1.Backup,
+) (*velerov1.DeleteBackupRequest, error) {
+	request := &velerov1.DeleteBackupRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cluster.Namespace, GenerateName: b.Name + "-",
+			Labels: map[string]string{
+				velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
+				velerov1.BackupUIDLabel:  string(b.UID),
+			},
+		},
+		Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
+	}
+	if err := cluster.Create(ctx, request); err != nil {
+		return nil, fmt.Errorf("request the deletion of backup %s: %w", b.Name, err)
+	}
+	return request, nil
 }
 
 // awaitDeletion waits until the backup of a request is deleted. It returns the errors with which the server answers.

@@ -16,11 +16,16 @@ import (
 
 func newDescribeCommand(a *command.App) *cobra.Command {
 	return runs.NewDescribeCommand(a, "backup", "Describe backups: phase, errors and warnings, and with --details what "+
-		"is in them", getter(), load)
+		"is in them", getter(),
+		func(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, files runs.Files) runs.Description {
+			return Describe(ctx, cluster, b, files)
+		})
 }
 
-// load composes the description of a backup. Problems list the missing parts.
-func load(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, files runs.Files) runs.Description {
+// Describe composes the description of a backup. Problems list the missing parts.
+func Describe(
+	ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, files runs.Files,
+) *status.BackupDescription {
 	description := status.NewBackupDescription(b)
 	description.Details = files.Details()
 	if description.QueueWait != nil {

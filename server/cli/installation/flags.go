@@ -45,6 +45,8 @@ type flags struct {
 	tolerations                  []string
 	affinityFile                 string
 	nodeAgent                    nodeAgentFlags
+	useConsole                   bool
+	console                      install.Console
 
 	server      config.Options
 	serverFlags *pflag.FlagSet // the flags of "cleat server"
@@ -151,6 +153,12 @@ func (f *flags) add(flags *pflag.FlagSet) {
 		"cpu-request": "500m", "mem-request": "128Mi", "cpu-limit": "1000m", "mem-limit": "512Mi", // Velero's
 	})
 	f.nodeAgent.add(flags)
+	flags.BoolVar(&f.useConsole, "use-console", false,
+		"install the console too, which acts with the tokens of those who look")
+	flags.StringSliceVar(&f.console.Hosts, "console-hosts", nil,
+		"hosts, with their ports unless these are the default, under which the console is reached; empty for any")
+	flags.StringVar(&f.console.TLSSecret, "console-tls-secret", "",
+		"existing secret with tls.crt and tls.key for the console; empty if a proxy in front has a certificate")
 	flags.AddFlagSet(f.serverFlags)
 }
 
@@ -167,7 +175,7 @@ func (f *flags) options(cmd *cobra.Command, a *command.App) (*install.Options, e
 	err = errors.Join(f.setServerArgs(cmd, a), f.setLocations(), f.setRBAC(), f.setPod(), f.setSecret())
 	var agentErr error
 	o.NodeAgent, agentErr = f.nodeAgent.options(a, f.server.UploaderType)
-	if err = errors.Join(err, agentErr); err != nil {
+	if err = errors.Join(err, agentErr, f.setConsole()); err != nil {
 		return nil, err
 	}
 	if o.NodeAgent != nil {
@@ -257,6 +265,16 @@ func (f *flags) setRBAC() error {
 			f.o.Namespace)
 	}
 	f.o.Namespaces = f.rbacNamespaces
+	return nil
+}
+
+func (f *flags) setConsole() error {
+	if !f.useConsole && (len(f.console.Hosts) > 0 || f.console.TLSSecret != "") {
+		return errors.New("--console-hosts and --console-tls-secret need --use-console")
+	}
+	if f.useConsole {
+		f.o.Console = &f.console
+	}
 	return nil
 }
 

@@ -93,7 +93,7 @@ func askForPlugins(
 
 // pluginsOf returns the report in an answer. It prints a note if the server is Velero's, which reports less.
 func pluginsOf(a *command.App, answer *velerov1.ServerStatusRequest, only string) (*serverreport.PluginReport, error) {
-	report, err := reportOf(answer)
+	report, err := ReportOf(answer)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func pluginsOf(a *command.App, answer *velerov1.ServerStatusRequest, only string
 	return report, nil
 }
 
-// reportOf returns the report in an answer, or makes one from the answer of a server of Velero.
-func reportOf(answer *velerov1.ServerStatusRequest) (*serverreport.PluginReport, error) {
+// ReportOf returns the report in an answer, or makes one from the answer of a server of Velero.
+func ReportOf(answer *velerov1.ServerStatusRequest) (*serverreport.PluginReport, error) {
 	if text, complete := answer.Annotations[serverreport.PluginsAnnotation]; complete {
 		return serverreport.DecodePlugins(text)
 	}

@@ -15,7 +15,7 @@ func TestReportOfVelerosAnswer(t *testing.T) {
 	answer := &velerov1.ServerStatusRequest{Status: velerov1.ServerStatusRequestStatus{Plugins: []velerov1.PluginInfo{
 		{Name: "velero.io/aws", Kind: "ObjectStore"}, {Name: "velero.io/csi", Kind: "BackupItemActionV2"},
 	}}}
-	report, err := reportOf(answer)
+	report, err := ReportOf(answer)
 	require.NoError(t, err)
 	require.Equal(t, []serverreport.Plugin{
 		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: serverreport.Unknown},
@@ -23,6 +23,6 @@ func TestReportOfVelerosAnswer(t *testing.T) {
 	}, report.Plugins)
 
 	metav1.SetMetaDataAnnotation(&answer.ObjectMeta, serverreport.PluginsAnnotation, "{")
-	_, err = reportOf(answer)
+	_, err = ReportOf(answer)
 	require.ErrorContains(t, err, "annotation cleat.dev/plugins of the server's answer is not a report of plugins")
 }

@@ -37,7 +37,7 @@ func newExplainCommand(a *command.App) *cobra.Command {
 			}
 			var all *serverreport.Blockers
 			if b.Status.Phase == velerov1.BackupPhaseQueued {
-				all = askBlockers(cmd.Context(), cluster, b.Name, timeout)
+				all = AskBlockers(cmd.Context(), cluster, b.Name, timeout)
 			}
 			e := status.Explain(&b, line, all, time.Now())
 			return a.Print(output, []string{"table"}, e, func() error { return e.Print(a.Out, time.Now()) })

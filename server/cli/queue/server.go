@@ -20,6 +20,11 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 	if err != nil {
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	}
+	return ServerOf(answer)
+}
+
+// ServerOf returns what an answer of the server says about its queue.
+func ServerOf(answer *velerov1.ServerStatusRequest) status.QueueServer {
 	report, err := PoliciesOf(answer)
 	switch {
 	case err != nil:
@@ -33,8 +38,8 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 		Unwritable: report.Unwritable}
 }
 
-// askBlockers asks the server for all backups for which a backup waits. It returns nil if the server does not answer.
-func askBlockers(
+// AskBlockers asks the server for all backups for which a backup waits. It returns nil if the server does not answer.
+func AskBlockers(
 	ctx context.Context, cluster *command.Cluster, backup string, timeout time.Duration,
 ) *serverreport.Blockers {
 	answer, err := cluster.ServerStatus(ctx, timeout, map[string]string{serverreport.BlockersOfAnnotation: backup})

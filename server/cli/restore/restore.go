@@ -55,11 +55,16 @@ func newLogsCommand(a *command.App) *cobra.Command {
 
 func newDescribeCommand(a *command.App) *cobra.Command {
 	return runs.NewDescribeCommand(a, "restore", "Describe restores: phase, errors and warnings, and with --details "+
-		"what became of each object", getter(), load)
+		"what became of each object", getter(),
+		func(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, files runs.Files) runs.Description {
+			return Describe(ctx, cluster, r, files)
+		})
 }
 
-// load composes the description of a restore. Problems list the missing parts.
-func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, files runs.Files) runs.Description {
+// Describe composes the description of a restore. Problems list the missing parts.
+func Describe(
+	ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, files runs.Files,
+) *status.RestoreDescription {
 	description := &status.RestoreDescription{Restore: r, Details: files.Details()}
 	run := status.RestoreRun(r)
 	location, _ := cluster.LocationOf(ctx, r.Spec.BackupName) // a file that cannot be found says so

@@ -60,21 +60,29 @@ func cancel(ctx context.Context, a *command.App, cluster *command.Cluster, o *Ob
 	if err := cluster.Get(ctx, cluster.Key(name), o.Object); err != nil {
 		return err
 	}
-	follows, err := o.state().Cancellation()
+	already := ""
+	if velerov1.CancelRequested(o) {
+		already = " already"
+	}
+	follows, err := Cancel(ctx, cluster, o)
 	if err != nil {
 		return err
 	}
-	title := o.state().Title()
-	if velerov1.CancelRequested(o) {
-		fmt.Fprintf(a.Out, "%s %q is being cancelled already: %s.\n", title, name, follows)
-		return nil
+	fmt.Fprintf(a.Out, "%s %q is being cancelled%s: %s.\n", o.state().Title(), name, already, follows)
+	return nil
+}
+
+// Cancel requests the end of o, unless it is requested already, and returns what follows.
+func Cancel(ctx context.Context, cluster *command.Cluster, o *Object) (follows string, err error) {
+	follows, err = o.state().Cancellation()
+	if err != nil || velerov1.CancelRequested(o) {
+		return follows, err
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, o.GetUID(), velerov1.CancelAnnotation)
 	if err := cluster.Patch(ctx, o.Object, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("request the cancellation of %s %s: %w", o.state().Kind, name, err)
+		return "", fmt.Errorf("request the cancellation of %s %s: %w", o.state().Kind, o.GetName(), err)
 	}
-	fmt.Fprintf(a.Out, "%s %q is being cancelled: %s.\n", title, name, follows)
-	return nil
+	return follows, nil
 }
 
 // awaitCancelled waits until o has ended. It returns an error if o has ended as if it had not been cancelled.

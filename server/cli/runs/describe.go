@@ -96,6 +96,12 @@ type Files struct {
 	document  bool // JSON is requested
 }
 
+// NewFiles returns the files of the runs of a cluster for a document with details. timeout is how long to wait for an
+// answer of the server.
+func NewFiles(cluster *command.Cluster, timeout time.Duration) Files {
+	return Files{downloads: NewDownloads(timeout), cluster: cluster, details: true, document: true}
+}
+
 // Details reports whether details are requested.
 func (f Files) Details() bool { return f.details }
 

@@ -27,6 +27,9 @@ type Downloads struct {
 	caFile   string
 }
 
+// NewDownloads returns downloads without flags. timeout is how long to wait for the server to make a URL.
+func NewDownloads(timeout time.Duration) *Downloads { return &Downloads{timeout: timeout} }
+
 // Timeout returns how long to wait for an answer of the server.
 func (d *Downloads) Timeout() time.Duration { return d.timeout }
 

@@ -27,10 +27,8 @@ func newPauseCommand(a *command.App, verb string, paused bool) *cobra.Command {
 						fmt.Fprintf(a.Out, "Schedule %s is already %sd, skip\n", schedule.Name, verb)
 						return nil
 					}
-					before := schedule.DeepCopy()
-					schedule.Spec.Paused, schedule.Spec.SkipImmediately = paused, skip
-					if err := cluster.Patch(cmd.Context(), schedule, client.MergeFrom(before)); err != nil {
-						return fmt.Errorf("%s schedule %s: %w", verb, schedule.Name, err)
+					if err := Pause(cmd.Context(), cluster, schedule, paused, skip); err != nil {
+						return err
 					}
 					fmt.Fprintf(a.Out, "Schedule %s %sd successfully\n", schedule.Name, verb)
 					return nil
@@ -41,6 +39,19 @@ func newPauseCommand(a *command.App, verb string, paused bool) *cobra.Command {
 	which.Add(cmd.Flags(), verb, "schedules")
 	addSkipImmediately(cmd, &skip)
 	return cmd
+}
+
+// Pause stops a schedule from creating backups, or lets it create them again. skip is whether it then skips a backup
+// that is due at once; nil for the setting of the server.
+func Pause(
+	ctx context.Context, cluster *command.Cluster, schedule *velerov1.Schedule, paused bool, skip *bool,
+) error {
+	before := schedule.DeepCopy()
+	schedule.Spec.Paused, schedule.Spec.SkipImmediately = paused, skip
+	if err := cluster.Patch(ctx, schedule, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("change schedule %s: %w", schedule.Name, err)
+	}
+	return nil
 }
 
 // eachSchedule calls do for each selected schedule.

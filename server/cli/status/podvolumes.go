@@ -161,3 +161,13 @@ func loadsByPhase(loads []PodVolume, details bool) map[string]any {
 	}
 	return out
 }
+
+// LoadTable returns the table of the loads of a run.
+func LoadTable(pods []PodVolume, movements []Movement) layout.Table {
+	t := layout.Table{Head: []string{"NAME", "OF", "PHASE", "BY"}}
+	for _, v := range slices.Concat(pods, asPodVolumes(movements)) {
+		t.Rows = append(t.Rows, []string{layout.OneLine(v.text()), v.Pod, PhaseOrNew(string(v.Phase)),
+			layout.OneLine(moverOr(v.Uploader))})
+	}
+	return t
+}

@@ -75,6 +75,16 @@ func (i *QueueItem) waits() bool {
 	return i.Phase == string(velerov1.BackupPhaseQueued) || i.Phase == string(velerov1.BackupPhaseNew)
 }
 
+// NextInQueue returns the first backup that waits for a slot and nothing else, and nil if there is none.
+func NextInQueue(items []QueueItem) *QueueItem {
+	for i := range items {
+		if items[i].waits() && items[i].waitsForSlot() {
+			return &items[i]
+		}
+	}
+	return nil
+}
+
 // waitsForSlot reports whether only the limit is in the way.
 func (i *QueueItem) waitsForSlot() bool { return i.Wait != nil && i.Wait.Reason == reasonLimit }
 

@@ -70,6 +70,7 @@ func TestAcceptInstall_Helm(t *testing.T) {
 				"--node-agent-plugins", "registry.example.io/mover:v1", "--privileged-node-agent", "--node-agent-pod-cpu-request",
 				"1",
 				"--node-agent-priority-class-name", "system-node-critical", "--log-format", "json",
+				"--use-console", "--console-hosts", "console.example.com,console:8443", "--console-tls-secret", "console",
 			},
 			`image: {imagePullSecrets: [pull]}
 configuration:
@@ -86,6 +87,7 @@ configuration:
   nodeAgentConfigmap: agents
   dataMoverPrepareTimeout: 1h0m0s
   logFormat: json
+console: {enabled: true, hosts: [console.example.com, "console:8443"], tlsSecret: console}
 deployNodeAgent: true
 nodeAgent:
   podVolumePath: /data/kubelet/pods

@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
+	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
 
 // Controller creates a Backup when a Schedule is due, unless an earlier one of the same schedule is unfinished.
@@ -97,7 +98,7 @@ func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 		return v
 	}
 	spec, status := &v.after.Spec, &v.after.Status
-	times, err := parseTimetable(spec.Schedule, now)
+	times, err := timetable.Parse(spec.Schedule, now)
 	if err == nil && len(schedule.Name) > maxScheduleName {
 		err = fmt.Errorf("the name of the schedule has %d characters, want at most %d, as backups are named after it",
 			len(schedule.Name), maxScheduleName)
@@ -124,7 +125,7 @@ func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 		spec.SkipImmediately, status.LastSkipped = new(false), run.Timestamp(now)
 	}
 	since := handledUntil(v.after)
-	v.due = times.last(since, now)
+	v.due = times.Last(since, now)
 	v.wait = scheduleLook
 	if next := times.Next(since.In(now.Location())); !next.IsZero() {
 		v.wait = min(scheduleLook, max(next.Sub(now), time.Millisecond))

@@ -1,5 +1,5 @@
 // Package schedules creates a Backup for each Schedule when it is due.
 //
-// It may import packages run and queue. Start reading at controller.go; timetable.go reads cron expressions, backup.go
-// makes the Backup for a time.
+// It may import packages run, queue and timetable. Start reading at controller.go; backup.go makes the Backup for a
+// time.
 package schedules

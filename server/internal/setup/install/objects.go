@@ -63,6 +63,9 @@ func others(o *Options) ([]*unstructured.Unstructured, error) {
 	if o.NodeAgent != nil {
 		typed = append(typed, daemonSet(o, agent))
 	}
+	if o.Console != nil {
+		typed = append(typed, consoleService(o), consoleDeployment(o))
+	}
 	objects := make([]*unstructured.Unstructured, 0, len(typed))
 	for _, object := range typed {
 		plain, err := unstructuredOf(object)

@@ -51,6 +51,7 @@ type Options struct {
 	CSISnapshots bool
 
 	NodeAgent *NodeAgent // nil for none
+	Console   *Console   // nil for none
 }
 
 // NodeAgent describes the agents of the nodes. Other settings are those of the server.

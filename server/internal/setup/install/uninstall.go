@@ -170,6 +170,12 @@ func (u *Uninstall) namespace(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}} {
+		console := client.MatchingLabels{componentLabel: ConsoleName}
+		if err := u.deleteAll(ctx, list, client.InNamespace(u.Namespace), console); err != nil {
+			return err
+		}
+	}
 	u.Removed("namespace/"+u.Namespace, "was left, because no installation has made it")
 	return nil
 }

@@ -99,15 +99,15 @@ func (r *Resolver) resolve(b *velerov1.Backup) *resolved {
 func newResolved(spec *velerov1.BackupSpec, existing []string) *resolved {
 	entry := &resolved{spec: *spec.DeepCopy()}
 	entry.encoded, _ = json.Marshal(spec) // cannot fail for a spec that was decoded from JSON
-	entry.namespaces, entry.all, entry.globs = namespacesOf(spec, existing)
+	entry.namespaces, entry.all, entry.globs = NamespacesOf(spec, existing)
 	entry.scope = scopeOf(spec, entry.all)
 	return entry
 }
 
-// namespacesOf returns the namespaces of a backup, sorted. It includes names of namespaces that do not exist. all
+// NamespacesOf returns the namespaces of a backup, sorted. It includes names of namespaces that do not exist. all
 // reports whether the backup includes all namespaces, changing whether the result depends on the existing ones. An
 // invalid spec is rejected when the backup starts; until then its valid parts count.
-func namespacesOf(spec *velerov1.BackupSpec, existing []string) (namespaces []string, all, changing bool) {
+func NamespacesOf(spec *velerov1.BackupSpec, existing []string) (namespaces []string, all, changing bool) {
 	includes := slices.DeleteFunc(slices.Clone(spec.IncludedNamespaces), func(name string) bool { return name == "" })
 	all = len(spec.IncludedNamespaces) == 0 || slices.Contains(includes, "*")
 	matched, err := filter.NewNames(includes, spec.ExcludedNamespaces)

@@ -113,7 +113,7 @@ func (c *Chart) fill(name string) (string, error) {
 	repository, tag, _ := strings.Cut(c.Image, ":")
 	values := map[string]any{"Version": strings.TrimPrefix(c.Version, "v"), "Repository": repository, "Tag": tag,
 		"Settings": c.settings()}
-	for name, kind := range map[string]string{"": "Deployment", "Agent": "DaemonSet"} {
+	for name, kind := range map[string]string{"": "Deployment/velero", "Agent": "DaemonSet"} {
 		object, err := c.object(kind, "")
 		if err != nil {
 			return "", err

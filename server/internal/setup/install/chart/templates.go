@@ -64,7 +64,15 @@ func (c *Chart) templates() map[string]func() (string, error) {
 		"volumesnapshotlocations.yaml": func() (string, error) {
 			return c.locations("VolumeSnapshotLocation", "volumeSnapshotLocation", "$.Values.snapshotsEnabled")
 		},
-		"deployment.yaml":     func() (string, error) { return c.template("Deployment", "", "", c.deployment) },
+		"deployment.yaml": func() (string, error) { return c.template("Deployment/velero", "", "", c.deployment) },
+		"console.yaml": func() (string, error) {
+			service, err := c.template("Service/"+install.ConsoleName, "", ".Values.console.enabled", consoleService)
+			if err != nil {
+				return "", err
+			}
+			deployment, err := c.template("Deployment/"+install.ConsoleName, "", ".Values.console.enabled", c.console)
+			return "---\n" + service + "---\n" + deployment, err
+		},
 		"node-agent.yaml":     func() (string, error) { return c.template("DaemonSet", "", agents, c.daemonSet) },
 		"node-agentrbac.yaml": func() (string, error) { return c.agentRBAC("and " + agents + " " + agentHasRights) },
 		"_helpers.tpl":        c.helpers,
@@ -127,6 +135,7 @@ func (c *Chart) object(what, namespace string) (*unstructured.Unstructured, erro
 	options.BackupLocation = &install.BackupLocation{Provider: "mark", Bucket: "mark"}
 	options.SnapshotLocation = &install.SnapshotLocation{Provider: "mark"}
 	options.Namespaces, options.CSISnapshots = []string{other}, true
+	options.Console = &install.Console{}
 	objects, err := install.Objects(&options)
 	if err != nil {
 		return nil, err
@@ -266,6 +275,41 @@ func (c *Chart) daemonSet(m *marked) {
 	m.set(volumes, podPath("volumes")...)
 	m.pod(".Values.nodeAgent", `{{- include "cleat.nodeAgentFlags" . | nindent INDENT0 }}`, ".Values.nodeAgent.extraArgs",
 		"node-agent", "server")
+}
+
+// consoleService marks the Service of the console.
+func consoleService(m *marked) {
+	m.optional(".Values.console.service.annotations", "metadata", "annotations")
+	m.value(".Values.console.service.type", "spec", "type")
+}
+
+// console marks the Deployment of the console.
+func (c *Chart) console(m *marked) {
+	m.block("{{- with .Values.image.imagePullSecrets }}\nKEY\n{{- range . }}\n- name: {{ . }}\n{{- end }}\n{{- end }}",
+		podPath("imagePullSecrets")...)
+	for _, name := range []string{"nodeSelector", "tolerations"} {
+		m.optional(".Values."+name, podPath(name)...)
+	}
+	const secret = "{{- with .Values.console.tlsSecret }}\n"
+	more := func(path []string, text string) {
+		old, _, _ := unstructured.NestedSlice(m.object.Object, path...)
+		m.set(append(old, m.item(secret+text+"\n{{- end }}")), path...)
+	}
+	more(podPath("volumes"), "- name: tls\n  secret:\n    secretName: {{ . }}")
+	m.set(m.item("{{- with .Values.podLabels }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"), "spec", "template",
+		"metadata", "labels", "zz")
+	m.container(func(container map[string]any) {
+		container["image"] = m.mark(code{inline: `{{ include "cleat.image" . }}`})
+		container["imagePullPolicy"] = m.mark(code{inline: "{{ .Values.image.pullPolicy }}"})
+		container["resources"] = m.yaml(".Values.console.resources")
+		container["args"] = append(list(container["args"]),
+			m.item("{{- range .Values.console.hosts }}\n- --host={{ . }}\n{{- end }}\n"+secret+
+				"- --tls-cert-file=/tls/tls.crt\n- --tls-private-key-file=/tls/tls.key\n{{- end }}"))
+		container["volumeMounts"] = append(list(container["volumeMounts"]), m.item(secret+
+			"- mountPath: /tls\n  name: tls\n  readOnly: true\n{{- end }}"))
+		container["readinessProbe"] = map[string]any{"httpGet": map[string]any{"path": "/healthz", "port": "console",
+			"scheme": m.mark(code{inline: `{{ ternary "HTTPS" "HTTP" (not (empty .Values.console.tlsSecret)) }}`})}}
+	})
 }
 
 func podPath(path ...string) []string { return append([]string{"spec", "template", "spec"}, path...) }

@@ -1,15 +1,13 @@
-package schedules
+package timetable
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
 )
 
-func TestParseTimetable(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	for expression, tt := range map[string]struct{ next, err string }{
 		"*/5 * * * *":                       {next: "2026-03-04T12:05:00Z"},
@@ -37,18 +35,18 @@ func TestParseTimetable(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			times, err := parseTimetable(expression, controllertest.Noon())
+			times, err := Parse(expression, noon())
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tt.next, times.Next(controllertest.Noon()).UTC().Format(time.RFC3339))
+			require.Equal(t, tt.next, times.Next(noon()).UTC().Format(time.RFC3339))
 		})
 	}
 }
 
-func TestTimetableLast(t *testing.T) {
+func TestLast(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ expression, since, want string }{
 		"not yet":                   {"0 13 * * *", "2026-03-04T11:00:00Z", ""},
@@ -68,11 +66,11 @@ func TestTimetableLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			times, err := parseTimetable(tt.expression, controllertest.Noon())
+			times, err := Parse(tt.expression, noon())
 			require.NoError(t, err)
 			since, err := time.Parse(time.RFC3339, tt.since)
 			require.NoError(t, err)
-			last := times.last(since, controllertest.Noon())
+			last := times.Last(since, noon())
 			if tt.want == "" {
 				require.Zero(t, last)
 				return
@@ -89,13 +87,13 @@ func FuzzTimetable(f *testing.F) {
 		f.Add(seed, int64(3600))
 	}
 	f.Fuzz(func(t *testing.T, expression string, ago int64) {
-		now := controllertest.Noon()
-		times, err := parseTimetable(expression, now)
+		now := noon()
+		times, err := Parse(expression, now)
 		if err != nil {
 			return
 		}
 		since := now.Add(-time.Duration(ago%1e6) * time.Second).Truncate(time.Second)
-		last := times.last(since, now)
+		last := times.Last(since, now)
 		if last.IsZero() {
 			require.True(t, times.Next(since).After(now))
 			return
@@ -104,3 +102,5 @@ func FuzzTimetable(f *testing.F) {
 		require.True(t, times.Next(last).After(now))
 	})
 }
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 123, time.UTC) }

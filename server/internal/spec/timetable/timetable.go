@@ -1,4 +1,5 @@
-package schedules
+// Package timetable reads the cron expressions of schedules. Start with Parse.
+package timetable
 
 import (
 	"errors"
@@ -9,39 +10,39 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// timetable holds the times at which a schedule is due, in whole seconds.
-type timetable struct{ cron.Schedule }
+// Table holds the times at which a schedule is due, in whole seconds.
+type Table struct{ cron.Schedule }
 
-// parseTimetable parses a cron expression as Velero does: five fields or a descriptor such as @daily or "@every 1h",
+// Parse parses a cron expression as Velero does: five fields or a descriptor such as @daily or "@every 1h",
 // after an optional TZ= or CRON_TZ=. The default is the time zone of now.
-func parseTimetable(expression string, now time.Time) (t timetable, err error) {
+func Parse(expression string, now time.Time) (t Table, err error) {
 	if expression == "" {
-		return timetable{}, errors.New("invalid schedule: it is empty, want a cron expression")
+		return Table{}, errors.New("invalid schedule: it is empty, want a cron expression")
 	}
 	defer func() { // the parser panics on some expressions, e.g. one with only a time zone
 		if r := recover(); r != nil {
-			t, err = timetable{}, fmt.Errorf("invalid schedule: %q cannot be read as a cron expression", expression)
+			t, err = Table{}, fmt.Errorf("invalid schedule: %q cannot be read as a cron expression", expression)
 		}
 	}()
 	parsed, err := cron.ParseStandard(expression)
 	if err != nil {
-		return timetable{}, fmt.Errorf("invalid schedule: %w", err)
+		return Table{}, fmt.Errorf("invalid schedule: %w", err)
 	}
 	if _, every, ok := strings.Cut(expression, "@every "); ok {
 		// The parser takes all shorter and negative periods for one second.
 		if period, err := time.ParseDuration(every); err != nil || period < time.Second {
-			return timetable{}, fmt.Errorf("invalid schedule: the period of %q is too short, want at least 1s", expression)
+			return Table{}, fmt.Errorf("invalid schedule: the period of %q is too short, want at least 1s", expression)
 		}
 	}
-	t = timetable{parsed}
+	t = Table{parsed}
 	if t.Next(now).IsZero() {
-		return timetable{}, fmt.Errorf("invalid schedule: %q is not due within the next years", expression)
+		return Table{}, fmt.Errorf("invalid schedule: %q is not due within the next years", expression)
 	}
 	return t, nil
 }
 
-// last returns the last time after since and not after now, or the zero time if there is none.
-func (t timetable) last(since, now time.Time) time.Time {
+// Last returns the last time after since and not after now, or the zero time if there is none.
+func (t Table) Last(since, now time.Time) time.Time {
 	since = since.In(now.Location())
 	due := t.Next(since)
 	if due.IsZero() || due.After(now) {
