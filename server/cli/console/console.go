@@ -165,8 +165,7 @@ func newConsole(
 	}
 	return console.New(ctx, console.Options{
 		Door: door, Namespace: namespace, Scheme: scheme, Pages: pages(), Templates: templates(), Styles: drawing.Style,
-		Version: version,
-		Recheck: recheck, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Version: version, Recheck: recheck, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 
