@@ -48,8 +48,6 @@ func TestAcceptConsole_Contents(t *testing.T) {
 	s.Serve()
 	s.Available()
 	waiting.until("10001 items.")
-	running := hold(s, "held")
-	require.Contains(t, user.get("/backups/"+running.Name+"/contents").text, "the phase is InProgress")
 	s.Must("backup", "create", "orders", "--include-namespaces", shop, "--wait")
 
 	// the tree, down to an item, and what it depends on
@@ -126,7 +124,9 @@ func TestAcceptConsole_Contents(t *testing.T) {
 		require.Equal(t, code, page.code, "%s: %s", query, page.text)
 	}
 
-	// what has no manifest, and what cannot be read
+	// what has no manifest yet, or never, and what cannot be read
+	running := hold(s, "held")
+	require.Contains(t, user.get("/backups/"+running.Name+"/contents").text, "the phase is InProgress")
 	s.Eventually("the server has answered", logHas(user, "/backups/stock/contents", "has no manifest"))
 	s.Eventually("the damage is found", logHas(user, "/backups/damaged/contents", `class="problem">damaged: `))
 
