@@ -65,7 +65,7 @@ func TestContents(t *testing.T) {
 		"resource=configmaps&list=yes":         {"item-00000", "", 50, true},
 		"namespace=team-3&resource=configmaps": {"item-00003", "", 50, true},
 		"search=ITEM-0777":                     {"team-0", "10 items", 10, false},
-		"search=0777&list=yes":                 {"item-07770", "", 10, false},
+		"search=0777&list=yes":                 {"item-07770", "", 11, false},
 		"selector=app%3Dapp-7":                 {"team-7", "100 items", 1, false},
 		"include-resources=Secret":             {"team-0", "1 item", 1, false},
 		"exclude-namespaces=team-0&list=":      {"team-1", "9000 items", 9, false},
@@ -161,7 +161,8 @@ func TestDifference(t *testing.T) {
 	require.Equal(t, "They do not differ.", one.Table.Empty)
 
 	var file bytes.Buffer
-	w, err := manifest.NewWriter(&file, manifest.Header{}, manifest.Options{Dir: t.TempDir()})
+	w, err := manifest.NewWriter(&file, manifest.Header{Backup: manifest.Backup{Name: "other"}},
+		manifest.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	require.NoError(t, w.Add(&manifest.Item{APIVersion: "v1", Resource: "secrets", ItemKind: "Secret",
 		Namespace: "team-0", Name: "key", Annotations: map[string]string{"part": "another"}}))
@@ -185,7 +186,7 @@ func TestDifference(t *testing.T) {
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{"include-namespace=a", "selector=(", "selector=a&selector=b", "search=a&search=b",
-		"include-resources=a&exclude-resources=*"} {
+		"include-namespaces=["} {
 		values, err := url.ParseQuery(wrong)
 		require.NoError(t, err)
 		_, err = newQuery(values)

@@ -67,7 +67,9 @@ func newOthers(ctx context.Context, l *console.Look) (*othersDocument, error) {
 	backups = slices.DeleteFunc(backups, func(b *velerov1.Backup) bool {
 		return b.Name == name || !status.BackupRun(b).HasLog()
 	})
-	slices.SortFunc(backups, func(a, b *velerov1.Backup) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortFunc(backups, func(a, b *velerov1.Backup) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
 	found, err := newList(l, backups, func(b *velerov1.Backup) string { return status.BackupRun(b).Phase }, err)
 	if err != nil {
 		return nil, err

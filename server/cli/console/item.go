@@ -36,6 +36,7 @@ type itemDocument struct {
 	MoreNeeds           string      `json:"-"` // an address
 	MoreReferrers       string      `json:"-"`
 	Graph, InTree       string      `json:"-"`
+	Content             string      `json:"-"` // an address; "" for a Secret
 }
 
 // reason is how an item came into a backup.
@@ -95,9 +96,10 @@ func (d *itemDocument) fill(ctx context.Context, m *contents.Manifest) error {
 		}
 		d.Why = append(d.Why, r)
 	}
-	d.Needs = d.edges("What it depends on", len(copied.Edges), func(i int) (frameworkmanifest.Edge, frameworkmanifest.Ref) {
-		return copied.Edges[i], copied.Edges[i].To
-	})
+	d.Needs = d.edges("What it depends on", len(copied.Edges),
+		func(i int) (frameworkmanifest.Edge, frameworkmanifest.Ref) {
+			return copied.Edges[i], copied.Edges[i].To
+		})
 	d.NeededBy = d.edges("What depends on it", len(why.Referrers),
 		func(i int) (frameworkmanifest.Edge, frameworkmanifest.Ref) {
 			return why.Referrers[i].Edge, why.Referrers[i].Item
@@ -113,6 +115,9 @@ func (d *itemDocument) fill(ctx context.Context, m *contents.Manifest) error {
 		d.MoreReferrers = more("after", why.Next)
 	}
 	d.Graph = d.Back + "/graph?" + here.Encode()
+	if !isSecret(item) {
+		d.Content = d.Back + "/item/content?" + here.Encode()
+	}
 	d.InTree = d.Back + "/contents?" + url.Values{"namespace": {item.Namespace},
 		"resource": {contents.ResourceOf(ref)}}.Encode()
 	return nil

@@ -111,7 +111,8 @@ func asError(err error) error {
 	}
 }
 
-// query is what a request asks for: the filters of "manifest ls", as parameters with the names of its flags, and others.
+// query is what a request asks for: the filters of "manifest ls", as parameters with the names of its flags, and
+// others.
 type query struct {
 	filters contents.Filters
 	kept    url.Values // the parameters of the filters
@@ -128,8 +129,12 @@ func newQuery(values url.Values, others ...string) (q query, err error) {
 		if slices.Contains(others, name) {
 			continue
 		}
-		if flags.Lookup(name) == nil {
+		flag := flags.Lookup(name)
+		if flag == nil {
 			return q, console.Wrong{Text: "this page knows no parameter " + name}
+		}
+		if len(texts) > 1 && flag.Value.Type() != "stringSlice" {
+			return q, console.Wrong{Text: "the parameter " + name + " can be given once"}
 		}
 		for _, text := range texts {
 			if err := flags.Set(name, text); err != nil {
@@ -207,7 +212,7 @@ func itemLink(backup string, ref frameworkmanifest.Ref) string {
 // shown returns an item as pages show it: of a Secret, the annotations have no values, because they can have parts of
 // its content.
 func shown(item *frameworkmanifest.Item) *frameworkmanifest.Item {
-	if item == nil || item.APIGroup != "" || item.Resource != "secrets" {
+	if item == nil || !isSecret(item) {
 		return item
 	}
 	copied := *item
@@ -216,6 +221,10 @@ func shown(item *frameworkmanifest.Item) *frameworkmanifest.Item {
 		copied.Annotations[key] = "<hidden>"
 	}
 	return &copied
+}
+
+func isSecret(item *frameworkmanifest.Item) bool {
+	return item.APIGroup == "" && item.Resource == "secrets"
 }
 
 // grid is a table in which any cell can have a link. It has what the template "table" wants.

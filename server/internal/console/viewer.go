@@ -185,8 +185,8 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	viewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, key: key, pool: &v.pool, shelf: &v.shelf, recheck: v.recheck, ctx: viewing,
-		feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
+	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, key: key, pool: &v.pool, shelf: &v.shelf, recheck: v.recheck,
+		ctx: viewing, feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
 	viewer.expire = sync.OnceFunc(func() {
 		stop()
 		v.drop(key)

@@ -63,6 +63,11 @@ func TestAcceptConsole_Contents(t *testing.T) {
 		"the filters of the backup select it", "app=web", "&lt;script&gt;alert(1)"} {
 		require.Contains(t, page.text, want)
 	}
+	content := base + "item/content?item="
+	page = user.get(content + url.QueryEscape("pods/"+shop+"/web"))
+	require.Contains(t, page.text, "nodeName: none")
+	require.Contains(t, page.text, "&lt;script&gt;alert(1)")
+	require.Contains(t, user.get(content+url.QueryEscape("Secret/"+shop+"/key")).text, "Secrets is not shown")
 	secret := base + "item?item=" + url.QueryEscape("Secret/"+shop+"/key")
 	page = user.get(secret)
 	require.Contains(t, page.text, "pods/"+shop+"/web", "what depends on it")
@@ -135,6 +140,9 @@ func TestAcceptConsole_Contents(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, refused.code)
 	require.Contains(t, refused.text, "you may not create downloadrequests in namespace "+s.Namespace)
 	s.Eventually("the fetcher sees it", logHas(fetcher, "/backups/orders/contents", shop))
+	notIn := fetcher.get(content + url.QueryEscape("pods/"+shop+"/web"))
+	require.Equal(t, http.StatusForbidden, notIn.code)
+	require.Contains(t, notIn.text, "you may not get pods/"+shop+"/web in the cluster")
 	open := fetcher.events("/backups/orders/contents")
 	open.until(shop)
 	var role rbacv1.Role
