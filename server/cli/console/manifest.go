@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,11 @@ import (
 )
 
 // mostManifest is what the temporary files of one manifest may have, in bytes: enough for some million items.
-const mostManifest = 1 << 30
+const mostManifest = 512 << 20
+
+// lookAgain is how often an open page is made again, to find out whether the viewer may still see it: a manifest does
+// not change.
+const lookAgain = time.Minute
 
 // inBackup is what the documents of all pages have that show what is in a backup.
 type inBackup struct {
@@ -96,6 +101,7 @@ func (d *inBackup) read(ctx context.Context, l *console.Look, name string, use f
 		return nil
 	}
 	defer release()
+	l.Again(lookAgain)
 	return asError(use(m.Manifest))
 }
 

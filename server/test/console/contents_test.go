@@ -88,6 +88,7 @@ func TestAcceptConsole_Contents(t *testing.T) {
 	graph := user.get(base + "graph?item=" + url.QueryEscape("Secret/"+shop+"/key") + "&find=WEB").text
 	require.Contains(t, graph, `<svg xmlns="http://www.w3.org/2000/svg" class="graph"`)
 	require.Contains(t, graph, "1 of ")
+	require.NotRegexp(t, `<[^>]*\s(on[a-z]+|style)="`, graph, "the policy of the console forbids them")
 	style := regexp.MustCompile(`/assets/[0-9a-f]+-pages\.css`).FindString(graph)
 	require.Contains(t, user.get(style).text, ".graph text")
 
