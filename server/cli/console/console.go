@@ -22,6 +22,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/status/drawing"
 	"github.com/cleat-dev/cleat/server/internal/console"
 )
 
@@ -163,8 +164,8 @@ func newConsole(
 		return nil, err
 	}
 	return console.New(ctx, console.Options{
-		Door: door, Namespace: namespace, Scheme: scheme, Pages: pages(), Templates: templates(), Version: version,
-		Recheck: recheck, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Door: door, Namespace: namespace, Scheme: scheme, Pages: pages(), Templates: templates(), Styles: drawing.Style,
+		Version: version, Recheck: recheck, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 

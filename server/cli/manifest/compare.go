@@ -19,7 +19,7 @@ import (
 
 func newDiffCommand(a *command.App) *cobra.Command {
 	var f flags
-	var filters filterFlags
+	var filters FilterFlags
 	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "diff BACKUP|FILE BACKUP|FILE",
@@ -61,7 +61,7 @@ func newDiffCommand(a *command.App) *cobra.Command {
 
 func newOverlapCommand(a *command.App) *cobra.Command {
 	var f flags
-	var filters filterFlags
+	var filters FilterFlags
 	cmd := &cobra.Command{
 		Use:               "overlap BACKUP|FILE BACKUP|FILE...",
 		Short:             "Show which items several backups have in common",
@@ -85,7 +85,7 @@ func newOverlapCommand(a *command.App) *cobra.Command {
 
 // compare passes the selected items of several sources to use.
 func compare(
-	cmd *cobra.Command, a *command.App, f *flags, filters *filterFlags, names []string,
+	cmd *cobra.Command, a *command.App, f *flags, filters *FilterFlags, names []string,
 	use func([]iter.Seq2[*manifest.Item, error]) error,
 ) error {
 	open := opener{app: a, downloads: &f.downloads, stdin: cmd.InOrStdin()}

@@ -8,14 +8,14 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
 )
 
-// filterFlags are the filters of a backup, and a search.
-type filterFlags struct {
+// FilterFlags are the filters of a backup, and a search, as flags.
+type FilterFlags struct {
 	filters   contents.Filters
 	selectors command.LabelSelectors
 }
 
 // Add adds the flags. They have the names and the meaning that they have for a new backup.
-func (f *filterFlags) Add(flags *pflag.FlagSet) {
+func (f *FilterFlags) Add(flags *pflag.FlagSet) {
 	lists := &f.filters.Resources
 	flags.StringSliceVar(&f.filters.IncludedNamespaces, "include-namespaces", nil,
 		"only items of these namespaces, names or patterns")
@@ -38,7 +38,7 @@ func (f *filterFlags) Add(flags *pflag.FlagSet) {
 }
 
 // Filters returns the filters that the flags describe.
-func (f *filterFlags) Filters() (contents.Filters, error) {
+func (f *FilterFlags) Filters() (contents.Filters, error) {
 	one, alternatives, err := f.selectors.Parse()
 	if err != nil {
 		return contents.Filters{}, err
@@ -51,7 +51,7 @@ func (f *filterFlags) Filters() (contents.Filters, error) {
 }
 
 // Selection returns the selection that the flags describe.
-func (f *filterFlags) Selection() (*contents.Selection, error) {
+func (f *FilterFlags) Selection() (*contents.Selection, error) {
 	filters, err := f.Filters()
 	if err != nil {
 		return nil, err

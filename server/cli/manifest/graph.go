@@ -15,7 +15,7 @@ import (
 
 func newGraphCommand(a *command.App) *cobra.Command {
 	var f flags
-	var filters filterFlags
+	var filters FilterFlags
 	var g graphFlags
 	cmd := &cobra.Command{
 		Use:   "graph BACKUP|FILE [ITEM]",
@@ -77,7 +77,7 @@ type graphFlags struct {
 }
 
 // load returns the graph of what the flags select.
-func (g *graphFlags) load(ctx context.Context, s *source, filters contents.Filters) (*drawing.Graph, error) {
+func (g *graphFlags) load(ctx context.Context, s *Source, filters contents.Filters) (*drawing.Graph, error) {
 	if g.depth < 0 || g.limit < 0 {
 		return nil, errors.New("--depth and --limit: want a number that is not negative")
 	}

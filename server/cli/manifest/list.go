@@ -19,7 +19,7 @@ import (
 
 func newListCommand(a *command.App) *cobra.Command {
 	var f flags
-	var filters filterFlags
+	var filters FilterFlags
 	var count bool
 	cmd := &cobra.Command{
 		Use:     "ls BACKUP|FILE",
@@ -119,7 +119,7 @@ type resourceCount struct {
 const longestBar = 40
 
 // printCounts prints how many items each resource has, those with the most first.
-func printCounts(ctx context.Context, w io.Writer, form string, from *source, selection *contents.Selection) error {
+func printCounts(ctx context.Context, w io.Writer, form string, from *Source, selection *contents.Selection) error {
 	tree, err := from.Resources(ctx, selection, nil, contents.Page{})
 	if err != nil {
 		return err

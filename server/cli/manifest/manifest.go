@@ -71,7 +71,7 @@ func completeBackups(a *command.App, most int) cobra.CompletionFunc {
 }
 
 // closeAll closes sources, and returns err with the errors of that.
-func closeAll(err error, sources ...*source) error {
+func closeAll(err error, sources ...*Source) error {
 	for _, s := range sources {
 		err = errors.Join(err, s.Close())
 	}

@@ -31,14 +31,14 @@ const (
 	completionTimeout = 3 * time.Second
 )
 
-// source is a manifest that the user has named.
-type source struct {
+// Source is a manifest that the user has named.
+type Source struct {
 	*contents.Manifest
 	file *runs.File
 }
 
 // Close releases what the source holds.
-func (s *source) Close() error { return errors.Join(s.Manifest.Close(), s.file.Close()) }
+func (s *Source) Close() error { return errors.Join(s.Manifest.Close(), s.file.Close()) }
 
 // opener opens sources.
 type opener struct {
@@ -49,23 +49,27 @@ type opener struct {
 }
 
 // open opens the manifest that the user has named. It does not close other manifests.
-func (o *opener) open(ctx context.Context, name string) (*source, error) {
+func (o *opener) open(ctx context.Context, name string) (*Source, error) {
 	if isFile(name) {
-		return read(ctx, name, func() (*runs.File, error) { return o.localFile(ctx, name) })
+		return read(ctx, name, contents.Options{}, func() (*runs.File, error) { return o.localFile(ctx, name) })
 	}
 	backup, err := o.backup(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.OneLine(name), err)
 	}
-	s, err := read(ctx, name, func() (*runs.File, error) { return o.manifestOf(ctx, backup) })
+	s, err := read(ctx, name, contents.Options{}, func() (*runs.File, error) {
+		return manifestOf(ctx, o.cluster, o.downloads, backup)
+	})
 	if errors.Is(err, runs.ErrNoFile) || errors.As(err, new(noManifest)) {
-		return read(ctx, name, func() (*runs.File, error) { return o.fromBackup(ctx, backup) })
+		return read(ctx, name, contents.Options{}, func() (*runs.File, error) { return o.fromBackup(ctx, backup) })
 	}
 	return s, err
 }
 
 // read returns the source in the file that open returns.
-func read(ctx context.Context, name string, open func() (*runs.File, error)) (*source, error) {
+func read(
+	ctx context.Context, name string, options contents.Options, open func() (*runs.File, error),
+) (*Source, error) {
 	file, err := open()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.OneLine(name), err)
@@ -74,9 +78,9 @@ func read(ctx context.Context, name string, open func() (*runs.File, error)) (*s
 	if local, size := file.Local(); local != nil {
 		in = contents.AtHand(local, size)
 	}
-	opened, err := contents.Open(ctx, name, in, contents.Options{})
+	opened, err := contents.Open(ctx, name, in, options)
 	if err == nil {
-		return &source{Manifest: opened, file: file}, nil
+		return &Source{Manifest: opened, file: file}, nil
 	}
 	if start, failed := beginning(ctx, file); failed == nil && !isManifest(start) {
 		err = noManifest{err}
@@ -87,7 +91,7 @@ func read(ctx context.Context, name string, open func() (*runs.File, error)) (*s
 // noManifest is the error of a file that is no manifest, such as a server sends that ignores which file is asked for.
 type noManifest struct{ error }
 
-func (o *opener) openAll(ctx context.Context, names []string) (sources []*source, err error) {
+func (o *opener) openAll(ctx context.Context, names []string) (sources []*Source, err error) {
 	stdin := 0
 	for _, name := range names {
 		if name == stdinName {
@@ -157,9 +161,34 @@ func (o *opener) backup(ctx context.Context, name string) (backup *velerov1.Back
 	return backup, o.cluster.Get(ctx, o.cluster.Key(name), backup)
 }
 
+// ErrNone reports that a backup has no manifest.
+var ErrNone = errors.New("the object storage has no manifest of the backup")
+
+// Fetch copies the manifest of a backup to temporary files of at most so many bytes, with an index for questions. It
+// returns ErrNone if there is none.
+func Fetch(
+	ctx context.Context, cluster *command.Cluster, downloads *runs.Downloads, backup *velerov1.Backup, most int64,
+) (*Source, error) {
+	s, err := read(ctx, backup.Name, contents.Options{MaxBytes: most}, func() (*runs.File, error) {
+		return manifestOf(ctx, cluster, downloads, backup)
+	})
+	if errors.Is(err, runs.ErrNoFile) || errors.As(err, new(noManifest)) {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Index(ctx); err != nil {
+		return nil, closeAll(err, s)
+	}
+	return s, nil
+}
+
 // manifestOf returns the manifest of a backup.
-func (o *opener) manifestOf(ctx context.Context, backup *velerov1.Backup) (*runs.File, error) {
-	return o.downloads.File(ctx, o.cluster, runs.Target{
+func manifestOf(
+	ctx context.Context, cluster *command.Cluster, downloads *runs.Downloads, backup *velerov1.Backup,
+) (*runs.File, error) {
+	return downloads.File(ctx, cluster, runs.Target{
 		Kind: velerov1.DownloadTargetKindBackupResourceList, Name: backup.Name, Location: backup.Spec.StorageLocation,
 		Annotations: map[string]string{velerov1.FileAnnotation: manifest.FileName},
 	})

@@ -31,7 +31,8 @@ type assets struct {
 	complete bool // the fetched ones are there
 }
 
-func newAssets() (*assets, error) {
+// newAssets returns the files, with the style sheet of the pages.
+func newAssets(styles string) (*assets, error) {
 	a := &assets{content: map[string][]byte{}, paths: map[string]string{}, complete: true}
 	err := fs.WalkDir(assetFiles, "assets", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".css") && !strings.HasSuffix(name, ".js") {
@@ -41,18 +42,23 @@ func newAssets() (*assets, error) {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(content)
-		hashed := hex.EncodeToString(sum[:8]) + "-" + path.Base(name)
-		a.content[hashed], a.paths[path.Base(name)] = content, "/assets/"+hashed
+		a.add(path.Base(name), content)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the scripts and style sheets: %w", err)
 	}
+	a.add("pages.css", []byte(styles))
 	for _, name := range fetched {
 		a.complete = a.complete && a.paths[name] != ""
 	}
 	return a, nil
+}
+
+func (a *assets) add(name string, content []byte) {
+	sum := sha256.Sum256(content)
+	hashed := hex.EncodeToString(sum[:8]) + "-" + name
+	a.content[hashed], a.paths[name] = content, "/assets/"+hashed
 }
 
 // path returns the address of a file, "" for one that was not fetched.

@@ -9,6 +9,7 @@
 //   - feed.go: the objects of a kind as one viewer may see them, kept by one list and one watch; pool.go shares equal
 //     objects between viewers
 //   - ask.go: answers of the server to questions of a viewer, which are asked in the background
+//   - hold.go: what a viewer has open, such as a file that was fetched for them
 //   - page.go: a page, which is a document and the template of its main part, and one look at it
 //   - table.go: the tables that commands print, for templates
 //   - live.go: the same page again and again, as server-sent events; signal.go tells it what has changed

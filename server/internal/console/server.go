@@ -27,6 +27,7 @@ type Options struct {
 	Pages     []Page
 	Templates fs.FS            // of the pages, and shared*.html for all of them
 	Functions template.FuncMap // for the templates
+	Styles    string           // a style sheet for the pages
 	Version   string
 	// Recheck is how often the API server is asked whether the viewer of an open page may still see it.
 	Recheck time.Duration
@@ -44,7 +45,7 @@ type Server struct {
 
 // New returns a console. It follows objects until ctx ends.
 func New(ctx context.Context, o Options) (*Server, error) {
-	files, err := newAssets()
+	files, err := newAssets(o.Styles)
 	if err != nil {
 		return nil, err
 	}

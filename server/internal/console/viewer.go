@@ -32,6 +32,7 @@ type Viewer struct {
 
 	key     string
 	pool    *pool
+	shelf   *shelf
 	recheck time.Duration
 	ctx     context.Context // ends with the viewer
 	expire  func()          // ends it
@@ -156,9 +157,10 @@ type viewers struct {
 	recheck   time.Duration
 	gone      func(key string) // is called when a viewer is dropped
 
-	pool pool
-	mu   sync.Mutex
-	all  map[string]*Viewer
+	pool  pool
+	shelf shelf
+	mu    sync.Mutex
+	all   map[string]*Viewer
 }
 
 // get returns the viewer with a key, whose rights are those of config.
@@ -183,8 +185,8 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	viewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, key: key, pool: &v.pool, recheck: v.recheck, ctx: viewing,
-		feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
+	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, key: key, pool: &v.pool, shelf: &v.shelf, recheck: v.recheck,
+		ctx: viewing, feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
 	viewer.expire = sync.OnceFunc(func() {
 		stop()
 		v.drop(key)
@@ -225,6 +227,7 @@ func (v *viewers) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		v.shelf.sweep()
 		v.mu.Lock()
 		var away []*Viewer
 		for _, viewer := range v.all {

@@ -102,6 +102,11 @@ func (m *Manifest) referring(ctx context.Context, w *walk, failed *error,
 	}
 }
 
+// NoItem is the error about an item that is not in a backup.
+type NoItem struct{ Text string }
+
+func (n NoItem) Error() string { return n.Text }
+
 // maxNamed is how many items an error enumerates.
 const maxNamed = 5
 
@@ -141,7 +146,7 @@ func (m *Manifest) Find(ctx context.Context, name itemname.Name) (*manifest.Item
 				layout.Abbreviate(names, maxNamed, ", ")))
 		}
 	}
-	return nil, fmt.Errorf("%s has no item %s", layout.OneLine(m.name), layout.OneLine(name.String()))
+	return nil, NoItem{fmt.Sprintf("%s has no item %s", layout.OneLine(m.name), layout.OneLine(name.String()))}
 }
 
 // named returns the items that have a name; one of several versions of an item.

@@ -17,6 +17,13 @@ type Page struct {
 	Limit int    // the number of entries; 0 for all
 }
 
+// WrongPage is the error about a page that no page before has as its next one.
+type WrongPage struct{ After string }
+
+func (w WrongPage) Error() string {
+	return fmt.Sprintf("the page after %q: want what the page before has as its next one", w.After)
+}
+
 func (p Page) check() error {
 	if p.Limit < 0 {
 		return fmt.Errorf("a page of %d entries: want a number that is not negative", p.Limit)
@@ -244,7 +251,7 @@ func parsePosition(text string) (position, error) {
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) != 5 || slices.Contains([]string{parts[1], parts[3]}, "") {
-		return position{}, fmt.Errorf("the page after %q: want what the page before has as its next one", text)
+		return position{}, WrongPage{text}
 	}
 	return position{manifest.Ref{Group: parts[0], Resource: parts[1], Namespace: parts[2], Name: parts[3]}, parts[4]}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -105,7 +104,7 @@ func parseBranch(text string) (Branch, error) {
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
-		return Branch{}, fmt.Errorf("the page after %q: want what the page before has as its next one", text)
+		return Branch{}, WrongPage{text}
 	}
 	return Branch{Namespace: parts[0], Group: parts[1], Resource: parts[2]}, nil
 }

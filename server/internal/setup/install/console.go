@@ -59,7 +59,8 @@ func consoleDeployment(o *Options) *appsv1.Deployment {
 		Ports: []corev1.ContainerPort{{Name: "console", ContainerPort: consolePort, Protocol: corev1.ProtocolTCP}},
 		Env:   []corev1.EnvVar{fieldVariable("VELERO_NAMESPACE", "metadata.namespace")},
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: "api-server", MountPath: accountDirectory, ReadOnly: true}},
+			{Name: "api-server", MountPath: accountDirectory, ReadOnly: true},
+			{Name: temporaryVolume, MountPath: "/tmp"}}, // manifests of backups that somebody looks at
 		SecurityContext: confined(),
 	}
 	pod := corev1.PodSpec{
@@ -69,7 +70,7 @@ func consoleDeployment(o *Options) *appsv1.Deployment {
 		Tolerations:                  o.Tolerations,
 		OS:                           &corev1.PodOS{Name: corev1.Linux},
 		RestartPolicy:                corev1.RestartPolicyAlways,
-		Volumes: []corev1.Volume{{Name: "api-server", VolumeSource: corev1.VolumeSource{
+		Volumes: []corev1.Volume{emptyVolume(temporaryVolume), {Name: "api-server", VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, // every namespace has it
 			}}}},
