@@ -461,8 +461,13 @@ func FuzzOpen(f *testing.F) {
 		for _, gr := range a.Resources() {
 			for e := range a.Items(gr) {
 				n++
-				_, err := a.Read(e)
+				raw, err := a.Read(e)
 				require.NoError(t, err)
+				if n == 1 { // each reads the archive from its beginning
+					alone, err := ReadObject(t.Context(), bytes.NewReader(data), e, 1<<16)
+					require.NoError(t, err)
+					require.Equal(t, raw, alone)
+				}
 				found, ok := a.Find(gr, e.Namespace, e.Name)
 				require.True(t, ok)
 				require.Equal(t, e, found)

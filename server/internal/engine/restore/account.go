@@ -91,6 +91,16 @@ func (a *Account) planned(e *engine, order *plan.Order, s *schedule) {
 	s.follow = a.following
 }
 
+// complete forgets the order, when all items have ended.
+func (a *Account) complete() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.order, a.turns = nil, nil
+	if a.following != nil {
+		a.following = &following{done: a.done}
+	}
+}
+
 // begin records that an item has begun.
 func (a *Account) begin(r *itemRun) {
 	a.mu.Lock()

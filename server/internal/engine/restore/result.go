@@ -28,6 +28,8 @@ type Result struct {
 // result returns the outcome, and forgets the items.
 func (e *engine) result() *Result {
 	e.warnOfServer()
+	e.account.complete()
+	e.schedule = nil
 	list, n := e.tracker.take()
 	found := e.results.Results()
 	sortMessages(&found.Errors)
