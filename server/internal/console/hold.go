@@ -51,7 +51,7 @@ type shelf struct {
 func Hold[T io.Closer](l *Look, key, version string, open func(context.Context) (T, error)) (value T, release func(),
 	err error,
 ) {
-	s := l.Viewer.shelf
+	s := l.shelf
 	h, err := s.find(l.Viewer, key, version, func(ctx context.Context) (io.Closer, error) { return open(ctx) })
 	if err != nil {
 		return value, nil, err
@@ -89,7 +89,7 @@ func Hold[T io.Closer](l *Look, key, version string, open func(context.Context) 
 
 // Drop closes what a viewer has open under a key, when the looks at it have ended.
 func Drop(l *Look, key string) {
-	l.Viewer.shelf.drop(func(h *held) bool { return h.of == l.Viewer && h.key == key })
+	l.shelf.drop(func(h *held) bool { return h.of == l.Viewer && h.key == key })
 }
 
 // find returns what a viewer has open, and begins to open it if it is not. What was not used for the longest time makes
