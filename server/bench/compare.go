@@ -296,7 +296,7 @@ func (s *site) backUpPlain(ctx context.Context, c contestant) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	_, _, err = s.backup(ctx, plainBackup, map[string]any{"includedNamespaces": []any{"plain-*"}})
+	_, err = s.backUpOf(ctx, plainBackup)
 	return err
 }
 

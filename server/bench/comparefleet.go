@@ -156,18 +156,7 @@ func (s *site) storeFleet(ctx context.Context, objects []fleet.Object) error {
 	}
 	backups := s.dynamic.Resource(velerov1.SchemeGroupVersion.WithResource("backups"))
 	_, err = backups.Namespace(roundtrip.Namespace).Create(ctx, backup, metav1.CreateOptions{})
-	return errors.Join(err, os.WriteFile(filepath.Join(dir, "velero-backup.json"), text, 0o600),
-		writeCompressed(filepath.Join(dir, fleetName+"-logs.gz"), nil))
-}
-
-func writeCompressed(path string, content []byte) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := gzip.NewWriter(file)
-	_, err = w.Write(content)
-	return errors.Join(err, w.Close(), file.Close())
+	return errors.Join(err, os.WriteFile(filepath.Join(dir, "velero-backup.json"), text, 0o600))
 }
 
 // startOperator starts the operator some time after its deployment was restored, as a node would.

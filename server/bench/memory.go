@@ -29,9 +29,9 @@ func backupRSSGrowth(ctx context.Context, s *site, report func(string, float64))
 		return median(peaks), nil
 	}
 	create := func(prefix string, perNamespace int) error {
-		spec := restoreSpec(prefix)
-		say("creating %d objects", perNamespace*spec.Namespaces)
-		return s.client.CreateBare(ctx, world.Plain(spec, perNamespace), world.Workers)
+		objects := plain(prefix, perNamespace)
+		say("creating %d objects", len(objects))
+		return s.client.CreateBare(ctx, objects, world.Workers)
 	}
 	if err := create("few", 600); err != nil {
 		return err

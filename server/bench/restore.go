@@ -55,7 +55,7 @@ func restoreOverLimit(ctx context.Context, s *site, report func(string, float64)
 	if err := s.client.CreateBare(ctx, plain("large", manyPerNamespace), workers); err != nil {
 		return err
 	}
-	if err := s.backUpOf(ctx, "large"); err != nil {
+	if _, err := s.backUpOf(ctx, "large"); err != nil {
 		return err
 	}
 	if ratio, err = s.overBare(ctx, "large", manyPerNamespace, 4, workers); err != nil {
@@ -101,16 +101,16 @@ func (s *site) prepareRestore(ctx context.Context) (*roundtrip.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.backUpOf(ctx, "source"); err != nil {
+	if _, err := s.backUpOf(ctx, "source"); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
 	return server, nil
 }
 
 // backUpOf backs up the namespaces that begin with a prefix, under its name.
-func (s *site) backUpOf(ctx context.Context, prefix string) error {
-	_, _, err := s.backup(ctx, prefix, map[string]any{"includedNamespaces": []any{prefix + "-*"}})
-	return err
+func (s *site) backUpOf(ctx context.Context, prefix string) (time.Duration, error) {
+	took, _, err := s.backup(ctx, prefix, map[string]any{"includedNamespaces": []any{prefix + "-*"}})
+	return took, err
 }
 
 // restoreFrom restores a backup of the world of the same name into namespaces that begin with prefix.

@@ -17,8 +17,8 @@ type Object struct {
 	Body      []byte // JSON
 }
 
-// newObject returns an object. Fields of extra are added to the top level, "metadata" is merged.
-func newObject(resource, apiVersion, kind, namespace, name string, extra obj) Object {
+// NewObject returns an object. Fields of extra are added to the top level, "metadata" is merged.
+func NewObject(resource, apiVersion, kind, namespace, name string, extra obj) Object {
 	meta := obj{"name": name}
 	if namespace != "" {
 		meta["namespace"] = namespace
@@ -86,7 +86,7 @@ func Resources() (all []string) {
 func definition(resource string) Object {
 	plural, group, _ := strings.Cut(resource, ".")
 	kind := kinds[resource].kind
-	return newObject("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1",
+	return NewObject("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1",
 		"CustomResourceDefinition", "", resource, obj{"spec": obj{
 			"group": group, "scope": "Namespaced",
 			"names": obj{"plural": plural, "singular": strings.ToLower(kind), "kind": kind, "listKind": kind + "List"},
@@ -100,7 +100,7 @@ func definition(resource string) Object {
 
 // New returns a namespace with clusters. Each has two machine deployments with so many machines.
 func New(namespace string, clusters, machines int) []Object {
-	f := &fleet{ns: namespace, all: []Object{newObject("namespaces", "v1", "Namespace", "", namespace, nil)}}
+	f := &fleet{ns: namespace, all: []Object{NewObject("namespaces", "v1", "Namespace", "", namespace, nil)}}
 	for i := range clusters {
 		f.cluster(fmt.Sprintf("c%02d", i), machines)
 	}
@@ -133,15 +133,14 @@ func (f *fleet) add(resource, cluster, name string, owner *Object, spec obj, nee
 		paths = append(paths, one.path())
 	}
 	meta["annotations"] = obj{"needs": strings.Join(paths, ",")}
-	one := newObject(resource, group+"/v1beta1", kinds[resource].kind, f.ns, name, obj{"metadata": meta, "spec": spec})
+	one := NewObject(resource, group+"/v1beta1", kinds[resource].kind, f.ns, name, obj{"metadata": meta, "spec": spec})
 	f.all = append(f.all, one)
 	return one
 }
 
 // path returns the path of a custom resource in the API.
 func (o Object) path() string {
-	_, group, _ := strings.Cut(o.Resource, ".")
-	plural, _, _ := strings.Cut(o.Resource, ".")
+	plural, group, _ := strings.Cut(o.Resource, ".")
 	return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s/%s", group, o.Version, o.Namespace, plural, o.Name)
 }
 
@@ -172,7 +171,7 @@ func (f *fleet) cluster(name string, machines int) {
 					"configRef": refTo(Object{Resource: "exampleconfigs.bootstrap.cluster.x-k8s.io", Name: of})}})
 			f.add("examplemachines.infrastructure.cluster.x-k8s.io", name, of, &one, obj{"size": 2})
 			configured := f.add("exampleconfigs.bootstrap.cluster.x-k8s.io", name, of, &one, obj{"format": "ini"})
-			f.all = append(f.all, newObject("secrets", "v1", "Secret", f.ns, of, obj{"metadata": obj{
+			f.all = append(f.all, NewObject("secrets", "v1", "Secret", f.ns, of, obj{"metadata": obj{
 				"labels": obj{"cluster.x-k8s.io/cluster-name": name},
 				"ownerReferences": []obj{{"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta1", "kind": "ExampleConfig",
 					"name": of, "uid": configured.Resource + of, "controller": true}}}}))

@@ -64,12 +64,12 @@ func (o *Operator) file(name string) string { return filepath.Join(o.dir, name) 
 func (o *Operator) Objects() []Object {
 	labels := obj{"app": "operator"}
 	return []Object{
-		newObject("namespaces", "v1", "Namespace", "", o.Namespace, nil),
-		newObject("serviceaccounts", "v1", "ServiceAccount", o.Namespace, "operator", nil),
-		newObject("secrets", "v1", "Secret", o.Namespace, "cert", nil),
-		newObject("services", "v1", "Service", o.Namespace, "hooks", obj{"spec": obj{"selector": labels,
+		NewObject("namespaces", "v1", "Namespace", "", o.Namespace, nil),
+		NewObject("serviceaccounts", "v1", "ServiceAccount", o.Namespace, "operator", nil),
+		NewObject("secrets", "v1", "Secret", o.Namespace, "cert", nil),
+		NewObject("services", "v1", "Service", o.Namespace, "hooks", obj{"spec": obj{"selector": labels,
 			"ports": []obj{{"name": "https", "port": 443, "targetPort": 8443}}}}),
-		newObject("deployments.apps", "apps/v1", "Deployment", o.Namespace, "operator", obj{"spec": obj{
+		NewObject("deployments.apps", "apps/v1", "Deployment", o.Namespace, "operator", obj{"spec": obj{
 			"selector": obj{"matchLabels": labels},
 			"template": obj{"metadata": obj{"labels": labels}, "spec": obj{"serviceAccountName": "operator",
 				"containers": []obj{{"name": "c", "image": "i", "envFrom": []obj{{"secretRef": obj{"name": "cert"}}}}}}},
@@ -79,7 +79,7 @@ func (o *Operator) Objects() []Object {
 
 // Configuration returns that of a webhook for the creation of objects of some groups, without which it fails.
 func (o *Operator) Configuration(name string, groups []string, resources ...string) Object {
-	return newObject("validatingwebhookconfigurations.admissionregistration.k8s.io", "admissionregistration.k8s.io/v1",
+	return NewObject("validatingwebhookconfigurations.admissionregistration.k8s.io", "admissionregistration.k8s.io/v1",
 		"ValidatingWebhookConfiguration", "", name, obj{"webhooks": []obj{{
 			"name": name + ".example.com", "admissionReviewVersions": []string{"v1"}, "sideEffects": "None",
 			"failurePolicy": "Fail",
@@ -132,7 +132,7 @@ func (o *Operator) Run(ctx context.Context, api *rest.Config) (endpoint Object, 
 }
 
 func (o *Operator) endpoint(host string, port int) Object {
-	return newObject("endpointslices.discovery.k8s.io", "discovery.k8s.io/v1", "EndpointSlice", o.Namespace, "of-a-node",
+	return NewObject("endpointslices.discovery.k8s.io", "discovery.k8s.io/v1", "EndpointSlice", o.Namespace, "of-a-node",
 		obj{
 			"metadata":    obj{"labels": obj{"kubernetes.io/service-name": "hooks"}},
 			"addressType": "IPv4", "ports": []obj{{"name": "https", "port": port, "protocol": "TCP"}},

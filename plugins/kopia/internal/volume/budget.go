@@ -19,15 +19,11 @@ const (
 
 // Budget bounds the memory of files that are moved at once: small files as many as there are workers, and large ones
 // only as many as fit. A nil Budget has no bound. It is safe for concurrent use.
-type Budget struct {
-	all  int64
-	left *semaphore.Weighted
-}
+type Budget struct{ left *semaphore.Weighted }
 
 // NewBudget returns the budget of a process with a limit of memory in bytes. One large file always fits.
 func NewBudget(limit int64) *Budget {
-	all := max(limit-MemoryOfKopia, MemoryOfFile)
-	return &Budget{all: all, left: semaphore.NewWeighted(all)}
+	return &Budget{left: semaphore.NewWeighted(max(limit-MemoryOfKopia, MemoryOfFile))}
 }
 
 // take waits until a file of a size fits. release must be called when it was moved.

@@ -32,6 +32,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/fleet"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -58,26 +59,7 @@ type thing struct {
 // in returns a thing. An empty namespace makes it cluster-scoped. Fields of extra are added to the top level,
 // "metadata" is merged.
 func in(gr, apiVersion, kind, namespace, name string, extra obj) thing {
-	meta := obj{"name": name}
-	if namespace != "" {
-		meta["namespace"] = namespace
-	}
-	object := obj{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
-	for key, value := range extra {
-		if key == "metadata" {
-			for k, v := range value.(obj) {
-				meta[k] = v
-			}
-			continue
-		}
-		object[key] = value
-	}
-	body, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	version := apiVersion[strings.IndexByte(apiVersion, '/')+1:]
-	return thing{gr, version, namespace, name, body}
+	return thingsOf(fleet.NewObject(gr, apiVersion, kind, namespace, name, extra))[0]
 }
 
 func configMap(namespace, name string, extra obj) thing {

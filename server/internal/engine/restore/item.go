@@ -375,8 +375,13 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 // isInEachNamespace reports whether controllers of Kubernetes make an object of that name in each namespace, so that it
 // mostly exists.
 func isInEachNamespace(to target, name string) bool {
-	return to.gvr.Group == "" && (to.gvr.Resource == "serviceaccounts" && name == "default" ||
-		to.gvr.Resource == "configmaps" && name == "kube-root-ca.crt")
+	switch to.gvr.GroupResource() {
+	case serviceAccountsResource:
+		return name == "default"
+	case configMapsResource:
+		return name == "kube-root-ca.crt"
+	}
+	return false
 }
 
 // read returns the object of that name in the cluster, or nil if there is none.

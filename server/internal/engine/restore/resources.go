@@ -14,6 +14,7 @@ var (
 	jobsResource            = schema.GroupResource{Group: "batch", Resource: "jobs"}
 	secretsResource         = schema.GroupResource{Resource: "secrets"}
 	apiServicesResource     = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+	configMapsResource      = schema.GroupResource{Resource: "configmaps"}
 	serviceAccountsResource = schema.GroupResource{Resource: "serviceaccounts"}
 	volumesResource         = schema.GroupResource{Resource: "persistentvolumes"}
 	claimsResource          = schema.GroupResource{Resource: "persistentvolumeclaims"}
