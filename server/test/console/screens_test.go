@@ -13,9 +13,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/test/console/picture"
@@ -92,6 +94,9 @@ func newGallery(t *testing.T) *gallery {
 	s.Must("backup", "create", "nightly-1", "--from-schedule", "nightly", "--wait")
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: %s}}`, shop))
 	s.Must("backup", "create", "nightly-2", "--from-schedule", "nightly", "--wait")
+	yesterday := s.Backup("nightly-1")
+	yesterday.Status.CompletionTimestamp = new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
+	require.NoError(t, s.Client.Update(t.Context(), yesterday))
 	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2", "--wait")
 	hold(s, "archive")
 	s.Must("backup", "create", "weekly", "--include-namespaces", shop)

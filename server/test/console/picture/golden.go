@@ -2,7 +2,6 @@ package picture
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/png"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Golden compares with committed files.
+// Golden compares with committed files. A difference fails the test, which goes on.
 type Golden struct {
 	Update  bool   // writes the files instead
 	Differs string // the directory for what differs
@@ -30,9 +29,9 @@ func (g Golden) Layout(t *testing.T, path, layout string) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err, "accept a new page with: %s", g.Accept)
 	if found := Moved(string(want), layout); len(found) > 0 {
-		fresh := filepath.Join(g.Differs, filepath.Base(filepath.Dir(path)), filepath.Base(path))
+		fresh := g.fresh(t, path)
 		write(t, fresh, []byte(layout))
-		require.Fail(t, "the page looks different", "%s\nIt is now %s, and was %s. If this is meant, accept it with: %s",
+		t.Errorf("the page looks different:\n%s\nIt is now %s, and was %s. If this is meant, accept it with: %s",
 			strings.Join(found, "\n"), fresh, path, g.Accept)
 	}
 }
@@ -52,13 +51,21 @@ func (g Golden) Picture(t *testing.T, path string, shot []byte) {
 	want, err := png.Decode(bytes.NewReader(text))
 	require.NoError(t, err, path)
 	if share, where := Compare(want, got); share > MostShare {
-		fresh := filepath.Join(g.Differs, filepath.Base(path))
+		fresh := g.fresh(t, path)
 		write(t, fresh, encode(t, got))
 		marked := strings.TrimSuffix(fresh, ".png") + "-difference.png"
 		write(t, marked, encode(t, where))
-		require.Fail(t, "the page looks different", fmt.Sprintf("%.2f %% of %s, which is now %s; %s shows where. "+
-			"If this is meant, accept it with: %s", 100*share, path, fresh, marked, g.Accept))
+		t.Errorf("the page looks different: %.2f %% of %s, which is now %s; %s shows where. If this is meant, accept it "+
+			"with: %s", 100*share, path, fresh, marked, g.Accept)
 	}
+}
+
+// fresh returns the path of what a file should be now.
+func (g Golden) fresh(t *testing.T, path string) string {
+	t.Helper()
+	dir, err := filepath.Abs(g.Differs)
+	require.NoError(t, err)
+	return filepath.Join(dir, filepath.Base(filepath.Dir(path)), filepath.Base(path))
 }
 
 func write(t *testing.T, path string, content []byte) {

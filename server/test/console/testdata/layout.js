@@ -1,7 +1,7 @@
 // Returns the boxes of the parts of a page: a line with the name of each, its left and upper edge, width and height.
 () => {
   const parts = "h1, h2, h3, nav, form, table, th[scope=col], dl, ul, ol, pre, details, svg, button, [role=alert], " +
-    "[role=status], .note, footer";
+    "[role=status], p.note, footer";
   const lines = [];
   for (const part of document.querySelectorAll(parts)) {
     const box = part.getBoundingClientRect();

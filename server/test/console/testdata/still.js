@@ -21,6 +21,7 @@
     const text = texts.currentNode;
     if (text.data !== example(text.data)) text.data = example(text.data);
   }
+  for (const part of document.querySelectorAll("[aria-label]")) part.ariaLabel = example(part.ariaLabel);
   for (const printed of document.querySelectorAll("pre")) printed.textContent = "What the command prints.\n".repeat(3);
   for (const version of document.querySelectorAll("footer small")) version.textContent = "cleat";
 }
