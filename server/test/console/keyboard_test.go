@@ -14,22 +14,23 @@ const (
 	arrowRight    = "\u0303"
 )
 
-// focused is a script that returns what the focus is on.
-const focused = `(document.activeElement.innerText || document.activeElement.ariaLabel || document.activeElement.name ||
-	document.activeElement.textContent || "").trim()`
+// focused is a script that returns what the focus is on: the name of a field, "region" and its label, or the text of a
+// link or a button.
+const focused = `((on) => on.matches("input, select") ? on.name : on.matches("[role=region]") ? "region " + on.ariaLabel :
+	(on.innerText || "").trim())(document.activeElement)`
 
 // reach moves the focus to something with the tab key alone, and requires that the focus can be seen there.
-func (b *browser) reach(text string) {
+func (b *browser) reach(what string) {
 	b.t.Helper()
 	for range 80 {
-		if eval[string](b, focused) == text {
+		if eval[string](b, focused) == what {
 			require.NotEqual(b.t, "none", eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"),
-				"the focus on %q can be seen", text)
+				"the focus on %q can be seen", what)
 			return
 		}
 		b.keys(tabKey)
 	}
-	require.Fail(b.t, "the keyboard does not reach it", text)
+	require.Fail(b.t, "the keyboard does not reach it", what)
 }
 
 // press reaches a link or a button and presses it.
@@ -80,7 +81,7 @@ func TestAcceptConsole_Keyboard(t *testing.T) {
 	// tables and pictures that are wider than a phone are moved with the arrows, and boxes are links
 	b.view(360, 740, false, false)
 	b.settle("/backups")
-	b.reach("Backups")
+	b.reach("region Backups")
 	b.scrolls()
 	b.settle("/backups/done/graph")
 	b.reach("find")
@@ -88,7 +89,7 @@ func TestAcceptConsole_Keyboard(t *testing.T) {
 	b.until(`new URLSearchParams(location.search).get("find") === "item-a"`)
 	b.until(settled)
 	b.shows("with a thick border")
-	b.reach("Picture")
+	b.reach("region Picture")
 	b.scrolls()
 	require.True(t, eval[bool](b, `!!document.querySelector("#page svg a[href]")`))
 	b.keys(tabKey)

@@ -59,7 +59,7 @@ func (g *Graph) svg(w *writer, how picture) {
 	}
 	role := "img"
 	if how.link != nil { // whose links are not parts of an image
-		role = "group"
+		role = "graphics-document group" // a style sheet may stretch what is a group alone
 	}
 	w.line(`<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="%d" height="%d" viewBox="0 0 %d %d" role="%s" `+
 		`aria-label="%s">`, width, above+p.height, width, above+p.height, role, xmlText(safe(g.Title)))
