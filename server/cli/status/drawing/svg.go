@@ -53,7 +53,7 @@ func (g *Graph) svg(w *writer, how picture) {
 	p := arrange(g)
 	head := slices.Concat([]string{g.Title}, g.Notes)
 	above := margin + len(head)*lineHeight + lineHeight // with the legend
-	width := max(p.width, 760)                          // of the legend
+	width := max(p.width, 840)                          // of the legend
 	for _, text := range head {
 		width = max(width, 2*margin+len(safe(text))*charWidth)
 	}
