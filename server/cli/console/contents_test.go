@@ -203,7 +203,8 @@ func TestQuery(t *testing.T) {
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"search=web&selector=app%3Dweb&include-resources=deploy,pods&include-namespaces=shop&after=1", "selector=(",
-		"include-namespaces=a&include-namespaces=%22b%0A%22&include-namespaces=*", "include-cluster-resources=maybe&search=%FF",
+		"include-namespaces=a&include-namespaces=%22b%0A%22&include-namespaces=*",
+		"include-cluster-resources=maybe&search=%FF",
 		"or-selector=a%3Db+or+c%3Dd&exclude-resources=,&item=pods/a/b", "include-resources=a,%22&a=;b",
 	} {
 		f.Add(seed)

@@ -78,7 +78,8 @@ const describe = `<?xml version="1.0"?>
 // fonts writes the description of the fonts of an unpacked browser.
 func fonts(root, cache string) (string, error) {
 	path := filepath.Join(cache, "fonts.conf")
-	text := fmt.Sprintf(describe, filepath.Join(root, "usr/share/fonts/truetype/dejavu"), filepath.Join(cache, "fontconfig"))
+	text := fmt.Sprintf(describe, filepath.Join(root, "usr/share/fonts/truetype/dejavu"),
+		filepath.Join(cache, "fontconfig"))
 	if was, err := os.ReadFile(path); err == nil && string(was) == text {
 		return path, nil
 	}

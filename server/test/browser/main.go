@@ -42,7 +42,7 @@ type answer struct {
 }
 
 // awaitWithin is how long "await" waits.
-const awaitWithin = time.Minute
+const awaitWithin = 3 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

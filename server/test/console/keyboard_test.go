@@ -16,8 +16,8 @@ const (
 
 // focused is a script that returns what the focus is on: the name of a field, "region" and its label, or the text of a
 // link or a button.
-const focused = `((on) => on.matches("input, select") ? on.name : on.matches("[role=region]") ? "region " + on.ariaLabel :
-	(on.innerText || "").trim())(document.activeElement)`
+const focused = `((on) => on.matches("input, select") ? on.name :
+	on.matches("[role=region]") ? "region " + on.ariaLabel : (on.innerText || "").trim())(document.activeElement)`
 
 // reach moves the focus to something with the tab key alone, and requires that the focus can be seen there.
 func (b *browser) reach(what string) {

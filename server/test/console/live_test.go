@@ -48,7 +48,8 @@ const seen = `window.seen = {};
 		if (phase) window.seen[phase] ??= Date.now();
 	};
 	look();
-	new MutationObserver(look).observe(document.getElementById("page"), {subtree: true, childList: true, characterData: true});
+	new MutationObserver(look).observe(document.getElementById("page"),
+		{subtree: true, childList: true, characterData: true});
 })()`
 
 // TestAcceptConsole_Live has a backup go through the queue on the screen, a phase after the other. What somebody has
@@ -56,7 +57,7 @@ const seen = `window.seen = {};
 func TestAcceptConsole_Live(t *testing.T) {
 	t.Parallel()
 	s, g := site.NewGated(t)
-	order := []string{"Queued", "ReadyToStart", "InProgress", "Completed"}
+	order := []string{"Queued", "ReadyToStart", "InProgress", "Finalizing", "Completed"}
 	all := &steps{"waits", map[string]chan struct{}{}}
 	for _, phase := range order {
 		all.may[phase] = make(chan struct{})
@@ -94,7 +95,7 @@ func TestAcceptConsole_Live(t *testing.T) {
 		switch phase {
 		case "Queued", "ReadyToStart", "InProgress":
 			queue.shows(phase)
-		default:
+		case "Completed":
 			queue.shows("No backup is running or waiting.")
 		}
 	}

@@ -38,9 +38,11 @@ func screens(shop string) []screen {
 		{"backup-cancel", "/backups/weekly/cancel"}, {"backup-cancel-refused", "/backups/nightly-2/cancel"},
 		{"backup-delete", "/backups/nightly-2/delete"},
 		{"contents", contents + "contents"}, {"contents-namespace", contents + "contents?namespace=" + shop},
-		{"contents-items", contents + "contents?list=yes&include-namespaces=" + shop}, {"item", contents + "item?item=" + item},
+		{"contents-items", contents + "contents?list=yes&include-namespaces=" + shop},
+		{"item", contents + "item?item=" + item},
 		{"item-content", contents + "item/content?item=" + item},
-		{"graph", contents + "graph?include-namespaces=" + shop}, {"graph-item", contents + "graph?item=" + item + "&find=key"},
+		{"graph", contents + "graph?include-namespaces=" + shop},
+		{"graph-item", contents + "graph?item=" + item + "&find=key"},
 		{"difference-with", contents + "difference"}, {"difference", contents + "difference?with=nightly-1"},
 		{"restores", "/restores"}, {"restore", "/restores/trial"}, {"restore-log", "/restores/trial/log"},
 		{"restore-cancel", "/restores/trial/cancel"}, {"restore-delete", "/restores/trial/delete"},
@@ -77,9 +79,10 @@ func newGallery(t *testing.T) *gallery {
 	shop := s.Workload(3)
 	for _, object := range []string{
 		`{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: %s}, stringData: {password: very-secret}}`,
-		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: %s, labels: {app: web}}, spec: {nodeName: none, containers:
-			[{name: web, image: shop, envFrom: [{secretRef: {name: key}}, {configMapRef: {name: item-a}}]}]}}`,
-		`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: %s}, spec: {selector: {app: web}, ports: [{port: 80}]}}`,
+		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: %s, labels: {app: web}}, spec: {nodeName: none,
+			containers: [{name: web, image: shop, envFrom: [{secretRef: {name: key}}, {configMapRef: {name: item-a}}]}]}}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: %s}, spec: {selector: {app: web},
+			ports: [{port: 80}]}}`,
 	} {
 		s.Put(fmt.Sprintf(object, shop))
 	}
@@ -101,7 +104,8 @@ func newGallery(t *testing.T) *gallery {
 	hold(s, "archive")
 	s.Must("backup", "create", "weekly", "--include-namespaces", shop)
 	s.AwaitPosition("weekly", 1)
-	return &gallery{s, shop, [][2]string{{shop, "shop"}, {s.Namespace, "velero"}, {filepath.Base(s.BucketDir), "backups"}}}
+	return &gallery{s, shop, [][2]string{{shop, "shop"}, {s.Namespace, "velero"},
+		{filepath.Base(s.BucketDir), "backups"}}}
 }
 
 // console opens a console that knows no namespaces but those of the gallery: other tests have theirs on the same
@@ -130,7 +134,7 @@ var (
 
 // settled is true when an open page shows what it has, and waits for nothing.
 const settled = `(window.feeds || []).every(f => f.came || f.readyState === EventSource.CLOSED) &&
-	!/being fetched|not answered yet|still being read/.test(document.body.innerText)`
+	!/being fetched|not answered yet|no answer within|still being read/.test(document.body.innerText)`
 
 // settle opens a page and waits until it shows what it has.
 func (b *browser) settle(path string) {
@@ -153,7 +157,8 @@ func (b *browser) compare(view, name string, names [][2]string) {
 // trim returns a script without the comment before its function.
 func trim(script string) string { return script[strings.Index(script, "\n(")+1:] }
 
-// picture compares the window with its picture, if there is one. CLEAT_TEST_PICTURES names a folder for pictures of all.
+// picture compares the window with its picture, if there is one. CLEAT_TEST_PICTURES names a folder for pictures of all
+// pages.
 func (b *browser) picture(view, name string) {
 	b.t.Helper()
 	golden, all := pictures[view+"/"+name], os.Getenv("CLEAT_TEST_PICTURES")
