@@ -36,8 +36,8 @@ func (b *browser) reach(what string) {
 // press reaches a link or a button and presses it.
 func (b *browser) press(text string) { b.t.Helper(); b.reach(text); b.keys(enter) }
 
-// at waits until the browser is at a path.
-func (b *browser) at(path string) {
+// arrives waits until the browser is at a path.
+func (b *browser) arrives(path string) {
 	b.t.Helper()
 	b.until(`location.pathname === "` + path + `" && document.readyState === "complete"`)
 }
@@ -56,11 +56,11 @@ func TestAcceptConsole_Keyboard(t *testing.T) {
 	b.keys(enter)
 	b.until(`document.activeElement.id === "main"`)
 	b.press("waits")
-	b.at("/backups/waits")
+	b.arrives("/backups/waits")
 	b.press("Cancel")
-	b.at("/backups/waits/cancel")
+	b.arrives("/backups/waits/cancel")
 	b.press("Cancel waits")
-	b.at("/backups/waits")
+	b.arrives("/backups/waits")
 	b.shows("Failed")
 
 	// a search, with what is found
@@ -73,9 +73,9 @@ func TestAcceptConsole_Keyboard(t *testing.T) {
 	// a schedule is paused, and goes on
 	b.open("/schedules/nightly")
 	b.press("Pause")
-	b.at("/schedules/nightly/pause")
+	b.arrives("/schedules/nightly/pause")
 	b.press("Pause nightly")
-	b.at("/schedules/nightly")
+	b.arrives("/schedules/nightly")
 	b.shows("paused")
 
 	// tables and pictures that are wider than a phone are moved with the arrows, and boxes are links
@@ -95,12 +95,12 @@ func TestAcceptConsole_Keyboard(t *testing.T) {
 	b.keys(tabKey)
 	require.True(t, eval[bool](b, `!!document.activeElement.closest("svg")`), "the first box is next")
 	b.keys(enter)
-	b.at("/backups/done/item")
+	b.arrives("/backups/done/item")
 
 	b.view(1200, 900, false, false)
 	b.open("/backups/done")
 	b.press("Delete")
-	b.at("/backups/done/delete")
+	b.arrives("/backups/done/delete")
 	b.shows("restore again")
 	b.press("Delete done")
 	s.AwaitGone(&velerov1.Backup{}, "done")

@@ -196,6 +196,18 @@ func TestAcceptConsole_Pages(t *testing.T) {
 		b.picture("dark", at.name)
 	}
 
+	b.view(1200, 900, false, false)
+	// the browser would have told of what the policy forbids, and axe of what some people cannot read
+	told := b.try(command{Do: "eval", Script: `new Promise(done => {
+		document.addEventListener("securitypolicyviolation", (e) => done(e.violatedDirective));
+		document.head.append(document.createElement("style"));
+		document.head.lastChild.textContent = "main { color: red }";
+	})`})
+	require.JSONEq(t, `"style-src-elem"`, string(told.Value))
+	require.Contains(t, told.Log[0], "Content Security Policy")
+	b.do(command{Do: "eval", Script: `document.querySelector("h1").style.color = "#ddd"`})
+	require.Contains(t, string(b.axe()), "color-contrast")
+
 	b.view(1200, 900, false, true)
 	b.open("/queue")
 	b.shows("Without scripts this page stays as it is")
