@@ -82,7 +82,8 @@ browser: ## unpack the browser of tests, and fetch what checks pages in it, wher
 
 .PHONY: screens
 screens: cluster console-assets browser ## accept what the pages of the console look like: their layouts and pictures, and the picture of the README
-	@go test -vet=off -ldflags=-s -count=1 -run '^TestAcceptConsole_(Pages|Phone|SignIn)$$' ./server/test/console -update >/dev/null
+	@out=$$(go test -vet=off -ldflags=-s -count=1 -run '^TestAcceptConsole_(Pages|Phone|SignIn)$$' ./server/test/console -update) || \
+		{ printf '%s\n' "$$out"; exit 1; }
 
 .PHONY: velero
 velero: ## build the real Velero and its plugin for S3, beside which some tests run (the first time takes some minutes)

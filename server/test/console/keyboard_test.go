@@ -67,8 +67,7 @@ func TestAcceptConsole_Keyboard(t *testing.T) {
 	b.settle("/backups")
 	b.reach("search")
 	b.keys("done" + enter)
-	b.until(`location.search === "?search=done"`)
-	require.Equal(t, 1, eval[int](b, `document.querySelectorAll("#page tbody tr").length`))
+	b.until(`location.search === "?search=done" && document.querySelectorAll("#page tbody tr").length === 1`)
 
 	// a schedule is paused, and goes on
 	b.open("/schedules/nightly")

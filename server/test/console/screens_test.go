@@ -97,9 +97,10 @@ func newGallery(t *testing.T) *gallery {
 	s.Must("backup", "create", "nightly-1", "--from-schedule", "nightly", "--wait")
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: %s}}`, shop))
 	s.Must("backup", "create", "nightly-2", "--from-schedule", "nightly", "--wait")
-	yesterday := s.Backup("nightly-1")
-	yesterday.Status.CompletionTimestamp = new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
-	require.NoError(t, s.Client.Update(t.Context(), yesterday))
+	first := s.Backup("nightly-1") // which was made yesterday
+	before, yesterday := first.DeepCopy(), metav1.NewTime(time.Now().Add(-24*time.Hour))
+	first.Status.StartTimestamp, first.Status.CompletionTimestamp = &yesterday, &yesterday
+	require.NoError(t, s.Client.Patch(t.Context(), first, client.MergeFrom(before)))
 	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2", "--wait")
 	hold(s, "archive")
 	s.Must("backup", "create", "weekly", "--include-namespaces", shop)
@@ -133,7 +134,7 @@ var (
 )
 
 // settled is true when an open page shows what it has, and waits for nothing.
-const settled = `(window.feeds || []).every(f => f.came || f.readyState === EventSource.CLOSED) &&
+const settled = `document.readyState === "complete" && (window.feeds || []).every(f => f.came || f.readyState === EventSource.CLOSED) &&
 	!/being fetched|not answered yet|no answer within|still being read/.test(document.body.innerText)`
 
 // settle opens a page and waits until it shows what it has.
