@@ -134,7 +134,8 @@ var (
 )
 
 // settled is true when an open page shows what it has, and waits for nothing.
-const settled = `document.readyState === "complete" && (window.feeds || []).every(f => f.came || f.readyState === EventSource.CLOSED) &&
+const settled = `document.readyState === "complete" &&
+	(window.feeds || []).every(f => f.came || f.readyState === EventSource.CLOSED) &&
 	!/being fetched|not answered yet|no answer within|still being read/.test(document.body.innerText)`
 
 // settle opens a page and waits until it shows what it has.
