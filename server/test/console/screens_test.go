@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/console/picture"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
@@ -103,6 +104,14 @@ func newGallery(t *testing.T) *gallery {
 	require.NoError(t, s.Client.Patch(t.Context(), first, client.MergeFrom(before)))
 	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2", "--wait")
 	hold(s, "archive")
+	var away velerov1.BackupStorageLocation
+	s.Eventually("the other location was validated", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, s.Key("away"), &away)
+		return away.Status.LastValidationTime != nil, err
+	})
+	whole := away.DeepCopy()
+	away.Status.Message = "the bucket cannot be reached" // in a picture, a path of the test says little
+	require.NoError(t, s.Client.Patch(t.Context(), &away, client.MergeFrom(whole)))
 	s.Must("backup", "create", "weekly", "--include-namespaces", shop)
 	s.AwaitPosition("weekly", 1)
 	return &gallery{s, shop, [][2]string{{shop, "shop"}, {s.Namespace, "velero"},
