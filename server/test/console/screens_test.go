@@ -102,7 +102,8 @@ func newGallery(t *testing.T) *gallery {
 	before, yesterday := first.DeepCopy(), metav1.NewTime(time.Now().Add(-24*time.Hour))
 	first.Status.StartTimestamp, first.Status.CompletionTimestamp = &yesterday, &yesterday
 	require.NoError(t, s.Client.Patch(t.Context(), first, client.MergeFrom(before)))
-	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2", "--wait")
+	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2",
+		"--wait")
 	hold(s, "archive")
 	var away velerov1.BackupStorageLocation
 	s.Eventually("the other location was validated", func(ctx context.Context) (bool, error) {
