@@ -94,7 +94,8 @@ func newGallery(t *testing.T) *gallery {
 	})
 	s.Serve("--concurrent-backups", "1")
 	s.Available()
-	s.Must("schedule", "create", "nightly", "--schedule", "0 3 * * *", "--include-namespaces", shop)
+	due := fmt.Sprintf("0 %d * * *", (time.Now().Hour()+12)%24) // not during the test
+	s.Must("schedule", "create", "nightly", "--schedule", due, "--include-namespaces", shop)
 	s.Must("backup", "create", "nightly-1", "--from-schedule", "nightly", "--wait")
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: %s}}`, shop))
 	s.Must("backup", "create", "nightly-2", "--from-schedule", "nightly", "--wait")
@@ -116,7 +117,7 @@ func newGallery(t *testing.T) *gallery {
 	s.Must("backup", "create", "weekly", "--include-namespaces", shop)
 	s.AwaitPosition("weekly", 1)
 	return &gallery{s, shop, [][2]string{{shop, "shop"}, {s.Namespace, "velero"},
-		{filepath.Base(s.BucketDir), "backups"}}}
+		{filepath.Base(s.BucketDir), "backups"}, {due, "0 3 * * *"}}}
 }
 
 // console opens a console that knows no namespaces but those of the gallery: other tests have theirs on the same
