@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/nametable"
 )
 
 // Errors of an archive. An error of Open wraps one of these, or an error of the source or the disk.
@@ -64,7 +66,7 @@ type Archive struct {
 	hasResources  bool
 	length        int
 	mu            sync.RWMutex
-	names         names
+	names         nametable.Table
 	index         map[schema.GroupResource][]record // the slices do not change
 	resources     []schema.GroupResource
 	versions      map[schema.GroupResource]*versions // nil unless requested
@@ -79,16 +81,16 @@ type versions struct {
 // record is an Entry in the index, which holds one for each object of the backup, so it is small.
 type record struct {
 	offset          int64
-	namespace, name text
+	namespace, name nametable.Name
 	size            uint32
 }
 
 func (a *Archive) compare(x, y record) int {
-	return a.compareTo(x, a.names.of(y.namespace), a.names.of(y.name))
+	return a.compareTo(x, a.names.Of(y.namespace), a.names.Of(y.name))
 }
 
 func (a *Archive) compareTo(r record, namespace, name string) int {
-	return cmp.Or(strings.Compare(a.names.of(r.namespace), namespace), strings.Compare(a.names.of(r.name), name))
+	return cmp.Or(strings.Compare(a.names.Of(r.namespace), namespace), strings.Compare(a.names.Of(r.name), name))
 }
 
 // Open unpacks the tar.gz that r streams. It concatenates the objects in one file in dir and keeps only an index in
@@ -151,7 +153,7 @@ func (a *Archive) position(gr schema.GroupResource, namespace, name string) (i i
 // Namespaces returns the namespaces of all objects in the archive, sorted. A namespace is not included if the archive
 // has only its Namespace object.
 func (a *Archive) Namespaces() []string {
-	found := map[text]struct{}{}
+	found := map[nametable.Name]struct{}{}
 	for _, gr := range a.resources {
 		for _, r := range a.records(gr) {
 			found[r.namespace] = struct{}{}
@@ -159,7 +161,7 @@ func (a *Archive) Namespaces() []string {
 	}
 	var namespaces []string
 	for t := range found {
-		if namespace := a.names.of(t); namespace != "" {
+		if namespace := a.names.Of(t); namespace != "" {
 			namespaces = append(namespaces, namespace)
 		}
 	}
@@ -212,7 +214,7 @@ func (a *Archive) records(gr schema.GroupResource) []record {
 }
 
 func (a *Archive) entry(gr schema.GroupResource, r record) Entry {
-	return Entry{GroupResource: gr, Namespace: a.names.of(r.namespace), Name: a.names.of(r.name)}
+	return Entry{GroupResource: gr, Namespace: a.names.Of(r.namespace), Name: a.names.Of(r.name)}
 }
 
 // Read returns the archived JSON of one object.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/nametable"
 )
 
 // unpack fills the spool file and the index from the tar.gz in r.
@@ -19,7 +21,7 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) erro
 	u := &unpacker{
 		archive: a, limits: limits, unpacks: options.Unpacks,
 		out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
-		namespaces: map[string]text{}, groups: map[string]schema.GroupResource{},
+		namespaces: map[string]nametable.Name{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)
 	if err != nil {
@@ -41,7 +43,7 @@ type unpacker struct {
 	buffer     []byte
 	written    int64
 	checked    int64 // bytes that may be written before the free space is looked at again
-	namespaces map[string]text
+	namespaces map[string]nametable.Name
 	groups     map[string]schema.GroupResource
 }
 
@@ -56,11 +58,11 @@ func (u *unpacker) entry(e scanned) error {
 	}
 	namespace, err := u.namespace(e.namespace)
 	if err != nil {
-		return e.explain(err)
+		return fmt.Errorf("%w: %s: %w", ErrLimit, e.where, err)
 	}
-	name, err := u.archive.names.add(e.name)
+	name, err := u.archive.names.Add(e.name)
 	if err != nil {
-		return e.explain(err)
+		return fmt.Errorf("%w: %s: %w", ErrLimit, e.where, err)
 	}
 	found := record{namespace: namespace, name: name, offset: notUnpacked}
 	if u.unpacks == nil || u.unpacks(gr, e.namespace) {
@@ -134,11 +136,11 @@ func (u *unpacker) intern(gr schema.GroupResource) schema.GroupResource {
 }
 
 // namespace returns the name of a namespace, of which the index holds one copy.
-func (u *unpacker) namespace(name string) (text, error) {
+func (u *unpacker) namespace(name string) (nametable.Name, error) {
 	if known, ok := u.namespaces[name]; ok {
 		return known, nil
 	}
-	added, err := u.archive.names.add(name)
+	added, err := u.archive.names.Add(name)
 	if err == nil {
 		u.namespaces[strings.Clone(name)] = added
 	}
@@ -148,7 +150,7 @@ func (u *unpacker) namespace(name string) (text, error) {
 // finish sorts the index. It returns an error if an object occurs twice.
 func (u *unpacker) finish() error {
 	a := u.archive
-	a.names.seal()
+	a.names.Seal()
 	for gr, v := range a.versions {
 		for version, records := range v.others {
 			if err := a.sort(gr, version, records); err != nil {
@@ -174,7 +176,7 @@ func (a *Archive) sort(gr schema.GroupResource, version string, records []record
 	for i := 1; i < len(records); i++ {
 		if a.compare(records[i-1], records[i]) == 0 {
 			return fmt.Errorf("%w: %s is in the archive twice, want each object once", ErrDuplicate, quotedPath(
-				ItemPath(gr, version, a.names.of(records[i].namespace), a.names.of(records[i].name))))
+				ItemPath(gr, version, a.names.Of(records[i].namespace), a.names.Of(records[i].name))))
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 )
 
 // ResourceList are the items of a restore with what became of each, in the form of Velero's file: by
@@ -126,22 +128,4 @@ func (l *ResourceList) settledOf(kind string) iter.Seq[listEntry] {
 }
 
 // MarshalJSONTo implements json.MarshalerTo.
-func (l *ResourceList) MarshalJSONTo(out *jsontext.Encoder) error {
-	if err := out.WriteToken(jsontext.BeginObject); err != nil {
-		return err
-	}
-	for _, kind := range l.Kinds() {
-		if err := cmp.Or(out.WriteToken(jsontext.String(kind)), out.WriteToken(jsontext.BeginArray)); err != nil {
-			return err
-		}
-		for entry := range l.Of(kind) {
-			if err := out.WriteToken(jsontext.String(entry)); err != nil {
-				return err
-			}
-		}
-		if err := out.WriteToken(jsontext.EndArray); err != nil {
-			return err
-		}
-	}
-	return out.WriteToken(jsontext.EndObject)
-}
+func (l *ResourceList) MarshalJSONTo(out *jsontext.Encoder) error { return store.EncodeLists(out, l) }
