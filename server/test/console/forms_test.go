@@ -87,60 +87,7 @@ func TestAcceptConsole_Forms(t *testing.T) {
 		return -1
 	}
 
-	for _, wrong := range []struct{ path, field, text, want string }{
-		{restores, "name", "Not A Name", "want lower case letters"},
-		{restores, "name", strings.Repeat("x", 240), "want at most 229"},
-		{restores, "include-namespaces", "Shop!", "invalid namespace"},
-		{restores, "exclude-namespaces", "a,*", "excludes list cannot contain"},
-		{restores, "selector", "a=b,a=c", "no object has two values of a label"},
-		{restores, "or-selector", "a=b or =", "unable to parse"},
-		{restores, "namespace-mappings", shop, "want KEY:VALUE"},
-		{restores, "namespace-mappings", shop + ":Copy", "want FROM:TO"},
-		{restores, "existing-resource-policy", "overwrite", "want none or update"},
-		{restores, "restore-volumes", "perhaps", "want true or false"},
-		{restores, "item-operation-timeout", "soon", "want a duration"},
-		{restores, "item-operation-timeout", "-1h", "want a duration"},
-		{restores, "parallel-files-download", "-1", "want a number from 0"},
-		{restores, "labels", "x", "want KEY=VALUE"},
-		{restores, "labels", "a=b c", "a valid label must be"},
-		{restores, "resource-modifier-configmap", "a b", "is no name"},
-		{restores, "selector", "a=\x01", "characters that cannot be seen"},
-		{restores, "", "include-resources=nodes", "nodes are non-restorable resources"},
-		{backups, "storage-location", "nowhere", "there is no location nowhere: want default"},
-		{backups, "from-schedule", "nowhere", "not found"},
-		{backups, "ttl", "long", "want a duration"},
-		{backups, "ordered-resources", "pods", "want RESOURCE=NAMESPACE/NAME"},
-		{backups, "exclude-resources", "*", "excludes list cannot contain"},
-		{backups, "", "include-resources=pods&include-namespace-scoped-resources=pods", "use one family of filters"},
-	} {
-		entered, err := url.ParseQuery(wrong.text)
-		require.NoError(t, err)
-		if wrong.field != "" {
-			entered = url.Values{wrong.field: {wrong.text}}
-		}
-		for _, do := range []string{"start", "dry-run"} {
-			form := user.fill(wrong.path, do, "name", "wrong")
-			for key := range entered {
-				form.Set(key, entered.Get(key))
-			}
-			back := user.leads(wrong.path, form)
-			require.True(t, strings.HasPrefix(back, wrong.path+"?"), back)
-			var document formDocument
-			user.json(back, &document)
-			page := user.get(back).text
-			for key := range entered {
-				value, problem := document.field(key)
-				require.Equal(t, entered.Get(key), value, "it is kept")
-				if wrong.field != "" {
-					require.Contains(t, problem, wrong.want)
-					require.Contains(t, page, `aria-describedby="`+key+`-error `+key+`-hint" aria-invalid="true"`)
-				}
-			}
-			if wrong.field == "" {
-				require.Contains(t, fmt.Sprint(document.Problems), wrong.want)
-			}
-		}
-	}
+	wrongInput(t, user)
 	require.Equal(t, 0, count(&velerov1.RestoreList{}))
 	require.Equal(t, 2, count(&velerov1.BackupList{}))
 	twice := user.leads(backups, user.fill(backups, "start", "name", "b", "from-schedule", "nightly", "ttl", "1h"))
@@ -173,6 +120,83 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	doubleClicks(t, s, user, shop, count)
 	dryRunOfRestore(t, s, user, shop)
 	backUp(t, s, user, shop)
+}
+
+// wrongInput sends forms with what cannot be right.
+func wrongInput(t *testing.T, user *visitor) {
+	t.Helper()
+	for _, wrong := range []struct{ path, field, text, want string }{
+		{"/backups/done/restore", "name", "Not A Name", "want lower case letters"},
+		{"/backups/done/restore", "name", strings.Repeat("x", 240), "want at most 229"},
+		{"/backups/done/restore", "include-namespaces", "Shop", "invalid namespace"},
+		{"/backups/done/restore", "exclude-namespaces", "a,*", "excludes list cannot contain"},
+		{"/backups/done/restore", "selector", "a=b,a=c", "no object has two values of a label"},
+		{"/backups/done/restore", "or-selector", "a=b or =", "couldn't parse the selector"},
+		{"/backups/done/restore", "namespace-mappings", "a", "want KEY:VALUE"},
+		{"/backups/done/restore", "namespace-mappings", "a:Copy", "want FROM:TO"},
+		{"/backups/done/restore", "existing-resource-policy", "overwrite", "want none or update"},
+		{"/backups/done/restore", "restore-volumes", "perhaps", "want true or false"},
+		{"/backups/done/restore", "item-operation-timeout", "soon", "want a duration"},
+		{"/backups/done/restore", "item-operation-timeout", "-1h", "want a duration"},
+		{"/backups/done/restore", "parallel-files-download", "-1", "want a number from 0"},
+		{"/backups/done/restore", "labels", "x", "want KEY=VALUE"},
+		{"/backups/done/restore", "labels", "a=b c", "a valid label must be"},
+		{"/backups/done/restore", "resource-modifier-configmap", "a b", "is no name"},
+		{"/backups/done/restore", "selector", "a=\x01", "characters that cannot be seen"},
+		{"/backups/done/restore", "", "include-resources=nodes", "nodes are non-restorable resources"},
+		{"/new-backup", "storage-location", "nowhere", "there is no location nowhere: want default"},
+		{"/new-backup", "from-schedule", "nowhere", "not found"},
+		{"/new-backup", "ttl", "long", "want a duration"},
+		{"/new-backup", "ordered-resources", "pods", "want RESOURCE=NAMESPACE/NAME"},
+		{"/new-backup", "exclude-resources", "*", "excludes list cannot contain"},
+		{"/new-backup", "", "include-resources=pods&include-namespace-scoped-resources=pods", "use one family of filters"},
+	} {
+		t.Run(wrong.field+" "+wrong.want, func(t *testing.T) { //nolint:paralleltest // the server is that of the test
+			user.in(t).keeps(wrong.path, wrong.field, wrong.text, wrong.want)
+		})
+	}
+}
+
+// in returns the visitor for a part of a test.
+func (v *visitor) in(t *testing.T) *visitor {
+	t.Helper()
+	c := *v.console
+	c.t = t
+	return &visitor{console: &c, cookie: v.cookie, token: v.token}
+}
+
+// keeps sends a form with a wrong field, or with several fields, and requires that it leads back to the form with what
+// was entered and what would be right.
+func (v *visitor) keeps(path, field, text, want string) {
+	v.t.Helper()
+	entered := url.Values{field: {text}}
+	if field == "" {
+		var err error
+		entered, err = url.ParseQuery(text)
+		require.NoError(v.t, err)
+	}
+	for _, do := range []string{"start", "dry-run"} {
+		form := v.fill(path, do, "name", "wrong")
+		for key := range entered {
+			form.Set(key, entered.Get(key))
+		}
+		back := v.leads(path, form)
+		require.True(v.t, strings.HasPrefix(back, path+"?"), back)
+		var document formDocument
+		v.json(back, &document)
+		page := v.get(back).text
+		for key := range entered {
+			value, problem := document.field(key)
+			require.Equal(v.t, entered.Get(key), value, "it is kept")
+			if field != "" {
+				require.Contains(v.t, problem, want)
+				require.Contains(v.t, page, `aria-describedby="`+key+`-error `+key+`-hint" aria-invalid="true"`)
+			}
+		}
+		if field == "" {
+			require.Contains(v.t, fmt.Sprint(document.Problems), want)
+		}
+	}
 }
 
 // rights asks for forms with an account that may only read.
@@ -278,7 +302,7 @@ func dryRunOfRestore(t *testing.T, s *site.Site, user *visitor, shop string) {
 		require.Equal(t, http.StatusBadRequest, user.get(address).code, wrong)
 	}
 	require.Contains(t, user.get(page+"&include-namespaces=other").text, "There is no dry run of this any more")
-	require.Equal(t, 1, strings.Count(s.Must("restore", "get"), "trial-dry-run"), "none was restored, and one dry run made")
+	require.Equal(t, 1, strings.Count(s.Must("restore", "get"), "trial-dry-run"), "one dry run was made")
 
 	form.Set("do", "start")
 	require.Equal(t, "/restores/trial", user.leads(path, form))

@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +42,11 @@ func TestAcceptConsole_Restore(t *testing.T) {
 		t.Helper()
 		for _, width := range []int{1200, 360} {
 			b.view(width, 800, width < 600, false)
+			b.until(`document.getAnimations().length === 0`) // colors fade
 			b.requireUsable(step)
+			if folder := os.Getenv("CLEAT_TEST_PICTURES"); folder != "" {
+				b.do(command{Do: "shot", Path: filepath.Join(folder, fmt.Sprintf("%s %d.png", step, width))})
+			}
 		}
 		b.view(1200, 800, false, false)
 	}
